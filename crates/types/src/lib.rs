@@ -1,0 +1,29 @@
+//! Identifiers, epochs, versions and units: the words every other crate speaks.
+//!
+//! Nothing here knows how a value looks on the wire (`wire` does), what a map contains (`osdmap`), or how an
+//! object is stored (`store`).
+//!
+//! * [`ids`]: OSDs, pools, placement groups, epochs, entity names.
+//! * [`object`]: an object's full name and the order in which a placement group lists objects.
+//! * [`version`]: [`EVersion`], the version of one update of a placement group.
+//! * [`time`]: [`Utime`], a wall-clock stamp as the protocol carries it.
+//! * [`crc32c`]: the checksum of frames and of 4 KiB blocks.
+//! * [`aligned`]: buffers aligned for direct I/O, handed around as [`bytes::Bytes`].
+
+pub mod aligned;
+pub mod crc32c;
+pub mod errno;
+pub mod ids;
+pub mod object;
+pub mod time;
+pub mod version;
+
+pub use aligned::AlignedBuf;
+pub use errno::Errno;
+pub use ids::{EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId, ReqId};
+pub use object::{ObjectId, SnapId};
+pub use time::Utime;
+pub use version::EVersion;
+
+/// Unit of direct I/O and of checksums: one block.
+pub const BLOCK_BYTES: usize = 4096;

@@ -1,0 +1,136 @@
+//! Objects and their order.
+
+use crate::PoolId;
+use std::cmp::Ordering;
+use std::fmt;
+
+/// A snapshot's id within its pool, or one of the markers below.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SnapId(pub u64);
+
+impl SnapId {
+    /// The present state of the object ("head").
+    pub const HEAD: SnapId = SnapId(u64::MAX - 1);
+    /// Stands for all snapshots of an object in snapshot listings.
+    pub const DIR: SnapId = SnapId(u64::MAX);
+}
+
+/// Full name of an object within the cluster, and the cursor of listings.
+///
+/// The order is that of listings: everything before `max`, then pool, the **bit-reversed** hash, namespace, key,
+/// name, snapshot. So the objects of a placement group are one contiguous range, also after a split.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ObjectId {
+    pub pool: PoolId,
+    /// Raw 32-bit placement hash, not bit-reversed.
+    pub hash: u32,
+    /// Names are bytes: clients may use any but NUL, and need not send UTF-8.
+    pub nspace: Vec<u8>,
+    /// Locator key; empty when placement goes by the name.
+    pub key: Vec<u8>,
+    pub name: Vec<u8>,
+    pub snap: SnapId,
+    /// Sorts behind every object; the other fields are then at their defaults.
+    pub max: bool,
+}
+
+impl ObjectId {
+    /// Pool number of the cursor that stands before every object.
+    pub const MIN_POOL: PoolId = PoolId(i64::MIN);
+
+    /// The cursor before every object.
+    pub const fn min() -> ObjectId {
+        ObjectId {
+            pool: Self::MIN_POOL,
+            hash: 0,
+            nspace: Vec::new(),
+            key: Vec::new(),
+            name: Vec::new(),
+            snap: SnapId(0),
+            max: false,
+        }
+    }
+
+    /// The cursor behind every object.
+    pub fn max() -> ObjectId {
+        ObjectId { max: true, ..Self::min() }
+    }
+
+    /// The present state of an object placed by its name.
+    pub fn head(pool: PoolId, hash: u32, nspace: &[u8], name: &[u8]) -> ObjectId {
+        ObjectId {
+            pool,
+            hash,
+            nspace: nspace.to_vec(),
+            key: Vec::new(),
+            name: name.to_vec(),
+            snap: SnapId::HEAD,
+            max: false,
+        }
+    }
+
+    /// What decides placement and order: the key if there is one, else the name.
+    pub fn effective_key(&self) -> &[u8] {
+        if self.key.is_empty() { &self.name } else { &self.key }
+    }
+
+    pub fn is_min(&self) -> bool {
+        *self == Self::min()
+    }
+}
+
+impl Ord for ObjectId {
+    fn cmp(&self, other: &ObjectId) -> Ordering {
+        self.max
+            .cmp(&other.max)
+            .then_with(|| self.pool.cmp(&other.pool))
+            .then_with(|| self.hash.reverse_bits().cmp(&other.hash.reverse_bits()))
+            .then_with(|| self.nspace.cmp(&other.nspace))
+            .then_with(|| self.effective_key().cmp(other.effective_key()))
+            .then_with(|| self.name.cmp(&other.name))
+            .then_with(|| self.snap.cmp(&other.snap))
+    }
+}
+
+impl PartialOrd for ObjectId {
+    fn partial_cmp(&self, other: &ObjectId) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.max {
+            return f.write_str("MAX");
+        }
+        if self.is_min() {
+            return f.write_str("MIN");
+        }
+        let (nspace, key, name) = (self.nspace.escape_ascii(), self.key.escape_ascii(), self.name.escape_ascii());
+        write!(f, "{}:{:08x}:{nspace}:{key}:{name}:", self.pool, self.hash.reverse_bits())?;
+        match self.snap {
+            SnapId::HEAD => f.write_str("head"),
+            SnapId::DIR => f.write_str("snapdir"),
+            SnapId(n) => write!(f, "{n:x}"),
+        }
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_by_reversed_hash_then_names() {
+        let at = |hash, nspace: &str, name: &str| ObjectId::head(PoolId(1), hash, nspace.as_bytes(), name.as_bytes());
+        assert!(at(1, "", "a") > at(2, "", "a"), "bit 0 is the most significant");
+        assert!(at(2, "", "z") < at(2, "n", "a"), "namespace before name");
+        assert!(ObjectId::min() < at(0, "", "") && at(u32::MAX, "z", "z") < ObjectId::max());
+    }
+}

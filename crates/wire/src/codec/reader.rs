@@ -1,0 +1,149 @@
+//! Reading what somebody else wrote.
+
+use super::Decode;
+use bytes::Bytes;
+
+/// Why bytes are not a value of the expected type.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum DecodeError {
+    #[error("input ends early: {needed} bytes needed, {left} left")]
+    Short { needed: usize, left: usize },
+    #[error("{what}: encoding needs a decoder of version {compat} or later, this one knows {known}")]
+    TooNew { what: &'static str, compat: u8, known: u8 },
+    #[error("{what}: version {version} is older than {oldest}, the oldest understood here")]
+    TooOld { what: &'static str, version: u8, oldest: u8 },
+    #[error("{what}: {count} entries cannot fit in {left} bytes")]
+    Count { what: &'static str, count: usize, left: usize },
+    #[error("{what}: {value:#x} is not allowed here")]
+    Value { what: &'static str, value: u64 },
+    #[error("{what}: text is not UTF-8")]
+    Utf8 { what: &'static str },
+    #[error("{what}: checksum {computed:#010x} does not match {stored:#010x}")]
+    Checksum { what: &'static str, stored: u32, computed: u32 },
+}
+
+/// A position in bytes that came from elsewhere. Copying it is cheap and lets a decoder look ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    owner: Option<&'a Bytes>,
+}
+
+/// The head of a versioned block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Versioned {
+    pub version: u8,
+    pub compat: u8,
+}
+
+macro_rules! fixed {
+    ($($name:ident: $ty:ty;)*) => {
+        $(pub fn $name(&mut self) -> Result<$ty, DecodeError> { Ok(<$ty>::from_le_bytes(self.array()?)) })*
+    };
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes, owner: None }
+    }
+
+    /// Reads from shared memory: [`Reader::bytes`] then shares instead of copying.
+    pub fn shared(bytes: &'a Bytes) -> Reader<'a> {
+        Reader { rest: bytes, owner: Some(bytes) }
+    }
+
+    /// Bytes not read yet.
+    pub fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The bytes not read yet, without reading them.
+    pub fn peek(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    fixed! { u8: u8; u16: u16; u32: u32; u64: u64; i8: i8; i16: i16; i32: i32; i64: i64; f32: f32; f64: f64; }
+
+    /// Any non-zero byte is true, as in Ceph.
+    pub fn bool(&mut self) -> Result<bool, DecodeError> {
+        Ok(self.u8()? != 0)
+    }
+
+    /// The next `n` bytes.
+    pub fn raw(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
+        match self.rest.split_at_checked(n) {
+            Some((head, tail)) => {
+                self.rest = tail;
+                Ok(head)
+            }
+            None => Err(DecodeError::Short { needed: n, left: self.rest.len() }),
+        }
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        Ok(self.raw(N)?.try_into().expect("raw returns as many bytes as asked"))
+    }
+
+    pub fn skip(&mut self, n: usize) -> Result<(), DecodeError> {
+        self.raw(n).map(drop)
+    }
+
+    /// Bytes behind their length.
+    pub fn blob(&mut self) -> Result<&'a [u8], DecodeError> {
+        let n = self.u32()? as usize;
+        self.raw(n)
+    }
+
+    /// The next `n` bytes, shared where the reader was made by [`Reader::shared`], else copied.
+    pub fn bytes(&mut self, n: usize) -> Result<Bytes, DecodeError> {
+        let slice = self.raw(n)?;
+        Ok(match self.owner {
+            Some(owner) => owner.slice_ref(slice),
+            None => Bytes::copy_from_slice(slice),
+        })
+    }
+
+    /// Bytes behind their length, shared like [`Reader::bytes`].
+    pub fn blob_bytes(&mut self) -> Result<Bytes, DecodeError> {
+        let n = self.u32()? as usize;
+        self.bytes(n)
+    }
+
+    pub fn str(&mut self) -> Result<&'a str, DecodeError> {
+        std::str::from_utf8(self.blob()?).map_err(|_| DecodeError::Utf8 { what: "string" })
+    }
+
+    /// A count of entries that take at least `min_bytes` each.
+    ///
+    /// Errors: [`DecodeError::Count`] if so many cannot be in what is left.
+    pub fn count(&mut self, what: &'static str, min_bytes: usize) -> Result<usize, DecodeError> {
+        let count = self.u32()? as usize;
+        if count.saturating_mul(min_bytes.max(1)) > self.rest.len() {
+            return Err(DecodeError::Count { what, count, left: self.rest.len() });
+        }
+        Ok(count)
+    }
+
+    pub fn get<T: Decode>(&mut self) -> Result<T, DecodeError> {
+        T::decode(self)
+    }
+
+    /// A versioned block of a decoder that knows versions up to `known`: its head and a reader confined to its body.
+    /// Fields behind those the decoder knows are thereby skipped.
+    pub fn versioned(&mut self, what: &'static str, known: u8) -> Result<(Versioned, Reader<'a>), DecodeError> {
+        let (version, compat) = (self.u8()?, self.u8()?);
+        if compat > known {
+            return Err(DecodeError::TooNew { what, compat, known });
+        }
+        Ok((Versioned { version, compat }, self.sized()?))
+    }
+
+    /// A reader confined to the body that follows its length.
+    pub fn sized(&mut self) -> Result<Reader<'a>, DecodeError> {
+        Ok(Reader { rest: self.blob()?, owner: self.owner })
+    }
+}

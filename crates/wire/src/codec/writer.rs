@@ -1,0 +1,99 @@
+//! Writing.
+
+use super::{Encode, Target};
+
+/// A growing buffer and the [`Target`] it is for.
+#[derive(Debug)]
+pub struct Writer {
+    buf: Vec<u8>,
+    target: Target,
+}
+
+macro_rules! fixed {
+    ($($name:ident: $ty:ty;)*) => {
+        $(pub fn $name(&mut self, v: $ty) { self.buf.extend_from_slice(&v.to_le_bytes()); })*
+    };
+}
+
+impl Writer {
+    pub fn new(target: Target) -> Writer {
+        Writer { buf: Vec::new(), target }
+    }
+
+    /// Continues behind what `buf` holds.
+    pub fn onto(buf: Vec<u8>, target: Target) -> Writer {
+        Writer { buf, target }
+    }
+
+    pub fn target(&self) -> Target {
+        self.target
+    }
+
+    fixed! { u8: u8; u16: u16; u32: u32; u64: u64; i8: i8; i16: i16; i32: i32; i64: i64; f32: f32; f64: f64; }
+
+    pub fn bool(&mut self, v: bool) {
+        self.buf.push(v.into());
+    }
+
+    /// Bytes as they are, without a length.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.buf.extend_from_slice(bytes);
+    }
+
+    /// A count or length. Panics beyond `u32`: no value of ours comes near it.
+    pub fn count(&mut self, n: usize) {
+        self.u32(u32::try_from(n).expect("count fits 32 bits"));
+    }
+
+    /// Bytes behind their length: Ceph's strings and buffer lists.
+    pub fn blob(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.raw(bytes);
+    }
+
+    pub fn str(&mut self, s: &str) {
+        self.blob(s.as_bytes());
+    }
+
+    pub fn put(&mut self, value: &(impl Encode + ?Sized)) {
+        value.encode(self);
+    }
+
+    /// A versioned block: version, oldest decoder that can read it, length of the body, body.
+    pub fn versioned(&mut self, version: u8, compat: u8, body: impl FnOnce(&mut Writer)) {
+        self.u8(version);
+        self.u8(compat);
+        self.sized(body);
+    }
+
+    /// A body behind its length in bytes.
+    pub fn sized(&mut self, body: impl FnOnce(&mut Writer)) {
+        let at = self.buf.len();
+        self.u32(0);
+        body(self);
+        let body_bytes = u32::try_from(self.buf.len() - at - 4).expect("body fits 32 bits");
+        self.buf[at..at + 4].copy_from_slice(&body_bytes.to_le_bytes());
+    }
+
+    pub fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+
+    /// What has been written so far.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.buf
+    }
+
+    /// For fields known only once what follows them is written (checksums, versions that depend on content).
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.buf
+    }
+
+    pub fn into_vec(self) -> Vec<u8> {
+        self.buf
+    }
+}
