@@ -1,1 +1,8 @@
-//! TODO
+//! One OSD's object store on one device or file: a core without I/O.
+//!
+//! The caller submits [`Transaction`]s and lookups, carries out the [`IoRequest`]s that come out, and hands the
+//! results back; commits and finished lookups come out as [`StoreEvent`]s.
+
+mod api;
+
+pub use api::*;

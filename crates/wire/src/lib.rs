@@ -3,7 +3,13 @@
 //! Nothing in this crate opens a socket, reads a clock or draws random numbers.
 //!
 //! * [`codec`] — start here: [`codec::Writer`], [`codec::Reader`], [`codec::Encode`], [`codec::Decode`].
+//! * [`rope`]: payloads of several pieces.
+//! * [`envelope`]: [`Envelope`], a message as a session carries it, and [`Message`], a typed body.
 
 pub mod codec;
+pub mod envelope;
+pub mod rope;
 
 pub use codec::{Decode, DecodeError, Encode, Reader, Target, Writer};
+pub use envelope::{Envelope, Header, Message};
+pub use rope::Rope;

@@ -1,0 +1,200 @@
+//! What the layers above see of the store.
+
+use bytes::Bytes;
+use types::{AlignedBuf, ObjectId, PgId};
+use wire::Rope;
+
+/// Names one submitted transaction. Tickets grow, and commit in order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ticket(pub u64);
+
+/// Names one lookup that could not be answered from memory.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LookupId(pub u64);
+
+/// The answer to a lookup: there, or on its way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Lookup<T> {
+    Ready(T),
+    /// Ask again once [`StoreEvent::LookupDone`] names this id (data reads get their bytes with
+    /// [`StoreEvent::ReadDone`] instead).
+    Pending(LookupId),
+}
+
+/// What the store keeps about an object besides its bytes; an absent object has none.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ObjectStat {
+    pub size_bytes: u64,
+    /// Attributes by name. The layer above keeps its own object information in one of them.
+    pub attrs: std::collections::BTreeMap<Vec<u8>, Bytes>,
+    /// Whether there may be omap entries or an omap header.
+    pub has_omap: bool,
+}
+
+/// One step of a transaction. Steps on absent objects create them, except where noted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Creates the object if absent.
+    Touch {
+        object: ObjectId,
+    },
+    /// Writes `data` at `offset`; a gap before it reads as zeros.
+    Write {
+        object: ObjectId,
+        offset: u64,
+        data: Rope,
+    },
+    /// Makes a range read as zeros, freeing whole blocks; never changes the size.
+    Zero {
+        object: ObjectId,
+        offset: u64,
+        len: u64,
+    },
+    /// Cuts or extends (with zeros) to `size` bytes.
+    Truncate {
+        object: ObjectId,
+        size: u64,
+    },
+    /// Removes the object with attributes and omap. No-op if absent.
+    Remove {
+        object: ObjectId,
+    },
+    SetAttr {
+        object: ObjectId,
+        name: Vec<u8>,
+        value: Bytes,
+    },
+    RemoveAttr {
+        object: ObjectId,
+        name: Vec<u8>,
+    },
+    OmapSet {
+        object: ObjectId,
+        entries: Vec<(Bytes, Bytes)>,
+    },
+    OmapRemove {
+        object: ObjectId,
+        keys: Vec<Bytes>,
+    },
+    /// Removes keys in `begin .. end` (end excluded).
+    OmapRemoveRange {
+        object: ObjectId,
+        begin: Bytes,
+        end: Bytes,
+    },
+    /// Removes all entries and the header.
+    OmapClear {
+        object: ObjectId,
+    },
+    OmapSetHeader {
+        object: ObjectId,
+        header: Bytes,
+    },
+    /// Makes `to` a copy of `from` (bytes, attributes, omap), sharing blocks; replaces `to`. `from` must exist.
+    Clone {
+        from: ObjectId,
+        to: ObjectId,
+    },
+    /// Sets a value in the placement group's own table (its information, its log).
+    PgSet {
+        key: Bytes,
+        value: Bytes,
+    },
+    PgRemove {
+        key: Bytes,
+    },
+    /// Removes keys in `begin .. end` (end excluded) from the placement group's table.
+    PgRemoveRange {
+        begin: Bytes,
+        end: Bytes,
+    },
+    /// Removes the placement group's table and all its objects in the key range of [`Transaction::pg`], which splits
+    /// the pool's hash space into `pg_num` groups.
+    PgDestroy {
+        pg_num: u32,
+    },
+}
+
+/// Steps that become durable together or not at all. Transactions take effect in the order of submission.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transaction {
+    pub pg: PgId,
+    pub steps: Vec<Step>,
+}
+
+/// Why a read cannot give its bytes.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("block at {device_offset:#x} fails its checksum ({object} at {object_offset})")]
+    Checksum { object: ObjectId, object_offset: u64, device_offset: u64 },
+    #[error("device error {errno} at {device_offset:#x} ({object} at {object_offset})")]
+    Device { object: ObjectId, object_offset: u64, device_offset: u64, errno: i32 },
+}
+
+/// Why a transaction was not accepted; nothing of it has happened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SubmitError {
+    #[error("no space: {needed_bytes} bytes needed, {free_bytes} free")]
+    NoSpace { needed_bytes: u64, free_bytes: u64 },
+    #[error("clone of {0}, which does not exist")]
+    CloneSource(ObjectId),
+    #[error("store has stopped: {0}")]
+    Stopped(String),
+}
+
+/// What the caller learns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum StoreEvent {
+    /// All transactions up to and including this one are durable.
+    Committed(Ticket),
+    LookupDone(LookupId),
+    ReadDone {
+        id: LookupId,
+        result: Result<Rope, ReadError>,
+    },
+    /// The store can no longer promise durability (a failed flush or write): the OSD must stop.
+    Failed {
+        reason: String,
+    },
+}
+
+/// Names one request to the device.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct IoId(pub u64);
+
+/// A request to the device. Offsets and lengths are multiples of 4 KiB, and so are memory addresses.
+#[derive(Debug)]
+pub enum IoRequest {
+    /// Reads `buf.len()` bytes; the filled buffer comes back in [`IoDone`].
+    Read { id: IoId, offset: u64, buf: AlignedBuf },
+    /// Writes the pieces one after another from `offset`.
+    Write { id: IoId, offset: u64, data: Rope },
+    /// Makes every write that was done before durable.
+    Flush { id: IoId },
+    /// Gives the range back to the device; its content is then undefined.
+    Discard { id: IoId, offset: u64, len: u64 },
+}
+
+/// The outcome of one [`IoRequest`]. A short read or write is an error (`EIO`) by the time it comes here.
+#[derive(Debug)]
+pub struct IoDone {
+    pub id: IoId,
+    /// The errno on failure; the buffer for reads.
+    pub result: Result<Option<AlignedBuf>, i32>,
+}
+
+/// How full the store is, exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SpaceUsage {
+    /// Bytes of the device that can ever hold data and metadata.
+    pub total_bytes: u64,
+    pub free_bytes: u64,
+    /// Blocks held by objects' data.
+    pub data_bytes: u64,
+    /// Logical bytes of objects.
+    pub stored_bytes: u64,
+    pub omap_bytes: u64,
+    /// WAL, checkpoints and everything else that is not data.
+    pub metadata_bytes: u64,
+    pub objects: u64,
+}

@@ -1,0 +1,88 @@
+//! A message as a session carries it, before or after its body is understood.
+
+use crate::{DecodeError, Reader, Rope, Target, Writer};
+use bytes::Bytes;
+
+/// The fields of a message's header that messages use themselves; sequence numbers and acknowledgements are the
+/// session's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Header {
+    /// Pairs a reply with its request.
+    pub tid: u64,
+    /// What the body is: [`Message::TYPE`].
+    pub kind: u16,
+    pub priority: u16,
+    /// Version of the body's layout.
+    pub version: u16,
+    /// Oldest decoder that can read the body.
+    pub compat_version: u16,
+    /// Offset of the data within a page, a hint from where it was read.
+    pub data_off: u16,
+}
+
+/// One message: header, typed front, middle (unused by the client protocol), payload.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Envelope {
+    pub header: Header,
+    pub front: Bytes,
+    pub middle: Bytes,
+    pub data: Rope,
+}
+
+/// Usual priorities.
+pub mod priority {
+    pub const LOW: u16 = 64;
+    pub const CLIENT_OP: u16 = 63;
+    pub const DEFAULT: u16 = 127;
+    pub const HIGH: u16 = 196;
+}
+
+/// A typed message body.
+pub trait Message: Sized {
+    const TYPE: u16;
+    /// Layout version written, and the newest understood.
+    const VERSION: u16 = 1;
+    /// Oldest version a decoder must know to read what is written.
+    const COMPAT: u16 = 1;
+    const PRIORITY: u16 = priority::DEFAULT;
+
+    fn encode_front(&self, w: &mut Writer);
+
+    /// Moves the payload out for sending; none by default.
+    fn take_data(&mut self) -> Rope {
+        Rope::new()
+    }
+
+    /// Decodes a body of layout `header.version`.
+    fn decode(header: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<Self, DecodeError>;
+
+    /// The message ready to send to a peer, with transaction id `tid`.
+    fn seal(mut self, tid: u64, target: Target) -> Envelope {
+        let data = self.take_data();
+        let mut w = Writer::new(target);
+        self.encode_front(&mut w);
+        let header = Header {
+            tid,
+            kind: Self::TYPE,
+            priority: Self::PRIORITY,
+            version: Self::VERSION,
+            compat_version: Self::COMPAT,
+            data_off: 0,
+        };
+        Envelope { header, front: w.into_vec().into(), middle: Bytes::new(), data }
+    }
+
+    /// The typed body of `envelope`, whose type must be [`Message::TYPE`].
+    ///
+    /// Errors: a layout too new for us, or bytes that are not such a body.
+    fn open(envelope: &Envelope) -> Result<Self, DecodeError> {
+        let header = &envelope.header;
+        assert_eq!(header.kind, Self::TYPE, "open() for another message type");
+        if header.compat_version > Self::VERSION {
+            let cap = |v: u16| v.min(255) as u8;
+            let what = std::any::type_name::<Self>();
+            return Err(DecodeError::TooNew { what, compat: cap(header.compat_version), known: cap(Self::VERSION) });
+        }
+        Self::decode(header, &mut Reader::shared(&envelope.front), &envelope.data)
+    }
+}
