@@ -1,0 +1,39 @@
+//! Nacre's own messages: between OSDs and monitors ([`mon`]) and, defined in the `pg` crate, between OSDs.
+//!
+//! They travel in the same frames as Ceph's messages, under type numbers from [`FIRST_KIND`] on, which no release of
+//! Ceph uses. Each front is one versioned block, so that fields can be added without breaking a rolling upgrade.
+
+pub mod mon;
+
+/// Own message types start here.
+pub const FIRST_KIND: u16 = 0x4e00;
+
+/// Type numbers in use. Between monitors: from `0x4e40` on, none yet.
+pub mod kind {
+    pub const OSD_BOOT: u16 = 0x4e01;
+    pub const OSD_BEACON: u16 = 0x4e02;
+    pub const OSD_FAILURE: u16 = 0x4e03;
+    pub const OSD_GOING_DOWN: u16 = 0x4e04;
+    pub const OSD_GOING_DOWN_ACK: u16 = 0x4e05;
+    pub const PG_HISTORY_GET: u16 = 0x4e06;
+    pub const PG_HISTORY: u16 = 0x4e07;
+    pub const PG_ACTIVATE: u16 = 0x4e08;
+    pub const PG_ACTIVATED: u16 = 0x4e09;
+
+    /// Between OSDs (bodies in the `pg` crate).
+    pub const REP_OP: u16 = 0x4e20;
+    pub const REP_OP_REPLY: u16 = 0x4e21;
+    pub const PG_QUERY: u16 = 0x4e22;
+    pub const PG_INFO: u16 = 0x4e23;
+    pub const PG_LOG_GET: u16 = 0x4e24;
+    pub const PG_LOG: u16 = 0x4e25;
+    pub const PG_SCAN: u16 = 0x4e26;
+    pub const PG_OBJECTS: u16 = 0x4e27;
+    pub const PG_PULL: u16 = 0x4e28;
+    pub const PG_PUSH: u16 = 0x4e29;
+    pub const PG_PUSH_ACK: u16 = 0x4e2a;
+    pub const PG_START: u16 = 0x4e2b;
+    pub const PG_STARTED: u16 = 0x4e2c;
+    pub const OSD_PING: u16 = 0x4e2d;
+    pub const OSD_PING_REPLY: u16 = 0x4e2e;
+}

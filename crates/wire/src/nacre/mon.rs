@@ -1,0 +1,259 @@
+//! What OSDs tell monitors and are told.
+//!
+//! Maps reach OSDs as they reach clients: by subscription, as Ceph's `MOSDMap`.
+
+use super::kind;
+use crate::addr::EntityAddrVec;
+use crate::{Decode, DecodeError, Encode, Header, Message, Reader, Rope, Writer};
+use std::collections::BTreeMap;
+use types::{Epoch, EVersion, Fsid, OsdId, PgId};
+
+/// Implements [`Message`] for a struct whose front is one versioned block of its fields in order.
+macro_rules! message {
+    ($ty:ident = $kind:expr, version $version:literal { $($field:ident),* $(,)? }) => {
+        impl Message for $ty {
+            const TYPE: u16 = $kind;
+
+            fn encode_front(&self, w: &mut Writer) {
+                w.versioned($version, 1, |w| { $(w.put(&self.$field);)* });
+            }
+
+            fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<$ty, DecodeError> {
+                let (_, mut r) = front.versioned(stringify!($ty), $version)?;
+                Ok($ty { $($field: r.get()?),* })
+            }
+        }
+    };
+}
+
+macro_rules! block {
+    ($ty:ident, version $version:literal { $($field:ident),* $(,)? }) => {
+        impl Encode for $ty {
+            fn encode(&self, w: &mut Writer) {
+                w.versioned($version, 1, |w| { $(w.put(&self.$field);)* });
+            }
+        }
+        impl Decode for $ty {
+            const MIN_BYTES: usize = 6;
+            fn decode(r: &mut Reader<'_>) -> Result<$ty, DecodeError> {
+                let (_, mut r) = r.versioned(stringify!($ty), $version)?;
+                Ok($ty { $($field: r.get()?),* })
+            }
+        }
+    };
+}
+
+/// An OSD has started and asks to be marked up. Repeated until the map shows it up at these addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OsdBoot {
+    pub fsid: Fsid,
+    pub osd: OsdId,
+    /// Identity of the OSD's store: another store under the same number is refused.
+    pub osd_uuid: Fsid,
+    pub public_addrs: EntityAddrVec,
+    pub cluster_addrs: EntityAddrVec,
+    /// Newest map the OSD has.
+    pub epoch: Epoch,
+    /// CRUSH weight, 16.16 fixed point: the device's size in TiB. Used only when the OSD is new.
+    pub weight: u32,
+    /// Where the OSD stands, as pairs of bucket type and name (`host`, `node1`). Used only when the OSD is new.
+    pub location: BTreeMap<String, String>,
+    /// `ssd`, `nvme` or `hdd`.
+    pub device_class: String,
+    /// What `ceph osd metadata` shows.
+    pub metadata: BTreeMap<String, String>,
+}
+
+message!(OsdBoot = kind::OSD_BOOT, version 1 {
+    fsid, osd, osd_uuid, public_addrs, cluster_addrs, epoch, weight, location, device_class, metadata,
+});
+
+/// Space and speed of one OSD.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OsdStats {
+    pub total_bytes: u64,
+    pub free_bytes: u64,
+    /// Blocks that objects' data holds.
+    pub data_bytes: u64,
+    /// Logical bytes of objects, before allocation to blocks.
+    pub stored_bytes: u64,
+    pub omap_bytes: u64,
+    pub metadata_bytes: u64,
+    /// Mean time from submission to durability over the last report interval.
+    pub commit_latency_us: u64,
+    pub pg_count: u64,
+    /// Peers this OSD exchanges data with.
+    pub heartbeat_peers: u64,
+}
+
+block!(OsdStats, version 1 {
+    total_bytes, free_bytes, data_bytes, stored_bytes, omap_bytes, metadata_bytes, commit_latency_us, pg_count,
+    heartbeat_peers,
+});
+
+/// Bits of [`PgReport::state`]; several may be set. Names and meaning are Ceph's.
+pub mod pg_state {
+    pub const ACTIVE: u64 = 1 << 0;
+    pub const CLEAN: u64 = 1 << 1;
+    pub const PEERING: u64 = 1 << 2;
+    pub const DEGRADED: u64 = 1 << 3;
+    pub const UNDERSIZED: u64 = 1 << 4;
+    pub const RECOVERING: u64 = 1 << 5;
+    pub const BACKFILLING: u64 = 1 << 6;
+    pub const CREATING: u64 = 1 << 7;
+    pub const DOWN: u64 = 1 << 8;
+    pub const INCOMPLETE: u64 = 1 << 9;
+    pub const REMAPPED: u64 = 1 << 10;
+    pub const SCRUBBING: u64 = 1 << 11;
+    pub const DEEP_SCRUB: u64 = 1 << 12;
+    pub const INCONSISTENT: u64 = 1 << 13;
+    pub const STALE: u64 = 1 << 14;
+    /// Peering is done but too few members are there to serve.
+    pub const PEERED: u64 = 1 << 15;
+}
+
+/// One placement group as its primary sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PgReport {
+    pub pgid: PgId,
+    /// Bits of [`pg_state`].
+    pub state: u64,
+    /// Map epoch of the report.
+    pub epoch: Epoch,
+    /// Counts the reports of one primary, so that older ones are recognised.
+    pub sequence: u64,
+    pub last_update: EVersion,
+    pub log_start: EVersion,
+    /// First epoch of the present interval (same up and acting set).
+    pub interval_since: Epoch,
+    pub last_epoch_started: Epoch,
+    pub created: Epoch,
+    pub up: Vec<OsdId>,
+    pub acting: Vec<OsdId>,
+    pub objects: u64,
+    pub bytes: u64,
+    pub omap_bytes: u64,
+    pub omap_keys: u64,
+    pub log_entries: u64,
+    /// Objects that miss a copy, counted once per missing copy.
+    pub degraded_copies: u64,
+    /// Client operations and KiB since the group was created, as Ceph counts them.
+    pub read_ops: u64,
+    pub read_kib: u64,
+    pub write_ops: u64,
+    pub write_kib: u64,
+}
+
+block!(PgReport, version 1 {
+    pgid, state, epoch, sequence, last_update, log_start, interval_since, last_epoch_started, created, up, acting,
+    objects, bytes, omap_bytes, omap_keys, log_entries, degraded_copies, read_ops, read_kib, write_ops, write_kib,
+});
+
+/// Sign of life of an OSD, with its statistics and those of the groups it is primary of. Sent every few seconds, at
+/// once when the state of a group changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OsdBeacon {
+    pub osd: OsdId,
+    /// Newest map the OSD has.
+    pub epoch: Epoch,
+    pub stats: OsdStats,
+    /// Only groups that changed since the last beacon on this session.
+    pub pgs: Vec<PgReport>,
+}
+
+message!(OsdBeacon = kind::OSD_BEACON, version 1 { osd, epoch, stats, pgs });
+
+/// An OSD cannot reach another one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OsdFailure {
+    pub target: OsdId,
+    /// The addresses it was tried at: a report about an earlier start of the target is void.
+    pub target_addrs: EntityAddrVec,
+    pub epoch: Epoch,
+    /// The target's host refused the connection: nothing listens there any more.
+    pub immediate: bool,
+    pub failed_for_ms: u64,
+}
+
+message!(OsdFailure = kind::OSD_FAILURE, version 1 { target, target_addrs, epoch, immediate, failed_for_ms });
+
+/// An OSD is about to stop in good order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OsdGoingDown {
+    pub osd: OsdId,
+    pub public_addrs: EntityAddrVec,
+    pub epoch: Epoch,
+}
+
+message!(OsdGoingDown = kind::OSD_GOING_DOWN, version 1 { osd, public_addrs, epoch });
+
+/// The map that shows the OSD down is durable: it may stop.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OsdGoingDownAck {
+    pub osd: OsdId,
+    pub epoch: Epoch,
+}
+
+message!(OsdGoingDownAck = kind::OSD_GOING_DOWN_ACK, version 1 { osd, epoch });
+
+/// A primary asks what the monitors know of placement groups, before it lets them serve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgHistoryGet {
+    /// The answer must come from a state that includes this map.
+    pub epoch: Epoch,
+    pub pgs: Vec<PgId>,
+}
+
+message!(PgHistoryGet = kind::PG_HISTORY_GET, version 1 { epoch, pgs });
+
+/// What the monitors durably know of one placement group.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PgHistory {
+    pub pgid: PgId,
+    /// Epoch of the interval in which the group last became active; 0 if it never was, and so holds nothing.
+    pub last_epoch_started: Epoch,
+    /// The acting set of that interval: each member then had all data.
+    pub acting: Vec<OsdId>,
+    /// Epoch in which the pool was made.
+    pub created: Epoch,
+}
+
+block!(PgHistory, version 1 { pgid, last_epoch_started, acting, created });
+
+/// Answers [`PgHistoryGet`]. Groups that do not exist (any more) are left out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgHistoryReply {
+    pub epoch: Epoch,
+    pub pgs: Vec<PgHistory>,
+}
+
+message!(PgHistoryReply = kind::PG_HISTORY, version 1 { epoch, pgs });
+
+/// One group that its primary is about to let serve: every member of `acting` now has all its data durably.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgActivation {
+    pub pgid: PgId,
+    /// First epoch of the interval; becomes the group's `last_epoch_started`.
+    pub interval_since: Epoch,
+    pub acting: Vec<OsdId>,
+}
+
+block!(PgActivation, version 1 { pgid, interval_since, acting });
+
+/// Asks the monitors to record activations. An activation counts only if, when it is applied, the newest map still
+/// gives the group this acting set; else it is dropped, and the sender learns from the map.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgActivate {
+    pub epoch: Epoch,
+    pub pgs: Vec<PgActivation>,
+}
+
+message!(PgActivate = kind::PG_ACTIVATE, version 1 { epoch, pgs });
+
+/// Answers [`PgActivate`] once the record is durable: pairs of group and recorded `last_epoch_started`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgActivated {
+    pub pgs: Vec<(PgId, Epoch)>,
+}
+
+message!(PgActivated = kind::PG_ACTIVATED, version 1 { pgs });
