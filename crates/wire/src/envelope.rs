@@ -58,9 +58,10 @@ pub trait Message: Sized {
 
     /// The message ready to send to a peer, with transaction id `tid`.
     fn seal(mut self, tid: u64, target: Target) -> Envelope {
-        let data = self.take_data();
         let mut w = Writer::new(target);
+        // The front tells the lengths of the payload's parts: it must see them.
         self.encode_front(&mut w);
+        let data = self.take_data();
         let header = Header {
             tid,
             kind: Self::TYPE,

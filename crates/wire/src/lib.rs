@@ -5,7 +5,9 @@
 //! * [`codec`] — start here: [`codec::Writer`], [`codec::Reader`], [`codec::Encode`], [`codec::Decode`].
 //! * [`rope`]: payloads of several pieces.
 //! * [`envelope`]: [`Envelope`], a message as a session carries it, and [`Message`], a typed body.
+//! * [`basic`]: identifiers, locators, sets: what messages and maps are made of.
 
+pub mod basic;
 pub mod codec;
 pub mod envelope;
 pub mod rope;

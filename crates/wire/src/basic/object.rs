@@ -1,0 +1,94 @@
+//! Objects by their full name.
+
+use crate::{Decode, DecodeError, Encode, Reader, Writer};
+use types::{ObjectId, PoolId};
+
+const OBJECT_ID_MIN_BYTES: usize = 37;
+
+fn encode_fields(id: &ObjectId, w: &mut Writer) {
+    w.blob(&id.key);
+    w.blob(&id.name);
+    w.put(&id.snap);
+    w.u32(id.hash);
+    w.bool(id.max);
+    w.blob(&id.nspace);
+    w.put(&id.pool);
+}
+
+fn decode_fields(r: &mut Reader<'_>) -> Result<ObjectId, DecodeError> {
+    let (key, name) = (r.blob()?.to_vec(), r.blob()?.to_vec());
+    let (snap, hash, max) = (r.get()?, r.u32()?, r.bool()?);
+    let (nspace, pool) = (r.blob()?.to_vec(), r.get()?);
+    let mut id = ObjectId { pool, hash, nspace, key, name, snap, max };
+    // Old encoders wrote the cursor before every object with pool -1; and a cursor behind every object has no
+    // other fields.
+    if id == (ObjectId { pool: PoolId(-1), ..ObjectId::min() }) {
+        id = ObjectId::min();
+    }
+    if id.max && id != ObjectId::max() {
+        return Err(DecodeError::Value {
+            what: "object id: name on the cursor behind all objects",
+            value: id.hash.into(),
+        });
+    }
+    Ok(id)
+}
+
+/// `hobject_t`.
+impl Encode for ObjectId {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(4, 3, |w| encode_fields(self, w));
+    }
+}
+
+impl Decode for ObjectId {
+    const MIN_BYTES: usize = 6 + OBJECT_ID_MIN_BYTES;
+
+    fn decode(r: &mut Reader<'_>) -> Result<ObjectId, DecodeError> {
+        let (head, mut r) = r.versioned("object id", 4)?;
+        if head.version < 4 {
+            return Err(DecodeError::TooOld { what: "object id", version: head.version, oldest: 4 });
+        }
+        decode_fields(&mut r)
+    }
+}
+
+/// An object as one OSD stores it: with the generation that erasure coding keeps for undo, and the shard. Ceph's
+/// `ghobject_t`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct StoredObjectId {
+    pub id: ObjectId,
+    /// [`StoredObjectId::NO_GENERATION`] for the present one.
+    pub generation: u64,
+    /// [`crate::basic::NO_SHARD`] in replicated pools.
+    pub shard: i8,
+    /// Behind all objects of all shards.
+    pub max: bool,
+}
+
+impl StoredObjectId {
+    pub const NO_GENERATION: u64 = u64::MAX;
+}
+
+impl Encode for StoredObjectId {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(6, 3, |w| {
+            encode_fields(&self.id, w);
+            w.u64(self.generation);
+            w.i8(self.shard);
+            w.bool(self.max);
+        });
+    }
+}
+
+impl Decode for StoredObjectId {
+    const MIN_BYTES: usize = 6 + OBJECT_ID_MIN_BYTES + 10;
+
+    fn decode(r: &mut Reader<'_>) -> Result<StoredObjectId, DecodeError> {
+        let (head, mut r) = r.versioned("stored object id", 6)?;
+        if head.version < 6 {
+            return Err(DecodeError::TooOld { what: "stored object id", version: head.version, oldest: 6 });
+        }
+        Ok(StoredObjectId { id: decode_fields(&mut r)?, generation: r.u64()?, shard: r.i8()?, max: r.bool()? })
+    }
+}
