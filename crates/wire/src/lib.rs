@@ -4,14 +4,17 @@
 //!
 //! * [`codec`] — start here: [`codec::Writer`], [`codec::Reader`], [`codec::Encode`], [`codec::Decode`].
 //! * [`rope`]: payloads of several pieces.
+//! * [`addr`]: addresses of parties.
 //! * [`envelope`]: [`Envelope`], a message as a session carries it, and [`Message`], a typed body.
 //! * [`basic`]: identifiers, locators, sets: what messages and maps are made of.
 
+pub mod addr;
 pub mod basic;
 pub mod codec;
 pub mod envelope;
 pub mod rope;
 
+pub use addr::{AddrKind, EntityAddr, EntityAddrVec};
 pub use codec::{Decode, DecodeError, Encode, Reader, Target, Writer};
 pub use envelope::{Envelope, Header, Message};
 pub use rope::Rope;
