@@ -12,6 +12,7 @@ pub mod addr;
 pub mod basic;
 pub mod codec;
 pub mod envelope;
+pub mod nacre;
 pub mod rope;
 
 pub use addr::{AddrKind, EntityAddr, EntityAddrVec};
