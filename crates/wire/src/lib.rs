@@ -7,6 +7,7 @@
 //! * [`addr`]: addresses of parties.
 //! * [`envelope`]: [`Envelope`], a message as a session carries it, and [`Message`], a typed body.
 //! * [`basic`]: identifiers, locators, sets: what messages and maps are made of.
+//! * [`nacre`]: our own messages.
 
 pub mod addr;
 pub mod basic;

@@ -6,7 +6,7 @@ use super::kind;
 use crate::addr::EntityAddrVec;
 use crate::{Decode, DecodeError, Encode, Header, Message, Reader, Rope, Writer};
 use std::collections::BTreeMap;
-use types::{Epoch, EVersion, Fsid, OsdId, PgId};
+use types::{EVersion, Epoch, Fsid, OsdId, PgId};
 
 /// Implements [`Message`] for a struct whose front is one versioned block of its fields in order.
 macro_rules! message {
