@@ -1,0 +1,64 @@
+//! Small records of the monitor's state.
+
+use types::{Epoch, OsdId, Utime};
+use wire::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// What is durably known of a placement group that has ever served: it may hold data.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgRecord {
+    /// First epoch of the interval (same up and acting set) in which it last began to serve.
+    pub last_epoch_started: Epoch,
+    /// The acting set of that interval, [`OsdId::NONE`] for holes: each member then had all data.
+    pub acting: Vec<OsdId>,
+}
+
+/// A health code that an operator does not want to hear of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HealthMute {
+    /// When it ends by itself.
+    pub expires: Option<Utime>,
+    /// Whether it outlives the end of the alarm.
+    pub sticky: bool,
+    /// The alarm's summary when it was muted.
+    pub summary: String,
+    /// The alarm's count when it was muted; a higher count ends the mute unless it is sticky.
+    pub count: i64,
+}
+
+impl Encode for PgRecord {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.last_epoch_started);
+            w.put(&self.acting);
+        });
+    }
+}
+
+impl Decode for PgRecord {
+    const MIN_BYTES: usize = 14;
+
+    fn decode(r: &mut Reader<'_>) -> Result<PgRecord, DecodeError> {
+        let (_, mut r) = r.versioned("placement group record", 1)?;
+        Ok(PgRecord { last_epoch_started: r.get()?, acting: r.get()? })
+    }
+}
+
+impl Encode for HealthMute {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.expires);
+            w.bool(self.sticky);
+            w.str(&self.summary);
+            w.i64(self.count);
+        });
+    }
+}
+
+impl Decode for HealthMute {
+    const MIN_BYTES: usize = 20;
+
+    fn decode(r: &mut Reader<'_>) -> Result<HealthMute, DecodeError> {
+        let (_, mut r) = r.versioned("health mute", 1)?;
+        Ok(HealthMute { expires: r.get()?, sticky: r.bool()?, summary: r.get()?, count: r.i64()? })
+    }
+}

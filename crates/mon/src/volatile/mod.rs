@@ -1,0 +1,117 @@
+//! What the monitor knows but never decides: statistics that OSDs report, and its own circumstances. None of it is in
+//! the log; a restarted monitor learns it again within a few seconds.
+
+mod pg_stat;
+mod pg_state;
+
+pub use pg_stat::PgStat;
+pub use pg_state::{pg_state_bit, pg_state_text};
+
+use std::collections::BTreeMap;
+use types::{Epoch, OsdId, PgId, PoolId, Utime};
+use wire::nacre::mon::{OsdStats, PgReport};
+
+/// What one OSD last said of itself.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OsdStat {
+    pub stats: OsdStats,
+    /// Newest map it has.
+    pub epoch: Epoch,
+    /// When it said so, by the monitor's clock.
+    pub at: Utime,
+}
+
+/// Sums over the placement groups of a pool, or of all.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PgTotals {
+    pub pgs: u64,
+    pub objects: u64,
+    pub bytes: u64,
+    pub omap_bytes: u64,
+    pub omap_keys: u64,
+    /// Copies there should be: objects times replicas.
+    pub copies: u64,
+    pub degraded_copies: u64,
+    pub log_entries: u64,
+    pub read_ops: u64,
+    pub read_kib: u64,
+    pub write_ops: u64,
+    pub write_kib: u64,
+}
+
+/// Per-second rates over the last few seconds.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct IoRates {
+    pub read_ops: f64,
+    pub read_bytes: f64,
+    pub write_ops: f64,
+    pub write_bytes: f64,
+}
+
+/// Statistics and circumstances.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Volatile {
+    /// Wall clock at the last event.
+    pub now: Utime,
+    /// Wall clock when this monitor started (and so, while there is one, formed the quorum).
+    pub started: Utime,
+    /// This monitor's name.
+    pub name: String,
+    /// Groups by id. Every group of every pool of the map is here, `unknown` until its primary reports; none else is.
+    pub pgs: BTreeMap<PgId, PgStat>,
+    pub osds: BTreeMap<OsdId, OsdStat>,
+    /// Rates of client I/O by pool.
+    pub rates: BTreeMap<PoolId, IoRates>,
+}
+
+impl Volatile {
+    /// Sums over `pool`, or over all pools.
+    pub fn totals(&self, pool: Option<PoolId>) -> PgTotals {
+        let mut totals = PgTotals::default();
+        let range = match pool {
+            Some(pool) => self.pgs.range(PgId { pool, seed: 0 }..=PgId { pool, seed: u32::MAX }),
+            None => self.pgs.range(..),
+        };
+        range.for_each(|(_, pg)| totals.add(&pg.report));
+        totals
+    }
+
+    /// How many groups are in each state, by the state's bits.
+    pub fn pgs_by_state(&self) -> BTreeMap<u64, u64> {
+        let mut counts = BTreeMap::new();
+        self.pgs.values().for_each(|pg| *counts.entry(pg.report.state).or_default() += 1);
+        counts
+    }
+
+    /// Sums over all OSDs that reported.
+    pub fn space(&self) -> OsdStats {
+        self.osds.values().fold(OsdStats::default(), |sum, osd| OsdStats {
+            total_bytes: sum.total_bytes + osd.stats.total_bytes,
+            free_bytes: sum.free_bytes + osd.stats.free_bytes,
+            data_bytes: sum.data_bytes + osd.stats.data_bytes,
+            stored_bytes: sum.stored_bytes + osd.stats.stored_bytes,
+            omap_bytes: sum.omap_bytes + osd.stats.omap_bytes,
+            metadata_bytes: sum.metadata_bytes + osd.stats.metadata_bytes,
+            commit_latency_us: sum.commit_latency_us.max(osd.stats.commit_latency_us),
+            pg_count: sum.pg_count + osd.stats.pg_count,
+            heartbeat_peers: sum.heartbeat_peers + osd.stats.heartbeat_peers,
+        })
+    }
+}
+
+impl PgTotals {
+    fn add(&mut self, pg: &PgReport) {
+        self.pgs += 1;
+        self.objects += pg.objects;
+        self.bytes += pg.bytes;
+        self.omap_bytes += pg.omap_bytes;
+        self.omap_keys += pg.omap_keys;
+        self.copies += pg.objects * pg.acting.len() as u64;
+        self.degraded_copies += pg.degraded_copies;
+        self.log_entries += pg.log_entries;
+        self.read_ops += pg.read_ops;
+        self.read_kib += pg.read_kib;
+        self.write_ops += pg.write_ops;
+        self.write_kib += pg.write_kib;
+    }
+}
