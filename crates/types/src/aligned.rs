@@ -1,12 +1,13 @@
 //! Buffers whose address and length suit direct I/O.
 
 use crate::BLOCK_BYTES;
+use crate::buf_pool::BufPool;
 use bytemuck::{Pod, Zeroable};
 use bytes::Bytes;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(4096))]
-struct Block([u8; BLOCK_BYTES]);
+pub(crate) struct Block([u8; BLOCK_BYTES]);
 
 // A block is plain bytes without padding; `bytemuck` has no derive for arrays this long.
 #[allow(unsafe_code)]
@@ -16,18 +17,24 @@ unsafe impl Zeroable for Block {}
 // SAFETY: `Block` is an array of `u8`: any bit pattern is valid and its size equals its alignment, so no padding.
 unsafe impl Pod for Block {}
 
-/// A buffer of `len` bytes whose memory starts on a 4 KiB boundary and reaches to the next one past its end.
+/// A buffer of `len` bytes whose memory starts on a 4 KiB boundary and reaches at least to the next one past its end.
 ///
-/// Freshly made buffers hold zeros. [`AlignedBuf::freeze`] turns one into [`Bytes`] without copying.
+/// Freshly made buffers hold zeros. [`AlignedBuf::freeze`] turns one into [`Bytes`] without copying. Memory that came
+/// from a [`BufPool`] goes back to it when the buffer, or the last `Bytes` made of it, is dropped.
 pub struct AlignedBuf {
     blocks: Vec<Block>,
     len: usize,
+    home: Option<BufPool>,
 }
 
 impl AlignedBuf {
     /// A zeroed buffer of `len` bytes.
     pub fn zeroed(len: usize) -> AlignedBuf {
-        AlignedBuf { blocks: bytemuck::zeroed_vec(len.div_ceil(BLOCK_BYTES)), len }
+        AlignedBuf { blocks: bytemuck::zeroed_vec(len.div_ceil(BLOCK_BYTES)), len, home: None }
+    }
+
+    pub(crate) fn of_pool(blocks: Vec<Block>, len: usize, home: BufPool) -> AlignedBuf {
+        AlignedBuf { blocks, len, home: Some(home) }
     }
 
     /// A buffer holding a copy of `bytes`.
@@ -67,6 +74,14 @@ impl AlignedBuf {
     /// The same memory, shared and immutable.
     pub fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
+    }
+}
+
+impl Drop for AlignedBuf {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.put_back(std::mem::take(&mut self.blocks));
+        }
     }
 }
 

@@ -9,8 +9,10 @@
 //! * [`time`]: [`Utime`], a wall-clock stamp as the protocol carries it.
 //! * [`crc32c`]: the checksum of frames and of 4 KiB blocks.
 //! * [`aligned`]: buffers aligned for direct I/O, handed around as [`bytes::Bytes`].
+//! * [`buf_pool`]: a bounded stock of such buffers.
 
 pub mod aligned;
+pub mod buf_pool;
 pub mod crc32c;
 pub mod errno;
 pub mod ids;
@@ -19,6 +21,7 @@ pub mod time;
 pub mod version;
 
 pub use aligned::AlignedBuf;
+pub use buf_pool::BufPool;
 pub use errno::Errno;
 pub use ids::{EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId, ReqId};
 pub use object::{ObjectId, SnapId};
