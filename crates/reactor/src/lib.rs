@@ -1,1 +1,23 @@
-//! TODO
+//! The loop of one shard: one thread, one ring that carries sockets, disk and timers.
+//!
+//! One turn: reap completions, give each to the [`Handler`], tell it that the turn ends, then one system call that
+//! submits everything it asked for and waits. There is no async runtime and no lock; an idle reactor sleeps.
+//!
+//! Start here:
+//! * [`Handler`] and [`Event`]: what a shard is told.
+//! * [`Io`]: what it can ask for. Handlers are generic over it, so that the same code runs in both worlds below.
+//! * [`Waker`]: how other threads reach it.
+
+mod config;
+mod event;
+mod ids;
+mod io;
+mod stats;
+mod waker;
+
+pub use config::{BackendKind, Config};
+pub use event::{Event, Handler};
+pub use ids::{ConnId, FileId, ListenerId};
+pub use io::{FileOptions, Io};
+pub use stats::Stats;
+pub use waker::Waker;

@@ -1,0 +1,45 @@
+//! Waking a reactor from another thread.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Makes the reactor it belongs to handle [`crate::Event::Woken`]. Cheap to clone; any thread may use it.
+///
+/// Wake-ups coalesce: between two `Woken` events only the first call makes a system call. What is put into a queue before
+/// [`Waker::wake`] is seen by the handler of the `Woken` that follows.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Blocking, so that io_uring waits for it instead of failing with `EAGAIN`.
+    fd: OwnedFd,
+    pending: AtomicBool,
+}
+
+impl Waker {
+    pub fn new() -> io::Result<Waker> {
+        Ok(Waker(Arc::new(Inner { fd: eventfd(0, EventfdFlags::CLOEXEC)?, pending: AtomicBool::new(false) })))
+    }
+
+    pub fn wake(&self) {
+        if !self.0.pending.swap(true, Ordering::AcqRel) {
+            // Cannot block: the counter is 0 or 1. Cannot fail otherwise: the descriptor is ours.
+            rustix::io::write(&self.0.fd, &1u64.to_ne_bytes()).expect("eventfd accepts a count of one");
+        }
+    }
+
+    /// The descriptor that becomes readable.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+
+    /// To be called once the eventfd has been read, before `Woken` is delivered.
+    pub(crate) fn rearm(&self) {
+        // A swap and not a store: it must also see what a waker that found the flag set did before.
+        self.0.pending.swap(false, Ordering::AcqRel);
+    }
+}
