@@ -1,0 +1,252 @@
+//! Reading configuration files in the syntax of `ceph.conf`.
+//!
+//! ```text
+//! # comment                          ; comment
+//! [global]                           applies to everybody
+//! mon host = [v2:10.0.0.1:3300]      spaces, underscores and hyphens in keys mean the same
+//! [osd]                              applies to every OSD
+//! [osd.3]                            applies to one
+//! osd data = /srv/$name              variables: $cluster $type $id $name $host $pid, or another option
+//! ```
+//!
+//! A value may stand in quotes; `\` at the end of a line continues it. Where an option appears twice, the later line
+//! wins, and the narrower section wins over the wider.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Why a configuration file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfError {
+    #[error("cannot read {path}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path}, line {line}: {reason}")]
+    Syntax { path: PathBuf, line: usize, reason: &'static str },
+    #[error("{path}: option '{key}': '{value}' {reason}")]
+    Value { path: PathBuf, key: String, value: String, reason: String },
+    #[error("{path} has no option '{key}'")]
+    Missing { path: PathBuf, key: String },
+}
+
+/// For whom options are looked up: `client.admin`, `osd.3`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Who {
+    /// `client`, `mon`, `osd`, `mgr`.
+    pub kind: String,
+    pub id: String,
+}
+
+impl Who {
+    pub fn new(kind: &str, id: &str) -> Who {
+        Who { kind: kind.to_owned(), id: id.to_owned() }
+    }
+
+    /// From `kind.id`; `None` where either is missing.
+    pub fn parse(name: &str) -> Option<Who> {
+        let (kind, id) = name.split_once('.')?;
+        (!kind.is_empty() && !id.is_empty()).then(|| Who::new(kind, id))
+    }
+}
+
+impl std::fmt::Display for Who {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.kind, self.id)
+    }
+}
+
+/// A parsed file: options by section.
+#[derive(Clone, Debug, Default)]
+pub struct ConfFile {
+    path: PathBuf,
+    sections: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+impl ConfFile {
+    /// Reads and parses `path`.
+    pub fn load(path: &Path) -> Result<ConfFile, ConfError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfError::Read { path: path.to_owned(), source })?;
+        ConfFile::parse(&text, path)
+    }
+
+    /// Parses `text`; `path` only names it in errors.
+    pub fn parse(text: &str, path: &Path) -> Result<ConfFile, ConfError> {
+        let mut conf = ConfFile { path: path.to_owned(), sections: BTreeMap::new() };
+        let mut section: Option<String> = None;
+        let mut lines = text.lines().enumerate();
+        while let Some((index, first)) = lines.next() {
+            let syntax = |reason| ConfError::Syntax { path: path.to_owned(), line: index + 1, reason };
+            let mut line = first.to_owned();
+            while line.ends_with('\\') {
+                line.pop();
+                match lines.next() {
+                    Some((_, more)) => line.push_str(more),
+                    None => break,
+                }
+            }
+            let line = line.trim();
+            if line.is_empty() || line.starts_with(['#', ';']) {
+                continue;
+            }
+            if let Some(rest) = line.strip_prefix('[') {
+                let (name, tail) = rest.split_once(']').ok_or_else(|| syntax("section without ']'"))?;
+                if !strip_comment(tail).trim().is_empty() {
+                    return Err(syntax("text behind a section's ']'"));
+                }
+                section = Some(name.trim().to_owned());
+                conf.sections.entry(name.trim().to_owned()).or_default();
+                continue;
+            }
+            let (key, value) = line.split_once('=').ok_or_else(|| syntax("neither '[section]' nor 'key = value'"))?;
+            let key = normalize(key);
+            if key.is_empty() {
+                return Err(syntax("no key before '='"));
+            }
+            let value = unquote(value.trim()).ok_or_else(|| syntax("quote not closed"))?;
+            let section = section.clone().ok_or_else(|| syntax("option before the first section"))?;
+            conf.sections.entry(section).or_default().insert(key, value);
+        }
+        Ok(conf)
+    }
+
+    /// Where the file was read from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The option `key` as it applies to `who`, variables expanded; spaces, `_` and `-` in `key` are the same.
+    pub fn get(&self, who: &Who, key: &str) -> Option<String> {
+        self.expanded(who, key, 0)
+    }
+
+    /// Like [`ConfFile::get`], for options that must be there.
+    pub fn require(&self, who: &Who, key: &str) -> Result<String, ConfError> {
+        self.get(who, key).ok_or_else(|| ConfError::Missing { path: self.path.clone(), key: key.to_owned() })
+    }
+
+    /// An error that names option `key` with its `value`.
+    pub fn bad_value(&self, key: &str, value: &str, reason: impl Into<String>) -> ConfError {
+        ConfError::Value { path: self.path.clone(), key: key.into(), value: value.into(), reason: reason.into() }
+    }
+
+    fn raw(&self, who: &Who, key: &str) -> Option<&String> {
+        let key = normalize(key);
+        [who.to_string().as_str(), &who.kind, "global"]
+            .into_iter()
+            .find_map(|section| self.sections.get(section).and_then(|options| options.get(&key)))
+    }
+
+    fn expanded(&self, who: &Who, key: &str, depth: usize) -> Option<String> {
+        // Options that refer to each other in a circle end here, with the variable left as it stands.
+        const DEPTH_MAX: usize = 8;
+        let raw = self.raw(who, key)?;
+        let mut out = String::with_capacity(raw.len());
+        let mut rest = raw.as_str();
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            let tail = &rest[at + 1..];
+            let (name, after) = match tail.strip_prefix('{').and_then(|t| t.split_once('}')) {
+                Some(pair) => pair,
+                None => {
+                    tail.split_at(tail.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(tail.len()))
+                }
+            };
+            let value = match name {
+                "cluster" => Some("ceph".to_owned()),
+                "type" => Some(who.kind.clone()),
+                "id" => Some(who.id.clone()),
+                "name" => Some(who.to_string()),
+                "pid" => Some(std::process::id().to_string()),
+                "host" => Some(std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned()),
+                "" => None,
+                other if depth < DEPTH_MAX => self.expanded(who, other, depth + 1),
+                _ => None,
+            };
+            match value {
+                Some(value) => out.push_str(&value),
+                None => out.push_str(&rest[at..rest.len() - after.len()]),
+            }
+            rest = after;
+        }
+        out.push_str(rest);
+        Some(out)
+    }
+}
+
+/// `Mon Host`, `mon-host` and `mon_host` are one key.
+fn normalize(key: &str) -> String {
+    let words = key.split([' ', '\t', '_', '-']).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("_").to_ascii_lowercase()
+}
+
+fn strip_comment(s: &str) -> &str {
+    s.split(['#', ';']).next().unwrap_or_default()
+}
+
+/// The value without quotes or a trailing comment; `None` if a quote is not closed.
+fn unquote(value: &str) -> Option<String> {
+    for quote in ['"', '\''] {
+        if let Some(rest) = value.strip_prefix(quote) {
+            return rest.split_once(quote).map(|(inner, _)| inner.to_owned());
+        }
+    }
+    let mut out = String::new();
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.extend(chars.next()),
+            '#' | ';' => break,
+            c => out.push(c),
+        }
+    }
+    Some(out.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> ConfFile {
+        ConfFile::parse(text, Path::new("x.conf")).unwrap()
+    }
+
+    #[test]
+    fn narrower_sections_win_and_keys_are_normalised() {
+        let conf = parse(
+            "# head\n[global]\n Mon Host = a ; first\nosd_data=/g\n[osd]\nosd data = /o/$id\n[osd.3]\nosd-data = /three\n\
+             [client.admin]\nlog file = /l/$name.$type ${id}x \\\n tail\n",
+        );
+        assert_eq!(conf.get(&Who::new("client", "x"), "mon-host").as_deref(), Some("a"));
+        assert_eq!(conf.get(&Who::new("osd", "1"), "osd data").as_deref(), Some("/o/1"));
+        assert_eq!(conf.get(&Who::new("osd", "3"), "osd_data").as_deref(), Some("/three"));
+        assert_eq!(conf.get(&Who::new("mon", "a"), "osd_data").as_deref(), Some("/g"));
+        let log = conf.get(&Who::new("client", "admin"), "log_file").unwrap();
+        assert_eq!(log, "/l/client.admin.client adminx  tail");
+        assert!(matches!(conf.require(&Who::new("mon", "a"), "nope"), Err(ConfError::Missing { .. })));
+    }
+
+    #[test]
+    fn quotes_escapes_and_references() {
+        let conf =
+            parse("[global]\na = \"x # y\" ; z\nb = p\\;q # c\nrun dir = /r\nc = $run_dir/$nothing\nd = $e\ne = $d\n");
+        let who = Who::new("client", "admin");
+        assert_eq!(conf.get(&who, "a").as_deref(), Some("x # y"));
+        assert_eq!(conf.get(&who, "b").as_deref(), Some("p;q"));
+        assert_eq!(conf.get(&who, "c").as_deref(), Some("/r/$nothing"));
+        assert!(conf.get(&who, "d").is_some(), "circles end");
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let check = |text: &str, line: usize| match ConfFile::parse(text, Path::new("x")) {
+            Err(ConfError::Syntax { line: at, .. }) => assert_eq!(at, line, "{text}"),
+            other => panic!("{other:?}"),
+        };
+        check("a = b\n", 1);
+        check("[global]\nword\n", 2);
+        check("[global\n", 1);
+        check("[global]\n\na = 'open\n", 3);
+        check("[global] x\n", 1);
+        check("[global]\n = x\n", 2);
+        assert!(matches!(ConfFile::load(Path::new("/nonexistent")), Err(ConfError::Read { .. })));
+    }
+}

@@ -1,0 +1,113 @@
+//! What a client needs to know before it can connect.
+
+use crate::conf_file::{ConfError, ConfFile, Who};
+use crate::mon_host::{MonHost, parse_mon_host};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How to reach a cluster and how patient to be.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Who connects, `client.admin` unless told otherwise.
+    pub who: Who,
+    pub mon_hosts: Vec<MonHost>,
+    /// Where the key would be; not read while authentication is `none`.
+    pub keyring: Option<PathBuf>,
+    /// How long connecting (session, monitor map, OSD map) may take.
+    pub connect_timeout: Duration,
+    /// How long one operation on an object may take; `None` waits as long as it takes, as Ceph's clients do.
+    pub op_timeout: Option<Duration>,
+    /// How long one monitor command may take.
+    pub mon_op_timeout: Option<Duration>,
+}
+
+impl Config {
+    /// A configuration for these monitors, with usual timeouts.
+    pub fn new(mon_hosts: Vec<MonHost>) -> Config {
+        Config {
+            who: Who::new("client", "admin"),
+            mon_hosts,
+            keyring: None,
+            connect_timeout: Duration::from_secs(30),
+            op_timeout: None,
+            mon_op_timeout: None,
+        }
+    }
+
+    /// From a `ceph.conf`, as `client.admin`.
+    pub fn from_conf(path: impl AsRef<Path>) -> Result<Config, ConfError> {
+        Config::from_conf_as(path, &Who::new("client", "admin"))
+    }
+
+    /// From a `ceph.conf`, as `who`. Options read: `mon host`, `keyring`, `client mount timeout`,
+    /// `rados osd op timeout`, `rados mon op timeout` (seconds, 0 for none), `auth client required`.
+    pub fn from_conf_as(path: impl AsRef<Path>, who: &Who) -> Result<Config, ConfError> {
+        Config::from_file(&ConfFile::load(path.as_ref())?, who)
+    }
+
+    /// Like [`Config::from_conf_as`] for a file already read.
+    pub fn from_file(conf: &ConfFile, who: &Who) -> Result<Config, ConfError> {
+        let mon_host = conf.require(who, "mon host")?;
+        let mon_hosts = parse_mon_host(&mon_host).map_err(|e| conf.bad_value("mon host", &mon_host, e.to_string()))?;
+        if let Some(methods) = conf.get(who, "auth client required") {
+            // Lists such as "cephx, none" are fine: the monitor chooses.
+            let none_allowed = methods.split([',', ' ', ';']).any(|method| method.trim() == "none");
+            if !none_allowed {
+                let reason = "asks for authentication, which this client cannot do yet; only 'none' works";
+                return Err(conf.bad_value("auth client required", &methods, reason));
+            }
+        }
+        let seconds = |key: &str| -> Result<Option<Duration>, ConfError> {
+            let Some(value) = conf.get(who, key) else { return Ok(None) };
+            // Ceph allows a unit; plain seconds are what everybody writes.
+            let number: f64 = value
+                .trim_end_matches('s')
+                .trim()
+                .parse()
+                .ok()
+                .filter(|n: &f64| n.is_finite() && (0.0..1e9).contains(n))
+                .ok_or_else(|| conf.bad_value(key, &value, "is not a number of seconds"))?;
+            Ok(Some(Duration::from_secs_f64(number)))
+        };
+        let mut config = Config::new(mon_hosts);
+        config.who = who.clone();
+        config.keyring = conf.get(who, "keyring").map(PathBuf::from);
+        if let Some(timeout) = seconds("client mount timeout")? {
+            config.connect_timeout = timeout;
+        }
+        config.op_timeout = seconds("rados osd op timeout")?.filter(|t| !t.is_zero());
+        config.mon_op_timeout = seconds("rados mon op timeout")?.filter(|t| !t.is_zero());
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, ConfError> {
+        Config::from_file(&ConfFile::parse(text, Path::new("c")).unwrap(), &Who::new("client", "admin"))
+    }
+
+    #[test]
+    fn options_and_their_errors() {
+        let config = read(
+            "[global]\nmon_host = 127.0.0.1:40000\nkeyring = /k/$name.keyring\nauth client required = none\n\
+             [client]\nrados osd op timeout = 2.5\nrados mon op timeout = 0\nclient mount timeout = 7\n",
+        )
+        .unwrap();
+        assert_eq!(config.mon_hosts, [MonHost::Addr("127.0.0.1:40000".parse().unwrap())]);
+        assert_eq!(config.keyring.as_deref(), Some(Path::new("/k/client.admin.keyring")));
+        assert_eq!((config.op_timeout, config.mon_op_timeout), (Some(Duration::from_millis(2500)), None));
+        assert_eq!(config.connect_timeout, Duration::from_secs(7));
+        for (text, part) in [
+            ("[global]\n", "no option 'mon host'"),
+            ("[global]\nmon host = x y z:q\n", "'z:q'"),
+            ("[global]\nmon host = 1.2.3.4\nauth client required = cephx\n", "cannot do yet"),
+            ("[global]\nmon host = 1.2.3.4\nclient mount timeout = soon\n", "not a number"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
