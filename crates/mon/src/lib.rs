@@ -12,6 +12,7 @@
 //! The core opens no socket and reads no clock.
 
 pub mod commands;
+pub mod log;
 pub mod state;
 pub mod update;
 pub mod volatile;
