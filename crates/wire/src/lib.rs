@@ -5,6 +5,7 @@
 //! * [`codec`] — start here: [`codec::Writer`], [`codec::Reader`], [`codec::Encode`], [`codec::Decode`].
 //! * [`rope`]: payloads of several pieces.
 //! * [`addr`]: addresses of parties.
+//! * [`msgr`] — sessions with peers: [`msgr::Messenger`].
 //! * [`envelope`]: [`Envelope`], a message as a session carries it, and [`Message`], a typed body.
 //! * [`basic`]: identifiers, locators, sets: what messages and maps are made of.
 //! * [`nacre`]: our own messages.
@@ -13,10 +14,11 @@ pub mod addr;
 pub mod basic;
 pub mod codec;
 pub mod envelope;
+pub mod msgr;
 pub mod nacre;
 pub mod rope;
 
 pub use addr::{AddrKind, EntityAddr, EntityAddrVec};
-pub use codec::{Decode, DecodeError, Encode, Reader, Target, Writer};
+pub use codec::{Decode, DecodeError, Encode, Reader, Release, Target, Writer};
 pub use envelope::{Envelope, Header, Message};
 pub use rope::Rope;

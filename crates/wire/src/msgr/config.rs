@@ -1,0 +1,154 @@
+//! Who a messenger is, how it treats its peers, and its limits.
+
+use crate::basic::AuthName;
+use crate::codec::features;
+use crate::{EntityAddrVec, Release, Target};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{EntityName, EntityType};
+
+/// How sessions with a kind of peer behave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// A lost connection ends the session; nothing is acknowledged or sent again. Otherwise the session outlives its
+    /// connections: each message is delivered exactly once, in order, until one side closes or restarts.
+    pub lossy: bool,
+    /// Ask an idle peer whether it lives.
+    pub keepalive: Option<Keepalive>,
+    /// Feature bits the peer must have, besides those the protocol itself needs.
+    pub features_required: u64,
+}
+
+/// Ask every `interval`; without an answer for `timeout` the connection counts as lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keepalive {
+    pub interval: Duration,
+    pub timeout: Duration,
+}
+
+impl Policy {
+    /// A client towards OSDs.
+    pub const LOSSY_CLIENT: Policy = Policy { lossy: true, keepalive: None, features_required: 0 };
+    /// Towards a monitor: a dead one must be noticed, since nothing else would make the client ask another.
+    pub const MON_CLIENT: Policy = Policy {
+        keepalive: Some(Keepalive { interval: Duration::from_secs(10), timeout: Duration::from_secs(30) }),
+        ..Policy::LOSSY_CLIENT
+    };
+    /// A daemon towards the clients it serves.
+    pub const LOSSY_SERVER: Policy = Policy::LOSSY_CLIENT;
+    /// Daemons among each other.
+    pub const LOSSLESS_PEER: Policy = Policy { lossy: false, keepalive: None, features_required: 0 };
+}
+
+/// Makes a [`crate::msgr::Messenger`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// An OSD's id or a monitor's rank; a client's number is learnt from its monitor, [`Config::client`] sets -1.
+    pub me: EntityName,
+    /// The name to authenticate as: `client.admin`.
+    pub auth_name: AuthName,
+    /// What peers dial: advertised addresses, not those bound. A client leaves them empty; its IP is learnt from the
+    /// first peer.
+    pub my_addrs: EntityAddrVec,
+    /// How to treat who connects, by kind; other kinds are turned away.
+    pub accept: BTreeMap<EntityType, Policy>,
+    /// Feature bits told to peers.
+    pub features: u64,
+    /// Whether this is a monitor, which hands out global ids (see [`crate::msgr::Messenger::set_global_ids`]).
+    pub assigns_global_ids: bool,
+    /// Data segments from this size on are announced by [`crate::msgr::Messenger::bulk_wanted`]; `None`: never, all
+    /// bytes go through `received`.
+    pub bulk_min_bytes: Option<usize>,
+    /// Seed of cookies and of a client's nonce. Two incarnations must not share one.
+    pub seed: u64,
+}
+
+impl Config {
+    /// A client, authenticating as `auth_name`, that accepts nobody.
+    pub fn client(auth_name: AuthName, seed: u64) -> Config {
+        Config {
+            me: EntityName { kind: auth_name.kind, num: -1 },
+            auth_name,
+            my_addrs: EntityAddrVec::empty(),
+            accept: BTreeMap::new(),
+            features: features::PACIFIC,
+            assigns_global_ids: false,
+            bulk_min_bytes: Some(limits::BULK_MIN_BYTES),
+            seed,
+        }
+    }
+
+    /// A monitor: clients and OSDs are lossy, other monitors are peers.
+    pub fn mon(rank: i64, id: &str, my_addrs: EntityAddrVec, seed: u64) -> Config {
+        let lossy = [EntityType::CLIENT, EntityType::OSD, EntityType::MGR, EntityType::MDS];
+        let mut accept: BTreeMap<_, _> = lossy.into_iter().map(|kind| (kind, Policy::LOSSY_SERVER)).collect();
+        accept.insert(EntityType::MON, Policy::LOSSLESS_PEER);
+        Config {
+            me: EntityName::mon(rank),
+            my_addrs,
+            accept,
+            assigns_global_ids: true,
+            ..Config::client(AuthName::new(EntityType::MON, id), seed)
+        }
+    }
+
+    /// An OSD: clients and monitors are lossy, other OSDs are peers.
+    pub fn osd(id: types::OsdId, my_addrs: EntityAddrVec, seed: u64) -> Config {
+        let lossy = [EntityType::CLIENT, EntityType::MON, EntityType::MGR, EntityType::MDS];
+        let mut accept: BTreeMap<_, _> = lossy.into_iter().map(|kind| (kind, Policy::LOSSY_SERVER)).collect();
+        accept.insert(EntityType::OSD, Policy::LOSSLESS_PEER);
+        Config {
+            me: EntityName::osd(id),
+            my_addrs,
+            accept,
+            ..Config::client(AuthName::new(EntityType::OSD, id.0.to_string()), seed)
+        }
+    }
+}
+
+/// The other end of a session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// For a client the number is its global id.
+    pub name: EntityName,
+    /// As it authenticated, for an accepted session; by default for one we dialled.
+    pub auth_name: AuthName,
+    pub addrs: EntityAddrVec,
+    /// Feature bits both sides have.
+    pub features: u64,
+    /// Given by a monitor when the client first authenticated; 0 for a peer we dialled.
+    pub global_id: u64,
+    pub lossy: bool,
+}
+
+impl Peer {
+    /// For whom to encode messages to this peer.
+    pub fn target(&self) -> Target {
+        Target { features: self.features, release: Release::PACIFIC }
+    }
+}
+
+/// Bounds on what a peer can make us keep.
+pub mod limits {
+    use std::time::Duration;
+
+    /// All bytes of a connection before its session stands.
+    pub const HANDSHAKE_BYTES: usize = 64 << 10;
+    /// Payload of a control frame.
+    pub const CONTROL_BYTES: usize = 64 << 10;
+    /// Front, and middle, of a message.
+    pub const FRONT_BYTES: usize = 32 << 20;
+    /// Data of a message. Ceph's clients write at most 90 MiB at once.
+    pub const DATA_BYTES: usize = 128 << 20;
+    /// Default of [`super::Config::bulk_min_bytes`].
+    pub const BULK_MIN_BYTES: usize = 16 << 10;
+    /// A connection must have a session by then.
+    pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+    /// Lossless sessions acknowledge after so many messages or bytes, or this long after the first.
+    pub const ACK_MESSAGES: u64 = 32;
+    pub const ACK_BYTES: usize = 1 << 20;
+    pub const ACK_DELAY: Duration = Duration::from_millis(50);
+    /// First and longest wait before a lossless session dials again.
+    pub const BACKOFF_MIN: Duration = Duration::from_millis(100);
+    pub const BACKOFF_MAX: Duration = Duration::from_secs(5);
+}
