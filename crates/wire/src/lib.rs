@@ -8,12 +8,14 @@
 //! * [`msgr`] — sessions with peers: [`msgr::Messenger`].
 //! * [`envelope`]: [`Envelope`], a message as a session carries it, and [`Message`], a typed body.
 //! * [`basic`]: identifiers, locators, sets: what messages and maps are made of.
+//! * [`messages`]: every message between Ceph's clients and the cluster.
 //! * [`nacre`]: our own messages.
 
 pub mod addr;
 pub mod basic;
 pub mod codec;
 pub mod envelope;
+pub mod messages;
 pub mod msgr;
 pub mod nacre;
 pub mod rope;

@@ -3,6 +3,7 @@
 //! The types that every crate speaks live in `types`; what exists only because of the protocol lives here.
 
 mod auth_name;
+mod entity_inst;
 mod ids;
 mod interval_set;
 mod locator;
@@ -12,6 +13,7 @@ mod snap_context;
 mod stamp;
 
 pub use auth_name::AuthName;
+pub use entity_inst::EntityInst;
 pub use interval_set::IntervalSet;
 pub use locator::Locator;
 pub use object::StoredObjectId;

@@ -3,7 +3,7 @@
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use types::{ObjectId, PoolId};
 
-const OBJECT_ID_MIN_BYTES: usize = 37;
+const OBJECT_ID_MIN_BYTES: usize = 33;
 
 fn encode_fields(id: &ObjectId, w: &mut Writer) {
     w.blob(&id.key);

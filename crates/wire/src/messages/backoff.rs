@@ -1,0 +1,54 @@
+//! Asking a client to hold operations back.
+
+use crate::basic::SPgId;
+use crate::envelope::{Header, Message, priority};
+use crate::{DecodeError, Reader, Rope, Writer};
+use types::{Epoch, ObjectId};
+
+/// What an [`OsdBackoff`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BackoffOp {
+    /// OSD to client: send nothing for these objects.
+    Block = 1,
+    /// Client to OSD: understood.
+    AckBlock = 2,
+    /// OSD to client: send again.
+    Unblock = 3,
+}
+
+/// Holds back operations on the objects `begin .. end` (just `begin` if both are equal). Ceph's `MOSDBackoff`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OsdBackoff {
+    pub pgid: SPgId,
+    pub epoch: Epoch,
+    pub op: BackoffOp,
+    /// Pairs block, acknowledgement and unblock.
+    pub id: u64,
+    pub begin: ObjectId,
+    pub end: ObjectId,
+}
+
+impl Message for OsdBackoff {
+    const TYPE: u16 = 61;
+    const PRIORITY: u16 = priority::HIGH;
+
+    fn encode_front(&self, w: &mut Writer) {
+        w.put(&self.pgid);
+        w.put(&self.epoch);
+        w.u8(self.op as u8);
+        w.u64(self.id);
+        w.put(&self.begin);
+        w.put(&self.end);
+    }
+
+    fn decode(_: &Header, r: &mut Reader<'_>, _: &Rope) -> Result<OsdBackoff, DecodeError> {
+        let (pgid, epoch) = (r.get()?, r.get()?);
+        let op = match r.u8()? {
+            1 => BackoffOp::Block,
+            2 => BackoffOp::AckBlock,
+            3 => BackoffOp::Unblock,
+            other => return Err(DecodeError::Value { what: "backoff", value: other.into() }),
+        };
+        Ok(OsdBackoff { pgid, epoch, op, id: r.u64()?, begin: r.get()?, end: r.get()? })
+    }
+}

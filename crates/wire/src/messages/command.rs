@@ -1,0 +1,155 @@
+//! Commands: to the monitor, and to a daemon directly.
+
+use super::paxos::{get_head, put_head};
+use crate::envelope::{Header, Message};
+use crate::{DecodeError, Reader, Rope, Writer};
+use types::Fsid;
+
+/// A command to the monitors. Ceph's `MMonCommand`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MonCommand {
+    /// Newest version the client has seen; an answer must not be older.
+    pub have: u64,
+    pub fsid: Fsid,
+    /// One JSON object, `{"prefix": "osd tree", ...}`.
+    pub cmd: Vec<String>,
+    /// What `-i` gives.
+    pub input: Rope,
+}
+
+impl Message for MonCommand {
+    const TYPE: u16 = 50;
+
+    fn encode_front(&self, w: &mut Writer) {
+        put_head(w, self.have);
+        w.put(&self.fsid);
+        w.put(&self.cmd);
+    }
+
+    fn take_data(&mut self) -> Rope {
+        std::mem::take(&mut self.input)
+    }
+
+    fn decode(_: &Header, r: &mut Reader<'_>, data: &Rope) -> Result<MonCommand, DecodeError> {
+        Ok(MonCommand { have: get_head(r)?, fsid: r.get()?, cmd: r.get()?, input: data.clone() })
+    }
+}
+
+/// The answer to a [`MonCommand`], whose transaction id it carries. Ceph's `MMonCommandAck`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MonCommandAck {
+    /// Version of the state the answer was read from.
+    pub version: u64,
+    /// 0 or above, or a negated error number.
+    pub result: i32,
+    /// One line for people, shown on standard error.
+    pub status: String,
+    /// The command again.
+    pub cmd: Vec<String>,
+    /// Shown on standard output.
+    pub output: Rope,
+}
+
+impl Message for MonCommandAck {
+    const TYPE: u16 = 51;
+
+    fn encode_front(&self, w: &mut Writer) {
+        put_head(w, self.version);
+        w.i32(self.result);
+        w.str(&self.status);
+        w.put(&self.cmd);
+    }
+
+    fn take_data(&mut self) -> Rope {
+        std::mem::take(&mut self.output)
+    }
+
+    fn decode(_: &Header, r: &mut Reader<'_>, data: &Rope) -> Result<MonCommandAck, DecodeError> {
+        Ok(MonCommandAck {
+            version: get_head(r)?,
+            result: r.i32()?,
+            status: r.get()?,
+            cmd: r.get()?,
+            output: data.clone(),
+        })
+    }
+}
+
+macro_rules! daemon_commands {
+    ($($(#[$doc:meta])* $name:ident = $kind:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, PartialEq, Eq, Debug)]
+            pub struct $name {
+                pub fsid: Fsid,
+                /// One JSON object, as in [`MonCommand::cmd`].
+                pub cmd: Vec<String>,
+                pub input: Rope,
+            }
+
+            impl Message for $name {
+                const TYPE: u16 = $kind;
+
+                fn encode_front(&self, w: &mut Writer) {
+                    w.put(&self.fsid);
+                    w.put(&self.cmd);
+                }
+
+                fn take_data(&mut self) -> Rope {
+                    std::mem::take(&mut self.input)
+                }
+
+                fn decode(_: &Header, r: &mut Reader<'_>, data: &Rope) -> Result<$name, DecodeError> {
+                    Ok($name { fsid: r.get()?, cmd: r.get()?, input: data.clone() })
+                }
+            }
+        )*
+    };
+}
+
+macro_rules! daemon_replies {
+    ($($(#[$doc:meta])* $name:ident = $kind:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, PartialEq, Eq, Debug)]
+            pub struct $name {
+                /// 0 or above, or a negated error number.
+                pub result: i32,
+                /// One line for people.
+                pub status: String,
+                pub output: Rope,
+            }
+
+            impl Message for $name {
+                const TYPE: u16 = $kind;
+
+                fn encode_front(&self, w: &mut Writer) {
+                    w.i32(self.result);
+                    w.str(&self.status);
+                }
+
+                fn take_data(&mut self) -> Rope {
+                    std::mem::take(&mut self.output)
+                }
+
+                fn decode(_: &Header, r: &mut Reader<'_>, data: &Rope) -> Result<$name, DecodeError> {
+                    Ok($name { result: r.i32()?, status: r.get()?, output: data.clone() })
+                }
+            }
+        )*
+    };
+}
+
+daemon_commands! {
+    /// A command to one daemon (`ceph tell`). Ceph's `MCommand`.
+    Command = 97;
+    /// A command to a manager. Ceph's `MMgrCommand`.
+    MgrCommand = 0x709;
+}
+
+daemon_replies! {
+    /// The answer to a [`Command`], whose transaction id it carries. Ceph's `MCommandReply`.
+    CommandReply = 98;
+    /// The answer to a [`MgrCommand`], whose transaction id it carries. Ceph's `MMgrCommandReply`.
+    MgrCommandReply = 0x70a;
+}

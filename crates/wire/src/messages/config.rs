@@ -1,0 +1,46 @@
+//! Options that monitors hand out.
+
+use crate::basic::AuthName;
+use crate::envelope::{Header, Message};
+use crate::{DecodeError, Reader, Rope, Writer};
+use std::collections::BTreeMap;
+
+/// All options that apply to the receiver. A client waits for the first one, even if it is empty. Ceph's `MConfig`.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Config {
+    pub options: BTreeMap<String, String>,
+}
+
+impl Message for Config {
+    const TYPE: u16 = 62;
+
+    fn encode_front(&self, w: &mut Writer) {
+        w.put(&self.options);
+    }
+
+    fn decode(_: &Header, r: &mut Reader<'_>, _: &Rope) -> Result<Config, DecodeError> {
+        Ok(Config { options: r.get()? })
+    }
+}
+
+/// Asks for a [`Config`] on behalf of a daemon. Ceph's `MGetConfig`.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct GetConfig {
+    pub name: AuthName,
+    pub host: String,
+    pub device_class: String,
+}
+
+impl Message for GetConfig {
+    const TYPE: u16 = 63;
+
+    fn encode_front(&self, w: &mut Writer) {
+        w.put(&self.name);
+        w.str(&self.host);
+        w.str(&self.device_class);
+    }
+
+    fn decode(_: &Header, r: &mut Reader<'_>, _: &Rope) -> Result<GetConfig, DecodeError> {
+        Ok(GetConfig { name: r.get()?, host: r.get()?, device_class: r.get()? })
+    }
+}

@@ -1,0 +1,172 @@
+//! Parts of operations, as a client makes them.
+
+use super::op::to_rope;
+use super::op_data::{CopyFromInput, OmapGetKeys, OmapGetVals, OmapRmKeyRange};
+use super::{AllocHint, Call, CopyFrom, Extent, Op, OpArgs, OpCode, XattrArgs, op_flag};
+use crate::basic::Locator;
+use crate::{Encode, Rope, Target};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{ObjectId, SnapId};
+
+fn extent(offset: u64, length: u64) -> OpArgs {
+    OpArgs::Extent(Extent { offset, length, truncate_size: 0, truncate_seq: 0 })
+}
+
+/// An omap operation: its arguments hold the length of its input.
+fn omap(code: OpCode, input: &(impl Encode + ?Sized)) -> Op {
+    let indata = to_rope(input);
+    Op::new(code, extent(0, indata.len() as u64), indata)
+}
+
+fn xattr(code: OpCode, name: &[u8], value: &[u8], cmp_op: u8, cmp_mode: u8) -> Op {
+    let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("attribute fits 32 bits");
+    let args = XattrArgs { name_len: len(name), value_len: len(value), cmp_op, cmp_mode };
+    Op::new(code, OpArgs::Xattr(args), [name, value].concat())
+}
+
+impl Op {
+    /// `length` 0 reads the whole object.
+    pub fn read(offset: u64, length: u64) -> Op {
+        Op::new(OpCode::READ, extent(offset, length), Rope::new())
+    }
+
+    pub fn sparse_read(offset: u64, length: u64) -> Op {
+        Op::new(OpCode::SPARSE_READ, extent(offset, length), Rope::new())
+    }
+
+    pub fn stat() -> Op {
+        Op::new(OpCode::STAT, OpArgs::None, Rope::new())
+    }
+
+    pub fn write(offset: u64, data: impl Into<Rope>) -> Op {
+        let data = data.into();
+        Op::new(OpCode::WRITE, extent(offset, data.len() as u64), data)
+    }
+
+    pub fn write_full(data: impl Into<Rope>) -> Op {
+        let data = data.into();
+        Op::new(OpCode::WRITEFULL, extent(0, data.len() as u64), data)
+    }
+
+    pub fn append(data: impl Into<Rope>) -> Op {
+        let data = data.into();
+        Op::new(OpCode::APPEND, extent(0, data.len() as u64), data)
+    }
+
+    pub fn truncate(size: u64) -> Op {
+        Op::new(OpCode::TRUNCATE, extent(size, 0), Rope::new())
+    }
+
+    pub fn zero(offset: u64, length: u64) -> Op {
+        Op::new(OpCode::ZERO, extent(offset, length), Rope::new())
+    }
+
+    /// Creates the object; fails if it exists and `exclusive`.
+    pub fn create(exclusive: bool) -> Op {
+        let flags = if exclusive { op_flag::EXCL } else { 0 };
+        Op::new(OpCode::CREATE, OpArgs::None, Rope::new()).with_flags(flags)
+    }
+
+    pub fn delete() -> Op {
+        Op::new(OpCode::DELETE, OpArgs::None, Rope::new())
+    }
+
+    pub fn get_xattr(name: &[u8]) -> Op {
+        xattr(OpCode::GETXATTR, name, &[], 0, 0)
+    }
+
+    pub fn get_xattrs() -> Op {
+        Op::new(OpCode::GETXATTRS, OpArgs::None, Rope::new())
+    }
+
+    pub fn set_xattr(name: &[u8], value: &[u8]) -> Op {
+        xattr(OpCode::SETXATTR, name, value, 0, 0)
+    }
+
+    pub fn rm_xattr(name: &[u8]) -> Op {
+        xattr(OpCode::RMXATTR, name, &[], 0, 0)
+    }
+
+    /// Fails unless `value` compares so with the attribute; `cmp_op` is one of [`XattrArgs::EQ`] and so on.
+    pub fn cmp_xattr(name: &[u8], value: &[u8], cmp_op: u8) -> Op {
+        xattr(OpCode::CMPXATTR, name, value, cmp_op, XattrArgs::MODE_STRING)
+    }
+
+    /// At most `max` keys behind `start_after`.
+    pub fn omap_get_keys(start_after: Bytes, max: u64) -> Op {
+        omap(OpCode::OMAPGETKEYS, &OmapGetKeys { start_after, max })
+    }
+
+    /// At most `max` keys and values behind `start_after`, of keys that begin with `prefix`.
+    pub fn omap_get_vals(start_after: Bytes, max: u64, prefix: Bytes) -> Op {
+        omap(OpCode::OMAPGETVALS, &OmapGetVals { start_after, max, prefix })
+    }
+
+    pub fn omap_get_vals_by_keys(keys: &BTreeSet<Bytes>) -> Op {
+        omap(OpCode::OMAPGETVALSBYKEYS, keys)
+    }
+
+    pub fn omap_get_header() -> Op {
+        Op::new(OpCode::OMAPGETHEADER, OpArgs::None, Rope::new())
+    }
+
+    pub fn omap_set_vals(entries: &BTreeMap<Bytes, Bytes>) -> Op {
+        omap(OpCode::OMAPSETVALS, entries)
+    }
+
+    pub fn omap_set_header(header: Bytes) -> Op {
+        Op::new(OpCode::OMAPSETHEADER, extent(0, header.len() as u64), header)
+    }
+
+    pub fn omap_rm_keys(keys: &BTreeSet<Bytes>) -> Op {
+        omap(OpCode::OMAPRMKEYS, keys)
+    }
+
+    pub fn omap_rm_key_range(begin: Bytes, end: Bytes) -> Op {
+        omap(OpCode::OMAPRMKEYRANGE, &OmapRmKeyRange { begin, end })
+    }
+
+    pub fn omap_clear() -> Op {
+        Op::new(OpCode::OMAPCLEAR, OpArgs::None, Rope::new())
+    }
+
+    /// Runs `class.method`. Panics if either name is longer than 255 bytes.
+    pub fn call_method(class: &str, method: &str, input: &[u8]) -> Op {
+        let args = Call {
+            class_len: class.len().try_into().expect("class name is short"),
+            method_len: method.len().try_into().expect("method name is short"),
+            argc: 0,
+            indata_len: u32::try_from(input.len()).expect("input fits 32 bits"),
+        };
+        Op::new(OpCode::CALL, OpArgs::Call(args), [class.as_bytes(), method.as_bytes(), input].concat())
+    }
+
+    /// At most `count` objects of the placement group, from `cursor` on.
+    pub fn pg_nls(cursor: &ObjectId, count: u64, start_epoch: u32) -> Op {
+        Op::new(OpCode::PGNLS, OpArgs::PgLs { count, start_epoch }, to_rope(cursor))
+    }
+
+    /// A hint that may fail without harm.
+    pub fn set_alloc_hint(expected_object_size: u64, expected_write_size: u64, flags: u32) -> Op {
+        let hint = AllocHint { expected_object_size, expected_write_size, flags };
+        Op::new(OpCode::SETALLOCHINT, OpArgs::AllocHint(hint), Rope::new()).with_flags(op_flag::FAILOK)
+    }
+
+    /// Fails unless the object's version as users see it is this one.
+    pub fn assert_version(version: u64) -> Op {
+        Op::new(OpCode::ASSERT_VER, OpArgs::AssertVersion { version }, Rope::new())
+    }
+
+    /// Makes the object what it was in `snap`.
+    pub fn rollback(snap: SnapId) -> Op {
+        Op::new(OpCode::ROLLBACK, OpArgs::Snap(snap), Rope::new())
+    }
+
+    /// Copies another object's content within the cluster.
+    pub fn copy_from(name: Bytes, locator: Locator, snap: SnapId, src_version: u64) -> Op {
+        let args = CopyFrom { snap, src_version, flags: 0, src_fadvise_flags: 0 };
+        let input = CopyFromInput { name, locator }.to_vec(Target::default());
+        Op::new(OpCode::COPY_FROM, OpArgs::CopyFrom(args), input)
+    }
+}

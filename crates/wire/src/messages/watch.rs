@@ -1,0 +1,100 @@
+//! Notifications about watched objects.
+
+use crate::envelope::{Header, Message, priority};
+use crate::{Decode, DecodeError, Encode, Reader, Rope, Writer};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// What a [`WatchNotify`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WatchNotifyOp {
+    /// To a watcher: somebody notifies.
+    Notify = 1,
+    /// To the notifier: all watchers have answered, or time is up.
+    NotifyComplete = 2,
+    /// To a watcher: the watch is gone.
+    Disconnect = 3,
+}
+
+/// From an OSD to a watcher or notifier. Ceph's `MWatchNotify`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WatchNotify {
+    pub op: WatchNotifyOp,
+    /// The receiver's own: of its watch, or of its notify operation. Never one that it did not send.
+    pub cookie: u64,
+    pub version: u64,
+    pub notify_id: u64,
+    /// What the notifier sent.
+    pub payload: Bytes,
+    /// 0, or a negated error number (a watcher was too slow).
+    pub result: i32,
+    pub notifier_gid: u64,
+    /// With [`WatchNotifyOp::NotifyComplete`]: an encoded [`NotifyReplies`].
+    pub replies: Rope,
+}
+
+impl Message for WatchNotify {
+    const TYPE: u16 = 44;
+    const VERSION: u16 = 3;
+    const PRIORITY: u16 = priority::CLIENT_OP;
+
+    fn encode_front(&self, w: &mut Writer) {
+        w.u8(1); // layout of old
+        w.u8(self.op as u8);
+        w.u64(self.cookie);
+        w.u64(self.version);
+        w.u64(self.notify_id);
+        w.blob(&self.payload);
+        w.i32(self.result);
+        w.u64(self.notifier_gid);
+    }
+
+    fn take_data(&mut self) -> Rope {
+        std::mem::take(&mut self.replies)
+    }
+
+    fn decode(header: &Header, r: &mut Reader<'_>, data: &Rope) -> Result<WatchNotify, DecodeError> {
+        if header.version < Self::VERSION {
+            return Err(DecodeError::Value { what: "layout of a notification", value: header.version.into() });
+        }
+        r.skip(1)?;
+        let op = match r.u8()? {
+            1 => WatchNotifyOp::Notify,
+            2 => WatchNotifyOp::NotifyComplete,
+            3 => WatchNotifyOp::Disconnect,
+            other => return Err(DecodeError::Value { what: "notification", value: other.into() }),
+        };
+        Ok(WatchNotify {
+            op,
+            cookie: r.u64()?,
+            version: r.u64()?,
+            notify_id: r.u64()?,
+            payload: r.blob_bytes()?,
+            result: r.i32()?,
+            notifier_gid: r.u64()?,
+            replies: data.clone(),
+        })
+    }
+}
+
+/// Who answered a notification, and who did not. Watchers are (global id, cookie).
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct NotifyReplies {
+    pub replies: BTreeMap<(u64, u64), Bytes>,
+    pub timeouts: Vec<(u64, u64)>,
+}
+
+impl Encode for NotifyReplies {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.replies);
+        w.put(&self.timeouts);
+    }
+}
+
+impl Decode for NotifyReplies {
+    const MIN_BYTES: usize = 8;
+
+    fn decode(r: &mut Reader<'_>) -> Result<NotifyReplies, DecodeError> {
+        Ok(NotifyReplies { replies: r.get()?, timeouts: r.get()? })
+    }
+}
