@@ -1,0 +1,88 @@
+//! Robert Jenkins' 1997 hash mix over one to five 32-bit words ("rjenkins1"), the only hash CRUSH has.
+
+const SEED: u32 = 1_315_423_911;
+const X: u32 = 231_232;
+const Y: u32 = 1232;
+
+/// One round of Jenkins' mix over three words; also the round of the string hash that places objects.
+#[inline(always)]
+pub fn mix(a: &mut u32, b: &mut u32, c: &mut u32) {
+    *a = a.wrapping_sub(*b).wrapping_sub(*c) ^ (*c >> 13);
+    *b = b.wrapping_sub(*c).wrapping_sub(*a) ^ (*a << 8);
+    *c = c.wrapping_sub(*a).wrapping_sub(*b) ^ (*b >> 13);
+    *a = a.wrapping_sub(*b).wrapping_sub(*c) ^ (*c >> 12);
+    *b = b.wrapping_sub(*c).wrapping_sub(*a) ^ (*a << 16);
+    *c = c.wrapping_sub(*a).wrapping_sub(*b) ^ (*b >> 5);
+    *a = a.wrapping_sub(*b).wrapping_sub(*c) ^ (*c >> 3);
+    *b = b.wrapping_sub(*c).wrapping_sub(*a) ^ (*a << 10);
+    *c = c.wrapping_sub(*a).wrapping_sub(*b) ^ (*b >> 15);
+}
+
+pub fn hash1(a: u32) -> u32 {
+    let mut hash = SEED ^ a;
+    let (mut a, mut b, mut x, mut y) = (a, a, X, Y);
+    mix(&mut b, &mut x, &mut hash);
+    mix(&mut y, &mut a, &mut hash);
+    hash
+}
+
+#[inline]
+pub fn hash2(mut a: u32, mut b: u32) -> u32 {
+    let mut hash = SEED ^ a ^ b;
+    let (mut x, mut y) = (X, Y);
+    mix(&mut a, &mut b, &mut hash);
+    mix(&mut x, &mut a, &mut hash);
+    mix(&mut b, &mut y, &mut hash);
+    hash
+}
+
+#[inline]
+pub fn hash3(mut a: u32, mut b: u32, mut c: u32) -> u32 {
+    let mut hash = SEED ^ a ^ b ^ c;
+    let (mut x, mut y) = (X, Y);
+    mix(&mut a, &mut b, &mut hash);
+    mix(&mut c, &mut x, &mut hash);
+    mix(&mut y, &mut a, &mut hash);
+    mix(&mut b, &mut x, &mut hash);
+    mix(&mut y, &mut c, &mut hash);
+    hash
+}
+
+pub fn hash4(mut a: u32, mut b: u32, mut c: u32, mut d: u32) -> u32 {
+    let mut hash = SEED ^ a ^ b ^ c ^ d;
+    let (mut x, mut y) = (X, Y);
+    mix(&mut a, &mut b, &mut hash);
+    mix(&mut c, &mut d, &mut hash);
+    mix(&mut a, &mut x, &mut hash);
+    mix(&mut y, &mut b, &mut hash);
+    mix(&mut c, &mut x, &mut hash);
+    mix(&mut y, &mut d, &mut hash);
+    hash
+}
+
+pub fn hash5(mut a: u32, mut b: u32, mut c: u32, mut d: u32, mut e: u32) -> u32 {
+    let mut hash = SEED ^ a ^ b ^ c ^ d ^ e;
+    let (mut x, mut y) = (X, Y);
+    mix(&mut a, &mut b, &mut hash);
+    mix(&mut c, &mut d, &mut hash);
+    mix(&mut e, &mut x, &mut hash);
+    mix(&mut y, &mut a, &mut hash);
+    mix(&mut b, &mut x, &mut hash);
+    mix(&mut y, &mut c, &mut hash);
+    mix(&mut d, &mut x, &mut hash);
+    mix(&mut y, &mut e, &mut hash);
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_do_not_commute() {
+        assert_ne!(hash2(1, 2), hash2(2, 1));
+        assert_ne!(hash3(1, 2, 3), hash3(3, 2, 1));
+        assert_ne!(hash4(1, 2, 3, 4), hash4(4, 3, 2, 1));
+        assert_ne!(hash5(1, 2, 3, 4, 5), hash5(5, 4, 3, 2, 1));
+    }
+}
