@@ -275,6 +275,20 @@ impl CrushMap {
         })
     }
 
+    /// Makes a bucket draw its items as equals, by a permutation, which is cheaper for many equal items.
+    ///
+    /// Errors: [`BuildError::Uneven`] unless all its items weigh the same.
+    pub fn make_uniform(&mut self, id: i32) -> Result<(), BuildError> {
+        let bucket = self.bucket(id).ok_or(BuildError::NoItemId(id))?;
+        let item_weight = bucket.item_weight(0);
+        if bucket.weighted_items().any(|(_, weight)| weight != item_weight) {
+            return Err(BuildError::Uneven(id));
+        }
+        self.bucket_mut(id).body = BucketBody::Uniform { item_weight };
+        self.choose_args.values_mut().for_each(|args| drop(args.by_slot.remove(&((-1 - id) as u32))));
+        Ok(())
+    }
+
     /// Names a device that need not be in any bucket yet.
     pub fn name_device(&mut self, id: i32, name: &str) -> Result<(), BuildError> {
         check_name(name)?;

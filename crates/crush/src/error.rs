@@ -72,6 +72,8 @@ pub enum BuildError {
     EmptyClass { root: String, class: String },
     #[error("weight set for bucket {id} does not have one entry for each of its {size} items")]
     WeightSetSize { id: i32, size: usize },
+    #[error("items of bucket {0} do not all weigh the same")]
+    Uneven(i32),
     #[error("the hierarchy would be too deep or circular at bucket {0}")]
     TooDeep(i32),
     #[error("osd id {0} is out of range")]
