@@ -64,6 +64,7 @@ pub trait Io {
 
     /// Stops reading, sends what is queued, ends the stream, and waits (within a bound, see
     /// [`crate::Config::close_linger`]) for the peer to end its own. Then [`crate::Event::Closed`].
+    /// A connection that is not established yet is aborted.
     fn close(&mut self, conn: ConnId);
 
     /// Ends the connection now and drops what is queued. [`crate::Event::Closed`] (or, if it was not yet established,
@@ -91,7 +92,7 @@ pub trait Io {
     fn close_file(&mut self, file: FileId);
 
     /// Length of the file or size of the device.
-    fn file_len_bytes(&self, file: FileId) -> u64;
+    fn file_len_bytes(&self, file: FileId) -> io::Result<u64>;
 
     /// Fills `buf` from `offset`. With direct I/O offset and length are multiples of 4 KiB, here and below.
     fn read(&mut self, file: FileId, offset: u64, buf: AlignedBuf, io: u64);

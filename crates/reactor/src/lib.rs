@@ -6,18 +6,32 @@
 //! Start here:
 //! * [`Handler`] and [`Event`]: what a shard is told.
 //! * [`Io`]: what it can ask for. Handlers are generic over it, so that the same code runs in both worlds below.
+//! * [`Reactor`]: the real loop, on io_uring or, where that is forbidden, on epoll and threads.
 //! * [`Waker`]: how other threads reach it.
 
+mod backend;
 mod config;
+mod conn;
+mod disk;
 mod event;
+mod files;
 mod ids;
 mod io;
+mod loop_io;
+mod outgoing;
+mod random;
+mod reactor;
+mod sockets;
 mod stats;
+mod timers;
+mod turn;
 mod waker;
 
 pub use config::{BackendKind, Config};
 pub use event::{Event, Handler};
 pub use ids::{ConnId, FileId, ListenerId};
 pub use io::{FileOptions, Io};
+pub use loop_io::LoopIo;
+pub use reactor::Reactor;
 pub use stats::Stats;
 pub use waker::Waker;

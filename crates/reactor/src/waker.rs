@@ -27,8 +27,9 @@ impl Waker {
 
     pub fn wake(&self) {
         if !self.0.pending.swap(true, Ordering::AcqRel) {
-            // Cannot block: the counter is 0 or 1. Cannot fail otherwise: the descriptor is ours.
-            rustix::io::write(&self.0.fd, &1u64.to_ne_bytes()).expect("eventfd accepts a count of one");
+            // Adds a small number (which one depends on the byte order, and does not matter). Cannot block: the counter
+            // is far from its limit. Cannot fail otherwise: the descriptor is ours.
+            rustix::io::write(&self.0.fd, &1u64.to_le_bytes()).expect("eventfd takes a small count");
         }
     }
 

@@ -1,0 +1,113 @@
+//! Open files and devices.
+
+use crate::{FileId, FileOptions};
+use rustix::fs::{self, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+pub(crate) struct File {
+    fd: OwnedFd,
+    /// Offsets, lengths and memory must be aligned.
+    pub(crate) direct: bool,
+    outstanding: usize,
+    closing: bool,
+}
+
+impl File {
+    pub(crate) fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Files(Vec<Option<File>>);
+
+impl Files {
+    pub(crate) fn open(&mut self, path: &Path, options: FileOptions) -> io::Result<FileId> {
+        let (fd, direct) = open(path, options)?;
+        if options.lock {
+            fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
+        }
+        let stat = fs::fstat(&fd)?;
+        if FileType::from_raw_mode(stat.st_mode).is_file() && (stat.st_size as u64) < options.len_bytes {
+            if options.preallocate {
+                fs::fallocate(&fd, FallocateFlags::empty(), 0, options.len_bytes)?;
+            } else {
+                fs::ftruncate(&fd, options.len_bytes)?;
+            }
+        }
+        let file = Some(File { fd, direct, outstanding: 0, closing: false });
+        let slot = self.0.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.0.push(None);
+            self.0.len() - 1
+        });
+        self.0[slot] = file;
+        Ok(FileId(slot as u32))
+    }
+
+    pub(crate) fn get(&self, id: FileId) -> &File {
+        self.0
+            .get(id.0 as usize)
+            .and_then(Option::as_ref)
+            .filter(|file| !file.closing)
+            .unwrap_or_else(|| panic!("{id:?} is not open"))
+    }
+
+    pub(crate) fn len_bytes(&self, id: FileId) -> io::Result<u64> {
+        let fd = &self.get(id).fd;
+        let stat = fs::fstat(fd)?;
+        if FileType::from_raw_mode(stat.st_mode).is_block_device() {
+            return Ok(fs::seek(fd, SeekFrom::End(0))?);
+        }
+        Ok(stat.st_size as u64)
+    }
+
+    /// A request to this file begins; it keeps the file open until [`Files::end`].
+    pub(crate) fn begin(&mut self, id: FileId) {
+        self.get(id);
+        self.0[id.0 as usize].as_mut().expect("just found").outstanding += 1;
+    }
+
+    /// The file of a request that has begun; it may be closing.
+    pub(crate) fn busy(&self, id: FileId) -> &File {
+        self.0[id.0 as usize].as_ref().expect("a file with requests stays")
+    }
+
+    pub(crate) fn end(&mut self, id: FileId) {
+        let file = self.0[id.0 as usize].as_mut().expect("a file with requests stays");
+        file.outstanding -= 1;
+        self.free_if_idle(id);
+    }
+
+    pub(crate) fn close(&mut self, id: FileId) {
+        self.get(id);
+        self.0[id.0 as usize].as_mut().expect("just found").closing = true;
+        self.free_if_idle(id);
+    }
+
+    fn free_if_idle(&mut self, id: FileId) {
+        let slot = &mut self.0[id.0 as usize];
+        if slot.as_ref().is_some_and(|file| file.closing && file.outstanding == 0) {
+            *slot = None;
+        }
+    }
+}
+
+/// Opens, with direct I/O if asked for and possible.
+fn open(path: &Path, options: FileOptions) -> io::Result<(OwnedFd, bool)> {
+    let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+    flags.set(OFlags::CREATE, options.create);
+    let mode = Mode::RUSR | Mode::WUSR;
+    if options.direct {
+        match fs::open(path, flags | OFlags::DIRECT, mode) {
+            Ok(fd) => return Ok((fd, true)),
+            Err(Errno::INVAL) => {
+                tracing::warn!(path = %path.display(), "no direct I/O on this file system; using the page cache");
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok((fs::open(path, flags, mode)?, false))
+}

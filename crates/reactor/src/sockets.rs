@@ -1,0 +1,35 @@
+//! Making sockets.
+
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+
+fn stream_socket(addr: SocketAddr, nonblocking: bool) -> io::Result<Socket> {
+    let socket_type = if nonblocking { Type::STREAM.nonblocking() } else { Type::STREAM };
+    Socket::new(Domain::for_address(addr), socket_type.cloexec(), Some(Protocol::TCP))
+}
+
+/// A listening socket and the address it got. Port 0 asks for any free port.
+pub(crate) fn listener(addr: SocketAddr, backlog: i32, nonblocking: bool) -> io::Result<(Socket, SocketAddr)> {
+    let socket = stream_socket(addr, nonblocking)?;
+    socket.set_reuse_address(true)?;
+    if addr.is_ipv6() {
+        // One socket per address family, as asked for; otherwise `[::]` would take the IPv4 port too.
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&addr.into())?;
+    socket.listen(backlog)?;
+    let bound = address(socket.local_addr()?)?;
+    Ok((socket, bound))
+}
+
+/// A socket about to connect to `addr`.
+pub(crate) fn connecting(addr: SocketAddr, nonblocking: bool) -> io::Result<Socket> {
+    let socket = stream_socket(addr, nonblocking)?;
+    socket.set_tcp_nodelay(true)?;
+    Ok(socket)
+}
+
+pub(crate) fn address(addr: SockAddr) -> io::Result<SocketAddr> {
+    addr.as_socket().ok_or_else(|| io::Error::other("socket address is neither IPv4 nor IPv6"))
+}
