@@ -1,5 +1,6 @@
 //! What the layers above see of the store.
 
+use crate::Attrs;
 use bytes::Bytes;
 use types::{AlignedBuf, ObjectId, PgId};
 use wire::Rope;
@@ -26,7 +27,7 @@ pub enum Lookup<T> {
 pub struct ObjectStat {
     pub size_bytes: u64,
     /// Attributes by name. The layer above keeps its own object information in one of them.
-    pub attrs: std::collections::BTreeMap<Vec<u8>, Bytes>,
+    pub attrs: Attrs,
     /// Whether there may be omap entries or an omap header.
     pub has_omap: bool,
 }
@@ -131,6 +132,9 @@ pub enum ReadError {
     Device { object: ObjectId, object_offset: u64, device_offset: u64, errno: i32 },
 }
 
+/// The largest size of an object.
+pub const OBJECT_BYTES_MAX: u64 = 1 << 43;
+
 /// Why a transaction was not accepted; nothing of it has happened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SubmitError {
@@ -138,6 +142,12 @@ pub enum SubmitError {
     NoSpace { needed_bytes: u64, free_bytes: u64 },
     #[error("clone of {0}, which does not exist")]
     CloneSource(ObjectId),
+    /// A write, truncation or zeroing that reaches beyond [`OBJECT_BYTES_MAX`], or of an object called "max".
+    #[error("{what} of {object} up to byte {end}, beyond the largest object ({OBJECT_BYTES_MAX} bytes)")]
+    ObjectTooLarge { what: &'static str, object: ObjectId, end: u64 },
+    /// The transaction's record would fill too much of the log; split it.
+    #[error("transaction of {bytes} bytes of metadata, more than the {max} that the log takes at once")]
+    TransactionTooLarge { bytes: u64, max: u64 },
     #[error("store has stopped: {0}")]
     Stopped(String),
 }

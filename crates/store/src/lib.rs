@@ -4,5 +4,11 @@
 //! results back; commits and finished lookups come out as [`StoreEvent`]s.
 
 mod api;
+mod attrs;
+mod config;
+mod store;
 
 pub use api::*;
+pub use attrs::Attrs;
+pub use config::StoreConfig;
+pub use store::{FormatError, OpenError, Opening, Store};

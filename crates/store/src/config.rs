@@ -1,0 +1,34 @@
+//! What a store is made with and opened with.
+
+use types::{BLOCK_BYTES, Fsid, OsdId};
+
+/// One block, as device offsets count.
+pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// What [`Store::format`](crate::Store::format) writes and [`Store::open`](crate::Store::open) expects.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoreConfig {
+    /// Size of the device or file. At least [`StoreConfig::DEVICE_BYTES_MIN`], at most
+    /// [`StoreConfig::DEVICE_BYTES_MAX`]; a last part of a block is not used.
+    pub device_bytes: u64,
+    /// Size of the log, a multiple of 4 KiB. Used by `format` only; an open store has what it was made with.
+    pub wal_bytes: u64,
+    pub fsid: Fsid,
+    pub osd: OsdId,
+    /// The store's own identity, fresh random bytes at each `format`: records of a former life of the device do not
+    /// carry it. Used by `format` only.
+    pub uuid: Fsid,
+}
+
+impl StoreConfig {
+    pub const DEVICE_BYTES_MIN: u64 = 4 << 20;
+    /// Block numbers take 32 bits in memory (not on disk).
+    pub const DEVICE_BYTES_MAX: u64 = u32::MAX as u64 * BLOCK;
+    pub const WAL_BYTES_MIN: u64 = 64 << 10;
+
+    /// A log that suits a device: 1/256 of it, between 8 MiB and 1 GiB, but at most a quarter.
+    pub fn default_wal_bytes(device_bytes: u64) -> u64 {
+        let wanted = (device_bytes / 256).clamp(8 << 20, 1 << 30).min(device_bytes / 4);
+        (wanted / BLOCK * BLOCK).max(Self::WAL_BYTES_MIN)
+    }
+}
