@@ -32,7 +32,7 @@ pub enum Event {
 
 /// The owner of a shard's state, called by the loop.
 ///
-/// Generic over the world it runs in: the real loop ([`crate::Reactor`]) or the simulated one (`sim::World`).
+/// Generic over the world it runs in: the real loop ([`crate::Reactor`]) or the simulated one ([`crate::sim::World`]).
 /// Nothing is called from within a command of [`Io`].
 pub trait Handler<I: Io> {
     /// The next bytes of the stream, in order. Returns how many of them were taken, at least one.

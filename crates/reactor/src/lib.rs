@@ -7,6 +7,7 @@
 //! * [`Handler`] and [`Event`]: what a shard is told.
 //! * [`Io`]: what it can ask for. Handlers are generic over it, so that the same code runs in both worlds below.
 //! * [`Reactor`]: the real loop, on io_uring or, where that is forbidden, on epoll and threads.
+//! * [`sim::World`]: the simulated one, many nodes in one thread under a seed.
 //! * [`Waker`]: how other threads reach it.
 
 mod backend;
@@ -21,6 +22,7 @@ mod loop_io;
 mod outgoing;
 mod random;
 mod reactor;
+pub mod sim;
 mod sockets;
 mod stats;
 mod timers;

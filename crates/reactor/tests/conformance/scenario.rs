@@ -1,5 +1,6 @@
 //! A scenario is a handler that plays all parts on one shard, talking to itself, and stops when it has seen enough.
 
+use reactor::sim::{SimIo, World, WorldConfig};
 use reactor::{BackendKind, Config, ConnId, Event, Handler, Io, LoopIo, Reactor};
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ pub trait Scenario {
     /// After the loop has ended.
     fn check(&mut self) {}
 }
+
+/// Simulated runs of each scenario.
+const SEEDS: u64 = 8;
 
 /// The timer that fails a scenario which does not end.
 const WATCHDOG: u64 = u64::MAX;
@@ -73,10 +77,27 @@ fn play_real<S: Scenario>(backend: BackendKind, scenario: S) {
     playing.0.check();
 }
 
+fn play_simulated<S: Scenario>(seed: u64, scenario: S) {
+    let config =
+        WorldConfig { close_linger: Duration::from_millis(100), connections_max: 16, ..WorldConfig::default() };
+    let mut world = World::new(seed, config);
+    let node = world.add_node();
+    world.start(node, |io| {
+        set_watchdog(io);
+        let mut playing = Playing(scenario);
+        playing.0.start::<SimIo>(io);
+        playing
+    });
+    let stopped = world.run_until_done(Duration::from_secs(30), |world| !world.is_running(node));
+    assert!(stopped, "the scenario does not end with seed {seed}");
+    world.kill(node, reactor::sim::Crash::Process).expect("a stopped node keeps its handler").0.check();
+}
+
 /// Plays a scenario in every world.
 pub fn check<S: Scenario>(make: impl Fn() -> S) {
     play_real(BackendKind::Uring, make());
     play_real(BackendKind::Epoll, make());
+    (0..SEEDS).for_each(|seed| play_simulated(seed, make()));
 }
 
 /// The byte at `index` of a stream that never repeats soon.

@@ -1,0 +1,53 @@
+//! The weather in a simulated world.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// Delays are drawn from ranges, for each event anew.
+#[derive(Clone, Debug)]
+pub struct WorldConfig {
+    /// From one node to another, one way. A node reaches itself likewise.
+    pub latency: RangeInclusive<Duration>,
+    /// From something to do until the node's next turn.
+    pub turn_delay: RangeInclusive<Duration>,
+    pub read_latency: RangeInclusive<Duration>,
+    pub write_latency: RangeInclusive<Duration>,
+    pub flush_latency: RangeInclusive<Duration>,
+    /// Longest segment, and so the most bytes given to a handler at once.
+    pub segment_bytes_max: usize,
+    /// Bytes on their way or unread in one direction of a connection.
+    pub window_bytes: usize,
+    /// One segment in so many ends its connection with a reset instead of arriving. 0: none.
+    pub reset_one_in: u64,
+    /// TCP tries again after this long.
+    pub retransmit_after: Duration,
+    /// TCP gives up on a silent peer, established or not, after this long.
+    pub tcp_timeout: Duration,
+    /// What a drive writes whole or not at all when the power fails.
+    pub sector_bytes: usize,
+    /// See [`crate::Config::close_linger`].
+    pub close_linger: Duration,
+    /// Per node; see [`crate::Config::connections_max`].
+    pub connections_max: usize,
+}
+
+impl Default for WorldConfig {
+    fn default() -> WorldConfig {
+        const US: Duration = Duration::from_micros(1);
+        WorldConfig {
+            latency: 20 * US..=200 * US,
+            turn_delay: US..=20 * US,
+            read_latency: 50 * US..=150 * US,
+            write_latency: 10 * US..=300 * US,
+            flush_latency: 20 * US..=1000 * US,
+            segment_bytes_max: 32 << 10,
+            window_bytes: 256 << 10,
+            reset_one_in: 0,
+            retransmit_after: Duration::from_millis(200),
+            tcp_timeout: Duration::from_secs(60),
+            sector_bytes: 512,
+            close_linger: Duration::from_secs(5),
+            connections_max: 8192,
+        }
+    }
+}

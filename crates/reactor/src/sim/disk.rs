@@ -1,0 +1,369 @@
+//! A simulated drive or file with a volatile cache.
+
+use super::rng::Rng;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use types::BLOCK_BYTES;
+
+/// Blocks by number; absent ones hold zeros.
+#[derive(Clone, Default)]
+struct Image(BTreeMap<u64, Arc<[u8; BLOCK_BYTES]>>);
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// The parts of `range` that lie within one block each: block number, range within it.
+fn by_block(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        let (block, within) = (at / BLOCK, (at % BLOCK) as usize);
+        let len = (BLOCK - at % BLOCK).min(range.end.saturating_sub(at));
+        at += len;
+        (len > 0).then_some((block, within..within + len as usize))
+    })
+}
+
+impl Image {
+    fn read(&self, offset: u64, out: &mut [u8]) {
+        let mut out = out;
+        for (block, within) in by_block(offset..offset + out.len() as u64) {
+            let (head, rest) = out.split_at_mut(within.len());
+            match self.0.get(&block) {
+                Some(bytes) => head.copy_from_slice(&bytes[within]),
+                None => head.fill(0),
+            }
+            out = rest;
+        }
+    }
+
+    fn write(&mut self, offset: u64, mut bytes: &[u8]) {
+        for (block, within) in by_block(offset..offset + bytes.len() as u64) {
+            let (head, rest) = bytes.split_at(within.len());
+            let block = self.0.entry(block).or_insert_with(|| Arc::new([0; BLOCK_BYTES]));
+            Arc::make_mut(block)[within].copy_from_slice(head);
+            bytes = rest;
+        }
+    }
+
+    fn zero(&mut self, range: Range<u64>) {
+        for (block, within) in by_block(range) {
+            if within.len() == BLOCK_BYTES {
+                self.0.remove(&block);
+            } else if let Some(bytes) = self.0.get_mut(&block) {
+                Arc::make_mut(bytes)[within].fill(0);
+            }
+        }
+    }
+}
+
+/// A change of the disk that is not durable yet.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Write { offset: u64, bytes: Vec<u8> },
+    Zero { range: Range<u64> },
+}
+
+impl Change {
+    fn apply(&self, image: &mut Image) {
+        match self {
+            Change::Write { offset, bytes } => image.write(*offset, bytes),
+            Change::Zero { range } => image.zero(range.clone()),
+        }
+    }
+
+    fn range(&self) -> Range<u64> {
+        match self {
+            Change::Write { offset, bytes } => *offset..*offset + bytes.len() as u64,
+            Change::Zero { range } => range.clone(),
+        }
+    }
+}
+
+/// What goes wrong with one request. Each fault is used up by the next request it fits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskFault {
+    /// The next read fails with this errno.
+    FailRead(i32),
+    /// The next write fails with this errno and does nothing.
+    FailWrite(i32),
+    /// The next flush fails with this errno and makes nothing durable.
+    FailFlush(i32),
+    /// The next write is acknowledged and does not happen.
+    LoseWrite,
+    /// The next write goes so many bytes further on instead.
+    MisdirectWrite(u64),
+}
+
+/// The contents of one simulated disk. It survives its node's process and, as far as flushed, its power.
+pub struct SimDisk {
+    len: u64,
+    durable_len: u64,
+    durable: Image,
+    /// What reads see: durable contents and all changes done.
+    current: Image,
+    /// Done, not durable, in order; the number of the first is `first_change`.
+    changes: VecDeque<Change>,
+    first_change: u64,
+    faults: Vec<DiskFault>,
+    slowness: u32,
+    /// Writes beyond this offset fail with `ENOSPC`.
+    len_max: u64,
+    pub(crate) locked: bool,
+}
+
+impl SimDisk {
+    pub(crate) fn new() -> SimDisk {
+        SimDisk {
+            len: 0,
+            durable_len: 0,
+            durable: Image::default(),
+            current: Image::default(),
+            changes: VecDeque::new(),
+            first_change: 0,
+            faults: Vec::new(),
+            slowness: 1,
+            len_max: u64::MAX,
+            locked: false,
+        }
+    }
+
+    pub fn len_bytes(&self) -> u64 {
+        self.len
+    }
+
+    /// Grows durably; never shrinks.
+    pub(crate) fn grow(&mut self, len: u64) {
+        self.len = self.len.max(len);
+        self.durable_len = self.durable_len.max(len);
+    }
+
+    /// What a read of `len` bytes at `offset` would give, behind the end too.
+    pub fn peek(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut out = vec![0; len];
+        self.current.read(offset, &mut out);
+        out
+    }
+
+    /// Flips one bit in each of `count` bytes chosen by chance within `range`, durably.
+    pub fn rot(&mut self, range: Range<u64>, count: u32, rng: &mut Rng) {
+        for _ in 0..count {
+            let at = range.start + rng.below(range.end - range.start);
+            let bit = 1 << rng.below(8);
+            for image in [&mut self.durable, &mut self.current] {
+                let mut byte = [0];
+                image.read(at, &mut byte);
+                byte[0] ^= bit;
+                image.write(at, &byte);
+            }
+        }
+    }
+
+    pub fn inject(&mut self, fault: DiskFault) {
+        self.faults.push(fault);
+    }
+
+    /// Every request takes so many times as long.
+    pub fn slow_down(&mut self, times: u32) {
+        self.slowness = times.max(1);
+    }
+
+    pub(crate) fn slowness(&self) -> u32 {
+        self.slowness
+    }
+
+    /// Makes the disk end here: writes beyond fail with `ENOSPC`.
+    pub fn limit_len_bytes(&mut self, len_max: u64) {
+        self.len_max = len_max;
+    }
+
+    fn take_fault<T>(&mut self, which: impl Fn(DiskFault) -> Option<T>) -> Option<T> {
+        let (index, found) = self.faults.iter().enumerate().find_map(|(index, fault)| Some((index, which(*fault)?)))?;
+        self.faults.remove(index);
+        Some(found)
+    }
+
+    /// A read that reaches past the end fails with `EIO`, as in the real reactor.
+    pub(crate) fn read(&mut self, offset: u64, out: &mut [u8]) -> Result<(), i32> {
+        if let Some(errno) =
+            self.take_fault(|fault| if let DiskFault::FailRead(errno) = fault { Some(errno) } else { None })
+        {
+            return Err(errno);
+        }
+        if offset + out.len() as u64 > self.len {
+            return Err(libc::EIO);
+        }
+        self.current.read(offset, out);
+        Ok(())
+    }
+
+    pub(crate) fn change(&mut self, mut change: Change) -> Result<(), i32> {
+        if let Change::Write { offset, bytes } = &mut change {
+            let fault = self.take_fault(|fault| match fault {
+                DiskFault::FailWrite(_) | DiskFault::LoseWrite | DiskFault::MisdirectWrite(_) => Some(fault),
+                DiskFault::FailRead(_) | DiskFault::FailFlush(_) => None,
+            });
+            match fault {
+                Some(DiskFault::FailWrite(errno)) => return Err(errno),
+                Some(DiskFault::LoseWrite) => return Ok(()),
+                Some(DiskFault::MisdirectWrite(by)) => *offset += by,
+                _ => {}
+            }
+            let end = *offset + bytes.len() as u64;
+            if end > self.len_max {
+                return Err(libc::ENOSPC);
+            }
+            self.len = self.len.max(end);
+        }
+        change.apply(&mut self.current);
+        self.changes.push_back(change);
+        Ok(())
+    }
+
+    /// What a flush that begins now will make durable.
+    pub(crate) fn flush_mark(&self) -> u64 {
+        self.first_change + self.changes.len() as u64
+    }
+
+    /// Makes durable what came before `mark`.
+    pub(crate) fn flush(&mut self, mark: u64) -> Result<(), i32> {
+        if let Some(errno) =
+            self.take_fault(|fault| if let DiskFault::FailFlush(errno) = fault { Some(errno) } else { None })
+        {
+            return Err(errno);
+        }
+        while self.first_change < mark {
+            let change = self.changes.pop_front().expect("a mark counts changes that were done");
+            self.first_change += 1;
+            self.make_durable(&change);
+        }
+        Ok(())
+    }
+
+    fn make_durable(&mut self, change: &Change) {
+        if let Change::Write { .. } = change {
+            self.durable_len = self.durable_len.max(change.range().end);
+        }
+        if !self.changes.is_empty() {
+            return change.apply(&mut self.durable);
+        }
+        // Nothing differs any more: share the blocks.
+        for (block, _) in by_block(change.range()) {
+            match self.current.0.get(&block) {
+                Some(bytes) => drop(self.durable.0.insert(block, bytes.clone())),
+                None => drop(self.durable.0.remove(&block)),
+            }
+        }
+    }
+
+    /// A request in flight when its process dies: it happens, in part, or not.
+    pub(crate) fn maybe_change(&mut self, change: Change, sector_bytes: usize, rng: &mut Rng) {
+        for part in surviving_parts(change, sector_bytes, rng) {
+            let end = part.range().end;
+            if end <= self.len_max {
+                if let Change::Write { .. } = part {
+                    self.len = self.len.max(end);
+                }
+                part.apply(&mut self.current);
+                self.changes.push_back(part);
+            }
+        }
+    }
+
+    /// The power fails: each change that was not flushed survives, in part, or not.
+    pub(crate) fn lose_power(&mut self, sector_bytes: usize, rng: &mut Rng) {
+        self.len = self.durable_len;
+        self.first_change += self.changes.len() as u64;
+        for change in std::mem::take(&mut self.changes) {
+            for part in surviving_parts(change, sector_bytes, rng) {
+                if let Change::Write { .. } = part {
+                    self.len = self.len.max(part.range().end);
+                }
+                part.apply(&mut self.durable);
+            }
+        }
+        self.durable_len = self.len;
+        self.current = self.durable.clone();
+    }
+}
+
+/// All of a change, none of it, its first sectors, or some of its sectors.
+fn surviving_parts(change: Change, sector_bytes: usize, rng: &mut Rng) -> Vec<Change> {
+    match (rng.below(4), change) {
+        (0, _) => Vec::new(),
+        (1, change) | (_, change @ Change::Zero { .. }) => vec![change],
+        (2, Change::Write { offset, bytes }) => {
+            let sectors = bytes.len().div_ceil(sector_bytes) as u64;
+            let kept = (rng.below(sectors + 1) as usize * sector_bytes).min(bytes.len());
+            vec![Change::Write { offset, bytes: bytes[..kept].to_vec() }]
+        }
+        (_, Change::Write { offset, bytes }) => bytes
+            .chunks(sector_bytes)
+            .enumerate()
+            .filter(|_| rng.one_in(2))
+            .map(|(index, part)| Change::Write { offset: offset + (index * sector_bytes) as u64, bytes: part.to_vec() })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(disk: &mut SimDisk, offset: u64, byte: u8, len: usize) {
+        disk.change(Change::Write { offset, bytes: vec![byte; len] }).expect("no fault");
+    }
+
+    #[test]
+    fn flushed_writes_survive_a_power_failure_and_others_may_not() {
+        let mut outcomes = std::collections::BTreeSet::new();
+        for seed in 0..50 {
+            let mut disk = SimDisk::new();
+            write(&mut disk, 100, 1, 5000);
+            let mark = disk.flush_mark();
+            write(&mut disk, 100, 2, 1000);
+            disk.flush(mark).expect("no fault");
+            assert_eq!(disk.peek(100, 1), [2]);
+            disk.lose_power(512, &mut Rng::new(seed));
+            let bytes = disk.peek(100, 5000);
+            assert!(bytes[..1000].iter().all(|byte| [1, 2].contains(byte)) && bytes[1000..] == [1; 4000]);
+            assert_eq!(disk.len_bytes(), 5100);
+            outcomes.insert((bytes[0], bytes[999]));
+        }
+        assert_eq!(outcomes.len(), 4, "whole, absent, and both ways of torn: {outcomes:?}");
+    }
+
+    #[test]
+    fn faults_happen_once() {
+        let mut disk = SimDisk::new();
+        disk.grow(1 << 20);
+        disk.inject(DiskFault::FailRead(5));
+        disk.inject(DiskFault::LoseWrite);
+        disk.inject(DiskFault::MisdirectWrite(4096));
+        disk.inject(DiskFault::FailFlush(5));
+        for offset in [0, 4096, 65536] {
+            write(&mut disk, offset, 7, 4096);
+        }
+        assert_eq!(
+            (disk.peek(0, 1), disk.peek(4096, 1), disk.peek(8192, 1), disk.peek(65536, 1)),
+            (vec![0], vec![0], vec![7], vec![7])
+        );
+        let mut out = [0; 1];
+        assert_eq!((disk.read(8192, &mut out), disk.read(8192, &mut out), out), (Err(5), Ok(()), [7]));
+        let mark = disk.flush_mark();
+        assert_eq!((disk.flush(mark), disk.flush(mark)), (Err(5), Ok(())));
+        disk.limit_len_bytes(1 << 20);
+        assert_eq!(disk.change(Change::Write { offset: (1 << 20) - 1, bytes: vec![0; 2] }), Err(libc::ENOSPC));
+        assert_eq!(disk.read((1 << 20) - 1, &mut [0; 2]), Err(libc::EIO));
+        disk.rot(0..4096, 1, &mut Rng::new(1));
+        assert_eq!(disk.peek(0, 4096).iter().filter(|byte| **byte != 0).count(), 1);
+    }
+
+    #[test]
+    fn zeroing_cuts_and_removes_blocks() {
+        let mut disk = SimDisk::new();
+        write(&mut disk, 0, 9, 4 * BLOCK_BYTES);
+        disk.change(Change::Zero { range: 4000..9000 }).expect("no fault");
+        let bytes = disk.peek(0, 4 * BLOCK_BYTES);
+        assert!(bytes.iter().enumerate().all(|(at, byte)| (*byte == 0) == (4000..9000).contains(&at)));
+    }
+}

@@ -1,0 +1,463 @@
+//! Everything in a world but the handlers, and the commands of the node whose turn it is.
+
+use super::config::WorldConfig;
+use super::disk::{Change, SimDisk};
+use super::network::{Endpoint, Segment};
+use super::node::{Inbox, Node, OpenFile, Request, Work};
+use super::rng::Rng;
+use crate::conn::{Bulk, Phase};
+use crate::{ConnId, Event, FileId, FileOptions, Io, ListenerId, Stats};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use types::{AlignedBuf, BufPool, Utime};
+
+/// Something that is to happen at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Happening {
+    Turn {
+        node: usize,
+        incarnation: u64,
+    },
+    TimerDue {
+        node: usize,
+        incarnation: u64,
+    },
+    /// A connect reaches the other node, for the first time `since`.
+    Syn {
+        conn: ConnId,
+        since: Duration,
+    },
+    /// The first segment on its way to this endpoint arrives.
+    Arrival {
+        conn: ConnId,
+    },
+    /// The peer lost its power; TCP tries `since` then.
+    Orphan {
+        conn: ConnId,
+        since: Duration,
+    },
+    Linger {
+        conn: ConnId,
+    },
+    DiskDone {
+        node: usize,
+        incarnation: u64,
+        request: u64,
+    },
+}
+
+/// What handlers in a simulated world are given; see [`Io`]. Commands act for the node whose turn it is.
+pub struct SimIo {
+    pub(crate) config: WorldConfig,
+    pub(crate) rng: Rng,
+    pub(crate) clock: Duration,
+    pub(crate) current: usize,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) happenings: BTreeMap<(Duration, u64), Happening>,
+    happenings_made: u64,
+    pub(crate) endpoints: BTreeMap<ConnId, Endpoint>,
+    conns_made: u64,
+    /// Who listens where.
+    pub(crate) listeners: BTreeMap<SocketAddr, (usize, ListenerId)>,
+    /// Who ever listened there: a machine without power does not refuse.
+    pub(crate) owners: BTreeMap<SocketAddr, usize>,
+    ports_made: u16,
+    /// From, to.
+    pub(crate) blocked: BTreeSet<(usize, usize)>,
+    pub(crate) disks: BTreeMap<(usize, PathBuf), SimDisk>,
+    requests_made: u64,
+    pool: BufPool,
+    /// A digest of everything that handlers were told, to compare two runs.
+    pub(crate) fingerprint: u64,
+}
+
+/// When simulated wall clocks begin: 2026-01-01.
+const WALL_CLOCK_BASE: Duration = Duration::from_secs(1_767_225_600);
+
+impl SimIo {
+    pub(crate) fn new(seed: u64, config: WorldConfig) -> SimIo {
+        SimIo {
+            config,
+            rng: Rng::new(seed),
+            clock: Duration::ZERO,
+            current: 0,
+            nodes: Vec::new(),
+            happenings: BTreeMap::new(),
+            happenings_made: 0,
+            endpoints: BTreeMap::new(),
+            conns_made: 0,
+            listeners: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            ports_made: 0,
+            blocked: BTreeSet::new(),
+            disks: BTreeMap::new(),
+            requests_made: 0,
+            pool: BufPool::new(16 << 20),
+            fingerprint: 0,
+        }
+    }
+
+    pub(crate) fn schedule(&mut self, at: Duration, happening: Happening) {
+        self.happenings_made += 1;
+        self.happenings.insert((at.max(self.clock), self.happenings_made), happening);
+    }
+
+    /// Puts something before a node, which gets a turn soon.
+    pub(crate) fn tell(&mut self, node: usize, entry: Inbox) {
+        self.nodes[node].inbox.push_back(entry);
+        self.wake(node);
+    }
+
+    pub(crate) fn wake(&mut self, node: usize) {
+        let delay = self.rng.duration(&self.config.turn_delay).max(Duration::from_nanos(1));
+        let state = &mut self.nodes[node];
+        if state.running && !state.turn_scheduled {
+            state.turn_scheduled = true;
+            let turn = Happening::Turn { node, incarnation: state.incarnation };
+            self.schedule(self.clock + delay, turn);
+        }
+    }
+
+    pub(crate) fn next_conn_id(&mut self) -> ConnId {
+        self.conns_made += 1;
+        ConnId(self.conns_made)
+    }
+
+    /// A port nobody has had: addresses are not reused by chance.
+    fn next_port(&mut self) -> u16 {
+        self.ports_made = self.ports_made.checked_add(1).filter(|made| *made < 64_000).expect("64000 ports are enough");
+        1024 + self.ports_made
+    }
+
+    pub(crate) fn address(node: usize) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(10, 0, (node >> 8) as u8, (node & 255) as u8))
+    }
+
+    /// The address a node has towards `to`, with a port of its own.
+    fn local_address(&mut self, node: usize, to: SocketAddr) -> SocketAddr {
+        let ip = if to.ip().is_loopback() { to.ip() } else { Self::address(node) };
+        let ports_in_use = self.conns_made % 20_000;
+        SocketAddr::new(ip, 40_000 + ports_in_use as u16)
+    }
+
+    fn node(&mut self) -> &mut Node {
+        &mut self.nodes[self.current]
+    }
+
+    /// A connection of the node whose turn it is, unless it is gone.
+    fn own(&mut self, conn: ConnId) -> Option<&mut Endpoint> {
+        let current = self.current;
+        self.endpoints.get_mut(&conn).inspect(|endpoint| {
+            assert_eq!(endpoint.node, current, "node {current} uses {conn:?}, which is not its own");
+        })
+    }
+
+    fn file(&self, file: FileId) -> &OpenFile {
+        self.nodes[self.current]
+            .files
+            .get(file.0 as usize)
+            .and_then(Option::as_ref)
+            .filter(|file| !file.closing)
+            .unwrap_or_else(|| panic!("{file:?} is not open"))
+    }
+
+    fn disk_of(&self, file: FileId) -> &SimDisk {
+        &self.disks[&(self.current, self.file(file).path.clone())]
+    }
+
+    fn request(&mut self, file: FileId, offset: u64, io: u64, work: Work) {
+        let slowness = self.disk_of(file).slowness();
+        let latency = match work {
+            Work::Read { .. } => self.rng.duration(&self.config.read_latency),
+            Work::Change(_) => self.rng.duration(&self.config.write_latency),
+            Work::Flush { .. } => self.rng.duration(&self.config.flush_latency),
+            Work::Nothing { .. } => Duration::ZERO,
+        };
+        self.requests_made += 1;
+        let (node, request) = (self.current, self.requests_made);
+        let state = self.node();
+        state.files[file.0 as usize].as_mut().expect("open").outstanding += 1;
+        state.requests.insert(request, Request { io, file, offset, work });
+        let incarnation = state.incarnation;
+        self.schedule(self.clock + latency * slowness, Happening::DiskDone { node, incarnation, request });
+    }
+
+    /// Performs a request whose time has come.
+    pub(crate) fn disk_done(&mut self, node: usize, request: u64) {
+        let Request { io, file, offset, work } =
+            self.nodes[node].requests.remove(&request).expect("a request is done once");
+        let open = self.nodes[node].files[file.0 as usize].as_ref().expect("a file with requests stays");
+        let disk = self.disks.get_mut(&(node, open.path.clone())).expect("an open file has a disk");
+        let result = match work {
+            Work::Read { mut buf } => disk.read(offset, buf.as_mut_slice()).map(|()| Some(buf)),
+            Work::Change(change) => disk.change(change).map(|()| None),
+            Work::Flush { mark } => disk.flush(mark).map(|()| None),
+            Work::Nothing { buf } => Ok(buf),
+        };
+        self.end_request(node, file);
+        self.tell(node, Inbox::Event(Event::Disk { io, result }));
+    }
+
+    fn end_request(&mut self, node: usize, file: FileId) {
+        let slot = &mut self.nodes[node].files[file.0 as usize];
+        let open = slot.as_mut().expect("a file with requests stays");
+        open.outstanding -= 1;
+        if open.closing && open.outstanding == 0 {
+            self.release_file(node, file);
+        }
+    }
+
+    fn release_file(&mut self, node: usize, file: FileId) {
+        if let Some(open) = self.nodes[node].files[file.0 as usize].take()
+            && open.lock
+        {
+            self.disks.get_mut(&(node, open.path)).expect("an open file has a disk").locked = false;
+        }
+    }
+
+    /// The process ends: requests in flight happen, or (`surely`: always) happen in part or not; files are unlocked.
+    pub(crate) fn drop_files(&mut self, node: usize, surely: bool) {
+        for (_, request) in std::mem::take(&mut self.nodes[node].requests) {
+            let open = self.nodes[node].files[request.file.0 as usize].as_ref().expect("a file with requests stays");
+            let disk = self.disks.get_mut(&(node, open.path.clone())).expect("an open file has a disk");
+            match request.work {
+                Work::Change(change) if surely => drop(disk.change(change)),
+                Work::Change(change) => disk.maybe_change(change, self.config.sector_bytes, &mut self.rng),
+                Work::Flush { mark } if surely || self.rng.one_in(2) => drop(disk.flush(mark)),
+                Work::Flush { .. } | Work::Read { .. } | Work::Nothing { .. } => {}
+            }
+        }
+        for file in 0..self.nodes[node].files.len() {
+            self.release_file(node, FileId(file as u32));
+        }
+        self.nodes[node].files.clear();
+    }
+
+    /// Mixes something a handler is told into the fingerprint.
+    pub(crate) fn note(&mut self, what: u64) {
+        self.fingerprint = (self.fingerprint.rotate_left(5) ^ what).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
+impl Io for SimIo {
+    fn now(&self) -> Duration {
+        self.clock - self.nodes[self.current].started_at
+    }
+
+    fn wall_clock(&self) -> Utime {
+        let skew = self.nodes[self.current].wall_skew_ms;
+        let since_1970 = WALL_CLOCK_BASE + self.clock;
+        let skewed = if skew < 0 {
+            since_1970.saturating_sub(Duration::from_millis(skew.unsigned_abs()))
+        } else {
+            since_1970 + Duration::from_millis(skew.unsigned_abs())
+        };
+        Utime::from_unix(skewed)
+    }
+
+    fn fill_random(&mut self, out: &mut [u8]) {
+        self.rng.fill(out);
+    }
+
+    fn listen(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
+        let port = if addr.port() == 0 { self.next_port() } else { addr.port() };
+        let ip = if addr.ip().is_unspecified() { Self::address(self.current) } else { addr.ip() };
+        let bound = SocketAddr::new(ip, port);
+        if self.listeners.contains_key(&bound) {
+            return Err(io::Error::from_raw_os_error(libc::EADDRINUSE));
+        }
+        let node = self.current;
+        let state = self.node();
+        let listener = ListenerId(state.listeners_made);
+        state.listeners_made += 1;
+        state.listeners.insert(listener, bound);
+        self.listeners.insert(bound, (node, listener));
+        self.owners.insert(bound, node);
+        Ok((listener, bound))
+    }
+
+    fn close_listener(&mut self, listener: ListenerId) {
+        if let Some(addr) = self.node().listeners.remove(&listener) {
+            self.listeners.remove(&addr);
+        }
+    }
+
+    fn connect(&mut self, to: SocketAddr) -> ConnId {
+        let conn = self.next_conn_id();
+        let node = self.current;
+        if self.node().connections >= self.config.connections_max {
+            let result = Err(io::Error::other("the limit of connections is reached"));
+            self.tell(node, Inbox::Event(Event::Connected { conn, result }));
+            return conn;
+        }
+        let local = self.local_address(node, to);
+        self.node().connections += 1;
+        self.endpoints.insert(conn, Endpoint::new(node, local, to, Phase::Connecting));
+        let at = self.clock + self.rng.duration(&self.config.latency);
+        self.schedule(at, Happening::Syn { conn, since: self.clock });
+        conn
+    }
+
+    fn send(&mut self, conn: ConnId, piece: Bytes) {
+        let Some(endpoint) = self.own(conn) else { return };
+        if matches!(endpoint.phase, Phase::Closing { .. }) || piece.is_empty() {
+            return;
+        }
+        endpoint.queued_bytes += piece.len();
+        endpoint.outgoing.push_back(piece);
+        if !std::mem::replace(&mut endpoint.dirty, true) {
+            self.node().dirty.push(conn);
+        }
+    }
+
+    fn queued_bytes(&self, conn: ConnId) -> usize {
+        self.endpoints.get(&conn).map_or(0, |endpoint| endpoint.queued_bytes)
+    }
+
+    fn close(&mut self, conn: ConnId) {
+        let linger = self.clock + self.config.close_linger;
+        let Some(endpoint) = self.own(conn) else { return };
+        match endpoint.phase {
+            Phase::Open => {}
+            Phase::Connecting => return self.end(conn, "closed by this side"),
+            Phase::Closing { .. } | Phase::Dead => return,
+        }
+        // The end may have arrived, and not been told because reading is paused.
+        let peer_ended = endpoint.peer_ended;
+        endpoint.phase = Phase::Closing { end_sent: false, peer_ended };
+        endpoint.bulk = None;
+        self.discard_inbound(conn);
+        self.schedule(linger, Happening::Linger { conn });
+        if let Some(endpoint) = self.endpoints.get_mut(&conn)
+            && !std::mem::replace(&mut endpoint.dirty, true)
+        {
+            self.node().dirty.push(conn);
+        }
+    }
+
+    fn abort(&mut self, conn: ConnId) {
+        if self.own(conn).is_some() {
+            self.end(conn, "aborted by this side");
+        }
+    }
+
+    fn receive_bulk(&mut self, conn: ConnId, n_bytes: usize) {
+        let buf = self.pool.take(n_bytes);
+        let Some(endpoint) = self.own(conn).filter(|endpoint| endpoint.phase == Phase::Open) else { return };
+        assert!(n_bytes > 0, "bulk of no bytes on {conn:?}");
+        assert!(endpoint.bulk.is_none(), "second bulk on {conn:?} before the first is complete");
+        endpoint.bulk = Some(Bulk { buf, filled: 0 });
+    }
+
+    fn pause_reading(&mut self, conn: ConnId) {
+        if let Some(endpoint) = self.own(conn) {
+            endpoint.paused = true;
+        }
+    }
+
+    fn resume_reading(&mut self, conn: ConnId) {
+        let node = self.current;
+        if let Some(endpoint) = self.own(conn)
+            && std::mem::take(&mut endpoint.paused)
+        {
+            self.tell(node, Inbox::Readable(conn));
+        }
+    }
+
+    fn buffer(&mut self, len: usize) -> AlignedBuf {
+        self.pool.take(len)
+    }
+
+    fn open_file(&mut self, path: &Path, options: FileOptions) -> io::Result<FileId> {
+        let key = (self.current, path.to_owned());
+        if !self.disks.contains_key(&key) {
+            if !options.create {
+                return Err(io::Error::from_raw_os_error(libc::ENOENT));
+            }
+            self.disks.insert(key.clone(), SimDisk::new());
+        }
+        let disk = self.disks.get_mut(&key).expect("just made");
+        if options.lock && std::mem::replace(&mut disk.locked, true) {
+            return Err(io::Error::from_raw_os_error(libc::EWOULDBLOCK));
+        }
+        disk.grow(options.len_bytes);
+        let files = &mut self.node().files;
+        files.push(Some(OpenFile { path: path.to_owned(), outstanding: 0, closing: false, lock: options.lock }));
+        Ok(FileId((files.len() - 1) as u32))
+    }
+
+    fn close_file(&mut self, file: FileId) {
+        self.file(file);
+        let node = self.current;
+        let open = self.nodes[node].files[file.0 as usize].as_mut().expect("just found");
+        open.closing = true;
+        if open.outstanding == 0 {
+            self.release_file(node, file);
+        }
+    }
+
+    fn file_len_bytes(&self, file: FileId) -> io::Result<u64> {
+        Ok(self.disk_of(file).len_bytes())
+    }
+
+    fn read(&mut self, file: FileId, offset: u64, buf: AlignedBuf, io: u64) {
+        let work = if buf.is_empty() { Work::Nothing { buf: Some(buf) } } else { Work::Read { buf } };
+        self.request(file, offset, io, work);
+    }
+
+    fn write(&mut self, file: FileId, offset: u64, pieces: Vec<Bytes>, io: u64) {
+        let bytes = pieces.concat();
+        let work =
+            if bytes.is_empty() { Work::Nothing { buf: None } } else { Work::Change(Change::Write { offset, bytes }) };
+        self.request(file, offset, io, work);
+    }
+
+    fn flush(&mut self, file: FileId, io: u64) {
+        let mark = self.disk_of(file).flush_mark();
+        self.request(file, 0, io, Work::Flush { mark });
+    }
+
+    fn discard(&mut self, file: FileId, offset: u64, len: u64, io: u64) {
+        self.request(file, offset, io, Work::Change(Change::Zero { range: offset..offset + len }));
+    }
+
+    fn set_timer(&mut self, at: Duration, token: u64) {
+        let node = self.current;
+        let state = self.node();
+        state.timers.set(at, token);
+        let due = Happening::TimerDue { node, incarnation: state.incarnation };
+        let at = state.started_at + at;
+        self.schedule(at, due);
+    }
+
+    fn cancel_timer(&mut self, token: u64) {
+        self.node().timers.cancel(token);
+    }
+
+    fn stats(&self) -> Stats {
+        let node = &self.nodes[self.current];
+        Stats { connections: node.connections as u64, ..node.stats }
+    }
+
+    fn stop(&mut self) {
+        self.node().stopped = true;
+    }
+}
+
+impl SimIo {
+    /// Sends something the handler does not queue: the end of a stream, a reset.
+    pub(crate) fn send_segment(&mut self, to: ConnId, segment: Segment) {
+        let delay = self.rng.duration(&self.config.latency);
+        let Some(endpoint) = self.endpoints.get_mut(&to) else { return };
+        // In order: not before what was sent earlier.
+        let at = endpoint.wire.back().map_or(Duration::ZERO, |(at, _)| *at).max(self.clock + delay);
+        endpoint.wire.push_back((at, segment));
+        if endpoint.wire.len() == 1 {
+            self.schedule(at, Happening::Arrival { conn: to });
+        }
+    }
+}

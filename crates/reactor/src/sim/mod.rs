@@ -1,0 +1,26 @@
+//! The simulated twin of the reactor: many nodes, one thread, virtual time, everything drawn from a seed.
+//!
+//! The same [`crate::Handler`]s run here and on the real loop; `tests/conformance` plays the same scenarios in both.
+//! Start with [`World`]. What it models:
+//! * **Network**: streams cut into segments of random sizes, each direction in order, with random delays and a bounded window;
+//!   partitions (also one-way) during which TCP tries again; resets; half-open connections after a power failure.
+//! * **Disks**: requests that complete in any order; a volatile cache: after a power failure a write that was not flushed is there,
+//!   is not there, or is there in part. A request in flight when its process dies may or may not happen. Failing, lost and
+//!   misdirected writes, bit rot, slow disks.
+//! * **Nodes**: killed at any time and started again; wall clocks that disagree.
+//!
+//! What it does not model: the time that handlers take, the bandwidth of links and disks, data lost or changed by TCP.
+
+mod config;
+mod disk;
+mod io;
+mod network;
+mod node;
+mod rng;
+mod world;
+
+pub use config::WorldConfig;
+pub use disk::{DiskFault, SimDisk};
+pub use io::SimIo;
+pub use rng::Rng;
+pub use world::{Crash, NodeId, World};

@@ -1,0 +1,359 @@
+//! Simulated connections: what the kernels and the wire between them do.
+
+use super::io::{Happening, SimIo};
+use super::node::Inbox;
+use crate::conn::{Bulk, Phase};
+use crate::{ConnId, Event};
+use bytes::{Buf, Bytes};
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What travels to an endpoint.
+#[derive(Debug)]
+pub(crate) enum Segment {
+    /// The connect has succeeded.
+    Established,
+    Bytes(Bytes),
+    /// The peer sends nothing more.
+    End,
+    Reset,
+}
+
+/// One side of a connection.
+pub(crate) struct Endpoint {
+    pub(crate) node: usize,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) phase: Phase,
+    /// The other side, once it exists. It may be gone.
+    pub(crate) peer: Option<ConnId>,
+    pub(crate) peer_node: usize,
+    /// The peer lost its power: nothing answers.
+    pub(crate) orphaned: bool,
+    pub(crate) outgoing: VecDeque<Bytes>,
+    pub(crate) queued_bytes: usize,
+    /// Sent and not yet taken by the handler of the other side.
+    pub(crate) unread_bytes: usize,
+    pub(crate) dirty: bool,
+    /// On its way here, in order, with times of arrival.
+    pub(crate) wire: VecDeque<(Duration, Segment)>,
+    /// When the first segment on the wire began to be held up.
+    pub(crate) held_up_since: Option<Duration>,
+    /// Arrived.
+    pub(crate) inbound: VecDeque<Bytes>,
+    pub(crate) peer_ended: bool,
+    pub(crate) paused: bool,
+    pub(crate) bulk: Option<Bulk>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(node: usize, local: SocketAddr, remote: SocketAddr, phase: Phase) -> Endpoint {
+        Endpoint {
+            node,
+            local,
+            remote,
+            phase,
+            peer: None,
+            peer_node: node,
+            orphaned: false,
+            outgoing: VecDeque::new(),
+            queued_bytes: 0,
+            unread_bytes: 0,
+            dirty: false,
+            wire: VecDeque::new(),
+            held_up_since: None,
+            inbound: VecDeque::new(),
+            peer_ended: false,
+            paused: false,
+            bulk: None,
+        }
+    }
+}
+
+impl SimIo {
+    fn is_blocked(&self, from: usize, to: usize) -> bool {
+        self.blocked.contains(&(from, to))
+    }
+
+    /// A connect arrives, or is refused, or tries again.
+    pub(crate) fn syn(&mut self, conn: ConnId, since: Duration) {
+        let Some(endpoint) = self.endpoints.get(&conn) else { return };
+        let (from, remote, local) = (endpoint.node, endpoint.remote, endpoint.local);
+        let listener = self.listeners.get(&remote).copied();
+        let owner = listener.map(|(node, _)| node).or_else(|| self.owners.get(&remote).copied());
+        let unreachable = owner.is_some_and(|to| self.is_blocked(from, to) || !self.nodes[to].powered);
+        if unreachable {
+            if self.clock - since >= self.config.tcp_timeout {
+                return self.fail_connect(conn, libc::ETIMEDOUT);
+            }
+            let again = self.clock + self.config.retransmit_after;
+            return self.schedule(again, Happening::Syn { conn, since });
+        }
+        let Some((node, listener)) = listener else {
+            return self.send_segment(conn, Segment::Reset);
+        };
+        let server = self.next_conn_id();
+        let endpoint = self.endpoints.get_mut(&conn).expect("just found");
+        endpoint.peer_node = node;
+        if self.nodes[node].connections >= self.config.connections_max {
+            self.nodes[node].stats.refused += 1;
+            self.send_segment(conn, Segment::Established);
+            return self.send_segment(conn, Segment::End);
+        }
+        endpoint.peer = Some(server);
+        let mut accepted = Endpoint::new(node, remote, local, Phase::Open);
+        (accepted.peer, accepted.peer_node) = (Some(conn), from);
+        self.endpoints.insert(server, accepted);
+        self.nodes[node].connections += 1;
+        self.nodes[node].stats.accepted += 1;
+        self.tell(node, Inbox::Event(Event::Accepted { listener, conn: server, peer: local }));
+        self.send_segment(conn, Segment::Established);
+    }
+
+    fn fail_connect(&mut self, conn: ConnId, errno: i32) {
+        if let Some(endpoint) = self.endpoints.remove(&conn) {
+            self.nodes[endpoint.node].connections -= 1;
+            let result = Err(io::Error::from_raw_os_error(errno));
+            self.tell(endpoint.node, Inbox::Event(Event::Connected { conn, result }));
+        }
+    }
+
+    /// Hands over what has arrived on the wire.
+    pub(crate) fn arrive(&mut self, conn: ConnId) {
+        loop {
+            let Some(endpoint) = self.endpoints.get_mut(&conn) else { return };
+            let Some((at, _)) = endpoint.wire.front() else { return };
+            let (at, from, to) = (*at, endpoint.peer_node, endpoint.node);
+            if at > self.clock {
+                return self.schedule(at, Happening::Arrival { conn });
+            }
+            if self.is_blocked(from, to) {
+                return self.hold_up(conn);
+            }
+            let endpoint = self.endpoints.get_mut(&conn).expect("just found");
+            endpoint.held_up_since = None;
+            let (_, segment) = endpoint.wire.pop_front().expect("just seen");
+            if matches!(segment, Segment::Bytes(_)) && self.rng.one_in(self.config.reset_one_in) {
+                return self.break_connection(conn);
+            }
+            self.take_in(conn, segment);
+        }
+    }
+
+    /// TCP tries again later, until it gives up.
+    fn hold_up(&mut self, conn: ConnId) {
+        let again = self.clock + self.config.retransmit_after;
+        let endpoint = self.endpoints.get_mut(&conn).expect("held up");
+        let since = *endpoint.held_up_since.get_or_insert(self.clock);
+        if self.clock - since < self.config.tcp_timeout {
+            return self.schedule(again, Happening::Arrival { conn });
+        }
+        // The sender gives up. What it sent is lost; this side hears nothing until it sends itself.
+        endpoint.wire.clear();
+        endpoint.held_up_since = None;
+        endpoint.orphaned = true;
+        let peer = endpoint.peer.take();
+        if let Some(peer) = peer
+            && let Some(sender) = self.endpoints.get_mut(&peer)
+        {
+            sender.peer = None;
+            self.end(peer, &io::Error::from_raw_os_error(libc::ETIMEDOUT).to_string());
+        }
+    }
+
+    fn take_in(&mut self, conn: ConnId, segment: Segment) {
+        let endpoint = self.endpoints.get_mut(&conn).expect("segments arrive at endpoints");
+        let node = endpoint.node;
+        match segment {
+            Segment::Established => {
+                if endpoint.phase == Phase::Connecting {
+                    endpoint.phase = Phase::Open;
+                    let result = Ok(endpoint.local);
+                    self.tell(node, Inbox::Event(Event::Connected { conn, result }));
+                    self.pump(conn);
+                }
+            }
+            Segment::Bytes(bytes) => {
+                if endpoint.phase == Phase::Open {
+                    endpoint.inbound.push_back(bytes);
+                    self.tell(node, Inbox::Readable(conn));
+                } else {
+                    self.credit(conn, bytes.len());
+                }
+            }
+            Segment::End => {
+                endpoint.peer_ended = true;
+                match &mut endpoint.phase {
+                    Phase::Closing { end_sent: false, peer_ended } => *peer_ended = true,
+                    Phase::Closing { end_sent: true, .. } => self.end(conn, "closed by this side"),
+                    _ => self.tell(node, Inbox::Readable(conn)),
+                }
+            }
+            Segment::Reset if endpoint.phase == Phase::Connecting => self.fail_connect(conn, libc::ECONNREFUSED),
+            Segment::Reset => {
+                endpoint.peer = None;
+                self.end(conn, &io::Error::from_raw_os_error(libc::ECONNRESET).to_string());
+            }
+        }
+    }
+
+    /// Something between the two breaks the connection: both get to know.
+    pub(crate) fn break_connection(&mut self, conn: ConnId) {
+        let Some(endpoint) = self.endpoints.get_mut(&conn) else { return };
+        endpoint.wire.clear();
+        let peer = endpoint.peer;
+        for side in [Some(conn), peer].into_iter().flatten() {
+            self.send_segment(side, Segment::Reset);
+        }
+    }
+
+    /// Puts queued bytes on the wire as far as the window reaches, and then the end if we are closing.
+    pub(crate) fn pump(&mut self, conn: ConnId) {
+        let mut sent_bytes = 0;
+        loop {
+            let segment_len_max = 1 + self.rng.below(self.config.segment_bytes_max as u64) as usize;
+            let tiny = self.rng.one_in(8);
+            let Some(endpoint) = self.endpoints.get_mut(&conn) else { return };
+            endpoint.dirty = false;
+            if endpoint.phase == Phase::Connecting || endpoint.queued_bytes == 0 {
+                break;
+            }
+            if endpoint.orphaned {
+                let since = self.clock;
+                self.schedule(since + self.config.retransmit_after, Happening::Orphan { conn, since });
+                break;
+            }
+            let Some(peer) = endpoint.peer else { break };
+            let room = self.config.window_bytes.saturating_sub(endpoint.unread_bytes);
+            let len_max = room.min(if tiny { segment_len_max.min(100) } else { segment_len_max });
+            if len_max == 0 {
+                break;
+            }
+            let segment = take_front(&mut endpoint.outgoing, len_max);
+            endpoint.queued_bytes -= segment.len();
+            endpoint.unread_bytes += segment.len();
+            sent_bytes += segment.len();
+            self.send_segment(peer, Segment::Bytes(segment));
+        }
+        let Some(endpoint) = self.endpoints.get_mut(&conn) else { return };
+        let (node, peer, empty) = (endpoint.node, endpoint.peer, endpoint.queued_bytes == 0);
+        match &mut endpoint.phase {
+            Phase::Closing { end_sent, peer_ended } if empty && !*end_sent => {
+                *end_sent = true;
+                if *peer_ended {
+                    self.end(conn, "closed by this side");
+                } else if let Some(peer) = peer {
+                    self.send_segment(peer, Segment::End);
+                }
+            }
+            Phase::Open if sent_bytes > 0 => {
+                let stats = &mut self.nodes[node].stats;
+                stats.bytes_sent += sent_bytes as u64;
+                stats.sends += 1;
+                self.tell(node, Inbox::Sent(conn));
+            }
+            _ => {}
+        }
+    }
+
+    /// The handler of `conn` has taken bytes: the sender may send more.
+    pub(crate) fn credit(&mut self, conn: ConnId, bytes: usize) {
+        let Some(peer) = self.endpoints.get(&conn).and_then(|endpoint| endpoint.peer) else { return };
+        let Some(sender) = self.endpoints.get_mut(&peer) else { return };
+        sender.unread_bytes -= bytes;
+        if sender.queued_bytes > 0 {
+            self.pump(peer);
+        }
+    }
+
+    pub(crate) fn discard_inbound(&mut self, conn: ConnId) {
+        let Some(endpoint) = self.endpoints.get_mut(&conn) else { return };
+        let bytes = endpoint.inbound.drain(..).map(|piece| piece.len()).sum();
+        self.credit(conn, bytes);
+    }
+
+    /// The last event of a connection. The peer sees the end of the stream behind what was sent.
+    pub(crate) fn end(&mut self, conn: ConnId, cause: &str) {
+        let Some(endpoint) = self.endpoints.remove(&conn) else { return };
+        self.nodes[endpoint.node].connections -= 1;
+        let last = if endpoint.phase == Phase::Connecting {
+            let error = io::Error::new(io::ErrorKind::ConnectionAborted, cause.to_owned());
+            Event::Connected { conn, result: Err(error) }
+        } else {
+            Event::Closed { conn, cause: cause.to_owned() }
+        };
+        self.tell(endpoint.node, Inbox::Event(last));
+        if let Some(peer) = endpoint.peer {
+            self.send_segment(peer, Segment::End);
+        }
+    }
+
+    /// A connection whose peer lost its power has something to send.
+    pub(crate) fn orphan_tries(&mut self, conn: ConnId, since: Duration) {
+        let Some(endpoint) = self.endpoints.get(&conn) else { return };
+        let (here, there) = (endpoint.node, endpoint.peer_node);
+        let answers = self.nodes[there].powered && !self.is_blocked(here, there) && !self.is_blocked(there, here);
+        if answers {
+            self.end(conn, &io::Error::from_raw_os_error(libc::ECONNRESET).to_string());
+        } else if self.clock - since >= self.config.tcp_timeout {
+            self.end(conn, &io::Error::from_raw_os_error(libc::ETIMEDOUT).to_string());
+        } else {
+            self.schedule(self.clock + self.config.retransmit_after, Happening::Orphan { conn, since });
+        }
+    }
+
+    /// All connections of a node go with its process. Its kernel tells the peers, if it still can.
+    pub(crate) fn drop_connections(&mut self, node: usize, power_fails: bool) {
+        let conns: Vec<ConnId> =
+            self.endpoints.iter().filter(|(_, endpoint)| endpoint.node == node).map(|(conn, _)| *conn).collect();
+        for conn in conns {
+            let endpoint = self.endpoints.remove(&conn).expect("just listed");
+            let Some(peer) = endpoint.peer else { continue };
+            if !power_fails {
+                let segment = if self.rng.one_in(2) { Segment::Reset } else { Segment::End };
+                self.send_segment(peer, segment);
+            } else if let Some(peer) = self.endpoints.get_mut(&peer) {
+                (peer.peer, peer.orphaned) = (None, true);
+                let dirty = peer.queued_bytes > 0 || peer.unread_bytes > 0;
+                if dirty {
+                    let conn = endpoint.peer.expect("just found");
+                    self.schedule(
+                        self.clock + self.config.retransmit_after,
+                        Happening::Orphan { conn, since: self.clock },
+                    );
+                }
+            }
+        }
+        self.nodes[node].connections = 0;
+        for addr in std::mem::take(&mut self.nodes[node].listeners).into_values() {
+            self.listeners.remove(&addr);
+        }
+    }
+}
+
+/// Up to `len_max` bytes from the front, joined if the pieces are small.
+fn take_front(pieces: &mut VecDeque<Bytes>, len_max: usize) -> Bytes {
+    let mut front = pieces.pop_front().expect("there are queued bytes");
+    if front.len() > len_max {
+        let head = front.split_to(len_max);
+        pieces.push_front(front);
+        return head;
+    }
+    if pieces.is_empty() || front.len() == len_max {
+        return front;
+    }
+    pieces.push_front(front);
+    let mut out = Vec::new();
+    while let Some(piece) = pieces.front_mut() {
+        let len = piece.len().min(len_max - out.len());
+        out.extend_from_slice(&piece[..len]);
+        piece.advance(len);
+        if !piece.is_empty() {
+            break;
+        }
+        pieces.pop_front();
+    }
+    Bytes::from(out)
+}

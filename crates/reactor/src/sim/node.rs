@@ -1,0 +1,71 @@
+//! One simulated machine and the process on it.
+
+use crate::timers::Timers;
+use crate::{ConnId, Event, FileId, ListenerId, Stats};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use types::AlignedBuf;
+
+/// What waits for a node's next turn.
+pub(crate) enum Inbox {
+    Event(Event),
+    /// Bytes, or the end of the stream, may be there.
+    Readable(ConnId),
+    /// Bytes have left the queue.
+    Sent(ConnId),
+}
+
+pub(crate) enum Work {
+    Read {
+        buf: AlignedBuf,
+    },
+    Change(super::disk::Change),
+    /// Makes durable what came before this mark.
+    Flush {
+        mark: u64,
+    },
+    /// An empty request.
+    Nothing {
+        buf: Option<AlignedBuf>,
+    },
+}
+
+/// A disk request in flight.
+pub(crate) struct Request {
+    pub(crate) io: u64,
+    pub(crate) file: FileId,
+    pub(crate) offset: u64,
+    pub(crate) work: Work,
+}
+
+pub(crate) struct OpenFile {
+    pub(crate) path: PathBuf,
+    pub(crate) outstanding: usize,
+    pub(crate) closing: bool,
+    pub(crate) lock: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Node {
+    /// Changes with each start, so that what belongs to a dead process is recognized.
+    pub(crate) incarnation: u64,
+    pub(crate) running: bool,
+    /// Without power nothing answers; a machine whose process died answers with resets.
+    pub(crate) powered: bool,
+    pub(crate) stopped: bool,
+    pub(crate) started_at: Duration,
+    pub(crate) turn_scheduled: bool,
+    pub(crate) inbox: VecDeque<Inbox>,
+    pub(crate) timers: Timers<u64>,
+    pub(crate) listeners: BTreeMap<ListenerId, SocketAddr>,
+    pub(crate) listeners_made: u32,
+    pub(crate) files: Vec<Option<OpenFile>>,
+    pub(crate) requests: BTreeMap<u64, Request>,
+    pub(crate) dirty: Vec<ConnId>,
+    pub(crate) connections: usize,
+    pub(crate) stats: Stats,
+    /// Added to the world's wall clock.
+    pub(crate) wall_skew_ms: i64,
+}

@@ -1,0 +1,346 @@
+//! The world: nodes with their handlers, and the course of events.
+
+use super::config::WorldConfig;
+use super::disk::SimDisk;
+use super::io::{Happening, SimIo};
+use super::node::{Inbox, Node};
+use super::rng::Rng;
+use crate::conn::Phase;
+use crate::{ConnId, Event, Handler};
+use bytes::Bytes;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// One simulated machine, with at most one process at a time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub usize);
+
+/// How a node ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Crash {
+    /// The process is killed. The machine lives: its disks' caches too, and its peers are told.
+    Process,
+    /// The machine loses its power: caches are lost, peers hear nothing.
+    Power,
+}
+
+/// Many nodes, each running one handler, in one thread and virtual time. A run is a function of the seed, the
+/// configuration and the calls made from outside.
+///
+/// * Make nodes with [`World::add_node`], start them with [`World::start`], end them with [`World::kill`].
+/// * Let time pass with [`World::run_for`], [`World::run_until`] or single [`World::step`]s.
+/// * Disturb with [`World::block`], [`World::sever`], [`World::disk`].
+/// * Look with [`World::handler`]; act from outside with [`World::call`].
+pub struct World<H> {
+    io: SimIo,
+    handlers: Vec<Option<H>>,
+}
+
+impl<H: Handler<SimIo>> World<H> {
+    pub fn new(seed: u64, config: WorldConfig) -> World<H> {
+        World { io: SimIo::new(seed, config), handlers: Vec::new() }
+    }
+
+    /// A machine that has power and runs nothing.
+    pub fn add_node(&mut self) -> NodeId {
+        self.io.nodes.push(Node { powered: true, ..Node::default() });
+        self.handlers.push(None);
+        NodeId(self.handlers.len() - 1)
+    }
+
+    /// The address at which others reach a node that listens there. Nodes may also listen on any other address that
+    /// no node has taken: all share one address space, loopback included.
+    pub fn address(&self, node: NodeId) -> IpAddr {
+        SimIo::address(node.0)
+    }
+
+    /// Starts a process; `make` may give commands already. Panics if one is running.
+    pub fn start(&mut self, node: NodeId, make: impl FnOnce(&mut SimIo) -> H) {
+        let clock = self.io.clock;
+        let state = &mut self.io.nodes[node.0];
+        assert!(!state.running, "{node:?} is running already");
+        *state = Node {
+            incarnation: state.incarnation + 1,
+            running: true,
+            powered: true,
+            started_at: clock,
+            wall_skew_ms: state.wall_skew_ms,
+            ..Node::default()
+        };
+        self.io.current = node.0;
+        self.handlers[node.0] = Some(make(&mut self.io));
+        self.after_handler(node.0);
+    }
+
+    /// Ends a process, or its machine; returns its handler for a look. Does nothing to a node that is not running,
+    /// except that it may lose its power.
+    pub fn kill(&mut self, node: NodeId, crash: Crash) -> Option<H> {
+        let power_fails = crash == Crash::Power;
+        if self.io.nodes[node.0].running {
+            self.end_process(node.0, power_fails, false);
+        }
+        if power_fails {
+            self.io.nodes[node.0].powered = false;
+            let disks = self.io.disks.range_mut((node.0, "".into())..(node.0 + 1, "".into()));
+            disks.for_each(|(_, disk)| disk.lose_power(self.io.config.sector_bytes, &mut self.io.rng));
+        }
+        self.handlers[node.0].take()
+    }
+
+    fn end_process(&mut self, node: usize, power_fails: bool, in_peace: bool) {
+        self.io.drop_files(node, in_peace);
+        self.io.drop_connections(node, power_fails);
+        let state = &mut self.io.nodes[node];
+        state.running = false;
+        state.inbox.clear();
+    }
+
+    /// False before the start, after [`crate::Io::stop`] and after [`World::kill`].
+    pub fn is_running(&self, node: NodeId) -> bool {
+        self.io.nodes[node.0].running
+    }
+
+    /// The handler, also of a process that has stopped by itself.
+    pub fn handler(&self, node: NodeId) -> Option<&H> {
+        self.handlers[node.0].as_ref()
+    }
+
+    /// Calls into a running node as if something outside had happened to it.
+    pub fn call<T>(&mut self, node: NodeId, f: impl FnOnce(&mut H, &mut SimIo) -> T) -> Option<T> {
+        if !self.is_running(node) {
+            return None;
+        }
+        self.io.current = node.0;
+        let result = f(self.handlers[node.0].as_mut()?, &mut self.io);
+        self.after_handler(node.0);
+        Some(result)
+    }
+
+    /// Makes a node handle [`Event::Woken`], as a waker would.
+    pub fn wake(&mut self, node: NodeId) {
+        self.io.tell(node.0, Inbox::Event(Event::Woken));
+    }
+
+    /// Virtual time since the world began.
+    pub fn now(&self) -> Duration {
+        self.io.clock
+    }
+
+    /// The source of chance, for decisions of the test that belong to the seed too.
+    pub fn rng(&mut self) -> &mut Rng {
+        &mut self.io.rng
+    }
+
+    /// A digest of all that happened: equal for equal seeds.
+    pub fn fingerprint(&self) -> u64 {
+        self.io.fingerprint
+    }
+
+    /// Lets nothing through from one node to another, until [`World::unblock`]. TCP keeps trying.
+    pub fn block(&mut self, from: NodeId, to: NodeId) {
+        self.io.blocked.insert((from.0, to.0));
+    }
+
+    pub fn unblock(&mut self, from: NodeId, to: NodeId) {
+        self.io.blocked.remove(&(from.0, to.0));
+    }
+
+    pub fn unblock_all(&mut self) {
+        self.io.blocked.clear();
+    }
+
+    /// Resets every connection between two nodes.
+    pub fn sever(&mut self, a: NodeId, b: NodeId) {
+        let between: Vec<ConnId> = self
+            .io
+            .endpoints
+            .iter()
+            .filter(|(_, endpoint)| {
+                endpoint.node == a.0 && endpoint.peer_node == b.0 && endpoint.phase != Phase::Connecting
+            })
+            .map(|(conn, _)| *conn)
+            .collect();
+        between.into_iter().for_each(|conn| self.io.break_connection(conn));
+    }
+
+    /// Lets a node's wall clock be ahead (or behind).
+    pub fn skew_wall_clock(&mut self, node: NodeId, ms: i64) {
+        self.io.nodes[node.0].wall_skew_ms = ms;
+    }
+
+    /// A file a node has opened at least once.
+    pub fn disk(&mut self, node: NodeId, path: &Path) -> Option<&mut SimDisk> {
+        self.io.disks.get_mut(&(node.0, path.to_owned()))
+    }
+
+    /// The next thing happens. False if nothing ever will.
+    pub fn step(&mut self) -> bool {
+        let Some(((at, _), happening)) = self.io.happenings.pop_first() else { return false };
+        self.io.clock = at;
+        let nodes = &mut self.io.nodes;
+        match happening {
+            Happening::Turn { node, incarnation } => {
+                if nodes[node].running && nodes[node].incarnation == incarnation {
+                    self.turn(node);
+                }
+            }
+            Happening::TimerDue { node, incarnation } => {
+                let state = &nodes[node];
+                let due = state.timers.first().is_some_and(|first| state.started_at + first <= at);
+                if state.running && state.incarnation == incarnation && due {
+                    self.io.wake(node);
+                }
+            }
+            Happening::Syn { conn, since } => self.io.syn(conn, since),
+            Happening::Arrival { conn } => self.io.arrive(conn),
+            Happening::Orphan { conn, since } => self.io.orphan_tries(conn, since),
+            Happening::Linger { conn } => self.io.end(conn, "closed by this side; the peer did not end in time"),
+            Happening::DiskDone { node, incarnation, request } => {
+                if nodes[node].running && nodes[node].incarnation == incarnation {
+                    self.io.disk_done(node, request);
+                }
+            }
+        }
+        true
+    }
+
+    /// Lets everything happen that happens before `at`; then it is `at`.
+    pub fn run_until(&mut self, at: Duration) {
+        while self.io.happenings.first_key_value().is_some_and(|((next, _), _)| *next <= at) {
+            self.step();
+        }
+        self.io.clock = self.io.clock.max(at);
+    }
+
+    pub fn run_for(&mut self, time: Duration) {
+        self.run_until(self.io.clock + time);
+    }
+
+    /// Runs until `done`, but no longer than `time`. Whether it was done.
+    pub fn run_until_done(&mut self, time: Duration, mut done: impl FnMut(&World<H>) -> bool) -> bool {
+        let end = self.io.clock + time;
+        while !done(self) {
+            if self.io.happenings.first_key_value().is_none_or(|((next, _), _)| *next > end) {
+                self.io.clock = end;
+                return false;
+            }
+            self.step();
+        }
+        true
+    }
+
+    fn turn(&mut self, node: usize) {
+        self.io.current = node;
+        let state = &mut self.io.nodes[node];
+        state.turn_scheduled = false;
+        state.stats.turns += 1;
+        state.stats.enters += 1;
+        for _ in 0..self.io.nodes[node].inbox.len() {
+            match self.io.nodes[node].inbox.pop_front() {
+                Some(Inbox::Event(event)) => {
+                    self.io.nodes[node].stats.completions += 1;
+                    self.event(event);
+                }
+                Some(Inbox::Readable(conn)) => self.deliver(conn),
+                Some(Inbox::Sent(conn)) => {
+                    if let Some(endpoint) =
+                        self.io.endpoints.get(&conn).filter(|endpoint| endpoint.phase == Phase::Open)
+                    {
+                        let queued_bytes = endpoint.queued_bytes;
+                        self.event(Event::Sent { conn, queued_bytes });
+                    }
+                }
+                None => break,
+            }
+        }
+        let mut due = Vec::new();
+        let now = self.io.clock - self.io.nodes[node].started_at;
+        self.io.nodes[node].timers.due(now, &mut due);
+        for (at, token) in due {
+            if self.io.nodes[node].timers.take(at, token) {
+                self.event(Event::Timer { token });
+            }
+        }
+        self.handlers[node].as_mut().expect("a running node has a handler").turn_end(&mut self.io);
+        self.after_handler(node);
+    }
+
+    fn event(&mut self, event: Event) {
+        let node = self.io.current;
+        self.io.note(node as u64);
+        self.io.note(self.io.clock.as_nanos() as u64);
+        self.io.note(match &event {
+            Event::Accepted { conn, .. } => conn.0 << 8 | 1,
+            Event::Connected { conn, result } => conn.0 << 8 | 2 | u64::from(result.is_ok()) << 4,
+            Event::BulkReceived { conn, buf } => conn.0 << 8 | 3 | (buf.len() as u64) << 32,
+            Event::Sent { conn, .. } => conn.0 << 8 | 4,
+            Event::Closed { conn, .. } => conn.0 << 8 | 5,
+            Event::Disk { io, result } => io << 8 | 6 | u64::from(result.is_ok()) << 4,
+            Event::Timer { token } => token << 8 | 7,
+            Event::Woken => 8,
+        });
+        tracing::trace!(node, at = ?self.io.clock, ?event, "simulated event");
+        self.handlers[node].as_mut().expect("a running node has a handler").event(&mut self.io, event);
+    }
+
+    /// What was queued goes out, or the process ends.
+    fn after_handler(&mut self, node: usize) {
+        for conn in std::mem::take(&mut self.io.nodes[node].dirty) {
+            self.io.pump(conn);
+        }
+        if self.io.nodes[node].stopped {
+            self.end_process(node, false, true);
+        }
+    }
+
+    /// Gives the handler what has arrived, as far as it wants it. The same rules as on the real loop.
+    fn deliver(&mut self, conn: ConnId) {
+        let node = self.io.current;
+        loop {
+            let Some(endpoint) = self.io.endpoints.get_mut(&conn) else { return };
+            if endpoint.phase != Phase::Open || endpoint.paused {
+                return;
+            }
+            let Some(mut segment) = endpoint.inbound.pop_front() else { break };
+            self.io.nodes[node].stats.bytes_received += if endpoint.bulk.is_some() { 0 } else { segment.len() as u64 };
+            if let Some(bulk) = &mut endpoint.bulk {
+                let head = segment.split_to(segment.len().min(bulk.buf.len() - bulk.filled));
+                bulk.buf.as_mut_slice()[bulk.filled..][..head.len()].copy_from_slice(&head);
+                bulk.filled += head.len();
+                put_back(&mut endpoint.inbound, segment);
+                let full = endpoint.bulk.take_if(|bulk| bulk.is_full());
+                self.io.credit(conn, head.len());
+                if let Some(full) = full {
+                    self.event(Event::BulkReceived { conn, buf: full.buf });
+                }
+                continue;
+            }
+            self.io.note(conn.0 << 32 | segment.len() as u64);
+            let handler = self.handlers[node].as_mut().expect("a running node has a handler");
+            let taken = handler.received(&mut self.io, conn, &segment);
+            assert!(taken <= segment.len(), "handler took {taken} of {} bytes of {conn:?}", segment.len());
+            let len = segment.len();
+            drop(segment.split_to(taken));
+            // Closing or aborting connections drop the rest.
+            let mut reason = true;
+            let mut credit = len;
+            if let Some(endpoint) = self.io.endpoints.get_mut(&conn).filter(|endpoint| endpoint.phase == Phase::Open) {
+                put_back(&mut endpoint.inbound, segment);
+                credit = taken;
+                reason = endpoint.paused || endpoint.bulk.is_some();
+            }
+            assert!(taken > 0 || reason, "handler took nothing of {len} bytes of {conn:?}, without a reason");
+            self.io.credit(conn, credit);
+        }
+        if self.io.endpoints.get(&conn).is_some_and(|endpoint| endpoint.peer_ended) {
+            self.io.end(conn, "closed by the peer");
+        }
+    }
+}
+
+fn put_back(inbound: &mut std::collections::VecDeque<Bytes>, rest: Bytes) {
+    if !rest.is_empty() {
+        inbound.push_front(rest);
+    }
+}
