@@ -58,9 +58,8 @@ impl Encode for CrushMap {
                 w.put(&arg.ids);
             }
         }
-        if w.target().has(features::CRUSH_MSR) {
-            w.u32(tunables.msr_descents);
-            w.u32(tunables.msr_collision_tries);
+        if let Some(tries) = tunables.msr_tries.filter(|_| w.target().has(features::CRUSH_MSR)) {
+            w.put(&tries);
         }
     }
 }
@@ -146,8 +145,7 @@ impl Decode for CrushMap {
             }
         }
         if !r.is_empty() {
-            map.tunables.msr_descents = r.u32()?;
-            map.tunables.msr_collision_tries = r.u32()?;
+            map.tunables.msr_tries = Some(r.get()?);
         }
         if let Some(id) = map.misshapen() {
             return Err(DecodeError::Value { what: "crush bucket on a cycle or too deep", value: id as u32 as u64 });

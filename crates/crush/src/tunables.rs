@@ -13,9 +13,9 @@ pub struct Tunables {
     /// Bit per bucket algorithm number.
     pub allowed_bucket_algs: u32,
     pub chooseleaf_stable: u8,
-    /// Attempts of MSR rules; maps from before Squid do not carry them.
-    pub msr_descents: u32,
-    pub msr_collision_tries: u32,
+    /// Attempts of MSR rules: descents and collision tries. `None` in maps from before Squid, which do not carry
+    /// them.
+    pub msr_tries: Option<(u32, u32)>,
 }
 
 /// A named set of tunables, from Firefly on. Older ones need features that nothing here supports.
@@ -55,8 +55,7 @@ impl Profile {
             straw_calc_version: u8::from(self != Profile::Firefly),
             allowed_bucket_algs: if self == Profile::Firefly { 0x16 } else { 0x36 },
             chooseleaf_stable: u8::from(self == Profile::Jewel),
-            msr_descents: 100,
-            msr_collision_tries: 100,
+            msr_tries: None,
         }
     }
 }
@@ -72,20 +71,14 @@ impl Tunables {
         straw_calc_version: 0,
         allowed_bucket_algs: 0x16,
         chooseleaf_stable: 0,
-        msr_descents: 100,
-        msr_collision_tries: 100,
+        msr_tries: None,
     };
 
     /// The profile these are, `unknown` if none.
     pub fn profile_name(&self) -> &'static str {
         // Bucket algorithms and MSR attempts do not tell profiles apart.
         let same = |other: Tunables| {
-            (Tunables {
-                allowed_bucket_algs: self.allowed_bucket_algs,
-                msr_descents: self.msr_descents,
-                msr_collision_tries: self.msr_collision_tries,
-                ..other
-            }) == *self
+            (Tunables { allowed_bucket_algs: self.allowed_bucket_algs, msr_tries: self.msr_tries, ..other }) == *self
         };
         let bobtail = Tunables { chooseleaf_vary_r: 0, ..Profile::Firefly.tunables() };
         match () {

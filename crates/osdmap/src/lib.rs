@@ -1,1 +1,43 @@
-//! TODO
+//! The maps of a cluster: OSDs, pools, placement; monitors; managers.
+//!
+//! * [`OsdMap`] — start here: which OSDs there are, which are up and in, which pools there are. [`Incremental`] is
+//!   the difference from one epoch to the next, [`OsdMap::apply`] applies it.
+//! * [`OsdMap::object_to_pg`], [`OsdMap::pg_to_up_acting`]: from an object's name to the OSDs that hold it;
+//!   [`PgMapping`] holds that for all placement groups of an epoch.
+//! * [`PgPool`], [`OsdInfo`], [`OsdXInfo`]: what the map says of one pool, of one OSD.
+//! * [`MonMap`], [`MgrMap`].
+//!
+//! Encodings are Ceph's, from Pacific to Tentacle, chosen by [`wire::Target`]; checksums are verified when reading
+//! and made when writing. Nothing here does I/O, and no clock is read.
+
+mod apply;
+mod error;
+mod flags;
+mod incremental;
+mod incremental_codec;
+mod map;
+mod map_codec;
+mod mgr_map;
+mod mon_map;
+mod object_hash;
+mod osd_info;
+mod pg_mapping;
+mod pg_range;
+mod placement;
+mod pool;
+mod pool_codec;
+mod pool_opts;
+
+pub use error::{ApplyError, PlacementError};
+pub use flags::{OsdMapFlags, OsdState, PoolFlags};
+pub use incremental::{Incremental, StretchMode};
+pub use map::{Osd, OsdMap, PRIMARY_AFFINITY_MAX, WEIGHT_IN};
+pub use mgr_map::{MgrMap, MgrModule, MgrModuleOption, MgrStandby};
+pub use mon_map::{MonInfo, MonMap, mon_features};
+pub use object_hash::{hash_name, stable_mod};
+pub use osd_info::{OsdInfo, OsdXInfo};
+pub use pg_mapping::PgMapping;
+pub use pg_range::{pg_cursor_end, pg_range, split_bits};
+pub use placement::{PlacementScratch, UpActing};
+pub use pool::{AutoscaleMode, PeeringCrush, PgMergeMeta, PgPool, PoolKind, PoolSnap};
+pub use pool_opts::{PoolOpt, PoolOptKey, PoolOpts};

@@ -1,0 +1,80 @@
+//! Which objects, in listing order, are a placement group's.
+
+use types::{ObjectId, PgId, PoolId, SnapId};
+
+/// How many low bits of the hash all objects of a placement group share.
+///
+/// `pg_num`: the pool's count of placement groups. Groups have different answers where it is no power of two.
+pub const fn split_bits(seed: u32, pg_num: u32) -> u32 {
+    if pg_num <= 1 {
+        return 0;
+    }
+    let bits = 32 - pg_num.leading_zeros();
+    let low = (1 << (bits - 1)) - 1;
+    if seed & low < pg_num & low { bits } else { bits - 1 }
+}
+
+/// The first hash, bit-reversed, behind the placement group; 2^32 behind the last.
+const fn reversed_end(seed: u32, pg_num: u32) -> u64 {
+    let bits = split_bits(seed, pg_num);
+    let free = ((1u64 << (32 - bits)) - 1) as u32;
+    (seed.reverse_bits() | free) as u64 + 1
+}
+
+fn first_at(pool: PoolId, hash: u32) -> ObjectId {
+    ObjectId { pool, hash, ..ObjectId::min() }
+}
+
+/// The objects of `pg` as a range: from the first `ObjectId`, included, to the second, excluded.
+///
+/// Ranges of a pool's placement groups do not overlap and leave no gap.
+pub fn pg_range(pg: PgId, pg_num: u32) -> (ObjectId, ObjectId) {
+    let end = reversed_end(pg.seed, pg_num);
+    let end = match u32::try_from(end) {
+        Ok(end) => first_at(pg.pool, end.reverse_bits()),
+        Err(_) => first_at(PoolId(pg.pool.0 + 1), 0),
+    };
+    (first_at(pg.pool, pg.seed), end)
+}
+
+/// The cursor that a listing of `pg` answers when it has come to the end: where the next placement group, in the
+/// order of hashes, begins; [`ObjectId::max`] behind the last.
+pub fn pg_cursor_end(pg: PgId, pg_num: u32) -> ObjectId {
+    match u32::try_from(reversed_end(pg.seed, pg_num)) {
+        Ok(end) => ObjectId { snap: SnapId::HEAD, ..first_at(pg.pool, end.reverse_bits()) },
+        Err(_) => ObjectId::max(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_hash::{stable_mask, stable_mod};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_hash_is_in_the_range_of_its_group_only(pg_num in 1u32..300, hash: u32) {
+            let object = ObjectId::head(PoolId(3), hash, b"", b"name");
+            let home = stable_mod(hash, pg_num, stable_mask(pg_num));
+            for seed in 0..pg_num {
+                let (start, end) = pg_range(PgId::new(3, seed), pg_num);
+                prop_assert_eq!(start <= object && object < end, seed == home, "{} in {:?}..{:?}", hash, start, end);
+            }
+        }
+    }
+
+    #[test]
+    fn following_cursors_visits_every_group_once() {
+        for pg_num in [1, 2, 3, 5, 8, 12, 100, 128] {
+            let (mut cursor, mut seen) = (first_at(PoolId(3), 0), Vec::new());
+            while cursor != ObjectId::max() {
+                let seed = stable_mod(cursor.hash, pg_num, stable_mask(pg_num));
+                seen.push(seed);
+                cursor = pg_cursor_end(PgId::new(3, seed), pg_num);
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, (0..pg_num).collect::<Vec<_>>());
+        }
+    }
+}

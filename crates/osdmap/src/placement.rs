@@ -1,0 +1,159 @@
+//! From objects to placement groups to OSDs.
+
+use crate::{OsdMap, PRIMARY_AFFINITY_MAX, PgPool, PlacementError};
+use crush::{RuleKind, Scratch, hash::hash2};
+use types::{OsdId, PgId};
+use wire::basic::Locator;
+
+/// Memory that placements reuse.
+#[derive(Clone, Default, Debug)]
+pub struct PlacementScratch(Scratch);
+
+/// Which OSDs hold a placement group.
+///
+/// In erasure-coded pools the position is the shard, and [`OsdId::NONE`] a shard that is missing.
+#[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
+pub struct UpActing {
+    /// Those that should, of the ones that are up.
+    pub up: Vec<OsdId>,
+    pub up_primary: Option<OsdId>,
+    /// Those that do; differs from `up` while data moves.
+    pub acting: Vec<OsdId>,
+    pub acting_primary: Option<OsdId>,
+}
+
+impl OsdMap {
+    /// The placement group of an object, and the raw hash that its messages carry.
+    pub fn object_to_pg(&self, name: &[u8], locator: &Locator) -> Result<(PgId, u32), PlacementError> {
+        let id = locator.pool;
+        let pool = self.pool(id).ok_or(PlacementError::NoPool(id))?;
+        let hash = if locator.hash >= 0 {
+            locator.hash as u32
+        } else {
+            pool.hash_name(&locator.nspace, name, &locator.key)
+                .ok_or(PlacementError::ObjectHash { pool: id, object_hash: pool.object_hash })?
+        };
+        Ok((PgId { pool: id, seed: pool.seed_of_hash(hash) }, hash))
+    }
+
+    /// Where a placement group is. A group that the pool does not have, or whose pool no rule fits, is nowhere.
+    pub fn pg_to_up_acting(&self, pg: PgId) -> Result<UpActing, PlacementError> {
+        self.pg_to_up_acting_with(pg, &mut PlacementScratch::default())
+    }
+
+    /// [`OsdMap::pg_to_up_acting`] with reused memory.
+    pub fn pg_to_up_acting_with(&self, pg: PgId, scratch: &mut PlacementScratch) -> Result<UpActing, PlacementError> {
+        let pool = self.pool(pg.pool).ok_or(PlacementError::NoPool(pg.pool))?;
+        if pg.seed >= pool.pg_num {
+            return Ok(UpActing::default());
+        }
+        let input = pool.placement_input(pg.pool, pg.seed);
+        let mut up = self.raw_osds(pool, pg, input, scratch)?;
+        self.apply_upmap(pg, &mut up);
+        self.keep(pool, &mut up, |osd| self.is_up(osd));
+        let mut up_primary = first(&up);
+        self.apply_primary_affinity(pool, input, &mut up, &mut up_primary);
+
+        let mut acting = self.pg_temp.get(&pg).cloned().unwrap_or_default();
+        self.keep(pool, &mut acting, |osd| self.is_up(osd));
+        let mut acting_primary = self.primary_temp.get(&pg).copied().or_else(|| first(&acting));
+        if acting.is_empty() {
+            acting.clone_from(&up);
+            acting_primary = acting_primary.or(up_primary);
+        }
+        Ok(UpActing { up, up_primary, acting, acting_primary })
+    }
+
+    /// What CRUSH says, less the OSDs that do not exist; neither exceptions nor who is up play a part.
+    pub fn pg_to_osds_raw(&self, pg: PgId) -> Result<Vec<OsdId>, PlacementError> {
+        let pool = self.pool(pg.pool).ok_or(PlacementError::NoPool(pg.pool))?;
+        let input = pool.placement_input(pg.pool, pg.seed);
+        self.raw_osds(pool, pg, input, &mut PlacementScratch::default())
+    }
+
+    /// [`OsdMap::pg_to_osds_raw`] with the exceptions that `pg_upmap` and `pg_upmap_items` make.
+    pub fn pg_to_osds_upmapped(&self, pg: PgId) -> Result<Vec<OsdId>, PlacementError> {
+        let mut osds = self.pg_to_osds_raw(pg)?;
+        self.apply_upmap(pg, &mut osds);
+        Ok(osds)
+    }
+
+    fn raw_osds(
+        &self,
+        pool: &PgPool,
+        pg: PgId,
+        input: u32,
+        scratch: &mut PlacementScratch,
+    ) -> Result<Vec<OsdId>, PlacementError> {
+        let Some(rule) = self.crush.find_rule(pool.crush_rule, RuleKind(pool.kind.0), pool.size.into()) else {
+            return Ok(Vec::new());
+        };
+        let choose_args = self.crush.choose_args_for(pg.pool.0);
+        let items = self
+            .crush
+            .do_rule(rule, input, pool.size.into(), &self.weights, choose_args, &mut scratch.0)
+            .map_err(|source| PlacementError::Crush { pool: pg.pool, source })?;
+        let mut osds: Vec<OsdId> = items.iter().map(|item| OsdId(*item)).collect();
+        self.keep(pool, &mut osds, |osd| self.exists(osd));
+        Ok(osds)
+    }
+
+    /// Drops the OSDs that do not pass; where positions matter a hole remains.
+    fn keep(&self, pool: &PgPool, osds: &mut Vec<OsdId>, pass: impl Fn(OsdId) -> bool) {
+        if pool.can_shift_osds() {
+            osds.retain(|osd| pass(*osd));
+        } else {
+            osds.iter_mut().filter(|osd| !pass(**osd)).for_each(|osd| *osd = OsdId::NONE);
+        }
+    }
+
+    fn apply_upmap(&self, pg: PgId, osds: &mut Vec<OsdId>) {
+        // Unknown ids pass here and are dropped later, as Ceph has it.
+        let marked_out = |osd: OsdId| (0..self.max_osd()).contains(&osd.0) && self.weight(osd) == 0;
+        if let Some(explicit) = self.pg_upmap.get(&pg) {
+            if explicit.iter().any(|osd| marked_out(*osd)) {
+                return;
+            }
+            osds.clone_from(explicit);
+        }
+        for (from, to) in self.pg_upmap_items.get(&pg).into_iter().flatten() {
+            if osds.contains(to) || marked_out(*to) {
+                continue;
+            }
+            if let Some(osd) = osds.iter_mut().find(|osd| *osd == from) {
+                *osd = *to;
+            }
+        }
+        if let Some(primary) = self.pg_upmap_primaries.get(&pg)
+            && self.weight(*primary) > 0
+            && let Some(at) = osds.iter().skip(1).position(|osd| osd == primary)
+        {
+            osds.swap(0, at + 1);
+        }
+    }
+
+    fn apply_primary_affinity(&self, pool: &PgPool, input: u32, osds: &mut [OsdId], primary: &mut Option<OsdId>) {
+        if self.primary_affinity.is_none() {
+            return;
+        }
+        let real = |osd: &OsdId| *osd != OsdId::NONE;
+        if osds.iter().filter(|osd| real(osd)).all(|osd| self.primary_affinity(*osd) == PRIMARY_AFFINITY_MAX) {
+            return;
+        }
+        // Each declines its proportional share of placement groups; the first one serves if all decline.
+        let accepts = |osd: OsdId| {
+            let affinity = self.primary_affinity(osd);
+            affinity >= PRIMARY_AFFINITY_MAX || hash2(input, osd.0 as u32) >> 16 < affinity
+        };
+        let chosen = osds.iter().position(|osd| real(osd) && accepts(*osd)).or_else(|| osds.iter().position(real));
+        let Some(at) = chosen else { return };
+        *primary = Some(osds[at]);
+        if pool.can_shift_osds() {
+            osds[..=at].rotate_right(1);
+        }
+    }
+}
+
+fn first(osds: &[OsdId]) -> Option<OsdId> {
+    osds.iter().copied().find(|osd| *osd != OsdId::NONE)
+}

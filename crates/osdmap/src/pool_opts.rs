@@ -1,0 +1,144 @@
+//! Optional settings of a pool.
+
+use std::collections::BTreeMap;
+use wire::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// Value of one setting.
+#[derive(Clone, PartialEq, Debug)]
+pub enum PoolOpt {
+    Str(String),
+    Int(i64),
+    Double(f64),
+}
+
+/// Which setting. The numbers are the protocol's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PoolOptKey(pub i32);
+
+/// What kind of value a setting has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Str,
+    Int,
+    Double,
+}
+
+/// Settings that every Pacific map may have, by number.
+const KEYS: [(&str, Kind); 23] = [
+    ("scrub_min_interval", Kind::Double),
+    ("scrub_max_interval", Kind::Double),
+    ("deep_scrub_interval", Kind::Double),
+    ("recovery_priority", Kind::Int),
+    ("recovery_op_priority", Kind::Int),
+    ("scrub_priority", Kind::Int),
+    ("compression_mode", Kind::Str),
+    ("compression_algorithm", Kind::Str),
+    ("compression_required_ratio", Kind::Double),
+    ("compression_max_blob_size", Kind::Int),
+    ("compression_min_blob_size", Kind::Int),
+    ("csum_type", Kind::Int),
+    ("csum_max_block", Kind::Int),
+    ("csum_min_block", Kind::Int),
+    ("fingerprint_algorithm", Kind::Str),
+    ("pg_num_min", Kind::Int),
+    ("target_size_bytes", Kind::Int),
+    ("target_size_ratio", Kind::Double),
+    ("pg_autoscale_bias", Kind::Double),
+    ("read_lease_interval", Kind::Double),
+    ("dedup_tier", Kind::Int),
+    ("dedup_chunk_algorithm", Kind::Str),
+    ("dedup_cdc_chunk_size", Kind::Int),
+];
+
+impl PoolOptKey {
+    pub const RECOVERY_PRIORITY: PoolOptKey = PoolOptKey(3);
+    pub const COMPRESSION_MODE: PoolOptKey = PoolOptKey(6);
+    pub const PG_NUM_MIN: PoolOptKey = PoolOptKey(15);
+    pub const TARGET_SIZE_BYTES: PoolOptKey = PoolOptKey(16);
+    pub const TARGET_SIZE_RATIO: PoolOptKey = PoolOptKey(17);
+    pub const PG_AUTOSCALE_BIAS: PoolOptKey = PoolOptKey(18);
+
+    /// The name that `ceph osd pool set` uses.
+    pub fn name(self) -> Option<&'static str> {
+        KEYS.get(usize::try_from(self.0).ok()?).map(|(name, _)| *name)
+    }
+
+    pub fn from_name(name: &str) -> Option<PoolOptKey> {
+        KEYS.iter().position(|(n, _)| *n == name).map(|key| PoolOptKey(key as i32))
+    }
+
+    /// The value that `text` means for this setting; `None` if it is none or the setting is unknown.
+    pub fn parse(self, text: &str) -> Option<PoolOpt> {
+        let (_, kind) = KEYS.get(usize::try_from(self.0).ok()?)?;
+        match kind {
+            Kind::Str => Some(PoolOpt::Str(text.to_owned())),
+            Kind::Int => text.parse().ok().map(PoolOpt::Int),
+            Kind::Double => text.parse().ok().filter(|v: &f64| v.is_finite()).map(PoolOpt::Double),
+        }
+    }
+}
+
+/// The settings that are set. Ceph's `pool_opts_t`.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct PoolOpts(pub BTreeMap<PoolOptKey, PoolOpt>);
+
+impl PoolOpts {
+    pub fn get(&self, key: PoolOptKey) -> Option<&PoolOpt> {
+        self.0.get(&key)
+    }
+
+    pub fn int(&self, key: PoolOptKey) -> Option<i64> {
+        if let Some(PoolOpt::Int(value)) = self.get(key) { Some(*value) } else { None }
+    }
+
+    pub fn double(&self, key: PoolOptKey) -> Option<f64> {
+        if let Some(PoolOpt::Double(value)) = self.get(key) { Some(*value) } else { None }
+    }
+}
+
+impl Encode for PoolOpts {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(2, 1, |w| {
+            w.count(self.0.len());
+            for (key, value) in &self.0 {
+                w.i32(key.0);
+                match value {
+                    PoolOpt::Str(text) => {
+                        w.i32(0);
+                        w.str(text);
+                    }
+                    PoolOpt::Int(value) => {
+                        w.i32(1);
+                        w.i64(*value);
+                    }
+                    PoolOpt::Double(value) => {
+                        w.i32(2);
+                        w.f64(*value);
+                    }
+                }
+            }
+        });
+    }
+}
+
+impl Decode for PoolOpts {
+    const MIN_BYTES: usize = 10;
+
+    fn decode(r: &mut Reader<'_>) -> Result<PoolOpts, DecodeError> {
+        let (head, mut r) = r.versioned("pool options", 2)?;
+        let mut opts = BTreeMap::new();
+        for _ in 0..r.count("pool options", 12)? {
+            let key = PoolOptKey(r.i32()?);
+            let value = match r.i32()? {
+                0 => PoolOpt::Str(r.get()?),
+                // Before Nautilus integers had 32 bits.
+                1 if head.version < 2 => PoolOpt::Int(r.i32()?.into()),
+                1 => PoolOpt::Int(r.i64()?),
+                2 => PoolOpt::Double(r.f64()?),
+                kind => return Err(DecodeError::Value { what: "kind of a pool option", value: kind as u32 as u64 }),
+            };
+            opts.insert(key, value);
+        }
+        Ok(PoolOpts(opts))
+    }
+}
