@@ -1,7 +1,7 @@
 //! Asking a client to hold operations back.
 
 use crate::basic::SPgId;
-use crate::envelope::{Header, Message, priority};
+use crate::envelope::{Header, Message};
 use crate::{DecodeError, Reader, Rope, Writer};
 use types::{Epoch, ObjectId};
 
@@ -30,7 +30,6 @@ pub struct OsdBackoff {
 
 impl Message for OsdBackoff {
     const TYPE: u16 = 61;
-    const PRIORITY: u16 = priority::HIGH;
 
     fn encode_front(&self, w: &mut Writer) {
         w.put(&self.pgid);

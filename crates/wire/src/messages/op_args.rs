@@ -47,6 +47,8 @@ pub struct Call {
     pub method_len: u8,
     pub argc: u8,
     pub indata_len: u32,
+    /// Length of the output in answers, 0 in requests.
+    pub output_len: u64,
 }
 
 /// Arguments of [`OpCode::WATCH`].
@@ -181,6 +183,9 @@ impl OpArgs {
                 w.u8(a.method_len);
                 w.u8(a.argc);
                 w.u32(a.indata_len);
+                // Answers keep the length where ranges have theirs, one byte further on.
+                w.u8(0);
+                w.u64(a.output_len);
             }
             OpArgs::PgLs { count, start_epoch } => {
                 w.u64(*count);
@@ -274,7 +279,9 @@ impl OpArgs {
                 OpArgs::Xattr(XattrArgs { name_len: r.u32()?, value_len: r.u32()?, cmp_op: r.u8()?, cmp_mode: r.u8()? })
             }
             OpCode::CALL => {
-                OpArgs::Call(Call { class_len: r.u8()?, method_len: r.u8()?, argc: r.u8()?, indata_len: r.u32()? })
+                let (class_len, method_len, argc, indata_len) = (r.u8()?, r.u8()?, r.u8()?, r.u32()?);
+                r.skip(1)?;
+                OpArgs::Call(Call { class_len, method_len, argc, indata_len, output_len: r.u64()? })
             }
             OpCode::PGLS | OpCode::PGLS_FILTER | OpCode::PGNLS | OpCode::PGNLS_FILTER => {
                 OpArgs::PgLs { count: r.u64()?, start_epoch: r.u32()? }

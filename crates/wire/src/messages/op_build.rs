@@ -138,6 +138,7 @@ impl Op {
             method_len: method.len().try_into().expect("method name is short"),
             argc: 0,
             indata_len: u32::try_from(input.len()).expect("input fits 32 bits"),
+            output_len: 0,
         };
         Op::new(OpCode::CALL, OpArgs::Call(args), [class.as_bytes(), method.as_bytes(), input].concat())
     }

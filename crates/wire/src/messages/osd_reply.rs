@@ -6,7 +6,7 @@ use crate::basic::Locator;
 use crate::envelope::{Header, Message, priority};
 use crate::{Decode, DecodeError, Encode, Reader, Rope, Writer};
 use bytes::Bytes;
-use types::{EVersion, Epoch, PgId};
+use types::{EVersion, Epoch, Errno, PgId};
 
 /// What became of one part of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,7 +76,14 @@ pub struct OsdOpReply {
 }
 
 impl OsdOpReply {
-    /// An answer to `request` with `result` for the whole, 0 and no output for each part, and no versions.
+    /// An answer to `request` that was refused before any part was executed (also because its object does not exist).
+    pub fn refusing(request: &OsdOp, error: Errno, epoch: Epoch) -> OsdOpReply {
+        let flags = request.flags.without(OpFlags::ONNVRAM);
+        OsdOpReply { flags, ..OsdOpReply::to(request, error.as_result(), epoch) }
+    }
+
+    /// An answer to `request`, which was executed, with `result` for the whole, 0 and no output for each part, and no
+    /// versions.
     pub fn to(request: &OsdOp, result: i32, epoch: Epoch) -> OsdOpReply {
         let ops = request.ops.iter().map(|op| OpReply {
             code: op.code,
