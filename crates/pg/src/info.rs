@@ -1,0 +1,68 @@
+//! What a member of a placement group durably knows of the group, beside the log.
+
+use bytes::Bytes;
+use types::{EVersion, Epoch};
+use wire::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// Key of the [`PgInfo`] in the group's table.
+pub const INFO_KEY: Bytes = Bytes::from_static(b"info");
+
+/// Counts over a group's objects and client operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PgStats {
+    pub objects: i64,
+    pub bytes: i64,
+    pub write_ops: u64,
+    pub write_kib: u64,
+}
+
+/// One member's knowledge of its placement group.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PgInfo {
+    /// Newest update in the log.
+    pub last_update: EVersion,
+    /// The log reaches back to here.
+    pub log_tail: EVersion,
+    /// The interval in which this member last was brought up to date with all others of the acting set.
+    pub last_epoch_started: Epoch,
+    /// False while the whole content is being copied from another member: what is here is then no basis for anything.
+    pub complete: bool,
+    /// Epoch in which the pool was made.
+    pub created: Epoch,
+    pub last_user_version: u64,
+    pub stats: PgStats,
+}
+
+impl Encode for PgInfo {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.last_update);
+            w.put(&self.log_tail);
+            w.put(&self.last_epoch_started);
+            w.bool(self.complete);
+            w.put(&self.created);
+            w.u64(self.last_user_version);
+            w.i64(self.stats.objects);
+            w.i64(self.stats.bytes);
+            w.u64(self.stats.write_ops);
+            w.u64(self.stats.write_kib);
+        });
+    }
+}
+
+impl Decode for PgInfo {
+    const MIN_BYTES: usize = 6;
+
+    fn decode(r: &mut Reader<'_>) -> Result<PgInfo, DecodeError> {
+        let (_, mut r) = r.versioned("placement group information", 1)?;
+        Ok(PgInfo {
+            last_update: r.get()?,
+            log_tail: r.get()?,
+            last_epoch_started: r.get()?,
+            complete: r.bool()?,
+            created: r.get()?,
+            last_user_version: r.u64()?,
+            stats: PgStats { objects: r.i64()?, bytes: r.i64()?, write_ops: r.u64()?, write_kib: r.u64()? },
+        })
+    }
+}

@@ -1,0 +1,264 @@
+//! The log of a placement group: its last updates, by which members compare and catch up, and by which repeated
+//! requests are recognised.
+
+use bytes::Bytes;
+use std::collections::{HashMap, VecDeque};
+use types::{EVersion, Epoch, ObjectId, ReqId, Utime};
+use wire::{Decode, DecodeError, Encode, Reader, Writer};
+
+/// Entries kept at least; a client whose request is answered from the log must come back within so many updates of
+/// the group.
+pub const LOG_ENTRIES_MIN: usize = 1000;
+/// Entries are trimmed in batches, so that trimming costs one range removal now and then.
+pub const LOG_TRIM_BATCH: usize = 250;
+
+/// What an update did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogKind {
+    /// The object was created or changed.
+    Modify,
+    /// The object was removed.
+    Delete,
+    /// Nothing changed: a request that failed, or had nothing to do. Logged so that a resend gets the same answer.
+    Unchanged,
+}
+
+impl LogKind {
+    const fn code(self) -> u8 {
+        match self {
+            LogKind::Modify => 1,
+            LogKind::Delete => 2,
+            LogKind::Unchanged => 3,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<LogKind, DecodeError> {
+        match code {
+            1 => Ok(LogKind::Modify),
+            2 => Ok(LogKind::Delete),
+            3 => Ok(LogKind::Unchanged),
+            _ => Err(DecodeError::Value { what: "log entry kind", value: code.into() }),
+        }
+    }
+}
+
+/// One update.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogEntry {
+    pub version: EVersion,
+    pub kind: LogKind,
+    pub object: ObjectId,
+    /// Version of the object before; zero if it was absent.
+    pub prior_version: EVersion,
+    pub reqid: ReqId,
+    /// The object's client-visible version after.
+    pub user_version: u64,
+    pub mtime: Utime,
+    /// The answer that the client got or will get: overall, and per operation where those are returned.
+    pub result: i32,
+    pub op_results: Vec<(i32, Bytes)>,
+}
+
+impl Encode for LogEntry {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.version);
+            w.u8(self.kind.code());
+            w.put(&self.object);
+            w.put(&self.prior_version);
+            w.put(&self.reqid);
+            w.u64(self.user_version);
+            w.put(&self.mtime);
+            w.i32(self.result);
+            w.put(&self.op_results);
+        });
+    }
+}
+
+impl Decode for LogEntry {
+    const MIN_BYTES: usize = 6;
+
+    fn decode(r: &mut Reader<'_>) -> Result<LogEntry, DecodeError> {
+        let (_, mut r) = r.versioned("log entry", 1)?;
+        Ok(LogEntry {
+            version: r.get()?,
+            kind: LogKind::from_code(r.u8()?)?,
+            object: r.get()?,
+            prior_version: r.get()?,
+            reqid: r.get()?,
+            user_version: r.u64()?,
+            mtime: r.get()?,
+            result: r.i32()?,
+            op_results: {
+                let count = r.count("operation results", 8)?;
+                (0..count).map(|_| Ok((r.i32()?, Bytes::copy_from_slice(r.blob()?)))).collect::<Result<_, _>>()?
+            },
+        })
+    }
+}
+
+/// The log in memory. Versions' counters follow each other without gaps.
+#[derive(Clone, Debug, Default)]
+pub struct PgLog {
+    /// Version of the last entry trimmed; entries follow it.
+    tail: EVersion,
+    entries: VecDeque<LogEntry>,
+    /// Counter of the newest entry of each request.
+    by_request: HashMap<ReqId, u64>,
+}
+
+/// First byte of the keys of log entries in the group's table.
+const KEY_PREFIX: u8 = b'l';
+
+/// The key of one entry in the group's table; keys sort like versions.
+#[allow(clippy::big_endian_bytes, reason = "keys sort bytewise, so the most significant byte comes first")]
+pub fn log_key(version: EVersion) -> Bytes {
+    let mut key = Vec::with_capacity(13);
+    key.push(KEY_PREFIX);
+    key.extend_from_slice(&version.version.to_be_bytes());
+    key.extend_from_slice(&version.epoch.0.to_be_bytes());
+    key.into()
+}
+
+/// The range of keys that all entries lie in.
+pub fn log_key_range() -> (Bytes, Bytes) {
+    (Bytes::from_static(&[KEY_PREFIX]), Bytes::from_static(&[KEY_PREFIX + 1]))
+}
+
+impl PgLog {
+    /// A log without entries whose last update was `tail`.
+    pub fn starting_at(tail: EVersion) -> PgLog {
+        PgLog { tail, ..PgLog::default() }
+    }
+
+    /// Version of the newest update.
+    pub fn head(&self) -> EVersion {
+        self.entries.back().map_or(self.tail, |e| e.version)
+    }
+
+    pub fn tail(&self) -> EVersion {
+        self.tail
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = &LogEntry> {
+        self.entries.iter()
+    }
+
+    /// The version that the next update in `epoch` gets.
+    pub fn next_version(&self, epoch: Epoch) -> EVersion {
+        EVersion { epoch, version: self.head().version + 1 }
+    }
+
+    /// Adds the next entry. Panics if its counter does not follow the head's or its epoch goes back: a broken belief.
+    pub fn append(&mut self, entry: LogEntry) {
+        let head = self.head();
+        assert!(
+            entry.version.version == head.version + 1 && entry.version.epoch >= head.epoch,
+            "log entry {} cannot follow {head}",
+            entry.version
+        );
+        if entry.reqid.tid != 0 {
+            self.by_request.insert(entry.reqid, entry.version.version);
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// The newest entry of a request.
+    pub fn find(&self, reqid: &ReqId) -> Option<&LogEntry> {
+        self.get(*self.by_request.get(reqid)?)
+    }
+
+    fn get(&self, counter: u64) -> Option<&LogEntry> {
+        let index = counter.checked_sub(self.entries.front()?.version.version)?;
+        self.entries.get(usize::try_from(index).ok()?)
+    }
+
+    /// Whether `version` is an update of this log's history, as far as the log reaches back.
+    pub fn contains(&self, version: EVersion) -> bool {
+        version == self.tail || self.get(version.version).is_some_and(|e| e.version == version)
+    }
+
+    /// The entries after `version`, or `None` if the log does not reach back to it or never had it.
+    pub fn after(&self, version: EVersion) -> Option<impl Iterator<Item = &LogEntry>> {
+        let skip = version.version.checked_sub(self.tail.version)?;
+        self.contains(version).then(|| self.entries.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)))
+    }
+
+    /// Drops old entries once there are a batch more than [`LOG_ENTRIES_MIN`], none of them after `keep_after`.
+    /// Returns the range of table keys (end excluded) that must be removed with it.
+    pub fn trim(&mut self, keep_after: EVersion) -> Option<(Bytes, Bytes)> {
+        if self.entries.len() < LOG_ENTRIES_MIN + LOG_TRIM_BATCH {
+            return None;
+        }
+        let begin = log_key_range().0;
+        let mut trimmed = false;
+        while self.entries.len() > LOG_ENTRIES_MIN && self.entries.front().is_some_and(|e| e.version <= keep_after) {
+            let entry = self.entries.pop_front().expect("checked");
+            self.tail = entry.version;
+            if self.by_request.get(&entry.reqid) == Some(&entry.version.version) {
+                self.by_request.remove(&entry.reqid);
+            }
+            trimmed = true;
+        }
+        let end = log_key(EVersion { epoch: Epoch(0), version: self.tail.version + 1 });
+        trimmed.then_some((begin, end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{EntityName, PoolId};
+    use wire::Target;
+
+    fn entry(epoch: u32, version: u64) -> LogEntry {
+        LogEntry {
+            version: EVersion::new(epoch, version),
+            kind: LogKind::Modify,
+            object: ObjectId::head(PoolId(1), 7, b"", b"x"),
+            prior_version: EVersion::ZERO,
+            reqid: ReqId { name: EntityName::client(4), tid: version, inc: 0 },
+            user_version: version,
+            mtime: Utime::ZERO,
+            result: 0,
+            op_results: vec![(3, Bytes::from_static(b"out"))],
+        }
+    }
+
+    #[test]
+    fn entries_read_back_and_requests_are_found() {
+        let mut log = PgLog::default();
+        for v in 1..=5 {
+            log.append(entry(3, v));
+        }
+        let e = log.find(&entry(3, 4).reqid).unwrap();
+        assert_eq!(LogEntry::from_slice(&e.to_vec(Target::default())).unwrap(), *e);
+        assert_eq!(log.after(EVersion::new(3, 3)).unwrap().count(), 2);
+        assert!(log.after(EVersion::new(2, 3)).is_none(), "another history's version 3");
+        assert_eq!(log.after(EVersion::ZERO).unwrap().count(), 5);
+    }
+
+    #[test]
+    fn trimming_keeps_the_minimum_and_names_the_keys() {
+        let mut log = PgLog::default();
+        let all = (LOG_ENTRIES_MIN + LOG_TRIM_BATCH) as u64;
+        for v in 1..=all {
+            log.append(entry(1, v));
+        }
+        assert!(log.clone().trim(EVersion::ZERO).is_none(), "nothing may go before it is committed everywhere");
+        let (begin, end) = log.trim(log.head()).unwrap();
+        assert_eq!((log.len(), log.tail()), (LOG_ENTRIES_MIN, EVersion::new(1, LOG_TRIM_BATCH as u64)));
+        let in_range = |v| (begin.clone()..end.clone()).contains(&log_key(EVersion::new(1, v)));
+        assert!(in_range(1) && in_range(LOG_TRIM_BATCH as u64) && !in_range(LOG_TRIM_BATCH as u64 + 1));
+        assert!(log.find(&entry(1, 1).reqid).is_none());
+        assert_eq!(log.next_version(Epoch(2)), EVersion::new(2, all + 1));
+    }
+}

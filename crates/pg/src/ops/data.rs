@@ -1,0 +1,333 @@
+//! Steps on an object's bytes and on the object as a whole.
+
+use super::execute::{Execution, StepOutput, Stop, done, output};
+use bytes::Bytes;
+use store::{Lookup, Step};
+use types::{Errno, SnapId, crc32c};
+use wire::messages::{Op, OpArgs, OpCode};
+use wire::{Reader, Rope};
+
+/// The range a step names, and the truncation it knows of.
+#[derive(Clone, Copy)]
+struct Range {
+    offset: u64,
+    len: u64,
+    truncate_size: u64,
+    truncate_seq: u32,
+}
+
+fn range(op: &Op) -> Result<Range, Stop> {
+    let OpArgs::Extent { offset, length, truncate_size, truncate_seq } = op.args else {
+        return Err(Errno::EINVAL.into());
+    };
+    // An old kernel client says "no truncation" this way.
+    let (truncate_size, truncate_seq) =
+        if truncate_seq == 1 && truncate_size == u64::MAX { (0, 0) } else { (truncate_size, truncate_seq) };
+    Ok(Range { offset, len: length, truncate_size, truncate_seq })
+}
+
+impl Execution<'_> {
+    pub(super) fn data_read(&mut self, op: &Op) -> StepOutput {
+        match op.code {
+            OpCode::READ | OpCode::SYNC_READ => {
+                self.must_exist()?;
+                let range = range(op)?;
+                Ok((0, self.read_range(range)?))
+            }
+            OpCode::SPARSE_READ => self.sparse_read(op),
+            OpCode::MAPEXT => {
+                self.must_exist()?;
+                let extents = self.data_extents(range(op)?)?;
+                output(|w| w.put(&extents))
+            }
+            OpCode::STAT => {
+                self.must_exist()?;
+                let (size, mtime) = (self.size, self.info.mtime);
+                output(|w| {
+                    w.u64(size);
+                    w.put(&mtime);
+                })
+            }
+            OpCode::ASSERT_VER => {
+                let OpArgs::AssertVer { ver, .. } = op.args else { return Err(Errno::EINVAL.into()) };
+                let have = self.info.user_version;
+                match ver {
+                    0 => Err(Errno::EINVAL.into()),
+                    v if v < have => Err(Errno::ERANGE.into()),
+                    v if v > have => Err(Errno::EOVERFLOW.into()),
+                    _ => done(),
+                }
+            }
+            OpCode::CMPEXT => self.compare_extent(op),
+            OpCode::CHECKSUM => self.checksum(op),
+            OpCode::LIST_SNAPS => {
+                // No snapshots are taken yet: the list holds the head alone.
+                let (exists, size) = (self.exists, self.size);
+                output(|w| {
+                    w.versioned(2, 1, |w| {
+                        w.count(usize::from(exists));
+                        if exists {
+                            w.versioned(1, 1, |w| {
+                                w.u64(SnapId::HEAD.0);
+                                w.count(0);
+                                w.count(0);
+                                w.u64(size);
+                            });
+                        }
+                        w.u64(0);
+                    });
+                })
+            }
+            OpCode::LIST_WATCHERS => {
+                self.must_exist()?;
+                // Watches are refused, so nobody watches.
+                output(|w| w.versioned(1, 1, |w| w.count(0)))
+            }
+            OpCode::ISDIRTY => {
+                self.must_exist()?;
+                output(|w| w.bool(true))
+            }
+            _ => Err(Errno::EOPNOTSUPP.into()),
+        }
+    }
+
+    /// Clips `range` to the object as the client knows it.
+    fn clip(&self, range: Range) -> (u64, u64) {
+        let newer_truncation = range.truncate_seq > self.info.truncate_seq;
+        let size = if newer_truncation { self.size.min(range.truncate_size) } else { self.size };
+        let len = if range.len == 0 { u64::MAX } else { range.len };
+        (range.offset, len.min(size.saturating_sub(range.offset)))
+    }
+
+    fn read_range(&mut self, range: Range) -> Result<Rope, Stop> {
+        let (offset, len) = self.clip(range);
+        if len == 0 {
+            return Ok(Rope::new());
+        }
+        match self.reads.read(self.store, self.request.object, offset, len) {
+            Ok(Ok(bytes)) => {
+                self.bytes_read += bytes.len() as u64;
+                Ok(bytes)
+            }
+            Ok(Err(e)) => {
+                tracing::error!("read failed: {e}");
+                Err(Errno::EIO.into())
+            }
+            Err(id) => Err(Stop::Blocked(id)),
+        }
+    }
+
+    /// The ranges of `range` that hold data, as a map from offset to length.
+    fn data_extents(&mut self, range: Range) -> Result<std::collections::BTreeMap<u64, u64>, Stop> {
+        let (offset, len) = self.clip(range);
+        if len == 0 {
+            return Ok(Default::default());
+        }
+        match self.store.extents(self.request.object, offset, len) {
+            Lookup::Ready(extents) => Ok(extents.into_iter().collect()),
+            Lookup::Pending(id) => Err(Stop::Blocked(id)),
+        }
+    }
+
+    fn sparse_read(&mut self, op: &Op) -> StepOutput {
+        self.must_exist()?;
+        let range = range(op)?;
+        if range.truncate_seq != 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let extents = self.data_extents(range)?;
+        let mut data = Rope::new();
+        for (&offset, &len) in &extents {
+            data.append(self.read_range(Range { offset, len, ..range })?);
+        }
+        let (_, mut out) = output(|w| {
+            w.put(&extents);
+            w.count(data.len());
+        })?;
+        out.append(data);
+        Ok((0, out))
+    }
+
+    fn compare_extent(&mut self, op: &Op) -> StepOutput {
+        let range = range(op)?;
+        let want = op.indata.to_vec();
+        if want.len() as u64 != range.len {
+            return Err(Errno::EINVAL.into());
+        }
+        // What is not there reads as zeros.
+        let have = if self.exists && range.len > 0 { self.read_range(range)?.to_vec() } else { Vec::new() };
+        let differing = (0..want.len()).find(|&i| want[i] != have.get(i).copied().unwrap_or(0));
+        match differing {
+            Some(i) => Err(Stop::Result(-4095 - i as i32)),
+            None => done(),
+        }
+    }
+
+    fn checksum(&mut self, op: &Op) -> StepOutput {
+        const CRC32C: u8 = 2;
+        let OpArgs::Checksum { offset, length, chunk_size, kind } = op.args else {
+            return Err(Errno::EINVAL.into());
+        };
+        self.must_exist()?;
+        if kind != CRC32C {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        let seed = Reader::new(&op.indata.to_vec()).u32()?;
+        let whole = offset == 0 && length == 0;
+        let length = if whole { self.size } else { length };
+        let chunk = if chunk_size == 0 { length } else { u64::from(chunk_size) };
+        if chunk_size != 0 && length % chunk != 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let bytes = self.read_range(Range { offset, len: length, truncate_size: 0, truncate_seq: 0 })?.into_bytes();
+        let sums: Vec<u32> = match bytes.len() {
+            0 => Vec::new(),
+            _ => bytes.chunks(chunk as usize).map(|c| crc32c::update(seed, c)).collect(),
+        };
+        output(|w| w.put(&sums))
+    }
+
+    pub(super) fn data_write(&mut self, op: &Op) -> StepOutput {
+        match op.code {
+            OpCode::WRITE => {
+                let range = range(op)?;
+                self.write(range, op.indata.clone())
+            }
+            OpCode::WRITEFULL => {
+                let range = range(op)?;
+                self.write_full(range, op.indata.clone())
+            }
+            OpCode::APPEND => {
+                let range = range(op)?;
+                let offset = if self.exists { self.size } else { 0 };
+                self.write(Range { offset, ..range }, op.indata.clone())
+            }
+            OpCode::WRITESAME => self.write_same(op),
+            OpCode::TRUNCATE => {
+                let size = range(op)?.offset;
+                self.check_end(size, 0)?;
+                if self.exists && size != self.size {
+                    self.truncate(size);
+                }
+                done()
+            }
+            OpCode::ZERO => {
+                let Range { offset, len, .. } = range(op)?;
+                self.check_end(offset, len)?;
+                if self.exists && offset < self.size && len > 0 {
+                    if offset + len >= self.size {
+                        self.truncate(offset);
+                    } else {
+                        let object = self.object();
+                        self.push(Step::Zero { object, offset, len });
+                    }
+                }
+                done()
+            }
+            OpCode::DELETE => {
+                self.must_exist()?;
+                // What earlier steps of this operation did to the object is gone with it.
+                self.steps.clear();
+                let object = self.object();
+                self.push(Step::Remove { object });
+                (self.exists, self.size) = (false, 0);
+                done()
+            }
+            OpCode::CREATE => {
+                if self.exists && op.exclusive() {
+                    return Err(Errno::EEXIST.into());
+                }
+                self.ensure_exists();
+                done()
+            }
+            OpCode::SETALLOCHINT => {
+                let OpArgs::AllocHint { expected_object_size, expected_write_size, flags } = op.args else {
+                    return Err(Errno::EINVAL.into());
+                };
+                self.ensure_exists();
+                let hint = (expected_object_size, expected_write_size, flags);
+                let info = &mut self.info;
+                let known = (info.expected_object_bytes, info.expected_write_bytes, info.alloc_hint_flags);
+                if hint != known {
+                    (info.expected_object_bytes, info.expected_write_bytes, info.alloc_hint_flags) = hint;
+                    self.modified = true;
+                }
+                done()
+            }
+            OpCode::STARTSYNC | OpCode::UNDIRTY => done(),
+            _ => Err(Errno::EOPNOTSUPP.into()),
+        }
+    }
+
+    fn check_end(&self, offset: u64, len: u64) -> Result<(), Stop> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.limits.object_bytes => Ok(()),
+            _ => Err(Errno::EFBIG.into()),
+        }
+    }
+
+    fn truncate(&mut self, size: u64) {
+        let object = self.object();
+        self.push(Step::Truncate { object, size });
+        self.size = size;
+    }
+
+    fn write(&mut self, range: Range, data: Rope) -> StepOutput {
+        if data.len() as u64 != range.len {
+            return Err(Errno::EINVAL.into());
+        }
+        self.check_end(range.offset, range.len)?;
+        self.follow_truncation(range);
+        self.ensure_exists();
+        if range.len == 0 {
+            if range.offset > self.size {
+                self.truncate(range.offset);
+            }
+            return done();
+        }
+        let (object, offset) = (self.object(), range.offset);
+        self.push(Step::Write { object, offset, data });
+        self.size = self.size.max(range.offset + range.len);
+        self.bytes_written += range.len;
+        done()
+    }
+
+    /// A write that knows of a truncation newer than the object's carries it out first.
+    fn follow_truncation(&mut self, range: Range) {
+        if range.truncate_seq > self.info.truncate_seq {
+            if self.exists && self.size > range.truncate_size {
+                self.truncate(range.truncate_size);
+            }
+            (self.info.truncate_seq, self.info.truncate_size) = (range.truncate_seq, range.truncate_size);
+        }
+    }
+
+    fn write_full(&mut self, range: Range, data: Rope) -> StepOutput {
+        if data.len() as u64 != range.len {
+            return Err(Errno::EINVAL.into());
+        }
+        self.check_end(0, range.len)?;
+        if self.exists && self.size > 0 {
+            // Cutting first frees the old blocks and spares reading the last one back.
+            self.truncate(0);
+        }
+        self.write(Range { offset: 0, truncate_seq: 0, ..range }, data)
+    }
+
+    fn write_same(&mut self, op: &Op) -> StepOutput {
+        let OpArgs::WriteSame { offset, length, data_length } = op.args else {
+            return Err(Errno::EINVAL.into());
+        };
+        let pattern_bytes = op.indata.len() as u64;
+        if length == 0 {
+            return done();
+        }
+        if data_length == 0 || data_length != pattern_bytes || length % data_length != 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        self.check_end(offset, length)?;
+        let pattern: Bytes = op.indata.clone().into_bytes();
+        let data: Rope = (0..length / data_length).map(|_| pattern.clone()).collect();
+        self.write(Range { offset, len: length, truncate_size: 0, truncate_seq: 0 }, data)
+    }
+}

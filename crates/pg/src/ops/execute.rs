@@ -1,0 +1,310 @@
+//! The run over an operation's steps.
+
+use super::DataReads;
+use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use bytes::Bytes;
+use std::sync::Arc;
+use store::{Lookup, LookupId, ObjectStat, Step, Store};
+use types::{EVersion, Errno, ObjectId, ReqId, Utime};
+use wire::messages::{Op, OpCode};
+use wire::{DecodeError, Rope, Target, Writer};
+
+/// Bounds on what one operation may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub object_bytes: u64,
+    pub attr_name_bytes: usize,
+    /// Entries that one omap listing returns at most.
+    pub omap_entries: u64,
+    /// Output bytes of one step that a write may return when the client asks for them.
+    pub write_reply_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { object_bytes: 128 << 20, attr_name_bytes: 100, omap_entries: 1024, write_reply_bytes: 32 }
+    }
+}
+
+/// What is asked of one object.
+#[derive(Debug)]
+pub struct Request<'a> {
+    pub object: &'a ObjectId,
+    pub ops: &'a [Op],
+    pub reqid: ReqId,
+    /// The client's clock.
+    pub mtime: Utime,
+    pub may_write: bool,
+    /// The client wants results and outputs of a write's steps.
+    pub return_vec: bool,
+    /// The version that the update will get, if the operation changes anything.
+    pub next_version: EVersion,
+    /// Highest client-visible version in the group so far.
+    pub last_user_version: u64,
+}
+
+/// Outcome of one step.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OpResult {
+    pub rval: i32,
+    pub outdata: Rope,
+}
+
+/// Outcome of a whole operation.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// 0 or positive: what the last step gave; negative: the error, and then nothing changes.
+    pub result: i32,
+    /// One per step of the request; steps behind an error have none.
+    pub ops: Vec<OpResult>,
+    /// What the store must do; empty if nothing changes.
+    pub steps: Vec<Step>,
+    /// The object is absent afterwards.
+    pub deleted: bool,
+    /// Client-visible version of the object afterwards (before, if nothing changes); 0 if absent.
+    pub user_version: u64,
+    /// Version of the object before; zero if absent.
+    pub prior_version: EVersion,
+    /// Change in the number of objects and of their bytes.
+    pub objects_delta: i64,
+    pub bytes_delta: i64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub enum Run {
+    Done(Effects),
+    /// Run again when this lookup is done.
+    Blocked(LookupId),
+}
+
+/// Why a step gives no output.
+pub(super) enum Stop {
+    Blocked(LookupId),
+    Failed(Errno),
+    /// A failure whose number is no errno.
+    Result(i32),
+}
+
+impl From<Errno> for Stop {
+    fn from(errno: Errno) -> Stop {
+        Stop::Failed(errno)
+    }
+}
+
+/// Malformed input of a step.
+impl From<DecodeError> for Stop {
+    fn from(_: DecodeError) -> Stop {
+        Stop::Failed(Errno::EINVAL)
+    }
+}
+
+/// Gives the value of a lookup or leaves the step as blocked.
+pub(super) fn ready<T>(lookup: Lookup<T>) -> Result<T, Stop> {
+    match lookup {
+        Lookup::Ready(value) => Ok(value),
+        Lookup::Pending(id) => Err(Stop::Blocked(id)),
+    }
+}
+
+/// What a step gives when it succeeds: its value and output.
+pub(super) type StepOutput = Result<(i32, Rope), Stop>;
+
+pub(super) fn done() -> StepOutput {
+    Ok((0, Rope::new()))
+}
+
+pub(super) fn output(encode: impl FnOnce(&mut Writer)) -> StepOutput {
+    let mut w = Writer::new(Target::default());
+    encode(&mut w);
+    Ok((0, w.into_vec().into()))
+}
+
+/// The state of one run: the object as it was, and as the steps so far have made it.
+pub(super) struct Execution<'a> {
+    pub store: &'a mut Store,
+    pub reads: &'a mut DataReads,
+    pub limits: &'a Limits,
+    pub request: &'a Request<'a>,
+    /// The object before the operation.
+    pub before: Option<Arc<ObjectStat>>,
+    pub info: ObjectInfo,
+    pub exists: bool,
+    pub size: u64,
+    pub steps: Vec<Step>,
+    /// A change that clients can see (hints are not).
+    pub user_modified: bool,
+    pub modified: bool,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+}
+
+impl Execution<'_> {
+    pub fn object(&self) -> ObjectId {
+        self.request.object.clone()
+    }
+
+    pub fn push(&mut self, step: Step) {
+        self.steps.push(step);
+        self.modified = true;
+        self.user_modified = true;
+    }
+
+    /// Creates the object if it is absent.
+    pub fn ensure_exists(&mut self) {
+        if !self.exists {
+            let object = self.object();
+            self.push(Step::Touch { object });
+            self.exists = true;
+            self.size = 0;
+        }
+    }
+
+    pub fn must_exist(&self) -> Result<(), Stop> {
+        if self.exists { Ok(()) } else { Err(Errno::ENOENT.into()) }
+    }
+
+    /// Whether this operation has already replaced or removed what the object was before, so that lookups in the
+    /// store would show what is gone.
+    pub fn was_removed(&self) -> bool {
+        self.steps.iter().any(|s| matches!(s, Step::Remove { .. }))
+    }
+
+    fn step(&mut self, op: &Op) -> StepOutput {
+        match op.code {
+            OpCode::READ
+            | OpCode::SYNC_READ
+            | OpCode::SPARSE_READ
+            | OpCode::MAPEXT
+            | OpCode::STAT
+            | OpCode::ASSERT_VER
+            | OpCode::CMPEXT
+            | OpCode::CHECKSUM
+            | OpCode::LIST_SNAPS
+            | OpCode::LIST_WATCHERS
+            | OpCode::ISDIRTY => self.data_read(op),
+            OpCode::WRITE
+            | OpCode::WRITEFULL
+            | OpCode::APPEND
+            | OpCode::TRUNCATE
+            | OpCode::ZERO
+            | OpCode::DELETE
+            | OpCode::CREATE
+            | OpCode::WRITESAME
+            | OpCode::SETALLOCHINT
+            | OpCode::STARTSYNC
+            | OpCode::UNDIRTY => self.data_write(op),
+            OpCode::GETXATTR | OpCode::GETXATTRS | OpCode::CMPXATTR | OpCode::SETXATTR | OpCode::RMXATTR => {
+                self.attr(op)
+            }
+            OpCode::OMAPGETKEYS
+            | OpCode::OMAPGETVALS
+            | OpCode::OMAPGETHEADER
+            | OpCode::OMAPGETVALSBYKEYS
+            | OpCode::OMAP_CMP
+            | OpCode::OMAPSETVALS
+            | OpCode::OMAPSETHEADER
+            | OpCode::OMAPCLEAR
+            | OpCode::OMAPRMKEYS
+            | OpCode::OMAPRMKEYRANGE => self.omap(op),
+            _ => Err(Errno::EOPNOTSUPP.into()),
+        }
+    }
+
+    /// Ends a run that no step has stopped: the attribute that holds the object information goes last.
+    fn finish(mut self, mut effects: Effects) -> Effects {
+        let existed = self.before.is_some();
+        let bytes_before = self.before.as_ref().map_or(0, |stat| stat.size_bytes) as i64;
+        effects.prior_version = self.info.version;
+        effects.user_version = self.info.user_version;
+        if self.modified && self.exists {
+            let user_version =
+                if self.user_modified { self.request.last_user_version.max(self.info.user_version) + 1 } else { self.info.user_version };
+            self.info.prior_version = self.info.version;
+            self.info.version = self.request.next_version;
+            self.info.user_version = user_version;
+            self.info.last_reqid = self.request.reqid;
+            if self.user_modified {
+                self.info.mtime = self.request.mtime;
+            }
+            effects.user_version = user_version;
+            let (object, value) = (self.object(), self.info.to_bytes());
+            self.steps.push(Step::SetAttr { object, name: OBJECT_INFO_ATTR.to_vec(), value });
+        } else if self.modified {
+            effects.deleted = true;
+            effects.user_version = self.request.last_user_version.max(self.info.user_version) + 1;
+        }
+        effects.objects_delta = i64::from(self.exists) - i64::from(existed);
+        effects.bytes_delta = if self.exists { self.size as i64 } else { 0 } - bytes_before;
+        effects.bytes_read = self.bytes_read;
+        effects.bytes_written = self.bytes_written;
+        effects.steps = self.steps;
+        effects
+    }
+}
+
+/// Runs `request` against the object's present state in `store`.
+///
+/// Errors come as a negative [`Effects::result`]; `EIO` is what a damaged object gives.
+pub fn execute(store: &mut Store, request: &Request<'_>, reads: &mut DataReads, limits: &Limits) -> Run {
+    reads.rewind();
+    let failed = |errno: Errno| Run::Done(Effects { result: errno.as_result(), ..Effects::default() });
+    let before = match store.stat(request.object) {
+        Lookup::Ready(stat) => stat,
+        Lookup::Pending(id) => return Run::Blocked(id),
+    };
+    if before.is_none() && !request.may_write {
+        return failed(Errno::ENOENT);
+    }
+    let info = match before.as_deref().map(ObjectInfo::of) {
+        None => ObjectInfo::default(),
+        Some(Ok(info)) => info,
+        Some(Err(e)) => {
+            tracing::error!(object = %request.object, "object information is damaged: {e}");
+            return failed(Errno::EIO);
+        }
+    };
+    let mut run = Execution {
+        exists: before.is_some(),
+        size: before.as_ref().map_or(0, |stat| stat.size_bytes),
+        before,
+        info,
+        store,
+        reads,
+        limits,
+        request,
+        steps: Vec::new(),
+        user_modified: false,
+        modified: false,
+        bytes_read: 0,
+        bytes_written: 0,
+    };
+    let mut effects = Effects { ops: Vec::with_capacity(request.ops.len()), ..Effects::default() };
+    for op in request.ops {
+        let (rval, outdata) = match run.step(op) {
+            Ok(output) => output,
+            Err(Stop::Blocked(id)) => return Run::Blocked(id),
+            Err(Stop::Failed(errno)) => (errno.as_result(), Rope::new()),
+            Err(Stop::Result(result)) => (result, Rope::new()),
+        };
+        let too_long = request.may_write && request.return_vec && outdata.len() > limits.write_reply_bytes;
+        let rval = if too_long { Errno::EOVERFLOW.as_result() } else { rval };
+        let outdata = if too_long { Rope::new() } else { outdata };
+        effects.ops.push(OpResult { rval, outdata });
+        if rval < 0 && !op.fail_ok() {
+            effects.result = rval;
+            effects.user_version = run.info.user_version;
+            effects.prior_version = run.info.version;
+            return Run::Done(effects);
+        }
+        effects.result = rval.max(0);
+    }
+    Run::Done(run.finish(effects))
+}
+
+/// A client's bytes, in memory of their own: what is kept must not pin a whole frame.
+pub(super) fn own(bytes: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}

@@ -1,0 +1,88 @@
+//! Listing of a placement group's objects, in pages.
+
+use store::{Lookup, LookupId, Store};
+use types::{ObjectId, SnapId};
+use wire::{Target, Writer};
+
+/// Objects on one page at most.
+pub const PAGE_OBJECTS_MAX: u64 = 1024;
+
+/// The namespace that stands for all namespaces.
+pub const ALL_NAMESPACES: &[u8] = b"\x01";
+
+/// One page.
+#[derive(Debug)]
+pub struct Listing {
+    /// Where the next page begins; the group's end if there is none.
+    pub next: ObjectId,
+    pub objects: Vec<ObjectId>,
+    /// The group has no objects behind this page.
+    pub at_end: bool,
+}
+
+#[derive(Debug)]
+pub enum ListError {
+    Blocked(LookupId),
+    /// The cursor is not in this group.
+    BadCursor,
+}
+
+/// Up to `max` objects of the group that spans `group.0 .. group.1`, from `cursor` on, in namespace `nspace`.
+pub fn list_group(
+    store: &mut Store,
+    group: (&ObjectId, &ObjectId),
+    cursor: &ObjectId,
+    nspace: &[u8],
+    max: u64,
+) -> Result<Listing, ListError> {
+    let (start, end) = group;
+    let mut from = if cursor.is_min() { start.clone() } else { cursor.clone() };
+    if from < *start || from >= *end {
+        return Err(ListError::BadCursor);
+    }
+    let max = max.min(PAGE_OBJECTS_MAX) as usize;
+    let mut objects = Vec::new();
+    // Objects of other namespaces are passed over; each round looks at one page's worth of them.
+    loop {
+        let page = match store.list(&from, end, PAGE_OBJECTS_MAX as usize) {
+            Lookup::Ready(page) => page,
+            Lookup::Pending(id) => return Err(ListError::Blocked(id)),
+        };
+        let at_end = page.len() < PAGE_OBJECTS_MAX as usize;
+        for object in page {
+            let wanted = object.snap == SnapId::HEAD && (nspace == ALL_NAMESPACES || object.nspace == nspace);
+            if wanted && objects.len() == max {
+                return Ok(Listing { next: object, objects, at_end: false });
+            }
+            from = just_behind(&object);
+            if wanted {
+                objects.push(object);
+            }
+        }
+        if at_end {
+            return Ok(Listing { next: end.clone(), objects, at_end: true });
+        }
+    }
+}
+
+/// The first possible position behind `object`.
+fn just_behind(object: &ObjectId) -> ObjectId {
+    ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() }
+}
+
+impl Listing {
+    /// The page as the reply's output carries it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::new(Target::default());
+        w.versioned(1, 1, |w| {
+            w.put(&self.next);
+            w.count(self.objects.len());
+            for object in &self.objects {
+                w.blob(&object.nspace);
+                w.blob(&object.name);
+                w.blob(&object.key);
+            }
+        });
+        w.into_vec()
+    }
+}

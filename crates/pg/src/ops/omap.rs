@@ -1,0 +1,146 @@
+//! Steps on an object's omap.
+
+use super::attrs::Comparison;
+use super::execute::{Execution, StepOutput, Stop, done, output, own, ready};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use store::Step;
+use types::Errno;
+use wire::Reader;
+use wire::Rope;
+use wire::messages::{Op, OpCode};
+
+/// Bytes of keys and values that one listing returns at most.
+const LISTING_BYTES_MAX: usize = 4 << 20;
+
+impl Execution<'_> {
+    pub(super) fn omap(&mut self, op: &Op) -> StepOutput {
+        let data = op.indata.clone().into_bytes();
+        let mut r = Reader::shared(&data);
+        match op.code {
+            OpCode::OMAPGETKEYS => {
+                self.must_exist()?;
+                let (after, max) = (r.blob_bytes()?, r.u64()?);
+                let (entries, truncated) = self.omap_entries(&after, b"", max)?;
+                output(|w| {
+                    w.count(entries.len());
+                    entries.iter().for_each(|(key, _)| w.blob(key));
+                    w.bool(truncated);
+                })
+            }
+            OpCode::OMAPGETVALS => {
+                self.must_exist()?;
+                let (after, max, prefix) = (r.blob_bytes()?, r.u64()?, r.blob_bytes()?);
+                let (entries, truncated) = self.omap_entries(&after, &prefix, max)?;
+                output(|w| {
+                    w.put(&entries);
+                    w.bool(truncated);
+                })
+            }
+            OpCode::OMAPGETHEADER => {
+                self.must_exist()?;
+                let header = if self.was_removed() { Bytes::new() } else { ready(self.store.omap_header(self.request.object))? };
+                Ok((0, Rope::from(header)))
+            }
+            OpCode::OMAPGETVALSBYKEYS => {
+                self.must_exist()?;
+                let keys: BTreeSet<Bytes> = r.get()?;
+                let found = self.omap_values(keys)?;
+                output(|w| w.put(&found))
+            }
+            OpCode::OMAP_CMP => {
+                self.must_exist()?;
+                let count = r.count("assertions", 12)?;
+                let mut assertions = Vec::with_capacity(count.min(1024));
+                for _ in 0..count {
+                    assertions.push((r.blob_bytes()?, r.blob_bytes()?, r.u32()?));
+                }
+                self.compare_omap(assertions)
+            }
+            OpCode::OMAPSETVALS => {
+                let count = r.count("omap entries", 8)?;
+                let mut entries = Vec::with_capacity(count.min(1 << 16));
+                for _ in 0..count {
+                    entries.push((own(r.blob()?), own(r.blob()?)));
+                }
+                self.ensure_exists();
+                let object = self.object();
+                self.push(Step::OmapSet { object, entries });
+                done()
+            }
+            OpCode::OMAPSETHEADER => {
+                self.ensure_exists();
+                let object = self.object();
+                self.push(Step::OmapSetHeader { object, header: own(&data) });
+                done()
+            }
+            OpCode::OMAPCLEAR => {
+                self.must_exist()?;
+                let object = self.object();
+                self.push(Step::OmapClear { object });
+                done()
+            }
+            OpCode::OMAPRMKEYS => {
+                self.must_exist()?;
+                let keys: BTreeSet<Bytes> = r.get()?;
+                let object = self.object();
+                self.push(Step::OmapRemove { object, keys: keys.iter().map(|key| own(key)).collect() });
+                done()
+            }
+            OpCode::OMAPRMKEYRANGE => {
+                self.must_exist()?;
+                let (begin, end) = (own(r.blob()?), own(r.blob()?));
+                let object = self.object();
+                self.push(Step::OmapRemoveRange { object, begin, end });
+                done()
+            }
+            _ => Err(Errno::EOPNOTSUPP.into()),
+        }
+    }
+
+    /// Entries behind `after` whose keys begin with `prefix`, as they were before the operation; and whether there
+    /// are more.
+    fn omap_entries(&mut self, after: &[u8], prefix: &[u8], max: u64) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
+        if self.was_removed() || self.before.is_none() {
+            return Ok((Vec::new(), false));
+        }
+        let max = max.min(self.limits.omap_entries) as usize;
+        let (mut entries, mut more) = ready(self.store.omap_list(self.request.object, after, prefix, max))?;
+        let mut bytes = 0;
+        let fitting = entries.iter().take_while(|(key, value)| {
+            bytes += key.len() + value.len();
+            bytes <= LISTING_BYTES_MAX
+        });
+        // At least one, or the client would never get past a large entry.
+        let keep = fitting.count().max(1);
+        if keep < entries.len() {
+            entries.truncate(keep);
+            more = true;
+        }
+        Ok((entries, more))
+    }
+
+    fn omap_values(&mut self, keys: BTreeSet<Bytes>) -> Result<BTreeMap<Bytes, Bytes>, Stop> {
+        if self.was_removed() || self.before.is_none() {
+            return Ok(BTreeMap::new());
+        }
+        let keys: Vec<Bytes> = keys.into_iter().collect();
+        Ok(ready(self.store.omap_get(self.request.object, &keys))?.into_iter().collect())
+    }
+
+    fn compare_omap(&mut self, assertions: Vec<(Bytes, Bytes, u32)>) -> StepOutput {
+        let found = self.omap_values(assertions.iter().map(|(key, ..)| key.clone()).collect())?;
+        for (key, given, comparison) in assertions {
+            let comparison = Comparison::from_code(comparison)?;
+            if !matches!(comparison, Comparison::Equal | Comparison::Greater | Comparison::Less) {
+                return Err(Errno::EINVAL.into());
+            }
+            // Here, other than with attributes, what is stored stands on the left.
+            let stored = found.get(&key).cloned().unwrap_or_default();
+            if !comparison.holds(stored.cmp(&given)) {
+                return Err(Errno::ECANCELED.into());
+            }
+        }
+        done()
+    }
+}
