@@ -1,8 +1,9 @@
 //! What a member of a placement group durably knows of the group, beside the log.
 
 use bytes::Bytes;
+use store::Step;
 use types::{EVersion, Epoch};
-use wire::{Decode, DecodeError, Encode, Reader, Writer};
+use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
 
 /// Key of the [`PgInfo`] in the group's table.
 pub const INFO_KEY: Bytes = Bytes::from_static(b"info");
@@ -31,6 +32,13 @@ pub struct PgInfo {
     pub created: Epoch,
     pub last_user_version: u64,
     pub stats: PgStats,
+}
+
+impl PgInfo {
+    /// Keeps the information in the group's table.
+    pub fn step(&self) -> Step {
+        Step::PgSet { key: INFO_KEY, value: self.to_vec(Target::default()).into() }
+    }
 }
 
 impl Encode for PgInfo {

@@ -1,1 +1,28 @@
-//! TODO
+//! Placement groups: the log of a group, how its members become equal, how updates reach all of them, and how
+//! clients' operations are carried out. No sockets, no clock, no device.
+//!
+//! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
+//! * [`pg`]: one group. Its parts: `client_ops` (order and answers of client operations), `replicate` (updates on
+//!   their way to all members), `peering` (how members become equal before the group serves), `recovery` (objects on
+//!   their way to members that lack them).
+//! * [`ops`]: execution of one compound operation on one object.
+//! * [`log`], [`info`], [`object_info`]: what is kept durably. [`peer`]: what OSDs say to each other.
+
+mod client_ops;
+mod context;
+pub mod info;
+pub mod log;
+mod maps;
+pub mod object_info;
+pub mod ops;
+pub mod peer;
+mod peering;
+pub mod pg;
+mod recovery;
+mod replicate;
+mod shard;
+mod step_codec;
+
+pub use context::Output;
+pub use maps::MapError;
+pub use shard::Shard;

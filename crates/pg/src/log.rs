@@ -125,6 +125,11 @@ pub fn log_key_range() -> (Bytes, Bytes) {
     (Bytes::from_static(&[KEY_PREFIX]), Bytes::from_static(&[KEY_PREFIX + 1]))
 }
 
+/// The range of keys (end excluded) of entries up to and including `version`.
+pub fn log_keys_through(version: EVersion) -> (Bytes, Bytes) {
+    (log_key_range().0, log_key(EVersion { epoch: Epoch(0), version: version.version + 1 }))
+}
+
 impl PgLog {
     /// A log without entries whose last update was `tail`.
     pub fn starting_at(tail: EVersion) -> PgLog {
@@ -192,24 +197,24 @@ impl PgLog {
         self.contains(version).then(|| self.entries.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)))
     }
 
-    /// Drops old entries once there are a batch more than [`LOG_ENTRIES_MIN`], none of them after `keep_after`.
-    /// Returns the range of table keys (end excluded) that must be removed with it.
-    pub fn trim(&mut self, keep_after: EVersion) -> Option<(Bytes, Bytes)> {
+    /// Where the log should begin: once there are a batch more entries than [`LOG_ENTRIES_MIN`], behind all but those,
+    /// but never behind an entry after `keep_after`. The present tail if nothing should go.
+    pub fn trim_target(&self, keep_after: EVersion) -> EVersion {
         if self.entries.len() < LOG_ENTRIES_MIN + LOG_TRIM_BATCH {
-            return None;
+            return self.tail;
         }
-        let begin = log_key_range().0;
-        let mut trimmed = false;
-        while self.entries.len() > LOG_ENTRIES_MIN && self.entries.front().is_some_and(|e| e.version <= keep_after) {
-            let entry = self.entries.pop_front().expect("checked");
+        let old = self.entries.iter().take(self.entries.len() - LOG_ENTRIES_MIN);
+        old.take_while(|e| e.version <= keep_after).last().map_or(self.tail, |e| e.version)
+    }
+
+    /// Forgets entries up to and including `tail`.
+    pub fn trim_to(&mut self, tail: EVersion) {
+        while let Some(entry) = self.entries.pop_front_if(|e| e.version <= tail) {
             self.tail = entry.version;
             if self.by_request.get(&entry.reqid) == Some(&entry.version.version) {
                 self.by_request.remove(&entry.reqid);
             }
-            trimmed = true;
         }
-        let end = log_key(EVersion { epoch: Epoch(0), version: self.tail.version + 1 });
-        trimmed.then_some((begin, end))
     }
 }
 
@@ -253,8 +258,10 @@ mod tests {
         for v in 1..=all {
             log.append(entry(1, v));
         }
-        assert!(log.clone().trim(EVersion::ZERO).is_none(), "nothing may go before it is committed everywhere");
-        let (begin, end) = log.trim(log.head()).unwrap();
+        assert_eq!(log.trim_target(EVersion::ZERO), EVersion::ZERO, "what is not committed everywhere stays");
+        let tail = log.trim_target(log.head());
+        let (begin, end) = log_keys_through(tail);
+        log.trim_to(tail);
         assert_eq!((log.len(), log.tail()), (LOG_ENTRIES_MIN, EVersion::new(1, LOG_TRIM_BATCH as u64)));
         let in_range = |v| (begin.clone()..end.clone()).contains(&log_key(EVersion::new(1, v)));
         assert!(in_range(1) && in_range(LOG_TRIM_BATCH as u64) && !in_range(LOG_TRIM_BATCH as u64 + 1));

@@ -1,0 +1,369 @@
+//! Client operations within a group: their order per object, their execution, their answers.
+//!
+//! Operations on one object start in the order in which they came. Reads of an object run beside each other but not
+//! while updates of it are on their way; updates follow each other without waiting, each executed on the state that
+//! the one before it leaves.
+
+use crate::context::{Context, Waiter};
+use crate::log::LogEntry;
+use crate::ops::{self, DataReads, Effects, ListError, Request, Run};
+use crate::pg::Pg;
+use std::collections::{BTreeMap, VecDeque};
+use store::{LookupId, ReadError};
+use types::{EVersion, Errno, ObjectId, ReqId, SnapId};
+use wire::messages::{OpCode, OpFlags, OsdOp, OsdOpReply};
+use wire::msgr::SessionId;
+use wire::{Decode, Rope};
+
+/// One client operation on its way through a group.
+#[derive(Debug)]
+pub(crate) struct ClientOp {
+    pub session: SessionId,
+    /// Pairs the answer with the request.
+    pub tid: u64,
+    pub reqid: ReqId,
+    pub op: OsdOp,
+    pub object: ObjectId,
+    pub may_write: bool,
+    pub reads: DataReads,
+}
+
+impl ClientOp {
+    pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp) -> ClientOp {
+        let (object, may_write) = (op.object_id(), op.may_write());
+        ClientOp { session, tid, reqid, op, object, may_write, reads: DataReads::default() }
+    }
+
+    fn is_group_op(&self) -> bool {
+        self.op.flags.has(OpFlags::PGOP) || self.op.ops.iter().any(|op| op.code.is_pg())
+    }
+
+    /// What it holds in memory while it waits.
+    fn bytes(&self) -> usize {
+        self.op.input_bytes() + 512
+    }
+}
+
+/// Operations on one object.
+#[derive(Debug, Default)]
+struct ObjectQueue {
+    /// Updates submitted and not yet durable everywhere.
+    updates_in_flight: u32,
+    /// Reads that wait for the device.
+    reads_running: u32,
+    /// The operation at the front has started and waits for a lookup; nothing may pass it.
+    front_blocked: bool,
+    queue: VecDeque<u64>,
+}
+
+impl ObjectQueue {
+    fn is_idle(&self) -> bool {
+        self.updates_in_flight == 0 && self.reads_running == 0 && self.queue.is_empty()
+    }
+}
+
+/// All operations of a group that have come and are not answered.
+#[derive(Debug, Default)]
+pub(crate) struct ClientOps {
+    /// Until the group is active, in order of arrival.
+    waiting: VecDeque<ClientOp>,
+    waiting_bytes: usize,
+    /// Started or queued, by number.
+    ops: BTreeMap<u64, ClientOp>,
+    next_number: u64,
+    objects: BTreeMap<ObjectId, ObjectQueue>,
+    /// Updates that are queued and not yet submitted, by request.
+    queued_requests: BTreeMap<ReqId, u64>,
+}
+
+impl ClientOps {
+    /// Forgets everything; clients send again.
+    pub fn drop_all(&mut self, cx: &mut Context<'_>) {
+        *cx.waiting_bytes -= self.waiting_bytes;
+        let next_number = self.next_number;
+        *self = ClientOps { next_number, ..ClientOps::default() };
+    }
+
+    fn wait(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+        self.waiting_bytes += op.bytes();
+        *cx.waiting_bytes += op.bytes();
+        self.waiting.push_back(op);
+    }
+
+    fn take_waiting(&mut self, cx: &mut Context<'_>) -> VecDeque<ClientOp> {
+        *cx.waiting_bytes -= std::mem::take(&mut self.waiting_bytes);
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+impl Pg {
+    /// A client's operation has come; this OSD is the primary.
+    pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+        if !self.is_active() {
+            self.ops.wait(cx, op);
+            return;
+        }
+        self.start_op(cx, op);
+    }
+
+    /// The group has become active: what waited may start.
+    pub(crate) fn start_waiting_ops(&mut self, cx: &mut Context<'_>) {
+        for op in self.ops.take_waiting(cx) {
+            self.start_op(cx, op);
+        }
+    }
+
+    fn start_op(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+        if let Some(errno) = refusal(&op) {
+            return self.answer_error(cx, &op, errno);
+        }
+        if op.is_group_op() {
+            return self.run_group_op(cx, op);
+        }
+        if op.may_write {
+            if self.answer_repeated(cx, &op) {
+                return;
+            }
+            if let Some(number) = self.ops.queued_requests.get(&op.reqid) {
+                // The client has lost its session and asks again: answer on the new one.
+                let queued = self.ops.ops.get_mut(number).expect("queued requests are kept");
+                (queued.session, queued.tid, queued.op.retry_attempt) = (op.session, op.tid, op.op.retry_attempt);
+                return;
+            }
+        }
+        let number = self.ops.next_number;
+        self.ops.next_number += 1;
+        if op.may_write {
+            self.ops.queued_requests.insert(op.reqid, number);
+        }
+        let object = op.object.clone();
+        self.ops.ops.insert(number, op);
+        self.ops.objects.entry(object.clone()).or_default().queue.push_back(number);
+        self.run_object(cx, &object);
+    }
+
+    /// Answers an update that the log knows, or has its answer sent to where the client is now. Returns whether the
+    /// log knows it.
+    fn answer_repeated(&mut self, cx: &mut Context<'_>, op: &ClientOp) -> bool {
+        let Some(entry) = self.log.find(&op.reqid) else { return false };
+        let version = entry.version;
+        let reply = reply_from_log(op, entry, cx);
+        if self.replication.redirect_answer(version, op.session, op.tid, op.op.retry_attempt) {
+            return true;
+        }
+        tracing::debug!(pg = %self.id, reqid = %op.reqid, %version, "repeated request answered from the log");
+        cx.send_client(op.session, op.tid, reply);
+        true
+    }
+
+    fn answer_error(&mut self, cx: &mut Context<'_>, op: &ClientOp, errno: Errno) {
+        let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.epoch);
+        cx.send_client(op.session, op.tid, reply);
+    }
+
+    /// Starts what may start on one object.
+    fn run_object(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        while let Some(queue) = self.ops.objects.get_mut(object) {
+            let Some(&number) = queue.queue.front() else {
+                if queue.is_idle() {
+                    self.ops.objects.remove(object);
+                }
+                return;
+            };
+            let may_write = self.ops.ops[&number].may_write;
+            let must_wait = if may_write { queue.reads_running > 0 } else { queue.updates_in_flight > 0 };
+            if queue.front_blocked || must_wait {
+                return;
+            }
+            queue.queue.pop_front();
+            match self.run_op(cx, number) {
+                Ran::Ended => {}
+                Ran::Blocked if may_write => {
+                    let queue = self.ops.objects.get_mut(object).expect("still there");
+                    queue.queue.push_front(number);
+                    queue.front_blocked = true;
+                    return;
+                }
+                Ran::Blocked => self.ops.objects.get_mut(object).expect("still there").reads_running += 1,
+            }
+        }
+    }
+
+    /// Runs one operation; if it ends, it is answered or, if it changes something, submitted.
+    fn run_op(&mut self, cx: &mut Context<'_>, number: u64) -> Ran {
+        let op = self.ops.ops.get_mut(&number).expect("operation is known");
+        let request = Request {
+            object: &op.object,
+            ops: &op.op.ops,
+            reqid: op.reqid,
+            mtime: op.op.mtime,
+            may_write: op.may_write,
+            return_vec: op.op.flags.has(OpFlags::RETURNVEC),
+            next_version: self.log.next_version(cx.epoch),
+            last_user_version: self.info.last_user_version,
+        };
+        match ops::execute(cx.store, &request, &mut op.reads, cx.limits) {
+            Run::Blocked(id) => {
+                cx.waiters.insert(id, Waiter::ClientOp { pgid: self.id, op: number });
+                Ran::Blocked
+            }
+            Run::Done(effects) => {
+                let op = self.ops.ops.remove(&number).expect("operation is known");
+                if op.may_write {
+                    self.ops.queued_requests.remove(&op.reqid);
+                    self.ops.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
+                    self.submit_update(cx, op, effects);
+                } else {
+                    self.answer_read(cx, op, effects);
+                }
+                Ran::Ended
+            }
+        }
+    }
+
+    /// A lookup that an operation waited for is done; for data reads, with its outcome.
+    pub(crate) fn op_lookup_done(
+        &mut self,
+        cx: &mut Context<'_>,
+        number: u64,
+        id: LookupId,
+        data: Option<Result<Rope, ReadError>>,
+    ) {
+        // The operation may be gone with its interval.
+        let Some(op) = self.ops.ops.get_mut(&number) else { return };
+        if let Some(result) = data {
+            op.reads.finish(id, result);
+        }
+        let (object, may_write) = (op.object.clone(), op.may_write);
+        if op.is_group_op() {
+            let op = self.ops.ops.remove(&number).expect("just seen");
+            return self.run_group_op(cx, op);
+        }
+        if may_write {
+            self.ops.objects.get_mut(&object).expect("its operation waits").front_blocked = false;
+        } else if let Ran::Ended = self.run_op(cx, number) {
+            self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1;
+        }
+        self.run_object(cx, &object);
+    }
+
+    /// An update of an object is durable everywhere.
+    pub(crate) fn update_done(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        let queue = self.ops.objects.get_mut(object).expect("an update of the object was in flight");
+        queue.updates_in_flight -= 1;
+        self.run_object(cx, object);
+    }
+
+    fn answer_read(&mut self, cx: &mut Context<'_>, op: ClientOp, effects: Effects) {
+        self.reads.ops += 1;
+        self.reads.bytes += effects.bytes_read;
+        let mut reply = OsdOpReply::to(&op.op, effects.result, cx.epoch);
+        fill_results(&mut reply, effects.ops);
+        if effects.result == Errno::ENOENT.as_result() && effects.user_version == 0 {
+            reply.set_versions(EVersion::ZERO, self.info.last_user_version);
+            reply.bad_replay_version = self.log.head();
+        } else {
+            reply.set_versions(EVersion::ZERO, effects.user_version);
+        }
+        cx.send_client(op.session, op.tid, reply);
+    }
+
+    /// Listing and other operations on the group as a whole.
+    fn run_group_op(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+        let [step] = &op.op.ops[..] else { return self.answer_error(cx, &op, Errno::EINVAL) };
+        if op.op.snap != SnapId::HEAD {
+            return self.answer_error(cx, &op, Errno::EINVAL);
+        }
+        let wire::messages::OpArgs::PgLs { count, .. } = step.args else {
+            return self.answer_error(cx, &op, Errno::EINVAL);
+        };
+        if step.code != OpCode::PGNLS {
+            return self.answer_error(cx, &op, Errno::EOPNOTSUPP);
+        }
+        let Ok(cursor) = ObjectId::from_slice(&step.indata.to_vec()) else {
+            return self.answer_error(cx, &op, Errno::EINVAL);
+        };
+        let (start, end) = osdmap::pg_range(self.id, self.interval.shape.pg_num);
+        match ops::list_group(cx.store, (&start, &end), &cursor, &op.op.locator.nspace, count) {
+            Ok(listing) => {
+                self.reads.ops += 1;
+                let result = i32::from(listing.at_end);
+                let mut reply = OsdOpReply::to(&op.op, result, cx.epoch);
+                let outdata = Rope::from(listing.encode());
+                fill_results(&mut reply, vec![ops::OpResult { rval: result, outdata }]);
+                reply.set_versions(EVersion::ZERO, self.info.last_user_version);
+                cx.send_client(op.session, op.tid, reply);
+            }
+            Err(ListError::BadCursor) => self.answer_error(cx, &op, Errno::EINVAL),
+            Err(ListError::Blocked(id)) => {
+                let number = self.ops.next_number;
+                self.ops.next_number += 1;
+                cx.waiters.insert(id, Waiter::ClientOp { pgid: self.id, op: number });
+                self.ops.ops.insert(number, op);
+            }
+        }
+    }
+}
+
+/// Whether a run came to its end.
+enum Ran {
+    Ended,
+    Blocked,
+}
+
+/// What is refused before it is executed.
+fn refusal(op: &ClientOp) -> Option<Errno> {
+    const NAME_BYTES_MAX: usize = 2048;
+    const NAMESPACE_BYTES_MAX: usize = 256;
+    const WRITE_BYTES_MAX: usize = 90 << 20;
+    let message = &op.op;
+    if message.flags.has(OpFlags::PARALLELEXEC) || message.ops.is_empty() {
+        return Some(Errno::EINVAL);
+    }
+    if op.is_group_op() {
+        return None;
+    }
+    if message.name.is_empty() {
+        return Some(Errno::EINVAL);
+    }
+    let too_long = message.name.len() > NAME_BYTES_MAX
+        || message.locator.key.len() > NAME_BYTES_MAX
+        || message.locator.nspace.len() > NAMESPACE_BYTES_MAX;
+    if too_long {
+        return Some(Errno::ENAMETOOLONG);
+    }
+    if op.may_write && message.snap != SnapId::HEAD {
+        return Some(Errno::EINVAL);
+    }
+    if op.may_write && message.input_bytes() > WRITE_BYTES_MAX {
+        return Some(Errno::EMSGSIZE);
+    }
+    // Snapshots are not kept yet. To ignore them would lose what a client believes to have saved.
+    let names_snapshot = message.snap != SnapId::HEAD && message.snap != SnapId::DIR;
+    if names_snapshot || (op.may_write && !message.snaps.is_empty()) {
+        return Some(Errno::EOPNOTSUPP);
+    }
+    None
+}
+
+/// Puts the steps' results into a reply.
+pub(crate) fn fill_results(reply: &mut OsdOpReply, results: Vec<ops::OpResult>) {
+    for (slot, result) in reply.ops.iter_mut().zip(results) {
+        if let wire::messages::OpArgs::Extent(extent) = &mut slot.args
+            && slot.code.is_read()
+        {
+            extent.length = result.outdata.len() as u64;
+        }
+        (slot.result, slot.outdata) = (result.rval, result.outdata);
+    }
+}
+
+/// The answer to a request that the log says has been carried out.
+fn reply_from_log(op: &ClientOp, entry: &LogEntry, cx: &Context<'_>) -> OsdOpReply {
+    let mut reply = OsdOpReply::to(&op.op, entry.result, cx.epoch);
+    for (slot, (rval, outdata)) in reply.ops.iter_mut().zip(&entry.op_results) {
+        (slot.result, slot.outdata) = (*rval, Rope::from(outdata.clone()));
+    }
+    reply.set_versions(entry.version, entry.user_version);
+    reply
+}

@@ -1,0 +1,106 @@
+//! What a placement group can reach while it handles an event: the store, the clocks, and its outputs.
+
+use crate::ops::Limits;
+use crate::peer::PgInterval;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use store::{LookupId, Store, SubmitError, Ticket, Transaction};
+use types::{EVersion, Epoch, ObjectId, OsdId, PgId, Utime};
+use wire::msgr::SessionId;
+use wire::nacre::mon::{PgActivation, PgReport};
+use wire::{Envelope, Message, Target};
+
+/// What the driver must do.
+#[derive(Debug)]
+pub enum Output {
+    /// To a client's session, if it is still there.
+    ToClient { session: SessionId, envelope: Envelope },
+    /// To another OSD, over the session between the two.
+    ToOsd { osd: OsdId, envelope: Envelope },
+    /// To the monitor this OSD has a session with. Lost if there is none; everything said to monitors is repeated.
+    ToMonitor { envelope: Envelope },
+    /// Maps are missing: subscribe to OSD maps from this epoch on (0: the newest, whole).
+    NeedMaps { from: Epoch },
+    /// The store can no longer be trusted, or a belief about it was wrong: the OSD must stop.
+    Fatal { reason: String },
+}
+
+/// What becomes of a transaction once it is durable here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum OnCommit {
+    Nothing,
+    /// This OSD, the primary, has the update.
+    PrimaryUpdate { since: Epoch, version: EVersion },
+    /// This OSD, a member, has the update: the primary must learn.
+    MemberUpdate { primary: OsdId, since: Epoch, version: EVersion },
+    /// A pushed object is whole here (or, without one, all are).
+    Pushed { from: OsdId, since: Epoch, object: Option<ObjectId> },
+    /// [`crate::peer::PgStart`] is durable here.
+    Started { primary: OsdId, since: Epoch },
+}
+
+/// Why a store lookup is waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Waiter {
+    /// A client operation, by its number within the group.
+    ClientOp { pgid: PgId, op: u64 },
+    /// Something to be pushed to another member.
+    Push { pgid: PgId, to: OsdId },
+}
+
+/// Requests to the monitors that are gathered over a turn.
+#[derive(Debug, Default)]
+pub(crate) struct MonitorRequests {
+    pub history: Vec<PgId>,
+    pub activations: Vec<PgActivation>,
+}
+
+/// State that all groups of a shard share, lent to one group at a time.
+pub(crate) struct Context<'a> {
+    pub whoami: OsdId,
+    pub now: Duration,
+    pub wall: Utime,
+    /// The map in force.
+    pub epoch: Epoch,
+    pub limits: &'a Limits,
+    pub store: &'a mut Store,
+    pub commits: &'a mut VecDeque<(Ticket, PgId, OnCommit)>,
+    pub waiters: &'a mut BTreeMap<LookupId, Waiter>,
+    pub monitor: &'a mut MonitorRequests,
+    /// Questions to other members, gathered over a turn.
+    pub queries: &'a mut BTreeMap<OsdId, Vec<(PgInterval, Vec<OsdId>)>>,
+    /// Member to primary acknowledgements, gathered over a turn: the newest per group.
+    pub rep_replies: &'a mut BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
+    /// Reports that should go out with the next beacon at once.
+    pub reports: &'a mut BTreeMap<PgId, PgReport>,
+    pub out: &'a mut Vec<Output>,
+    /// Bytes of client requests that wait in groups which cannot serve them yet.
+    pub waiting_bytes: &'a mut usize,
+}
+
+impl Context<'_> {
+    pub fn send_osd(&mut self, osd: OsdId, message: impl Message) {
+        debug_assert_ne!(osd, self.whoami, "messages to oneself are handled in place");
+        self.out.push(Output::ToOsd { osd, envelope: message.seal(0, Target::default()) });
+    }
+
+    pub fn send_client(&mut self, session: SessionId, tid: u64, message: impl Message) {
+        self.out.push(Output::ToClient { session, envelope: message.seal(tid, Target::default()) });
+    }
+
+    /// Hands a transaction to the store.
+    pub fn submit(&mut self, txn: Transaction, then: OnCommit) -> Result<(), SubmitError> {
+        let pgid = txn.pg;
+        let ticket = self.store.submit(txn)?;
+        self.commits.push_back((ticket, pgid, then));
+        Ok(())
+    }
+
+    /// For transactions that no client can be told about: if they fail, the OSD stops.
+    pub fn submit_or_stop(&mut self, txn: Transaction, then: OnCommit) {
+        let pgid = txn.pg;
+        if let Err(e) = self.submit(txn, then) {
+            self.out.push(Output::Fatal { reason: format!("pg {pgid}: the store refused a replicated change: {e}") });
+        }
+    }
+}

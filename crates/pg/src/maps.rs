@@ -1,0 +1,113 @@
+//! The OSD maps a shard has seen: the one in force, and recent changes to hand on to clients that are behind.
+
+use bytes::Bytes;
+use osdmap::{Incremental, OsdMap};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::{Epoch, Fsid};
+use wire::messages::OsdMapMessage;
+use wire::{Decode, DecodeError, Encode, Target};
+
+/// Changes kept for clients.
+const KEPT_CHANGES: usize = 500;
+/// Changes in one message to a client.
+const CHANGES_PER_MESSAGE: u32 = 40;
+
+/// Why a message of maps is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    #[error("a map of another cluster: {theirs}, ours is {ours}")]
+    OtherCluster { theirs: Fsid, ours: Fsid },
+    #[error("map of epoch {epoch} cannot be read")]
+    Decode { epoch: u32, source: DecodeError },
+    #[error("change to epoch {epoch} does not apply")]
+    Apply { epoch: u32, source: osdmap::ApplyError },
+}
+
+/// Maps in the order in which they came into force.
+pub(crate) struct Maps {
+    current: Arc<OsdMap>,
+    changes: BTreeMap<Epoch, Bytes>,
+    /// The map in force as one piece, made when a client first needs it.
+    full: Option<Bytes>,
+}
+
+/// A map that has come into force.
+pub(crate) struct Advance {
+    pub map: Arc<OsdMap>,
+    /// Maps in between were not seen: what changed meanwhile is unknown.
+    pub skipped: bool,
+}
+
+impl Maps {
+    pub fn new() -> Maps {
+        Maps { current: Arc::new(OsdMap::default()), changes: BTreeMap::new(), full: None }
+    }
+
+    pub fn current(&self) -> &Arc<OsdMap> {
+        &self.current
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.current.epoch
+    }
+
+    /// Takes the next maps out of a message, calling `advance` for each as it comes into force. Returns whether there
+    /// is a gap that must be asked for.
+    pub fn take(&mut self, message: &OsdMapMessage, mut advance: impl FnMut(Advance)) -> Result<bool, MapError> {
+        let ours = self.current.fsid;
+        if !ours.is_zero() && message.fsid != ours {
+            return Err(MapError::OtherCluster { theirs: message.fsid, ours });
+        }
+        if self.epoch() == Epoch(0) || message.oldest > self.epoch().next() {
+            // No way there by changes: begin with the newest whole map.
+            if let Some((&epoch, blob)) = message.full.last_key_value()
+                && epoch > self.epoch()
+            {
+                let map = OsdMap::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
+                let skipped = self.epoch() != Epoch(0);
+                self.changes.clear();
+                (self.current, self.full) = (Arc::new(map), Some(blob.clone()));
+                advance(Advance { map: self.current.clone(), skipped });
+            }
+        }
+        while let Some(blob) = message.incremental.get(&self.epoch().next()).filter(|_| self.epoch() > Epoch(0)) {
+            let epoch = self.epoch().next();
+            let change = Incremental::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
+            let mut map = (*self.current).clone();
+            map.apply(&change).map_err(|source| MapError::Apply { epoch: epoch.0, source })?;
+            (self.current, self.full) = (Arc::new(map), None);
+            self.changes.insert(epoch, Bytes::copy_from_slice(blob));
+            if self.changes.len() > KEPT_CHANGES {
+                self.changes.pop_first();
+            }
+            advance(Advance { map: self.current.clone(), skipped: false });
+        }
+        Ok(message.newest > self.epoch())
+    }
+
+    /// What brings a client from map `since` nearer to the map in force; `None` if it has that.
+    pub fn message_since(&mut self, since: Epoch) -> Option<OsdMapMessage> {
+        if since >= self.epoch() {
+            return None;
+        }
+        let mut message = OsdMapMessage {
+            fsid: self.current.fsid,
+            incremental: BTreeMap::new(),
+            full: BTreeMap::new(),
+            oldest: Epoch(1),
+            newest: self.epoch(),
+            ..OsdMapMessage::default()
+        };
+        if since != Epoch(0) && self.changes.contains_key(&since.next()) {
+            let last = Epoch(since.0.saturating_add(CHANGES_PER_MESSAGE));
+            let range = self.changes.range(since.next()..=last);
+            message.incremental = range.map(|(epoch, blob)| (*epoch, blob.clone())).collect();
+        } else {
+            let current = &self.current;
+            let full = self.full.get_or_insert_with(|| current.to_vec(Target::default()).into());
+            message.full.insert(current.epoch, full.clone());
+        }
+        Some(message)
+    }
+}

@@ -1,0 +1,301 @@
+//! What OSDs say to each other about placement groups.
+//!
+//! Every message names the group and the *interval* it belongs to, by the first epoch in which the group's primary
+//! saw the present acting set. A member follows one primary at a time: it joins an interval when that primary's
+//! [`PgQuery`] arrives, and ignores what names another.
+
+use crate::info::PgInfo;
+use crate::log::LogEntry;
+use crate::step_codec::{decode_steps, encode_steps};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::Step;
+use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
+use wire::nacre::kind;
+use wire::{Decode, DecodeError, Encode, Header, Message, Reader, Rope, Writer};
+
+/// Implements [`Message`] for a struct whose front is one versioned block of its fields, in order.
+macro_rules! message {
+    ($ty:ident = $kind:expr, version $version:literal { $($field:ident),* $(,)? }) => {
+        impl Message for $ty {
+            const TYPE: u16 = $kind;
+
+            fn encode_front(&self, w: &mut Writer) {
+                w.versioned($version, 1, |w| { $(w.put(&self.$field);)* });
+            }
+
+            fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<$ty, DecodeError> {
+                let (_, mut r) = front.versioned(stringify!($ty), $version)?;
+                Ok($ty { $($field: r.get()?),* })
+            }
+        }
+    };
+}
+
+/// A group in one of its intervals.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PgInterval {
+    pub pgid: PgId,
+    pub since: Epoch,
+}
+
+impl Encode for PgInterval {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.pgid);
+        w.put(&self.since);
+    }
+}
+
+impl Decode for PgInterval {
+    const MIN_BYTES: usize = 21;
+
+    fn decode(r: &mut Reader<'_>) -> Result<PgInterval, DecodeError> {
+        Ok(PgInterval { pgid: r.get()?, since: r.get()? })
+    }
+}
+
+/// Primary to member: make this update durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RepOp {
+    pub pg: PgInterval,
+    pub entry: LogEntry,
+    /// The group's information after the update.
+    pub info: PgInfo,
+    /// Every member has all updates up to here durably.
+    pub committed: EVersion,
+    pub steps: Vec<Step>,
+}
+
+impl Message for RepOp {
+    const TYPE: u16 = kind::REP_OP;
+
+    fn encode_front(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.pg);
+            w.put(&self.entry);
+            w.put(&self.info);
+            w.put(&self.committed);
+            encode_steps(&self.steps, w, &mut Rope::new());
+        });
+    }
+
+    fn take_data(&mut self) -> Rope {
+        let mut payload = Rope::new();
+        for step in &mut self.steps {
+            if let Step::Write { data, .. } = step {
+                payload.append(std::mem::take(data));
+            }
+        }
+        payload
+    }
+
+    fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<RepOp, DecodeError> {
+        let (_, mut r) = front.versioned("RepOp", 1)?;
+        Ok(RepOp {
+            pg: r.get()?,
+            entry: r.get()?,
+            info: r.get()?,
+            committed: r.get()?,
+            steps: decode_steps(&mut r, data)?,
+        })
+    }
+}
+
+/// Member to primary: durable up to these versions, per group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RepOpReply {
+    pub durable: Vec<(PgInterval, EVersion)>,
+}
+
+message!(RepOpReply = kind::REP_OP_REPLY, version 1 { durable });
+
+/// Primary to member: an interval begins, tell me what you have. `acting` lets the member check that both speak of
+/// the same set.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgQuery {
+    /// The member must have this map before it answers.
+    pub epoch: Epoch,
+    pub groups: Vec<(PgInterval, Vec<OsdId>)>,
+}
+
+message!(PgQuery = kind::PG_QUERY, version 1 { epoch, groups });
+
+/// What a member has of one group.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MemberState {
+    /// `None`: nothing.
+    pub info: Option<PgInfo>,
+    /// Objects of which the log knows a version that the member's store does not have.
+    pub missing: BTreeMap<ObjectId, EVersion>,
+}
+
+impl Encode for MemberState {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.info);
+        w.put(&self.missing);
+    }
+}
+
+impl Decode for MemberState {
+    const MIN_BYTES: usize = 5;
+
+    fn decode(r: &mut Reader<'_>) -> Result<MemberState, DecodeError> {
+        Ok(MemberState { info: r.get()?, missing: r.get()? })
+    }
+}
+
+/// Member to primary: answers [`PgQuery`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgNotify {
+    pub groups: Vec<(PgInterval, MemberState)>,
+}
+
+message!(PgNotify = kind::PG_INFO, version 1 { groups });
+
+/// Primary to member: send me your log after `since`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgLogGet {
+    pub pg: PgInterval,
+    pub since: EVersion,
+}
+
+message!(PgLogGet = kind::PG_LOG_GET, version 1 { pg, since });
+
+/// Log entries that the receiver lacks. From a member to its primary in answer to [`PgLogGet`]; from the primary to a
+/// member that is behind, which then appends them and waits for the objects.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgLogEntries {
+    pub pg: PgInterval,
+    /// The entries follow this version. If the receiver's log ends elsewhere it cannot use them.
+    pub after: EVersion,
+    pub entries: Vec<LogEntry>,
+    /// The sender's information.
+    pub info: PgInfo,
+    /// The receiver must drop all it has of the group and starts from an empty group whose log begins behind `after`;
+    /// all objects are pushed to it.
+    pub start_over: bool,
+}
+
+message!(PgLogEntries = kind::PG_LOG, version 1 { pg, after, entries, info, start_over });
+
+/// Primary to member: push these objects to me, or all you have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgPull {
+    pub pg: PgInterval,
+    /// Empty: all.
+    pub objects: Vec<ObjectId>,
+}
+
+message!(PgPull = kind::PG_PULL, version 1 { pg, objects });
+
+/// One piece of an object's state. Pieces of an object follow each other; with the last one the object is whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgPush {
+    pub pg: PgInterval,
+    pub object: ObjectId,
+    /// The first piece replaces whatever the receiver had.
+    pub first: bool,
+    pub last: bool,
+    /// The object does not exist (any more); there is only this piece.
+    pub absent: bool,
+    /// Size of the whole object.
+    pub size_bytes: u64,
+    /// With the first piece: all attributes, the object information among them.
+    pub attrs: BTreeMap<Bytes, Bytes>,
+    /// With the first piece.
+    pub omap_header: Bytes,
+    pub omap: Vec<(Bytes, Bytes)>,
+    /// Runs of bytes: offset and length each; the bytes themselves follow each other in the payload.
+    pub runs: Vec<(u64, u64)>,
+    pub data: Rope,
+    /// All objects have been pushed: the receiver, which had started over, is complete. No object comes with it.
+    pub end_of_all: bool,
+}
+
+impl Message for PgPush {
+    const TYPE: u16 = kind::PG_PUSH;
+
+    fn encode_front(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.pg);
+            w.put(&self.object);
+            w.bool(self.first);
+            w.bool(self.last);
+            w.bool(self.absent);
+            w.u64(self.size_bytes);
+            w.put(&self.attrs);
+            w.put(&self.omap_header);
+            w.put(&self.omap);
+            w.put(&self.runs);
+            w.bool(self.end_of_all);
+        });
+    }
+
+    fn take_data(&mut self) -> Rope {
+        std::mem::take(&mut self.data)
+    }
+
+    fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<PgPush, DecodeError> {
+        let (_, mut r) = front.versioned("PgPush", 1)?;
+        let push = PgPush {
+            pg: r.get()?,
+            object: r.get()?,
+            first: r.bool()?,
+            last: r.bool()?,
+            absent: r.bool()?,
+            size_bytes: r.u64()?,
+            attrs: own_map(r.get()?),
+            omap_header: Bytes::copy_from_slice(r.blob()?),
+            omap: own_map(r.get::<Vec<(Bytes, Bytes)>>()?),
+            runs: r.get()?,
+            end_of_all: r.bool()?,
+            data: data.clone(),
+        };
+        let mut bytes: u64 = 0;
+        for &(offset, len) in &push.runs {
+            let end = offset.checked_add(len).filter(|end| *end <= push.size_bytes);
+            let total = bytes.checked_add(len);
+            let (Some(_), Some(total)) = (end, total) else {
+                return Err(DecodeError::Value { what: "run beyond the object's end", value: offset });
+            };
+            bytes = total;
+        }
+        if bytes != data.len() as u64 {
+            return Err(DecodeError::Value { what: "payload that does not match its runs, bytes", value: bytes });
+        }
+        Ok(push)
+    }
+}
+
+/// Entries are kept; they must not pin the frame they came in.
+fn own_map<C: FromIterator<(Bytes, Bytes)>>(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> C {
+    entries.into_iter().map(|(k, v)| (Bytes::copy_from_slice(&k), Bytes::copy_from_slice(&v))).collect()
+}
+
+/// The receiver of pushes: this object is whole and durable here; or, without an object, everything is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgPushAck {
+    pub pg: PgInterval,
+    pub object: Option<ObjectId>,
+}
+
+message!(PgPushAck = kind::PG_PUSH_ACK, version 1 { pg, object });
+
+/// Primary to member: all members are equal now; remember durably that you were part of this interval.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgStart {
+    pub pg: PgInterval,
+    /// The log's head, which the member's must equal.
+    pub last_update: EVersion,
+    pub created: Epoch,
+}
+
+message!(PgStart = kind::PG_START, version 1 { pg, last_update, created });
+
+/// Member to primary: [`PgStart`] is durable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgStarted {
+    pub pg: PgInterval,
+}
+
+message!(PgStarted = kind::PG_STARTED, version 1 { pg });

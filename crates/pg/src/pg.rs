@@ -1,0 +1,250 @@
+//! One placement group as one OSD sees it.
+
+use crate::client_ops::ClientOps;
+use crate::context::{Context, OnCommit};
+use crate::info::{INFO_KEY, PgInfo};
+use crate::log::{LogEntry, PgLog, log_key_range};
+use crate::peer::{MemberState, PgInterval};
+use crate::peering::Peering;
+use crate::recovery::Pushes;
+use crate::replicate::Replication;
+use bytes::Bytes;
+use osdmap::UpActing;
+use std::collections::BTreeMap;
+use store::{Lookup, Step, Store, Transaction};
+use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
+use wire::nacre::mon::{PgReport, pg_state};
+use wire::{Decode, DecodeError, Encode, Target};
+
+/// First byte of the keys, in the group's table, of objects that are missing here.
+const MISSING_PREFIX: u8 = b'm';
+
+/// What a group needs to know of its pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolShape {
+    pub size: u8,
+    pub min_size: u8,
+    pub pg_num: u32,
+}
+
+/// A stretch of epochs over which the group's sets did not change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interval {
+    /// First epoch.
+    pub since: Epoch,
+    pub up: Vec<OsdId>,
+    pub acting: Vec<OsdId>,
+    pub primary: OsdId,
+    pub shape: PoolShape,
+}
+
+impl Interval {
+    /// Whether a map that gives these sets begins another interval, for clients as for us.
+    pub fn continues(&self, placed: &UpActing, shape: PoolShape) -> bool {
+        self.up == placed.up
+            && self.acting == placed.acting
+            && self.primary == placed.acting_primary
+            && self.shape == shape
+    }
+
+    /// All copies that the pool asks for have an OSD that is up.
+    pub fn is_full(&self) -> bool {
+        self.acting.len() == usize::from(self.shape.size) && self.acting.iter().all(|osd| osd.is_some())
+    }
+}
+
+/// One placement group.
+pub struct Pg {
+    pub(crate) id: PgId,
+    /// Whether the store has a table for the group.
+    pub(crate) stored: bool,
+    pub(crate) info: PgInfo,
+    pub(crate) log: PgLog,
+    /// Objects whose newest version, which the log tells, is not in this store.
+    pub(crate) missing: BTreeMap<ObjectId, EVersion>,
+    pub(crate) interval: Interval,
+    pub(crate) peering: Peering,
+    pub(crate) replication: Replication,
+    pub(crate) ops: ClientOps,
+    pub(crate) pushes: Pushes,
+    pub(crate) reads: ReadCounters,
+    report_sequence: u64,
+}
+
+/// Client reads since the OSD started.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct ReadCounters {
+    pub ops: u64,
+    pub bytes: u64,
+}
+
+/// Why a group's table cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("pg {pg}: {what} in its table is damaged: {source}")]
+    Damaged { pg: PgId, what: &'static str, source: DecodeError },
+    #[error("pg {pg}: its log ends at {log} and its information at {info}")]
+    LogEnd { pg: PgId, log: EVersion, info: EVersion },
+    #[error("pg {pg}: its table is not in memory")]
+    NotLoaded { pg: PgId },
+}
+
+impl Pg {
+    /// A group of which this OSD has nothing yet.
+    pub(crate) fn absent(id: PgId, interval: Interval) -> Pg {
+        Pg {
+            id,
+            stored: false,
+            info: PgInfo { complete: true, ..PgInfo::default() },
+            log: PgLog::default(),
+            missing: BTreeMap::new(),
+            interval,
+            peering: Peering::default(),
+            replication: Replication::default(),
+            ops: ClientOps::default(),
+            pushes: Pushes::default(),
+            reads: ReadCounters::default(),
+            report_sequence: 0,
+        }
+    }
+
+    /// A group as the store has it.
+    pub(crate) fn load(store: &mut Store, id: PgId, interval: Interval) -> Result<Pg, LoadError> {
+        let damaged = |what, source| LoadError::Damaged { pg: id, what, source };
+        let mut pg = Pg::absent(id, interval);
+        let all = |store: &mut Store, begin: &Bytes, end: &Bytes| match store.pg_list(id, begin, end) {
+            Lookup::Ready(entries) => Ok(entries),
+            Lookup::Pending(_) => Err(LoadError::NotLoaded { pg: id }),
+        };
+        let info = match store.pg_get(id, &INFO_KEY) {
+            Lookup::Ready(info) => info.unwrap_or_default(),
+            Lookup::Pending(_) => return Err(LoadError::NotLoaded { pg: id }),
+        };
+        pg.stored = true;
+        pg.info = PgInfo::from_slice(&info).map_err(|e| damaged("information", e))?;
+        pg.log = PgLog::starting_at(pg.info.log_tail);
+        let (begin, end) = log_key_range();
+        for (_, value) in all(store, &begin, &end)? {
+            let entry = LogEntry::from_slice(&value).map_err(|e| damaged("log entry", e))?;
+            pg.log.append(entry);
+        }
+        if pg.log.head() != pg.info.last_update {
+            return Err(LoadError::LogEnd { pg: id, log: pg.log.head(), info: pg.info.last_update });
+        }
+        let (begin, end) = (Bytes::from_static(&[MISSING_PREFIX]), Bytes::from_static(&[MISSING_PREFIX + 1]));
+        for (key, value) in all(store, &begin, &end)? {
+            let object = ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of a missing object", e))?;
+            let version = EVersion::from_slice(&value).map_err(|e| damaged("version of a missing object", e))?;
+            pg.missing.insert(object, version);
+        }
+        Ok(pg)
+    }
+
+    pub fn id(&self) -> PgId {
+        self.id
+    }
+
+    /// The group in its present interval, as messages name it.
+    pub(crate) fn pg_interval(&self) -> PgInterval {
+        PgInterval { pgid: self.id, since: self.interval.since }
+    }
+
+    pub(crate) fn is_primary(&self, whoami: OsdId) -> bool {
+        self.interval.primary == whoami
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.peering.is_active()
+    }
+
+    /// The other members of the acting set.
+    pub(crate) fn others(&self, whoami: OsdId) -> Vec<OsdId> {
+        self.interval.acting.iter().copied().filter(|osd| *osd != whoami && osd.is_some()).collect()
+    }
+
+    pub(crate) fn member_state(&self) -> MemberState {
+        MemberState { info: self.stored.then(|| self.info.clone()), missing: self.missing.clone() }
+    }
+
+    pub(crate) fn missing_step(object: &ObjectId, version: EVersion) -> Step {
+        Step::PgSet { key: missing_key(object), value: version.to_vec(Target::default()).into() }
+    }
+
+    pub(crate) fn found_step(object: &ObjectId) -> Step {
+        Step::PgRemove { key: missing_key(object) }
+    }
+
+    /// The pool is gone, and the group with it.
+    pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
+        self.ops.drop_all(cx);
+        if self.stored {
+            let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
+            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+            self.stored = false;
+        }
+    }
+
+    /// A new interval begins: what the old one had in flight is forgotten here. Clients send again what was not
+    /// answered, and what did become durable is found in the log.
+    pub(crate) fn start_interval(&mut self, cx: &mut Context<'_>, interval: Interval) {
+        self.interval = interval;
+        self.ops.drop_all(cx);
+        self.replication = Replication::default();
+        self.pushes = Pushes::default();
+        self.begin_peering(cx);
+        self.queue_report(cx);
+    }
+
+    /// The state, as Ceph names it.
+    pub(crate) fn state_bits(&self) -> u64 {
+        let undersized = !self.interval.is_full();
+        let mut bits = self.peering.state_bits();
+        if undersized {
+            bits |= pg_state::UNDERSIZED | pg_state::DEGRADED;
+        }
+        bits
+    }
+
+    /// Has the monitors learn the group's state with the next beacon.
+    pub(crate) fn queue_report(&mut self, cx: &mut Context<'_>) {
+        if !self.is_primary(cx.whoami) {
+            cx.reports.remove(&self.id);
+            return;
+        }
+        self.report_sequence += 1;
+        let stats = &self.info.stats;
+        let size = u64::from(self.interval.shape.size);
+        let lacking = size.saturating_sub(self.interval.acting.iter().filter(|osd| osd.is_some()).count() as u64);
+        let objects = stats.objects.max(0) as u64;
+        let report = PgReport {
+            pgid: self.id,
+            state: self.state_bits(),
+            epoch: cx.epoch,
+            sequence: self.report_sequence,
+            last_update: self.log.head(),
+            log_start: self.log.tail(),
+            interval_since: self.interval.since,
+            last_epoch_started: self.info.last_epoch_started,
+            created: self.info.created,
+            up: self.interval.up.clone(),
+            acting: self.interval.acting.clone(),
+            objects,
+            bytes: stats.bytes.max(0) as u64,
+            omap_bytes: 0,
+            omap_keys: 0,
+            log_entries: self.log.len() as u64,
+            degraded_copies: objects * lacking,
+            read_ops: self.reads.ops,
+            read_kib: self.reads.bytes / 1024,
+            write_ops: stats.write_ops,
+            write_kib: stats.write_kib,
+        };
+        cx.reports.insert(self.id, report);
+    }
+}
+
+fn missing_key(object: &ObjectId) -> Bytes {
+    let mut key = vec![MISSING_PREFIX];
+    key.extend(object.to_vec(Target::default()));
+    key.into()
+}

@@ -1,0 +1,213 @@
+//! Updates on their way to all members of the acting set.
+//!
+//! The primary gives each update the next version, submits it to its own store, and sends it to every other member.
+//! Members submit what comes in the order in which it comes. An update is done, and its client answered, once every
+//! member has it durably; so updates end in the order of their versions.
+
+use crate::client_ops::ClientOp;
+use crate::context::{Context, OnCommit, Output};
+use crate::info::PgInfo;
+use crate::log::{LogEntry, LogKind, log_key, log_keys_through};
+use crate::ops::Effects;
+use crate::peer::RepOp;
+use crate::pg::Pg;
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use store::{Step, SubmitError, Transaction};
+use types::{EVersion, Epoch, Errno, ObjectId, OsdId};
+use wire::messages::{OpFlags, OsdOpReply};
+use wire::msgr::SessionId;
+use wire::{Encode, Message, Target};
+
+/// One update that is not durable everywhere yet.
+#[derive(Debug)]
+struct InFlight {
+    version: EVersion,
+    object: ObjectId,
+    session: SessionId,
+    tid: u64,
+    reply: OsdOpReply,
+}
+
+/// The primary's view of its updates. Empty on other members.
+#[derive(Debug, Default)]
+pub(crate) struct Replication {
+    in_flight: VecDeque<InFlight>,
+    /// How far each member, the primary included, is durable.
+    durable: BTreeMap<OsdId, EVersion>,
+    /// How far all are.
+    committed: EVersion,
+}
+
+/// A transaction, and where the log begins with it.
+struct Logged {
+    transaction: Transaction,
+    log_tail: EVersion,
+}
+
+impl Replication {
+    /// An interval becomes active in which all members are at `head`.
+    pub fn start(&mut self, members: &[OsdId], head: EVersion) {
+        self.in_flight.clear();
+        self.durable = members.iter().map(|osd| (*osd, head)).collect();
+        self.committed = head;
+    }
+
+    /// Has the answer to the update `version` go to where its client is now. Returns false if it was answered.
+    pub fn redirect_answer(&mut self, version: EVersion, session: SessionId, tid: u64, retry_attempt: i32) -> bool {
+        match self.in_flight.iter_mut().find(|update| update.version == version) {
+            Some(update) => {
+                (update.session, update.tid, update.reply.retry_attempt) = (session, tid, retry_attempt);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Pg {
+    /// Gives an executed update its version and starts it on its way. One that failed or has nothing to do takes the
+    /// same way, so that its answer comes after those it depends on and is the same if the client asks again.
+    pub(crate) fn submit_update(&mut self, cx: &mut Context<'_>, op: ClientOp, mut effects: Effects) {
+        let failed = effects.result < 0;
+        let steps = if failed { Vec::new() } else { std::mem::take(&mut effects.steps) };
+        let kind = match (steps.is_empty(), effects.deleted) {
+            (true, _) => LogKind::Unchanged,
+            (false, true) => LogKind::Delete,
+            (false, false) => LogKind::Modify,
+        };
+        let return_vec = op.op.flags.has(OpFlags::RETURNVEC);
+        // Without that flag a client gets no outputs of a write, and 0 for any success.
+        if !failed && !return_vec {
+            effects.result = 0;
+            effects.ops.iter_mut().for_each(|op| *op = Default::default());
+        }
+        let version = self.log.next_version(cx.epoch);
+        let results = if failed || return_vec {
+            effects.ops.iter().map(|op| (op.rval, Bytes::from(op.outdata.to_vec()))).collect()
+        } else {
+            Vec::new()
+        };
+        let entry = LogEntry {
+            version,
+            kind,
+            object: op.object.clone(),
+            prior_version: effects.prior_version,
+            reqid: op.reqid,
+            user_version: effects.user_version,
+            mtime: op.op.mtime,
+            result: effects.result,
+            op_results: results,
+        };
+        let mut reply = OsdOpReply::to(&op.op, effects.result, cx.epoch);
+        reply.set_versions(version, effects.user_version);
+
+        let before = self.info.clone();
+        self.info.last_update = version;
+        if !failed {
+            self.info.last_user_version = self.info.last_user_version.max(effects.user_version);
+            let stats = &mut self.info.stats;
+            stats.objects += effects.objects_delta;
+            stats.bytes += effects.bytes_delta;
+            stats.write_ops += 1;
+            stats.write_kib += effects.bytes_written / 1024;
+        }
+        crate::client_ops::fill_results(&mut reply, effects.ops);
+
+        let logged = self.logged_transaction(&entry, &self.info, steps.clone(), self.replication.committed);
+        let then = OnCommit::PrimaryUpdate { since: self.interval.since, version };
+        if let Err(e) = cx.submit(logged.transaction, then) {
+            self.info = before;
+            let errno = if matches!(e, SubmitError::NoSpace { .. }) { Errno::ENOSPC } else { Errno::EIO };
+            tracing::warn!(pg = %self.id, object = %op.object, "update refused by the store: {e}");
+            let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.epoch);
+            cx.send_client(op.session, op.tid, reply);
+            // Nothing was in flight after all.
+            self.update_done(cx, &op.object);
+            return;
+        }
+        let members = self.others(cx.whoami);
+        if !members.is_empty() {
+            let (pg, committed) = (self.pg_interval(), self.replication.committed);
+            let message = RepOp { pg, entry: entry.clone(), info: self.info.clone(), committed, steps };
+            let envelope = message.seal(0, Target::default());
+            cx.out.extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
+        }
+        self.append_logged(entry, logged.log_tail);
+        let (session, tid, object) = (op.session, op.tid, op.object);
+        self.replication.in_flight.push_back(InFlight { version, object, session, tid, reply });
+    }
+
+    /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that
+    /// have become too old. Changes nothing yet: [`Pg::append_logged`] does once the store has accepted.
+    fn logged_transaction(
+        &self,
+        entry: &LogEntry,
+        info: &PgInfo,
+        mut steps: Vec<Step>,
+        committed: EVersion,
+    ) -> Logged {
+        let log_tail = self.log.trim_target(committed);
+        steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
+        if log_tail != self.log.tail() {
+            let (begin, end) = log_keys_through(log_tail);
+            steps.push(Step::PgRemoveRange { begin, end });
+        }
+        steps.push(PgInfo { log_tail, ..info.clone() }.step());
+        Logged { transaction: Transaction { pg: self.id, steps }, log_tail }
+    }
+
+    fn append_logged(&mut self, entry: LogEntry, log_tail: EVersion) {
+        self.log.append(entry);
+        self.log.trim_to(log_tail);
+        self.info.log_tail = log_tail;
+    }
+
+    /// The primary's update has come to this member.
+    pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, message: RepOp) {
+        if !self.follows(from, message.pg.since) {
+            tracing::debug!(pg = %self.id, %from, version = %message.entry.version, "update of another interval ignored");
+            return;
+        }
+        let head = self.log.head();
+        if message.entry.version.version <= head.version {
+            // Came twice; what is durable is acknowledged below when its transaction is.
+            return;
+        }
+        if message.entry.version.version != head.version + 1 {
+            let reason = format!("pg {}: update {} follows {head} here", self.id, message.entry.version);
+            cx.out.push(Output::Fatal { reason });
+            return;
+        }
+        let then = OnCommit::MemberUpdate { primary: from, since: message.pg.since, version: message.entry.version };
+        let logged = self.logged_transaction(&message.entry, &message.info, message.steps, message.committed);
+        self.info = message.info;
+        self.append_logged(message.entry, logged.log_tail);
+        cx.submit_or_stop(logged.transaction, then);
+    }
+
+    /// A member has everything up to `version` durably.
+    pub(crate) fn member_durable(&mut self, cx: &mut Context<'_>, osd: OsdId, since: Epoch, version: EVersion) {
+        if since != self.interval.since || !self.is_active() {
+            return;
+        }
+        match self.replication.durable.get_mut(&osd) {
+            Some(durable) if *durable < version => *durable = version,
+            _ => return,
+        }
+        let committed = self.replication.durable.values().copied().min().unwrap_or_default();
+        if committed == self.replication.committed {
+            return;
+        }
+        self.replication.committed = committed;
+        let mut objects = Vec::new();
+        while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
+            let update = self.replication.in_flight.pop_front().expect("just seen");
+            cx.send_client(update.session, update.tid, update.reply);
+            objects.push(update.object);
+        }
+        for object in objects {
+            self.update_done(cx, &object);
+        }
+    }
+}

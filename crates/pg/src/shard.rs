@@ -1,0 +1,552 @@
+//! All placement groups of one shard, their store and the maps: everything of an OSD but sockets, device and clock.
+//!
+//! The driver hands in messages, device results and time; outcomes are gathered with [`Shard::poll_output`] and from
+//! the store. A turn ends with [`Shard::end_turn`], which lets the store lay out what the turn has written.
+
+use crate::client_ops::ClientOp;
+use crate::context::{Context, MonitorRequests, OnCommit, Output, Waiter};
+use crate::maps::{Advance, MapError, Maps};
+use crate::ops::Limits;
+use crate::peer::{
+    PgInterval, PgLogEntries, PgLogGet, PgNotify, PgPull, PgPush, PgPushAck, PgQuery, PgStart, PgStarted, RepOp,
+    RepOpReply,
+};
+use crate::pg::{Interval, LoadError, Pg, PoolShape};
+use osdmap::OsdMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{IoDone, IoRequest, Lookup, LookupId, ReadError, Store, StoreEvent, Ticket};
+use types::{EVersion, EntityName, Epoch, Errno, OsdId, PgId, ReqId, Utime};
+use wire::addr::EntityAddr;
+use wire::messages::{OsdMapMessage, OsdOp, OsdOpReply};
+use wire::msgr::SessionId;
+use wire::nacre::kind;
+use wire::nacre::mon::{OsdBeacon, OsdStats, PgActivate, PgActivated, PgHistoryGet, PgHistoryReply, PgReport};
+use wire::{DecodeError, Envelope, Message, Rope, Target};
+
+/// A client that is connected.
+struct ClientSession {
+    name: EntityName,
+    addr: EntityAddr,
+    /// Newest map that it is known to have, or was sent.
+    epoch: Epoch,
+}
+
+/// What must wait for a newer map.
+enum Deferred {
+    ClientOp { session: SessionId, tid: u64, op: OsdOp },
+    Query { from: OsdId, message: PgQuery },
+}
+
+/// A shard of an OSD.
+pub struct Shard {
+    whoami: OsdId,
+    limits: Limits,
+    maps: Maps,
+    store: Store,
+    pgs: BTreeMap<PgId, Pg>,
+    clients: BTreeMap<SessionId, ClientSession>,
+    deferred: BTreeMap<Epoch, Vec<Deferred>>,
+    now: Duration,
+    wall: Utime,
+
+    commits: VecDeque<(Ticket, PgId, OnCommit)>,
+    waiters: BTreeMap<LookupId, Waiter>,
+    monitor: MonitorRequests,
+    queries: BTreeMap<OsdId, Vec<(PgInterval, Vec<OsdId>)>>,
+    rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
+    reports: BTreeMap<PgId, PgReport>,
+    out: Vec<Output>,
+    waiting_bytes: usize,
+    /// Groups that served updates since their last report.
+    dirty: std::collections::BTreeSet<PgId>,
+}
+
+macro_rules! context {
+    ($shard:ident) => {
+        &mut Context {
+            whoami: $shard.whoami,
+            now: $shard.now,
+            wall: $shard.wall,
+            epoch: $shard.maps.epoch(),
+            limits: &$shard.limits,
+            store: &mut $shard.store,
+            commits: &mut $shard.commits,
+            waiters: &mut $shard.waiters,
+            monitor: &mut $shard.monitor,
+            queries: &mut $shard.queries,
+            rep_replies: &mut $shard.rep_replies,
+            reports: &mut $shard.reports,
+            out: &mut $shard.out,
+            waiting_bytes: &mut $shard.waiting_bytes,
+        }
+    };
+}
+
+/// Opens an envelope as `$ty` and gives it to its group, if this OSD has the group.
+macro_rules! to_group {
+    ($shard:ident, $from:ident, $envelope:ident, $ty:ident, |$pg:ident, $cx:ident, $message:ident| $body:expr) => {{
+        let $message = $ty::open($envelope)?;
+        if let Some($pg) = $shard.pgs.get_mut(&$message.pg.pgid) {
+            let $cx = context!($shard);
+            $body;
+        }
+    }};
+}
+
+impl Shard {
+    pub fn new(whoami: OsdId, store: Store) -> Shard {
+        Shard {
+            whoami,
+            limits: Limits::default(),
+            maps: Maps::new(),
+            store,
+            pgs: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            deferred: BTreeMap::new(),
+            now: Duration::ZERO,
+            wall: Utime::ZERO,
+            commits: VecDeque::new(),
+            waiters: BTreeMap::new(),
+            monitor: MonitorRequests::default(),
+            queries: BTreeMap::new(),
+            rep_replies: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            out: Vec::new(),
+            waiting_bytes: 0,
+            dirty: Default::default(),
+        }
+    }
+
+    /// The map in force; of epoch 0 before the first has come.
+    pub fn map(&self) -> &Arc<OsdMap> {
+        self.maps.current()
+    }
+
+    pub fn whoami(&self) -> OsdId {
+        self.whoami
+    }
+
+    /// Bytes of client requests that cannot be served yet. The driver stops reading from clients when they are many.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    pub fn poll_output(&mut self) -> Option<Output> {
+        // Order among outputs to one receiver matters; receivers differ, so the whole list is handed over in order.
+        if self.out.is_empty() { None } else { Some(self.out.remove(0)) }
+    }
+
+    /// Everything gathered so far, in order.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.out)
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The next request for the device.
+    pub fn poll_io(&mut self) -> Option<IoRequest> {
+        self.store.poll_io()
+    }
+
+    pub fn io_done(&mut self, done: IoDone) {
+        self.store.io_done(done);
+    }
+
+    /// Time, to be told before other events of a turn.
+    pub fn set_time(&mut self, now: Duration, wall: Utime) {
+        (self.now, self.wall) = (now, wall);
+    }
+
+    /// To be called about once a second: repeats what stays unanswered.
+    pub fn tick(&mut self) {
+        for pg in self.pgs.values_mut() {
+            pg.peering_tick(context!(self));
+        }
+    }
+
+    /// Ends a turn: handles what the store has finished, sends what was gathered, and has the store lay out its writes.
+    pub fn end_turn(&mut self) {
+        self.handle_store_events();
+        self.flush_gathered();
+        self.store.end_turn();
+    }
+
+    // ---- maps ----
+
+    /// Maps from a monitor.
+    pub fn osd_maps(&mut self, message: &OsdMapMessage) -> Result<(), MapError> {
+        let mut advances = Vec::new();
+        let taken = self.maps.take(message, |advance| advances.push(advance));
+        for advance in advances {
+            if let Err(e) = self.advance(&advance) {
+                self.out.push(Output::Fatal { reason: e.to_string() });
+                return Ok(());
+            }
+        }
+        if taken? {
+            self.out.push(Output::NeedMaps { from: self.maps.epoch().next() });
+        }
+        self.run_deferred();
+        Ok(())
+    }
+
+    fn advance(&mut self, advance: &Advance) -> Result<(), LoadError> {
+        let map = &advance.map;
+        let gone = self.pgs.keys().filter(|id| !map.pools.contains_key(&id.pool)).copied().collect::<Vec<_>>();
+        for id in gone {
+            let mut pg = self.pgs.remove(&id).expect("just seen");
+            pg.destroy(context!(self));
+            self.reports.remove(&id);
+        }
+        self.destroy_strays_of_gone_pools(map);
+        let pools: Vec<_> = map.pools.iter().map(|(id, pool)| (*id, pool.shape())).collect();
+        for (pool, shape) in pools {
+            for seed in 0..shape.pg_num {
+                self.place(PgId { pool, seed }, shape, advance)?;
+            }
+        }
+        tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), "map in force");
+        Ok(())
+    }
+
+    /// Groups in the store whose pool no longer exists are removed, also those that were not in use here.
+    fn destroy_strays_of_gone_pools(&mut self, map: &OsdMap) {
+        let strays = self.store.pgs().into_iter().filter(|id| !map.pools.contains_key(&id.pool) && id.pool.0 <= map.pool_max);
+        for id in strays.collect::<Vec<_>>() {
+            // The number of groups is not known any more; each table goes with the objects of its own key range only
+            // if the range is known, so the whole pool goes with any of its groups.
+            let steps = vec![store::Step::PgDestroy { pg_num: 1 }];
+            context!(self).submit_or_stop(store::Transaction { pg: id, steps }, OnCommit::Nothing);
+        }
+    }
+
+    fn place(&mut self, id: PgId, shape: PoolShape, advance: &Advance) -> Result<(), LoadError> {
+        let placed = advance.map.pg_to_up_acting(id);
+        let member = placed.acting.contains(&self.whoami);
+        match self.pgs.get_mut(&id) {
+            Some(pg) if member => {
+                if advance.skipped || !pg.interval.continues(&placed, shape) {
+                    let interval = interval(advance.map.epoch, placed, shape);
+                    pg.start_interval(context!(self), interval);
+                }
+            }
+            Some(pg) => {
+                // Not a member any more: the data stays, should this OSD be chosen again.
+                pg.start_interval(context!(self), interval(advance.map.epoch, placed, shape));
+                self.pgs.remove(&id);
+                self.reports.remove(&id);
+            }
+            None if member => {
+                let interval = interval(advance.map.epoch, placed, shape);
+                let stored = self.store.pgs_contain(id);
+                let mut pg = match stored {
+                    true => Pg::load(&mut self.store, id, interval.clone())?,
+                    false => Pg::absent(id, interval.clone()),
+                };
+                pg.start_interval(context!(self), interval);
+                self.pgs.insert(id, pg);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn run_deferred(&mut self) {
+        while let Some(entry) = self.deferred.first_entry() {
+            if *entry.key() > self.maps.epoch() {
+                break;
+            }
+            for deferred in entry.remove() {
+                match deferred {
+                    Deferred::ClientOp { session, tid, op } => self.dispatch_op(session, tid, op),
+                    Deferred::Query { from, message } => self.query(from, message),
+                }
+            }
+        }
+    }
+
+    fn defer(&mut self, epoch: Epoch, deferred: Deferred) {
+        self.out.push(Output::NeedMaps { from: self.maps.epoch().next() });
+        self.deferred.entry(epoch).or_default().push(deferred);
+    }
+
+    // ---- clients ----
+
+    pub fn client_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr) {
+        self.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0) });
+    }
+
+    pub fn client_closed(&mut self, session: SessionId) {
+        self.clients.remove(&session);
+    }
+
+    /// A client's operation.
+    ///
+    /// Errors: the message is malformed; its session must be closed.
+    pub fn client_op(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {
+        let op = OsdOp::open(envelope)?;
+        self.dispatch_op(session, envelope.header.tid, op);
+        Ok(())
+    }
+
+    fn dispatch_op(&mut self, session: SessionId, tid: u64, op: OsdOp) {
+        let Some(client) = self.clients.get_mut(&session) else { return };
+        if op.epoch > self.maps.epoch() {
+            return self.defer(op.epoch, Deferred::ClientOp { session, tid, op });
+        }
+        client.epoch = client.epoch.max(op.epoch);
+        if self.maps.current().is_blocklisted(&client.addr, self.wall) {
+            let reply = OsdOpReply::to(&op, Errno::EBLOCKLISTED.as_result(), self.maps.epoch());
+            return context!(self).send_client(session, tid, reply);
+        }
+        let name = client.name;
+        let reqid: ReqId = op.request_id(name, tid);
+        let refused = self.share_map(session).then_some(()).and(None::<()>).is_some();
+        debug_assert!(!refused);
+        let Some(pg) = self.pgs.get_mut(&op.pgid.pg) else { return };
+        // Not our operation, or sent before the interval began: the newer map just shared has the client send it
+        // where it belongs.
+        let elsewhere = !pg.is_primary(self.whoami);
+        if elsewhere && self.clients[&session].epoch >= self.maps.epoch() {
+            let reads_anywhere = op.flags.has(wire::messages::OpFlags::BALANCE_READS)
+                || op.flags.has(wire::messages::OpFlags::LOCALIZE_READS);
+            if reads_anywhere && !op.may_write() {
+                let reply = OsdOpReply::to(&op, Errno::EAGAIN.as_result(), self.maps.epoch());
+                return context!(self).send_client(session, tid, reply);
+            }
+        }
+        if elsewhere || op.epoch < pg.interval.since {
+            tracing::debug!(pg = %op.pgid.pg, %reqid, epoch = op.epoch.0, "operation of another interval or OSD dropped");
+            return;
+        }
+        if op.may_write() {
+            self.dirty.insert(op.pgid.pg);
+        }
+        pg.client_op(context!(self), ClientOp::new(session, tid, reqid, op));
+    }
+
+    /// Sends the client the maps it lacks. Returns whether it lacked any.
+    fn share_map(&mut self, session: SessionId) -> bool {
+        let Some(client) = self.clients.get_mut(&session) else { return false };
+        let mut shared = false;
+        while let Some(message) = self.maps.message_since(client.epoch) {
+            let last = message.incremental.last_key_value().map(|(e, _)| *e);
+            client.epoch = last.unwrap_or(self.maps.epoch());
+            let envelope = message.seal(0, Target::default());
+            self.out.push(Output::ToClient { session, envelope });
+            shared = true;
+        }
+        shared
+    }
+
+    // ---- other OSDs ----
+
+    /// A message from another OSD.
+    ///
+    /// Errors: it is malformed; the session must be closed.
+    pub fn peer_message(&mut self, from: OsdId, envelope: &Envelope) -> Result<(), DecodeError> {
+        match envelope.header.kind {
+            kind::REP_OP => to_group!(self, from, envelope, RepOp, |pg, cx, message| pg.rep_op(cx, from, message)),
+            kind::REP_OP_REPLY => {
+                for (pg_interval, version) in RepOpReply::open(envelope)?.durable {
+                    if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid) {
+                        pg.member_durable(context!(self), from, pg_interval.since, version);
+                    }
+                }
+            }
+            kind::PG_QUERY => {
+                let message = PgQuery::open(envelope)?;
+                match message.epoch > self.maps.epoch() {
+                    true => self.defer(message.epoch, Deferred::Query { from, message }),
+                    false => self.query(from, message),
+                }
+            }
+            kind::PG_INFO => {
+                for (pg_interval, state) in PgNotify::open(envelope)?.groups {
+                    if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid) {
+                        pg.member_told(context!(self), from, pg_interval.since, state);
+                    }
+                }
+            }
+            kind::PG_LOG_GET => {
+                to_group!(self, from, envelope, PgLogGet, |pg, cx, message| pg.log_wanted(cx, from, &message));
+            }
+            kind::PG_LOG => {
+                to_group!(self, from, envelope, PgLogEntries, |pg, cx, message| pg.log_came(cx, from, message));
+            }
+            kind::PG_PULL => {
+                to_group!(self, from, envelope, PgPull, |pg, cx, message| pg.pull_wanted(cx, from, message));
+            }
+            kind::PG_PUSH => to_group!(self, from, envelope, PgPush, |pg, cx, message| pg.pushed(cx, from, message)),
+            kind::PG_PUSH_ACK => {
+                to_group!(self, from, envelope, PgPushAck, |pg, cx, message| pg.push_acked(cx, from, message));
+            }
+            kind::PG_START => {
+                to_group!(self, from, envelope, PgStart, |pg, cx, message| pg.start_wanted(cx, from, &message));
+            }
+            kind::PG_STARTED => {
+                to_group!(self, from, envelope, PgStarted, |pg, cx, message| {
+                    pg.member_started(cx, from, message.pg.since);
+                });
+            }
+            other => tracing::warn!(%from, kind = other, "message of unknown type ignored"),
+        }
+        Ok(())
+    }
+
+    fn query(&mut self, from: OsdId, message: PgQuery) {
+        let mut groups = Vec::new();
+        for (pg_interval, acting) in message.groups {
+            if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid)
+                && let Some(state) = pg.join(from, pg_interval, &acting)
+            {
+                groups.push((pg_interval, state));
+            }
+        }
+        if !groups.is_empty() {
+            context!(self).send_osd(from, PgNotify { groups });
+        }
+    }
+
+    // ---- monitors ----
+
+    /// A message of our own kind from a monitor.
+    ///
+    /// Errors: it is malformed.
+    pub fn monitor_message(&mut self, envelope: &Envelope) -> Result<(), DecodeError> {
+        match envelope.header.kind {
+            kind::PG_HISTORY => {
+                for history in PgHistoryReply::open(envelope)?.pgs {
+                    if let Some(pg) = self.pgs.get_mut(&history.pgid) {
+                        pg.history_told(context!(self), history);
+                    }
+                }
+            }
+            kind::PG_ACTIVATED => {
+                for (pgid, since) in PgActivated::open(envelope)?.pgs {
+                    if let Some(pg) = self.pgs.get_mut(&pgid) {
+                        pg.recorded(context!(self), since);
+                    }
+                }
+            }
+            other => tracing::warn!(kind = other, "message of unknown type from a monitor ignored"),
+        }
+        Ok(())
+    }
+
+    /// A session with a monitor has begun: everything said before may be lost.
+    pub fn monitor_connected(&mut self) {
+        let primary = self.pgs.iter().filter(|(_, pg)| pg.is_primary(self.whoami)).map(|(id, _)| *id);
+        for id in primary.collect::<Vec<_>>() {
+            self.pgs.get_mut(&id).expect("just seen").queue_report(context!(self));
+        }
+    }
+
+    /// Whether groups have changed state since the last beacon.
+    pub fn has_reports(&self) -> bool {
+        !self.reports.is_empty()
+    }
+
+    /// The beacon that is due, with all reports that have gathered.
+    pub fn beacon(&mut self, heartbeat_peers: u64, commit_latency_us: u64) -> OsdBeacon {
+        for id in std::mem::take(&mut self.dirty) {
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.queue_report(context!(self));
+            }
+        }
+        let usage = self.store.usage();
+        let stats = OsdStats {
+            total_bytes: usage.total_bytes,
+            free_bytes: usage.free_bytes,
+            data_bytes: usage.data_bytes,
+            stored_bytes: usage.stored_bytes,
+            omap_bytes: usage.omap_bytes,
+            metadata_bytes: usage.metadata_bytes,
+            commit_latency_us,
+            pg_count: self.pgs.len() as u64,
+            heartbeat_peers,
+        };
+        let pgs = std::mem::take(&mut self.reports).into_values().collect();
+        OsdBeacon { osd: self.whoami, epoch: self.maps.epoch(), stats, pgs }
+    }
+
+    // ---- the store ----
+
+    fn handle_store_events(&mut self) {
+        while let Some(event) = self.store.poll_event() {
+            match event {
+                StoreEvent::Committed(ticket) => self.committed(ticket),
+                StoreEvent::LookupDone(id) => self.lookup_done(id, None),
+                StoreEvent::ReadDone { id, result } => self.lookup_done(id, Some(result)),
+                StoreEvent::Failed { reason } => self.out.push(Output::Fatal { reason }),
+            }
+        }
+    }
+
+    fn committed(&mut self, ticket: Ticket) {
+        while self.commits.front().is_some_and(|(t, ..)| *t <= ticket) {
+            let (_, pgid, then) = self.commits.pop_front().expect("just seen");
+            let Some(pg) = self.pgs.get_mut(&pgid) else { continue };
+            match then {
+                OnCommit::Nothing => {}
+                OnCommit::PrimaryUpdate { since, version } => {
+                    pg.member_durable(context!(self), self.whoami, since, version);
+                }
+                OnCommit::MemberUpdate { primary, since, version } => {
+                    if pg.follows(primary, since) {
+                        self.rep_replies.insert((primary, pgid), (since, version));
+                    }
+                }
+                OnCommit::Pushed { from, since, object } => pg.push_durable(context!(self), from, since, object),
+                OnCommit::Started { primary, since } => pg.start_remembered(context!(self), primary, since),
+            }
+        }
+    }
+
+    fn lookup_done(&mut self, id: LookupId, data: Option<Result<Rope, ReadError>>) {
+        match self.waiters.remove(&id) {
+            None => {}
+            Some(Waiter::ClientOp { pgid, op }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.op_lookup_done(context!(self), op, id, data);
+                }
+            }
+            Some(Waiter::Push { pgid, to }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.push_lookup_done(context!(self), to, id, data);
+                }
+            }
+        }
+    }
+
+    fn flush_gathered(&mut self) {
+        let epoch = self.maps.epoch();
+        for (osd, groups) in std::mem::take(&mut self.queries) {
+            context!(self).send_osd(osd, PgQuery { epoch, groups });
+        }
+        let mut replies: BTreeMap<OsdId, Vec<_>> = BTreeMap::new();
+        for ((osd, pgid), (since, version)) in std::mem::take(&mut self.rep_replies) {
+            replies.entry(osd).or_default().push((PgInterval { pgid, since }, version));
+        }
+        for (osd, durable) in replies {
+            context!(self).send_osd(osd, RepOpReply { durable });
+        }
+        let MonitorRequests { history, activations } = std::mem::take(&mut self.monitor);
+        if !history.is_empty() {
+            let envelope = PgHistoryGet { epoch, pgs: history }.seal(0, Target::default());
+            self.out.push(Output::ToMonitor { envelope });
+        }
+        if !activations.is_empty() {
+            let envelope = PgActivate { epoch, pgs: activations }.seal(0, Target::default());
+            self.out.push(Output::ToMonitor { envelope });
+        }
+    }
+}
+
+fn interval(since: Epoch, placed: osdmap::UpActing, shape: PoolShape) -> Interval {
+    Interval { since, up: placed.up, acting: placed.acting, primary: placed.acting_primary, shape }
+}
