@@ -1,1 +1,22 @@
-//! TODO
+//! The OSD: drives its shard's placement groups, store and sessions with the reactor's events.
+//!
+//! Nothing is decided here that could be decided in `pg`, `store` or `wire`: this crate moves messages, device results
+//! and time between them.
+//!
+//! * [`OsdConfig`] and [`run`] — start here.
+//! * [`Osd`]: the reactor's handler.
+//! * [`mkfs`]: makes the store of a new OSD.
+
+mod command;
+mod config;
+mod link;
+mod mkfs;
+mod monitor;
+mod osd;
+mod peers;
+mod run;
+
+pub use config::OsdConfig;
+pub use mkfs::{MkfsError, mkfs};
+pub use osd::Osd;
+pub use run::{Stop, run};

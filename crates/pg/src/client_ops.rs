@@ -11,7 +11,7 @@ use crate::pg::Pg;
 use std::collections::{BTreeMap, VecDeque};
 use store::{LookupId, ReadError};
 use types::{EVersion, Errno, ObjectId, ReqId, SnapId};
-use wire::messages::{OpCode, OpFlags, OsdOp, OsdOpReply};
+use wire::messages::{OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{Decode, Rope};
 
@@ -274,7 +274,7 @@ impl Pg {
         if op.op.snap != SnapId::HEAD {
             return self.answer_error(cx, &op, Errno::EINVAL);
         }
-        let wire::messages::OpArgs::PgLs { count, .. } = step.args else {
+        let OpArgs::PgLs { count, .. } = step.args else {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
         if step.code != OpCode::PGNLS {
@@ -349,7 +349,7 @@ fn refusal(op: &ClientOp) -> Option<Errno> {
 /// Puts the steps' results into a reply.
 pub(crate) fn fill_results(reply: &mut OsdOpReply, results: Vec<ops::OpResult>) {
     for (slot, result) in reply.ops.iter_mut().zip(results) {
-        if let wire::messages::OpArgs::Extent(extent) = &mut slot.args
+        if let OpArgs::Extent(extent) = &mut slot.args
             && slot.code.is_read()
         {
             extent.length = result.outdata.len() as u64;

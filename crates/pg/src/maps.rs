@@ -5,7 +5,7 @@ use osdmap::{Incremental, OsdMap};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{Epoch, Fsid};
-use wire::messages::OsdMapMessage;
+use wire::messages;
 use wire::{Decode, DecodeError, Encode, Target};
 
 /// Changes kept for clients.
@@ -54,14 +54,14 @@ impl Maps {
 
     /// Takes the next maps out of a message, calling `advance` for each as it comes into force. Returns whether there
     /// is a gap that must be asked for.
-    pub fn take(&mut self, message: &OsdMapMessage, mut advance: impl FnMut(Advance)) -> Result<bool, MapError> {
+    pub fn take(&mut self, message: &messages::OsdMap, mut advance: impl FnMut(Advance)) -> Result<bool, MapError> {
         let ours = self.current.fsid;
         if !ours.is_zero() && message.fsid != ours {
             return Err(MapError::OtherCluster { theirs: message.fsid, ours });
         }
         if self.epoch() == Epoch(0) || message.oldest > self.epoch().next() {
             // No way there by changes: begin with the newest whole map.
-            if let Some((&epoch, blob)) = message.full.last_key_value()
+            if let Some((&epoch, blob)) = message.fulls.last_key_value()
                 && epoch > self.epoch()
             {
                 let map = OsdMap::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
@@ -71,7 +71,7 @@ impl Maps {
                 advance(Advance { map: self.current.clone(), skipped });
             }
         }
-        while let Some(blob) = message.incremental.get(&self.epoch().next()).filter(|_| self.epoch() > Epoch(0)) {
+        while let Some(blob) = message.incrementals.get(&self.epoch().next()).filter(|_| self.epoch() > Epoch(0)) {
             let epoch = self.epoch().next();
             let change = Incremental::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
             let mut map = (*self.current).clone();
@@ -87,26 +87,26 @@ impl Maps {
     }
 
     /// What brings a client from map `since` nearer to the map in force; `None` if it has that.
-    pub fn message_since(&mut self, since: Epoch) -> Option<OsdMapMessage> {
+    pub fn message_since(&mut self, since: Epoch) -> Option<messages::OsdMap> {
         if since >= self.epoch() {
             return None;
         }
-        let mut message = OsdMapMessage {
+        let mut message = messages::OsdMap {
             fsid: self.current.fsid,
-            incremental: BTreeMap::new(),
-            full: BTreeMap::new(),
+            incrementals: BTreeMap::new(),
+            fulls: BTreeMap::new(),
             oldest: Epoch(1),
             newest: self.epoch(),
-            ..OsdMapMessage::default()
+            gap_removed_snaps: BTreeMap::new(),
         };
         if since != Epoch(0) && self.changes.contains_key(&since.next()) {
             let last = Epoch(since.0.saturating_add(CHANGES_PER_MESSAGE));
             let range = self.changes.range(since.next()..=last);
-            message.incremental = range.map(|(epoch, blob)| (*epoch, blob.clone())).collect();
+            message.incrementals = range.map(|(epoch, blob)| (*epoch, blob.clone())).collect();
         } else {
             let current = &self.current;
             let full = self.full.get_or_insert_with(|| current.to_vec(Target::default()).into());
-            message.full.insert(current.epoch, full.clone());
+            message.fulls.insert(current.epoch, full.clone());
         }
         Some(message)
     }

@@ -1,6 +1,6 @@
 //! All placement groups of one shard, their store and the maps: everything of an OSD but sockets, device and clock.
 //!
-//! The driver hands in messages, device results and time; outcomes are gathered with [`Shard::poll_output`] and from
+//! The driver hands in messages, device results and time; outcomes are gathered with [`Shard::take_outputs`] and from
 //! the store. A turn ends with [`Shard::end_turn`], which lets the store lay out what the turn has written.
 
 use crate::client_ops::ClientOp;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use store::{IoDone, IoRequest, Lookup, LookupId, ReadError, Store, StoreEvent, Ticket};
 use types::{EVersion, EntityName, Epoch, Errno, OsdId, PgId, ReqId, Utime};
 use wire::addr::EntityAddr;
-use wire::messages::{OsdMapMessage, OsdOp, OsdOpReply};
+use wire::messages::{self, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
 use wire::nacre::mon::{OsdBeacon, OsdStats, PgActivate, PgActivated, PgHistoryGet, PgHistoryReply, PgReport};
@@ -133,11 +133,6 @@ impl Shard {
         self.waiting_bytes
     }
 
-    pub fn poll_output(&mut self) -> Option<Output> {
-        // Order among outputs to one receiver matters; receivers differ, so the whole list is handed over in order.
-        if self.out.is_empty() { None } else { Some(self.out.remove(0)) }
-    }
-
     /// Everything gathered so far, in order.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.out)
@@ -178,7 +173,7 @@ impl Shard {
     // ---- maps ----
 
     /// Maps from a monitor.
-    pub fn osd_maps(&mut self, message: &OsdMapMessage) -> Result<(), MapError> {
+    pub fn osd_maps(&mut self, message: &messages::OsdMap) -> Result<(), MapError> {
         let mut advances = Vec::new();
         let taken = self.maps.take(message, |advance| advances.push(advance));
         for advance in advances {
@@ -305,19 +300,16 @@ impl Shard {
         }
         let name = client.name;
         let reqid: ReqId = op.request_id(name, tid);
-        let refused = self.share_map(session).then_some(()).and(None::<()>).is_some();
-        debug_assert!(!refused);
+        self.share_map(session);
         let Some(pg) = self.pgs.get_mut(&op.pgid.pg) else { return };
         // Not our operation, or sent before the interval began: the newer map just shared has the client send it
         // where it belongs.
         let elsewhere = !pg.is_primary(self.whoami);
-        if elsewhere && self.clients[&session].epoch >= self.maps.epoch() {
-            let reads_anywhere = op.flags.has(wire::messages::OpFlags::BALANCE_READS)
-                || op.flags.has(wire::messages::OpFlags::LOCALIZE_READS);
-            if reads_anywhere && !op.may_write() {
-                let reply = OsdOpReply::to(&op, Errno::EAGAIN.as_result(), self.maps.epoch());
-                return context!(self).send_client(session, tid, reply);
-            }
+        let reads_anywhere = op.flags.has(OpFlags::BALANCE_READS) || op.flags.has(OpFlags::LOCALIZE_READS);
+        if elsewhere && reads_anywhere && !op.may_write() {
+            // Only primaries serve reads; this answer sends the client there.
+            let reply = OsdOpReply::to(&op, Errno::EAGAIN.as_result(), self.maps.epoch());
+            return context!(self).send_client(session, tid, reply);
         }
         if elsewhere || op.epoch < pg.interval.since {
             tracing::debug!(pg = %op.pgid.pg, %reqid, epoch = op.epoch.0, "operation of another interval or OSD dropped");
@@ -329,18 +321,15 @@ impl Shard {
         pg.client_op(context!(self), ClientOp::new(session, tid, reqid, op));
     }
 
-    /// Sends the client the maps it lacks. Returns whether it lacked any.
-    fn share_map(&mut self, session: SessionId) -> bool {
-        let Some(client) = self.clients.get_mut(&session) else { return false };
-        let mut shared = false;
+    /// Sends the client the maps it lacks.
+    fn share_map(&mut self, session: SessionId) {
+        let Some(client) = self.clients.get_mut(&session) else { return };
         while let Some(message) = self.maps.message_since(client.epoch) {
-            let last = message.incremental.last_key_value().map(|(e, _)| *e);
+            let last = message.incrementals.last_key_value().map(|(e, _)| *e);
             client.epoch = last.unwrap_or(self.maps.epoch());
             let envelope = message.seal(0, Target::default());
             self.out.push(Output::ToClient { session, envelope });
-            shared = true;
         }
-        shared
     }
 
     // ---- other OSDs ----

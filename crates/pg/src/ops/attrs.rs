@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use store::Step;
 use types::Errno;
 use wire::Rope;
-use wire::messages::{Op, OpArgs, OpCode};
+use wire::messages::{Op, OpArgs, OpCode, XattrArgs};
 
 /// How a stored value is compared with a client's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,33 +46,12 @@ impl Comparison {
     }
 }
 
-/// Name and value of an attribute step, and the comparison asked for.
-struct AttrInput {
-    name: Bytes,
-    value: Bytes,
-    comparison: u8,
-    mode: u8,
-}
-
-fn input(op: &Op) -> Result<AttrInput, Stop> {
-    let OpArgs::Xattr { name_len, value_len, cmp_op, cmp_mode } = op.args else {
-        return Err(Errno::EINVAL.into());
-    };
-    let data = op.indata.clone().into_bytes();
-    let (name_len, value_len) = (name_len as usize, value_len as usize);
-    if name_len.checked_add(value_len).is_none_or(|end| end > data.len()) {
-        return Err(Errno::EINVAL.into());
-    }
-    let (name, value) = (data.slice(..name_len), data.slice(name_len..name_len + value_len));
-    Ok(AttrInput { name, value, comparison: cmp_op, mode: cmp_mode })
-}
-
 impl Execution<'_> {
     pub(super) fn attr(&mut self, op: &Op) -> StepOutput {
         match op.code {
             OpCode::GETXATTR => {
                 self.must_exist()?;
-                let value = self.stored_attr(&input(op)?.name).ok_or(Errno::ENODATA)?;
+                let value = self.stored_attr(&op.xattr()?.0).ok_or(Errno::ENODATA)?;
                 Ok((0, Rope::from(value)))
             }
             OpCode::GETXATTRS => {
@@ -80,9 +59,9 @@ impl Execution<'_> {
                 let attrs = self.user_attrs();
                 output(|w| w.put(&attrs))
             }
-            OpCode::CMPXATTR => self.compare_attr(&input(op)?),
+            OpCode::CMPXATTR => self.compare_attr(op),
             OpCode::SETXATTR => {
-                let AttrInput { name, value, .. } = input(op)?;
+                let (name, value) = op.xattr()?;
                 if name.len() > self.limits.attr_name_bytes {
                     return Err(Errno::ENAMETOOLONG.into());
                 }
@@ -93,7 +72,7 @@ impl Execution<'_> {
             }
             OpCode::RMXATTR => {
                 self.must_exist()?;
-                let name = input(op)?.name;
+                let (name, _) = op.xattr()?;
                 let object = self.object();
                 self.push(Step::RemoveAttr { object, name: user_attr(&name) });
                 done()
@@ -142,16 +121,16 @@ impl Execution<'_> {
         attrs
     }
 
-    fn compare_attr(&mut self, input: &AttrInput) -> StepOutput {
-        const STRING: u8 = 1;
-        const U64: u8 = 2;
-        let stored = if self.exists { self.stored_attr(&input.name) } else { None }.unwrap_or_default();
-        let comparison = Comparison::from_code(input.comparison.into())?;
+    fn compare_attr(&mut self, op: &Op) -> StepOutput {
+        let OpArgs::Xattr(args) = op.args else { return Err(Errno::EINVAL.into()) };
+        let (name, given) = op.xattr()?;
+        let stored = if self.exists { self.stored_attr(&name) } else { None }.unwrap_or_default();
+        let comparison = Comparison::from_code(args.cmp_op.into())?;
         // The client's value stands on the left: "less" holds if it is less than what is stored.
-        let order = match input.mode {
-            STRING => input.value.cmp(&stored),
-            U64 => {
-                let given: [u8; 8] = input.value[..].try_into().map_err(|_| Errno::EINVAL)?;
+        let order = match args.cmp_mode {
+            XattrArgs::MODE_STRING => given.cmp(&stored),
+            XattrArgs::MODE_U64 => {
+                let given: [u8; 8] = given[..].try_into().map_err(|_| Errno::EINVAL)?;
                 let text = std::str::from_utf8(&stored).map_err(|_| Errno::EINVAL)?;
                 let stored: u64 = if text.is_empty() { 0 } else { text.trim().parse().map_err(|_| Errno::EINVAL)? };
                 u64::from_le_bytes(given).cmp(&stored)

@@ -4,7 +4,7 @@ use super::execute::{Execution, StepOutput, Stop, done, output};
 use bytes::Bytes;
 use store::{Lookup, Step};
 use types::{Errno, SnapId, crc32c};
-use wire::messages::{Op, OpArgs, OpCode};
+use wire::messages::{Checksum, Op, OpArgs, OpCode, WriteSame, op_flag};
 use wire::{Reader, Rope};
 
 /// The range a step names, and the truncation it knows of.
@@ -17,9 +17,8 @@ struct Range {
 }
 
 fn range(op: &Op) -> Result<Range, Stop> {
-    let OpArgs::Extent { offset, length, truncate_size, truncate_seq } = op.args else {
-        return Err(Errno::EINVAL.into());
-    };
+    let OpArgs::Extent(extent) = op.args else { return Err(Errno::EINVAL.into()) };
+    let wire::messages::Extent { offset, length, truncate_size, truncate_seq } = extent;
     // An old kernel client says "no truncation" this way.
     let (truncate_size, truncate_seq) =
         if truncate_seq == 1 && truncate_size == u64::MAX { (0, 0) } else { (truncate_size, truncate_seq) };
@@ -49,9 +48,9 @@ impl Execution<'_> {
                 })
             }
             OpCode::ASSERT_VER => {
-                let OpArgs::AssertVer { ver, .. } = op.args else { return Err(Errno::EINVAL.into()) };
+                let OpArgs::AssertVersion { version } = op.args else { return Err(Errno::EINVAL.into()) };
                 let have = self.info.user_version;
-                match ver {
+                match version {
                     0 => Err(Errno::EINVAL.into()),
                     v if v < have => Err(Errno::ERANGE.into()),
                     v if v > have => Err(Errno::EOVERFLOW.into()),
@@ -164,12 +163,11 @@ impl Execution<'_> {
     }
 
     fn checksum(&mut self, op: &Op) -> StepOutput {
-        const CRC32C: u8 = 2;
-        let OpArgs::Checksum { offset, length, chunk_size, kind } = op.args else {
+        let OpArgs::Checksum(Checksum { offset, length, chunk_size, kind }) = op.args else {
             return Err(Errno::EINVAL.into());
         };
         self.must_exist()?;
-        if kind != CRC32C {
+        if kind != Checksum::CRC32C {
             return Err(Errno::EOPNOTSUPP.into());
         }
         let seed = Reader::new(&op.indata.to_vec()).u32()?;
@@ -234,18 +232,16 @@ impl Execution<'_> {
                 done()
             }
             OpCode::CREATE => {
-                if self.exists && op.exclusive() {
+                if self.exists && op.flags & op_flag::EXCL != 0 {
                     return Err(Errno::EEXIST.into());
                 }
                 self.ensure_exists();
                 done()
             }
             OpCode::SETALLOCHINT => {
-                let OpArgs::AllocHint { expected_object_size, expected_write_size, flags } = op.args else {
-                    return Err(Errno::EINVAL.into());
-                };
+                let OpArgs::AllocHint(hint) = op.args else { return Err(Errno::EINVAL.into()) };
                 self.ensure_exists();
-                let hint = (expected_object_size, expected_write_size, flags);
+                let hint = (hint.expected_object_size, hint.expected_write_size, hint.flags);
                 let info = &mut self.info;
                 let known = (info.expected_object_bytes, info.expected_write_bytes, info.alloc_hint_flags);
                 if hint != known {
@@ -315,7 +311,7 @@ impl Execution<'_> {
     }
 
     fn write_same(&mut self, op: &Op) -> StepOutput {
-        let OpArgs::WriteSame { offset, length, data_length } = op.args else {
+        let OpArgs::WriteSame(WriteSame { offset, length, data_length }) = op.args else {
             return Err(Errno::EINVAL.into());
         };
         let pattern_bytes = op.indata.len() as u64;

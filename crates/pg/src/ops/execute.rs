@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use store::{Lookup, LookupId, ObjectStat, Step, Store};
 use types::{EVersion, Errno, ObjectId, ReqId, Utime};
-use wire::messages::{Op, OpCode};
+use wire::messages::{Op, OpCode, op_flag};
 use wire::{DecodeError, Rope, Target, Writer};
 
 /// Bounds on what one operation may do.
@@ -293,7 +293,7 @@ pub fn execute(store: &mut Store, request: &Request<'_>, reads: &mut DataReads, 
         let rval = if too_long { Errno::EOVERFLOW.as_result() } else { rval };
         let outdata = if too_long { Rope::new() } else { outdata };
         effects.ops.push(OpResult { rval, outdata });
-        if rval < 0 && !op.fail_ok() {
+        if rval < 0 && !(op.flags & op_flag::FAILOK != 0) {
             effects.result = rval;
             effects.user_version = run.info.user_version;
             effects.prior_version = run.info.version;

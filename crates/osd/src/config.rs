@@ -1,0 +1,38 @@
+//! What an OSD is told at its start.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use types::{Fsid, OsdId};
+use wire::EntityAddrVec;
+
+/// Configuration of one OSD process.
+#[derive(Clone, Debug)]
+pub struct OsdConfig {
+    pub id: OsdId,
+    pub fsid: Fsid,
+    /// The device or file that holds the store.
+    pub device: PathBuf,
+    /// Where clients connect. Port 0: any free one.
+    pub public_bind: SocketAddr,
+    /// Where other OSDs connect.
+    pub cluster_bind: SocketAddr,
+    /// What clients and OSDs are told to dial, where that is not what is bound (address translation).
+    pub public_advertise: Option<SocketAddr>,
+    pub cluster_advertise: Option<SocketAddr>,
+    /// Each monitor's addresses.
+    pub monitors: Vec<EntityAddrVec>,
+    /// Where the OSD stands, as pairs of bucket type and name (`host`, `node1`); used when the cluster first sees it.
+    pub location: BTreeMap<String, String>,
+    /// `ssd`, `nvme` or `hdd`; used when the cluster first sees it.
+    pub device_class: String,
+    /// Bytes of memory the OSD may use for everything.
+    pub memory_bytes: u64,
+}
+
+impl OsdConfig {
+    /// Client requests held at once, beyond which nothing more is read from clients.
+    pub(crate) fn client_bytes_max(&self) -> usize {
+        (self.memory_bytes / 2) as usize
+    }
+}

@@ -1,0 +1,518 @@
+//! The reactor's handler.
+
+use crate::OsdConfig;
+use crate::command::{self, Facts};
+use crate::link::Link;
+use crate::monitor::MonitorLink;
+use crate::peers::Peers;
+use crate::run::Stop;
+use pg::{Output, Shard};
+use reactor::{Event, FileId, FileOptions, Handler, Io, ListenerId};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+use store::{IoDone, IoId, IoRequest, Opening, Store, StoreConfig};
+use types::{EntityType, Epoch, Fsid};
+use wire::addr::{AddrKind, EntityAddr};
+use wire::messages::{self, Command, Ping, kind_name};
+use wire::msgr::{self, Config, Messenger, SessionId};
+use wire::nacre::mon::{OsdBoot, OsdGoingDown};
+use wire::nacre::{FIRST_KIND, kind};
+use wire::{EntityAddrVec, Envelope, Message, Target};
+
+/// Timers.
+const TICK: u64 = 1;
+const MESSENGERS: u64 = 2;
+
+const TICK_EVERY: Duration = Duration::from_secs(1);
+/// A beacon goes out at least this often: the monitors take an OSD for dead without it.
+const BEACON_EVERY: Duration = Duration::from_secs(5);
+/// Changed states of groups are reported after this time, so that those of a moment share a beacon.
+const REPORT_AFTER: Duration = Duration::from_millis(100);
+/// How long an orderly stop waits for the monitors.
+const FAREWELL: Duration = Duration::from_millis(1500);
+
+/// What an OSD calls itself.
+pub const VERSION: &str = concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)");
+
+enum Stage {
+    /// The store is being read.
+    Opening(Box<Opening>),
+    Running(Box<Running>),
+    Ended,
+}
+
+/// An OSD at work.
+struct Running {
+    shard: Shard,
+    uuid: Fsid,
+    public: Link,
+    cluster: Link,
+    monitor: MonitorLink,
+    peers: Peers,
+    beacon_at: Duration,
+    boot_at: Duration,
+    /// When an orderly stop began.
+    leaving: Option<Duration>,
+    /// Sessions of clients.
+    clients: BTreeMap<SessionId, msgr::Peer>,
+    /// Maps have been asked for and have not come.
+    asked_from: Option<Epoch>,
+}
+
+/// One OSD in one reactor.
+pub struct Osd {
+    config: OsdConfig,
+    stop: Stop,
+    file: FileId,
+    public_listener: ListenerId,
+    public_addrs: EntityAddrVec,
+    cluster_addrs: EntityAddrVec,
+    stage: Stage,
+}
+
+fn advertised(bound: SocketAddr, advertise: Option<SocketAddr>, nonce: u32) -> EntityAddrVec {
+    let mut addr = advertise.unwrap_or(bound);
+    if addr.port() == 0 {
+        addr.set_port(bound.port());
+    }
+    EntityAddrVec(vec![EntityAddr { kind: AddrKind::MSGR2, nonce, sockaddr: Some(addr) }])
+}
+
+impl Osd {
+    /// Opens the device and the listening sockets, and begins to read the store.
+    ///
+    /// Errors: a device that is missing or in use by another process, an address that cannot be bound.
+    pub fn new(io: &mut impl Io, config: OsdConfig, stop: Stop) -> io::Result<Osd> {
+        let options = FileOptions { direct: true, lock: true, ..FileOptions::default() };
+        let device = config.device.clone();
+        let with_path = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", device.display()));
+        let file = io.open_file(&config.device, options).map_err(with_path)?;
+        let (public_listener, public_bound) = io.listen(config.public_bind)?;
+        let (_, cluster_bound) = io.listen(config.cluster_bind)?;
+        // A start is told from earlier ones by its nonce.
+        let nonce = (io.random() as u32).max(1);
+        let public_addrs = advertised(public_bound, config.public_advertise, nonce);
+        let cluster_addrs = advertised(cluster_bound, config.cluster_advertise, nonce);
+        let store_config = StoreConfig::expect(config.fsid, config.id, io.file_len_bytes(file));
+        let opening = Box::new(Store::open(store_config));
+        let mut osd =
+            Osd { config, stop, file, public_listener, public_addrs, cluster_addrs, stage: Stage::Opening(opening) };
+        osd.pump_opening(io);
+        Ok(osd)
+    }
+
+    fn device(io: &mut impl Io, file: FileId, request: IoRequest) {
+        match request {
+            IoRequest::Read { id, offset, buf } => io.read(file, offset, buf, id.0),
+            IoRequest::Write { id, offset, data } => io.write(file, offset, data.into_pieces().collect(), id.0),
+            IoRequest::Flush { id } => io.flush(file, id.0),
+            IoRequest::Discard { id, offset, len } => io.discard(file, offset, len, id.0),
+        }
+    }
+
+    fn pump_opening(&mut self, io: &mut impl Io) {
+        let Stage::Opening(opening) = &mut self.stage else { return };
+        while let Some(request) = opening.poll_io() {
+            Osd::device(io, self.file, request);
+        }
+        match opening.poll() {
+            None => {}
+            Some(Err(e)) => self.fail(io, format!("{}: {e}", self.config.device.display())),
+            Some(Ok(store)) => self.begin(io, store),
+        }
+    }
+
+    fn fail(&mut self, io: &mut impl Io, reason: String) {
+        tracing::error!("{reason}");
+        self.stop.failed(reason);
+        self.stage = Stage::Ended;
+        io.stop();
+    }
+
+    fn begin(&mut self, io: &mut impl Io, store: Store) {
+        let id = self.config.id;
+        let uuid = store.uuid();
+        let usage = store.usage();
+        tracing::info!(osd = id.0, objects = usage.objects, free_bytes = usage.free_bytes, "store is open");
+        let link = |addrs: &EntityAddrVec, seed| Link::new(Messenger::new(Config::osd(id, addrs.clone(), seed)));
+        let (public_seed, cluster_seed) = (io.random(), io.random());
+        let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
+        self.stage = Stage::Running(Box::new(Running {
+            shard: Shard::new(id, store),
+            uuid,
+            public: link(&self.public_addrs, public_seed),
+            cluster: link(&self.cluster_addrs, cluster_seed),
+            monitor,
+            peers: Peers::default(),
+            beacon_at: Duration::ZERO,
+            boot_at: Duration::ZERO,
+            leaving: None,
+            clients: BTreeMap::new(),
+            asked_from: None,
+        }));
+        self.tick(io);
+    }
+
+    fn tick(&mut self, io: &mut impl Io) {
+        let Stage::Running(run) = &mut self.stage else { return };
+        let now = io.now();
+        run.shard.set_time(now, io.wall_clock());
+        run.shard.tick();
+        run.public.messenger.tick(now);
+        run.cluster.messenger.tick(now);
+        run.monitor.hunt(&mut run.public.messenger, now);
+        run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, now);
+        for failure in run.peers.failures(run.shard.map(), now) {
+            tracing::info!(peer = %failure.target, immediate = failure.immediate, "peer cannot be reached");
+            run.monitor.send(&mut run.public.messenger, failure.seal(0, Target::default()));
+        }
+        if self.stop.is_wanted() {
+            run.leave(&self.public_addrs, now);
+        }
+        io.set_timer(now + TICK_EVERY, TICK);
+    }
+}
+
+impl Running {
+    fn boot_if_needed(
+        &mut self,
+        config: &OsdConfig,
+        public_addrs: &EntityAddrVec,
+        cluster_addrs: &EntityAddrVec,
+        now: Duration,
+    ) {
+        let map = self.shard.map();
+        let shown = map.is_up(config.id) && map.client_addrs(config.id) == Some(public_addrs);
+        let too_early = map.epoch == Epoch(0) || !self.monitor.is_open() || now < self.boot_at;
+        if shown || too_early || self.leaving.is_some() {
+            return;
+        }
+        self.boot_at = now + Duration::from_secs(1);
+        let usage = self.shard.store().usage();
+        let tebibytes = usage.total_bytes as f64 / (1u64 << 40) as f64;
+        let boot = OsdBoot {
+            fsid: config.fsid,
+            osd: config.id,
+            osd_uuid: self.uuid,
+            public_addrs: public_addrs.clone(),
+            cluster_addrs: cluster_addrs.clone(),
+            epoch: map.epoch,
+            weight: ((tebibytes * 65536.0) as u32).max(1),
+            location: config.location.clone(),
+            device_class: config.device_class.clone(),
+            metadata: metadata(config, public_addrs, cluster_addrs),
+        };
+        tracing::info!(osd = config.id.0, epoch = map.epoch.0, "asks the monitors to be marked up");
+        self.monitor.send(&mut self.public.messenger, boot.seal(0, Target::default()));
+    }
+
+    fn leave(&mut self, public_addrs: &EntityAddrVec, now: Duration) {
+        if self.leaving.is_none() {
+            tracing::info!("stops in good order");
+            self.leaving = Some(now);
+            let (osd, epoch) = (self.shard.whoami(), self.shard.map().epoch);
+            let farewell = OsdGoingDown { osd, public_addrs: public_addrs.clone(), epoch };
+            self.monitor.send(&mut self.public.messenger, farewell.seal(0, Target::default()));
+        }
+    }
+
+    /// Handles everything that messengers have to tell. Returns whether there was anything.
+    fn pump_links(&mut self, io: &mut impl Io) -> bool {
+        let mut any = false;
+        while let Some(event) = self.public.poll(io) {
+            any = true;
+            self.public_event(io, event);
+        }
+        while let Some(event) = self.cluster.poll(io) {
+            any = true;
+            self.cluster_event(io, event);
+        }
+        any
+    }
+
+    fn public_event(&mut self, io: &mut impl Io, event: msgr::Output) {
+        match event {
+            msgr::Output::Opened { session, .. } if self.monitor.is(session) => {
+                self.monitor.opened();
+                tracing::info!("has a session with a monitor");
+                let epoch = self.shard.map().epoch;
+                let from = if epoch == Epoch(0) { epoch } else { epoch.next() };
+                self.monitor.subscribe(&mut self.public.messenger, from);
+                self.asked_from = None;
+                self.shard.monitor_connected();
+                self.beacon_at = io.now();
+            }
+            msgr::Output::Opened { session, peer } => {
+                if peer.name.kind == EntityType::CLIENT {
+                    let addr = peer.addrs.0.first().cloned().unwrap_or_default();
+                    self.shard.client_opened(session, peer.name, addr);
+                }
+                self.clients.insert(session, peer);
+            }
+            msgr::Output::Message { session, envelope } if self.monitor.is(session) => self.monitor_message(&envelope),
+            msgr::Output::Message { session, envelope } => self.client_message(session, &envelope),
+            msgr::Output::Reset { session, reason } if self.monitor.is(session) => {
+                tracing::info!("lost its monitor: {reason}");
+                self.monitor.lost();
+            }
+            msgr::Output::Reset { session, reason } => {
+                tracing::debug!("{reason}");
+                self.clients.remove(&session);
+                self.shard.client_closed(session);
+            }
+            msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
+            msgr::Output::Faulted { .. }
+            | msgr::Output::Connect { .. }
+            | msgr::Output::Transmit { .. }
+            | msgr::Output::Close { .. } => {}
+        }
+    }
+
+    fn client_message(&mut self, session: SessionId, envelope: &Envelope) {
+        let outcome = match envelope.header.kind {
+            messages::OsdOp::TYPE => self.shard.client_op(session, envelope),
+            Command::TYPE => Command::open(envelope).map(|command| self.command(session, envelope, &command)),
+            Ping::TYPE => {
+                let pong = Ping { status: None }.seal(envelope.header.tid, Target::default());
+                self.public.messenger.send(session, pong);
+                Ok(())
+            }
+            messages::OsdBackoff::TYPE => Ok(()),
+            other => {
+                tracing::debug!(kind = kind_name(other), "message ignored");
+                Ok(())
+            }
+        };
+        if let Err(e) = outcome {
+            let peer = self.clients.get(&session).map(|peer| peer.name.to_string()).unwrap_or_default();
+            tracing::warn!(%peer, kind = kind_name(envelope.header.kind), "malformed message: {e}; session closed");
+            self.public.messenger.close(session);
+            self.clients.remove(&session);
+            self.shard.client_closed(session);
+        }
+    }
+
+    fn command(&mut self, session: SessionId, envelope: &Envelope, command: &Command) {
+        let facts = Facts {
+            whoami: self.shard.whoami(),
+            map: self.shard.map(),
+            version: VERSION,
+            usage: self.shard.store().usage(),
+            sessions: self.clients.len(),
+        };
+        let reply = command::answer(command, &facts).seal(envelope.header.tid, Target::default());
+        self.public.messenger.send(session, reply);
+    }
+
+    fn monitor_message(&mut self, envelope: &Envelope) {
+        let outcome = match envelope.header.kind {
+            messages::OsdMap::TYPE => messages::OsdMap::open(envelope).map(|maps| {
+                self.asked_from = None;
+                if let Err(e) = self.shard.osd_maps(&maps) {
+                    tracing::error!("maps from the monitor are not usable: {e}");
+                }
+                self.peers.follow_map(&mut self.cluster.messenger, &self.shard.map().clone());
+            }),
+            kind::OSD_GOING_DOWN_ACK => {
+                // Nothing more to wait for.
+                self.leaving = self.leaving.map(|_| Duration::ZERO);
+                Ok(())
+            }
+            own if own >= FIRST_KIND => self.shard.monitor_message(envelope),
+            _ => Ok(()),
+        };
+        if let Err(e) = outcome {
+            tracing::error!(kind = kind_name(envelope.header.kind), "malformed message from a monitor: {e}");
+        }
+    }
+
+    fn cluster_event(&mut self, io: &mut impl Io, event: msgr::Output) {
+        match event {
+            msgr::Output::Opened { session, peer } => {
+                let osd = types::OsdId(peer.name.num as i32);
+                if peer.name.kind == EntityType::OSD && osd.is_some() {
+                    self.peers.opened(&mut self.cluster.messenger, osd, session, peer.addrs);
+                } else {
+                    tracing::warn!(peer = %peer.name, "is no OSD and is turned away from the storage network");
+                    self.cluster.messenger.close(session);
+                }
+            }
+            msgr::Output::Message { session, envelope } => {
+                let Some(from) = self.peers.osd_of(session) else { return };
+                if let Err(e) = self.shard.peer_message(from, &envelope) {
+                    tracing::error!(%from, kind = envelope.header.kind, "malformed message: {e}; session closed");
+                    self.cluster.messenger.close(session);
+                    self.peers.reset(session);
+                }
+            }
+            msgr::Output::Reset { session, reason } => {
+                tracing::info!("{reason}");
+                self.peers.reset(session);
+            }
+            msgr::Output::Faulted { session, reason } => {
+                tracing::debug!("{reason}");
+                self.peers.faulted(session, reason.contains("refused"), io.now());
+            }
+            msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
+            msgr::Output::Connect { .. } | msgr::Output::Transmit { .. } | msgr::Output::Close { .. } => {}
+        }
+    }
+
+    /// Carries out what the shard wants. Returns why the OSD must stop, if it must.
+    fn route(&mut self, now: Duration) -> Option<String> {
+        for output in self.shard.take_outputs() {
+            match output {
+                Output::ToClient { session, envelope } => self.public.messenger.send(session, envelope),
+                Output::ToOsd { osd, envelope } => {
+                    let map = self.shard.map();
+                    if let Some(session) = self.peers.session(&mut self.cluster.messenger, map, osd, now) {
+                        self.cluster.messenger.send(session, envelope);
+                    }
+                }
+                Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),
+                Output::NeedMaps { from } => {
+                    if self.asked_from != Some(from) {
+                        self.asked_from = Some(from);
+                        self.monitor.subscribe(&mut self.public.messenger, from);
+                    }
+                }
+                Output::Fatal { reason } => return Some(reason),
+            }
+        }
+        None
+    }
+
+    fn beacon_if_due(&mut self, now: Duration) -> Duration {
+        if self.shard.has_reports() {
+            self.beacon_at = self.beacon_at.min(now + REPORT_AFTER);
+        }
+        if now >= self.beacon_at && self.monitor.is_open() {
+            let beacon = self.shard.beacon(self.peers.len() as u64, 0);
+            self.monitor.send(&mut self.public.messenger, beacon.seal(0, Target::default()));
+            self.beacon_at = now + BEACON_EVERY;
+        }
+        self.beacon_at
+    }
+}
+
+fn metadata(config: &OsdConfig, public: &EntityAddrVec, cluster: &EntityAddrVec) -> BTreeMap<String, String> {
+    let uname = rustix::system::uname();
+    let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
+    [
+        ("ceph_version", VERSION.to_owned()),
+        ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
+        ("ceph_release", "pacific".to_owned()),
+        ("hostname", text(uname.nodename())),
+        ("kernel_version", text(uname.release())),
+        ("arch", text(uname.machine())),
+        ("os", text(uname.sysname())),
+        ("osd_data", config.device.display().to_string()),
+        ("osd_objectstore", "nacre".to_owned()),
+        ("front_addr", public.to_string()),
+        ("back_addr", cluster.to_string()),
+        ("default_device_class", config.device_class.clone()),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value))
+    .collect()
+}
+
+impl<I: Io> Handler<I> for Osd {
+    fn received(&mut self, io: &mut I, conn: reactor::ConnId, bytes: &[u8]) -> usize {
+        let Stage::Running(run) = &mut self.stage else { return bytes.len() };
+        let link = if run.cluster.owns(conn) { &mut run.cluster } else { &mut run.public };
+        link.received(io, conn, bytes)
+    }
+
+    fn event(&mut self, io: &mut I, event: Event) {
+        if let Event::Disk { io: id, result } = event {
+            let done = IoDone { id: IoId(id), result };
+            match &mut self.stage {
+                Stage::Opening(opening) => {
+                    opening.io_done(done);
+                    self.pump_opening(io);
+                }
+                Stage::Running(run) => run.shard.io_done(done),
+                Stage::Ended => {}
+            }
+            return;
+        }
+        let Stage::Running(run) = &mut self.stage else {
+            // Nobody is spoken to before the store is open.
+            if let Event::Accepted { conn, .. } = event {
+                io.abort(conn);
+            }
+            return;
+        };
+        match event {
+            Event::Accepted { listener, conn, peer } => {
+                let link = if listener == self.public_listener { &mut run.public } else { &mut run.cluster };
+                link.accepted(io, conn, peer);
+            }
+            Event::Connected { conn, result } => {
+                let link = if run.cluster.owns(conn) { &mut run.cluster } else { &mut run.public };
+                match result {
+                    Ok(_) => link.connected(io, conn),
+                    Err(e) => link.closed(io, conn, &cause(&e)),
+                }
+            }
+            Event::BulkReceived { conn, buf } => {
+                let link = if run.cluster.owns(conn) { &mut run.cluster } else { &mut run.public };
+                link.bulk_received(io, conn, buf);
+            }
+            Event::Closed { conn, cause } => {
+                let link = if run.cluster.owns(conn) { &mut run.cluster } else { &mut run.public };
+                link.closed(io, conn, &cause);
+            }
+            Event::Timer { token: TICK } => self.tick(io),
+            Event::Timer { .. } => {
+                run.public.messenger.tick(io.now());
+                run.cluster.messenger.tick(io.now());
+            }
+            Event::Woken => {
+                if self.stop.is_wanted() {
+                    run.leave(&self.public_addrs, io.now());
+                }
+            }
+            Event::Sent { .. } | Event::Disk { .. } => {}
+        }
+    }
+
+    fn turn_end(&mut self, io: &mut I) {
+        let Stage::Running(run) = &mut self.stage else { return };
+        let now = io.now();
+        run.shard.set_time(now, io.wall_clock());
+        run.pump_links(io);
+        run.shard.end_turn();
+        let fatal = run.route(now);
+        while let Some(request) = run.shard.poll_io() {
+            Osd::device(io, self.file, request);
+        }
+        let beacon_at = run.beacon_if_due(now);
+        // What was just sent leaves now; what that stirs up is handled next turn.
+        run.pump_links(io);
+        run.public.set_paused(io, run.shard.waiting_bytes() > self.config.client_bytes_max());
+        let wakes = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake(), Some(beacon_at)];
+        if let Some(at) = wakes.into_iter().flatten().min() {
+            io.set_timer(at.max(now + Duration::from_millis(1)), MESSENGERS);
+        }
+        let left = run.leaving.is_some_and(|since| now >= since + FAREWELL);
+        if let Some(reason) = fatal {
+            self.fail(io, reason);
+        } else if left {
+            tracing::info!("has stopped");
+            self.stage = Stage::Ended;
+            io.stop();
+        }
+    }
+}
+
+/// Why a connection could not be made, in words that tell a refusal from silence.
+fn cause(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        _ => error.to_string(),
+    }
+}

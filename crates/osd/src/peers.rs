@@ -1,0 +1,132 @@
+//! Sessions with other OSDs, and what their connections tell about who is alive.
+
+use osdmap::OsdMap;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{EntityName, OsdId};
+use wire::EntityAddrVec;
+use wire::msgr::{Messenger, Policy, SessionId};
+use wire::nacre::mon::OsdFailure;
+
+/// A peer without a connection for this long is reported to the monitors.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Reports are repeated while the map still shows the peer up.
+const REPORT_EVERY: Duration = Duration::from_secs(2);
+
+struct Peer {
+    session: SessionId,
+    /// What the session was made for: a peer that starts again has other addresses.
+    addrs: EntityAddrVec,
+    /// Since when it has had no connection.
+    lost_at: Option<Duration>,
+    refused: bool,
+    reported_at: Option<Duration>,
+}
+
+/// Sessions by OSD.
+#[derive(Default)]
+pub(crate) struct Peers {
+    peers: BTreeMap<OsdId, Peer>,
+    by_session: BTreeMap<SessionId, OsdId>,
+}
+
+impl Peers {
+    /// The session with an OSD that the map shows up, made if there is none.
+    pub fn session(
+        &mut self,
+        messenger: &mut Messenger,
+        map: &OsdMap,
+        osd: OsdId,
+        now: Duration,
+    ) -> Option<SessionId> {
+        if !map.is_up(osd) {
+            return None;
+        }
+        let addrs = map.cluster_addrs(osd)?;
+        if let Some(peer) = self.peers.get(&osd) {
+            if peer.addrs == *addrs {
+                return Some(peer.session);
+            }
+            self.forget(messenger, osd);
+        }
+        let session = messenger.connect(EntityName::osd(osd), addrs, Policy::LOSSLESS_PEER, now);
+        self.insert(osd, session, addrs.clone());
+        Some(session)
+    }
+
+    fn insert(&mut self, osd: OsdId, session: SessionId, addrs: EntityAddrVec) {
+        self.peers.insert(osd, Peer { session, addrs, lost_at: None, refused: false, reported_at: None });
+        self.by_session.insert(session, osd);
+    }
+
+    fn forget(&mut self, messenger: &mut Messenger, osd: OsdId) {
+        if let Some(peer) = self.peers.remove(&osd) {
+            self.by_session.remove(&peer.session);
+            messenger.close(peer.session);
+        }
+    }
+
+    /// A session with an OSD stands, whoever began it.
+    pub fn opened(&mut self, messenger: &mut Messenger, osd: OsdId, session: SessionId, addrs: EntityAddrVec) {
+        match self.peers.get_mut(&osd) {
+            Some(peer) if peer.session == session => {
+                (peer.lost_at, peer.refused, peer.reported_at) = (None, false, None);
+            }
+            _ => {
+                self.forget(messenger, osd);
+                self.insert(osd, session, addrs);
+            }
+        }
+    }
+
+    pub fn osd_of(&self, session: SessionId) -> Option<OsdId> {
+        self.by_session.get(&session).copied()
+    }
+
+    pub fn faulted(&mut self, session: SessionId, refused: bool, now: Duration) {
+        if let Some(peer) = self.by_session.get(&session).and_then(|osd| self.peers.get_mut(osd)) {
+            peer.lost_at.get_or_insert(now);
+            peer.refused |= refused;
+        }
+    }
+
+    pub fn reset(&mut self, session: SessionId) {
+        if let Some(osd) = self.by_session.remove(&session) {
+            self.peers.remove(&osd);
+        }
+    }
+
+    /// A new map: sessions with OSDs that are down, or have started again elsewhere, end.
+    pub fn follow_map(&mut self, messenger: &mut Messenger, map: &OsdMap) {
+        let stale = |osd: &OsdId, peer: &Peer| !map.is_up(*osd) || map.cluster_addrs(*osd) != Some(&peer.addrs);
+        let gone: Vec<_> = self.peers.iter().filter(|(osd, peer)| stale(osd, peer)).map(|(osd, _)| *osd).collect();
+        for osd in gone {
+            self.forget(messenger, osd);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// Reports that are due about peers without a connection.
+    pub fn failures(&mut self, map: &OsdMap, now: Duration) -> Vec<OsdFailure> {
+        let mut failures = Vec::new();
+        for (&osd, peer) in &mut self.peers {
+            let Some(lost_at) = peer.lost_at else { continue };
+            let silent = now.saturating_sub(lost_at);
+            let due = peer.reported_at.is_none_or(|at| now >= at + REPORT_EVERY);
+            if (peer.refused || silent >= SILENCE_MAX) && due && map.is_up(osd) {
+                peer.reported_at = Some(now);
+                failures.push(OsdFailure {
+                    target: osd,
+                    target_addrs: peer.addrs.clone(),
+                    epoch: map.epoch,
+                    immediate: peer.refused,
+                    failed_for_ms: silent.as_millis() as u64,
+                });
+            }
+        }
+        failures
+    }
+}

@@ -1,0 +1,53 @@
+//! An OSD from start to end on the calling thread.
+
+use crate::{Osd, OsdConfig};
+use anyhow::Context;
+use reactor::{Reactor, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Stops an OSD from another thread, and tells afterwards why it ended.
+#[derive(Clone)]
+pub struct Stop {
+    wanted: Arc<AtomicBool>,
+    failure: Arc<Mutex<Option<String>>>,
+    waker: Waker,
+}
+
+impl Stop {
+    pub fn new() -> std::io::Result<Stop> {
+        Ok(Stop { wanted: Arc::default(), failure: Arc::default(), waker: Waker::new()? })
+    }
+
+    /// Asks the OSD to stop in good order: the monitors are told first.
+    pub fn stop(&self) {
+        self.wanted.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn failed(&self, reason: String) {
+        *self.failure.lock().expect("nobody panics while holding it") = Some(reason);
+    }
+}
+
+/// Runs an OSD until it is stopped.
+///
+/// Errors: a device that cannot be used, addresses that cannot be bound, or a failure that the OSD must not survive
+/// (a flush that failed, say).
+pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
+    let id = config.id;
+    let reactor_config = reactor::Config { waker: Some(stop.waker.clone()), ..reactor::Config::default() };
+    let mut reactor = Reactor::new(reactor_config).context("cannot make the event loop")?;
+    let mut osd = Osd::new(reactor.io(), config, stop.clone()).with_context(|| format!("{id} cannot start"))?;
+    reactor.run(&mut osd)?;
+    drop(osd);
+    let failure = stop.failure.lock().expect("nobody panics while holding it").take();
+    match failure {
+        Some(reason) => Err(anyhow::anyhow!(reason)),
+        None => Ok(()),
+    }
+}
