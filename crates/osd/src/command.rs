@@ -3,8 +3,8 @@
 use osdmap::OsdMap;
 use serde_json::{Value, json};
 use types::{Errno, OsdId};
-use wire::messages::{Command, CommandReply};
 use wire::Rope;
+use wire::messages::{Command, CommandReply};
 
 /// What a command may look at.
 pub(crate) struct Facts<'a> {
@@ -25,11 +25,7 @@ const COMMANDS: &[(&str, &str)] = &[
 /// Carries out one command.
 pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
     let line = command.cmd.first().map(String::as_str).unwrap_or_default();
-    let refused = |status: String| CommandReply {
-        result: Errno::EINVAL.as_result(),
-        status,
-        output: Rope::new(),
-    };
+    let refused = |status: String| CommandReply { result: Errno::EINVAL.as_result(), status, output: Rope::new() };
     let Some(prefix) = json_string(line, "prefix") else {
         return refused("the command is not a JSON object with a \"prefix\"".to_owned());
     };

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use store::{IoRequest, Store, StoreConfig};
+use store::{FormatError, IoRequest, Store, StoreConfig};
 use types::Fsid;
 
 /// Why there is no new store. Nothing of an existing one has been changed.
@@ -17,8 +17,8 @@ pub enum MkfsError {
     NotEmpty { path: PathBuf },
     #[error("cannot write {path}")]
     Write { path: PathBuf, source: io::Error },
-    #[error("the store cannot be made: {0}")]
-    Format(String),
+    #[error(transparent)]
+    Format(#[from] FormatError),
 }
 
 /// Makes the file `config.device` (or takes the block device of that name), `size_bytes` large, into an empty store.
@@ -34,9 +34,15 @@ pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid) -> Result<(), MkfsE
         }
         file.set_len(size_bytes).map_err(open)?;
     }
-    let store_config = StoreConfig::new(config.fsid, config.id, uuid, size_bytes);
+    let requests = Store::format(&store_config(config, size_bytes, uuid))?;
     let write = |source| MkfsError::Write { path: path.clone(), source };
-    carry_out(&file, Store::format(&store_config)).map_err(write)
+    carry_out(&file, requests).map_err(write)
+}
+
+/// The store's configuration on a device of `device_bytes`. `uuid` matters only when it is made.
+pub(crate) fn store_config(config: &OsdConfig, device_bytes: u64, uuid: Fsid) -> StoreConfig {
+    let wal_bytes = StoreConfig::default_wal_bytes(device_bytes);
+    StoreConfig { device_bytes, wal_bytes, fsid: config.fsid, osd: config.id, uuid }
 }
 
 fn carry_out(file: &File, requests: impl IntoIterator<Item = IoRequest>) -> io::Result<()> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 use types::{EntityName, Epoch};
-use wire::msgr::{Messenger, Policy, SessionId};
 use wire::messages::{MonSubscribe, Subscription};
+use wire::msgr::{Messenger, Policy, SessionId};
 use wire::{EntityAddrVec, Envelope, Message, Target};
 
 /// Time after which another monitor is tried.

@@ -3,6 +3,7 @@
 use crate::OsdConfig;
 use crate::command::{self, Facts};
 use crate::link::Link;
+use crate::mkfs::store_config;
 use crate::monitor::MonitorLink;
 use crate::peers::Peers;
 use crate::run::Stop;
@@ -12,9 +13,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use store::{IoDone, IoId, IoRequest, Opening, Store, StoreConfig};
+use store::{IoDone, IoId, IoRequest, Opening, Store};
 use types::{EntityType, Epoch, Fsid};
-use wire::addr::{AddrKind, EntityAddr};
 use wire::messages::{self, Command, Ping, kind_name};
 use wire::msgr::{self, Config, Messenger, SessionId};
 use wire::nacre::mon::{OsdBoot, OsdGoingDown};
@@ -77,7 +77,7 @@ fn advertised(bound: SocketAddr, advertise: Option<SocketAddr>, nonce: u32) -> E
     if addr.port() == 0 {
         addr.set_port(bound.port());
     }
-    EntityAddrVec(vec![EntityAddr { kind: AddrKind::MSGR2, nonce, sockaddr: Some(addr) }])
+    EntityAddrVec::msgr2(addr, nonce)
 }
 
 impl Osd {
@@ -95,7 +95,7 @@ impl Osd {
         let nonce = (io.random() as u32).max(1);
         let public_addrs = advertised(public_bound, config.public_advertise, nonce);
         let cluster_addrs = advertised(cluster_bound, config.cluster_advertise, nonce);
-        let store_config = StoreConfig::expect(config.fsid, config.id, io.file_len_bytes(file));
+        let store_config = store_config(&config, io.file_len_bytes(file)?, Fsid::default());
         let opening = Box::new(Store::open(store_config));
         let mut osd =
             Osd { config, stop, file, public_listener, public_addrs, cluster_addrs, stage: Stage::Opening(opening) };
@@ -117,7 +117,7 @@ impl Osd {
         while let Some(request) = opening.poll_io() {
             Osd::device(io, self.file, request);
         }
-        match opening.poll() {
+        match opening.poll_result() {
             None => {}
             Some(Err(e)) => self.fail(io, format!("{}: {e}", self.config.device.display())),
             Some(Ok(store)) => self.begin(io, store),
@@ -158,7 +158,7 @@ impl Osd {
     fn tick(&mut self, io: &mut impl Io) {
         let Stage::Running(run) = &mut self.stage else { return };
         let now = io.now();
-        run.shard.set_time(now, io.wall_clock());
+        run.shard.set_time(now);
         run.shard.tick();
         run.public.messenger.tick(now);
         run.cluster.messenger.tick(now);
@@ -184,7 +184,7 @@ impl Running {
         now: Duration,
     ) {
         let map = self.shard.map();
-        let shown = map.is_up(config.id) && map.client_addrs(config.id) == Some(public_addrs);
+        let shown = map.is_up(config.id) && map.osd(config.id).is_some_and(|osd| osd.client_addrs == *public_addrs);
         let too_early = map.epoch == Epoch(0) || !self.monitor.is_open() || now < self.boot_at;
         if shown || too_early || self.leaving.is_some() {
             return;
@@ -246,7 +246,7 @@ impl Running {
             }
             msgr::Output::Opened { session, peer } => {
                 if peer.name.kind == EntityType::CLIENT {
-                    let addr = peer.addrs.0.first().cloned().unwrap_or_default();
+                    let addr = peer.addrs.front();
                     self.shard.client_opened(session, peer.name, addr);
                 }
                 self.clients.insert(session, peer);
@@ -483,7 +483,7 @@ impl<I: Io> Handler<I> for Osd {
     fn turn_end(&mut self, io: &mut I) {
         let Stage::Running(run) = &mut self.stage else { return };
         let now = io.now();
-        run.shard.set_time(now, io.wall_clock());
+        run.shard.set_time(now);
         run.pump_links(io);
         run.shard.end_turn();
         let fatal = run.route(now);
@@ -493,7 +493,7 @@ impl<I: Io> Handler<I> for Osd {
         let beacon_at = run.beacon_if_due(now);
         // What was just sent leaves now; what that stirs up is handled next turn.
         run.pump_links(io);
-        run.public.set_paused(io, run.shard.waiting_bytes() > self.config.client_bytes_max());
+        run.public.set_paused(io, run.shard.client_bytes() > self.config.client_bytes_max());
         let wakes = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake(), Some(beacon_at)];
         if let Some(at) = wakes.into_iter().flatten().min() {
             io.set_timer(at.max(now + Duration::from_millis(1)), MESSENGERS);

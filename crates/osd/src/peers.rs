@@ -32,17 +32,11 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// The session with an OSD that the map shows up, made if there is none.
-    pub fn session(
-        &mut self,
-        messenger: &mut Messenger,
-        map: &OsdMap,
-        osd: OsdId,
-        now: Duration,
-    ) -> Option<SessionId> {
+    pub fn session(&mut self, messenger: &mut Messenger, map: &OsdMap, osd: OsdId, now: Duration) -> Option<SessionId> {
         if !map.is_up(osd) {
             return None;
         }
-        let addrs = map.cluster_addrs(osd)?;
+        let addrs = &map.osd(osd)?.cluster_addrs;
         if let Some(peer) = self.peers.get(&osd) {
             if peer.addrs == *addrs {
                 return Some(peer.session);
@@ -98,7 +92,8 @@ impl Peers {
 
     /// A new map: sessions with OSDs that are down, or have started again elsewhere, end.
     pub fn follow_map(&mut self, messenger: &mut Messenger, map: &OsdMap) {
-        let stale = |osd: &OsdId, peer: &Peer| !map.is_up(*osd) || map.cluster_addrs(*osd) != Some(&peer.addrs);
+        let stale =
+            |osd: &OsdId, peer: &Peer| !map.is_up(*osd) || map.osd(*osd).is_none_or(|o| o.cluster_addrs != peer.addrs);
         let gone: Vec<_> = self.peers.iter().filter(|(osd, peer)| stale(osd, peer)).map(|(osd, _)| *osd).collect();
         for osd in gone {
             self.forget(messenger, osd);

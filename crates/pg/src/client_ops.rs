@@ -38,8 +38,8 @@ impl ClientOp {
         self.op.flags.has(OpFlags::PGOP) || self.op.ops.iter().any(|op| op.code.is_pg())
     }
 
-    /// What it holds in memory while it waits.
-    fn bytes(&self) -> usize {
+    /// What it holds in memory until it is answered.
+    pub fn held_bytes(&self) -> usize {
         self.op.input_bytes() + 512
     }
 }
@@ -67,7 +67,8 @@ impl ObjectQueue {
 pub(crate) struct ClientOps {
     /// Until the group is active, in order of arrival.
     waiting: VecDeque<ClientOp>,
-    waiting_bytes: usize,
+    /// What all operations together hold in memory.
+    held_bytes: usize,
     /// Started or queued, by number.
     ops: BTreeMap<u64, ClientOp>,
     next_number: u64,
@@ -79,36 +80,36 @@ pub(crate) struct ClientOps {
 impl ClientOps {
     /// Forgets everything; clients send again.
     pub fn drop_all(&mut self, cx: &mut Context<'_>) {
-        *cx.waiting_bytes -= self.waiting_bytes;
+        *cx.client_bytes -= self.held_bytes;
         let next_number = self.next_number;
         *self = ClientOps { next_number, ..ClientOps::default() };
     }
 
-    fn wait(&mut self, cx: &mut Context<'_>, op: ClientOp) {
-        self.waiting_bytes += op.bytes();
-        *cx.waiting_bytes += op.bytes();
-        self.waiting.push_back(op);
+    fn hold(&mut self, cx: &mut Context<'_>, bytes: usize) {
+        self.held_bytes += bytes;
+        *cx.client_bytes += bytes;
     }
 
-    fn take_waiting(&mut self, cx: &mut Context<'_>) -> VecDeque<ClientOp> {
-        *cx.waiting_bytes -= std::mem::take(&mut self.waiting_bytes);
-        std::mem::take(&mut self.waiting)
+    /// An operation that held `bytes` has been answered.
+    pub fn release(&mut self, cx: &mut Context<'_>, bytes: usize) {
+        self.held_bytes -= bytes;
+        *cx.client_bytes -= bytes;
     }
 }
 
 impl Pg {
     /// A client's operation has come; this OSD is the primary.
     pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, op: ClientOp) {
-        if !self.is_active() {
-            self.ops.wait(cx, op);
-            return;
+        self.ops.hold(cx, op.held_bytes());
+        match self.is_active() {
+            true => self.start_op(cx, op),
+            false => self.ops.waiting.push_back(op),
         }
-        self.start_op(cx, op);
     }
 
     /// The group has become active: what waited may start.
     pub(crate) fn start_waiting_ops(&mut self, cx: &mut Context<'_>) {
-        for op in self.ops.take_waiting(cx) {
+        for op in std::mem::take(&mut self.ops.waiting) {
             self.start_op(cx, op);
         }
     }
@@ -122,13 +123,13 @@ impl Pg {
         }
         if op.may_write {
             if self.answer_repeated(cx, &op) {
-                return;
+                return self.ops.release(cx, op.held_bytes());
             }
             if let Some(number) = self.ops.queued_requests.get(&op.reqid) {
                 // The client has lost its session and asks again: answer on the new one.
                 let queued = self.ops.ops.get_mut(number).expect("queued requests are kept");
                 (queued.session, queued.tid, queued.op.retry_attempt) = (op.session, op.tid, op.op.retry_attempt);
-                return;
+                return self.ops.release(cx, op.held_bytes());
             }
         }
         let number = self.ops.next_number;
@@ -158,6 +159,12 @@ impl Pg {
 
     fn answer_error(&mut self, cx: &mut Context<'_>, op: &ClientOp, errno: Errno) {
         let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.epoch);
+        self.answer(cx, op, reply);
+    }
+
+    /// Sends an operation's answer; the operation is over.
+    pub(crate) fn answer(&mut self, cx: &mut Context<'_>, op: &ClientOp, reply: OsdOpReply) {
+        self.ops.release(cx, op.held_bytes());
         cx.send_client(op.session, op.tid, reply);
     }
 
@@ -265,7 +272,7 @@ impl Pg {
         } else {
             reply.set_versions(EVersion::ZERO, effects.user_version);
         }
-        cx.send_client(op.session, op.tid, reply);
+        self.answer(cx, &op, reply);
     }
 
     /// Listing and other operations on the group as a whole.
@@ -283,8 +290,8 @@ impl Pg {
         let Ok(cursor) = ObjectId::from_slice(&step.indata.to_vec()) else {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
-        let (start, end) = osdmap::pg_range(self.id, self.interval.shape.pg_num);
-        match ops::list_group(cx.store, (&start, &end), &cursor, &op.op.locator.nspace, count) {
+        let group = (self.id, self.interval.shape.pg_num);
+        match ops::list_group(cx.store, group, &cursor, &op.op.locator.nspace, count) {
             Ok(listing) => {
                 self.reads.ops += 1;
                 let result = i32::from(listing.at_end);
@@ -292,7 +299,7 @@ impl Pg {
                 let outdata = Rope::from(listing.encode());
                 fill_results(&mut reply, vec![ops::OpResult { rval: result, outdata }]);
                 reply.set_versions(EVersion::ZERO, self.info.last_user_version);
-                cx.send_client(op.session, op.tid, reply);
+                self.answer(cx, &op, reply);
             }
             Err(ListError::BadCursor) => self.answer_error(cx, &op, Errno::EINVAL),
             Err(ListError::Blocked(id)) => {

@@ -5,7 +5,7 @@ use crate::peer::PgInterval;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use store::{LookupId, Store, SubmitError, Ticket, Transaction};
-use types::{EVersion, Epoch, ObjectId, OsdId, PgId, Utime};
+use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 use wire::msgr::SessionId;
 use wire::nacre::mon::{PgActivation, PgReport};
 use wire::{Envelope, Message, Target};
@@ -30,13 +30,27 @@ pub enum Output {
 pub(crate) enum OnCommit {
     Nothing,
     /// This OSD, the primary, has the update.
-    PrimaryUpdate { since: Epoch, version: EVersion },
+    PrimaryUpdate {
+        since: Epoch,
+        version: EVersion,
+    },
     /// This OSD, a member, has the update: the primary must learn.
-    MemberUpdate { primary: OsdId, since: Epoch, version: EVersion },
+    MemberUpdate {
+        primary: OsdId,
+        since: Epoch,
+        version: EVersion,
+    },
     /// A pushed object is whole here (or, without one, all are).
-    Pushed { from: OsdId, since: Epoch, object: Option<ObjectId> },
+    Pushed {
+        from: OsdId,
+        since: Epoch,
+        object: Option<ObjectId>,
+    },
     /// [`crate::peer::PgStart`] is durable here.
-    Started { primary: OsdId, since: Epoch },
+    Started {
+        primary: OsdId,
+        since: Epoch,
+    },
 }
 
 /// Why a store lookup is waited for.
@@ -59,7 +73,6 @@ pub(crate) struct MonitorRequests {
 pub(crate) struct Context<'a> {
     pub whoami: OsdId,
     pub now: Duration,
-    pub wall: Utime,
     /// The map in force.
     pub epoch: Epoch,
     pub limits: &'a Limits,
@@ -69,13 +82,11 @@ pub(crate) struct Context<'a> {
     pub monitor: &'a mut MonitorRequests,
     /// Questions to other members, gathered over a turn.
     pub queries: &'a mut BTreeMap<OsdId, Vec<(PgInterval, Vec<OsdId>)>>,
-    /// Member to primary acknowledgements, gathered over a turn: the newest per group.
-    pub rep_replies: &'a mut BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
     /// Reports that should go out with the next beacon at once.
     pub reports: &'a mut BTreeMap<PgId, PgReport>,
     pub out: &'a mut Vec<Output>,
-    /// Bytes of client requests that wait in groups which cannot serve them yet.
-    pub waiting_bytes: &'a mut usize,
+    /// Bytes that client requests hold until they are answered.
+    pub client_bytes: &'a mut usize,
 }
 
 impl Context<'_> {

@@ -41,7 +41,7 @@ pub(crate) struct Advance {
 
 impl Maps {
     pub fn new() -> Maps {
-        Maps { current: Arc::new(OsdMap::default()), changes: BTreeMap::new(), full: None }
+        Maps { current: Arc::new(OsdMap::new(Fsid::default())), changes: BTreeMap::new(), full: None }
     }
 
     pub fn current(&self) -> &Arc<OsdMap> {

@@ -244,7 +244,7 @@ impl Message for PgPush {
             last: r.bool()?,
             absent: r.bool()?,
             size_bytes: r.u64()?,
-            attrs: own_map(r.get()?),
+            attrs: own_map(r.get::<BTreeMap<Bytes, Bytes>>()?),
             omap_header: Bytes::copy_from_slice(r.blob()?),
             omap: own_map(r.get::<Vec<(Bytes, Bytes)>>()?),
             runs: r.get()?,

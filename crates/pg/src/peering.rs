@@ -35,15 +35,24 @@ pub(crate) enum Phase {
     /// A member of the acting set is missing.
     Undersized,
     /// Waits for the monitors' record and for what members have.
-    Gathering { history: Option<PgHistory>, waiting: BTreeSet<OsdId> },
+    Gathering {
+        history: Option<PgHistory>,
+        waiting: BTreeSet<OsdId>,
+    },
     /// Waits for the log of the member that has the longest.
-    GettingLog { from: OsdId },
+    GettingLog {
+        from: OsdId,
+    },
     /// Waits for objects from another member.
     Pulling,
     /// Other members get what they lack.
-    Pushing { waiting: BTreeSet<OsdId> },
+    Pushing {
+        waiting: BTreeSet<OsdId>,
+    },
     /// Members remember the interval.
-    Starting { waiting: BTreeSet<OsdId> },
+    Starting {
+        waiting: BTreeSet<OsdId>,
+    },
     /// The monitors record that the group becomes active.
     Recording,
     Active,
@@ -112,7 +121,8 @@ impl Pg {
             }
             Phase::Starting { waiting } => {
                 let message = PgStart { pg, last_update: self.log.head(), created: self.info.created };
-                for osd in waiting.iter().filter(|osd| **osd != cx.whoami) {
+                let whoami = cx.whoami;
+                for osd in waiting.iter().filter(|osd| **osd != whoami) {
                     cx.send_osd(*osd, message.clone());
                 }
             }
@@ -126,8 +136,7 @@ impl Pg {
 
     /// Time has passed.
     pub(crate) fn peering_tick(&mut self, cx: &mut Context<'_>) {
-        let waits =
-            matches!(self.peering.phase, Phase::Gathering { .. } | Phase::Starting { .. } | Phase::Recording);
+        let waits = matches!(self.peering.phase, Phase::Gathering { .. } | Phase::Starting { .. } | Phase::Recording);
         if waits && cx.now >= self.peering.retry_at {
             self.ask(cx);
         }
@@ -140,7 +149,7 @@ impl Pg {
 
     /// The primary of an interval asks what this member has. `None` if the map says something else about the group.
     pub(crate) fn join(&mut self, from: OsdId, pg: PgInterval, acting: &[OsdId]) -> Option<MemberState> {
-        if self.interval.primary != from || self.interval.acting != acting {
+        if self.interval.primary != Some(from) || self.interval.acting != acting {
             return None;
         }
         // The primary names the interval; this member may have seen fewer maps and know it by a later epoch.
@@ -355,7 +364,11 @@ impl Pg {
         let waiting = self.interval.acting.iter().copied().collect();
         self.peering.phase = Phase::Starting { waiting };
         self.ask(cx);
-        self.remember_start(cx, self.interval.since, OnCommit::Started { primary: cx.whoami, since: self.interval.since });
+        self.remember_start(
+            cx,
+            self.interval.since,
+            OnCommit::Started { primary: cx.whoami, since: self.interval.since },
+        );
         self.queue_report(cx);
     }
 

@@ -9,7 +9,7 @@ use crate::peering::Peering;
 use crate::recovery::Pushes;
 use crate::replicate::Replication;
 use bytes::Bytes;
-use osdmap::UpActing;
+use osdmap::{PgPool, UpActing};
 use std::collections::BTreeMap;
 use store::{Lookup, Step, Store, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
@@ -27,6 +27,12 @@ pub struct PoolShape {
     pub pg_num: u32,
 }
 
+impl PoolShape {
+    pub fn of(pool: &PgPool) -> PoolShape {
+        PoolShape { size: pool.size, min_size: pool.min_size, pg_num: pool.pg_num }
+    }
+}
+
 /// A stretch of epochs over which the group's sets did not change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interval {
@@ -34,7 +40,8 @@ pub struct Interval {
     pub since: Epoch,
     pub up: Vec<OsdId>,
     pub acting: Vec<OsdId>,
-    pub primary: OsdId,
+    /// `None`: nobody is up.
+    pub primary: Option<OsdId>,
     pub shape: PoolShape,
 }
 
@@ -150,7 +157,7 @@ impl Pg {
     }
 
     pub(crate) fn is_primary(&self, whoami: OsdId) -> bool {
-        self.interval.primary == whoami
+        self.interval.primary == Some(whoami)
     }
 
     pub(crate) fn is_active(&self) -> bool {
@@ -182,6 +189,11 @@ impl Pg {
             cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
             self.stored = false;
         }
+    }
+
+    /// This OSD is no member any more.
+    pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
+        self.ops.drop_all(cx);
     }
 
     /// A new interval begins: what the old one had in flight is forgotten here. Clients send again what was not

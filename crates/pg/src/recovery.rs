@@ -369,11 +369,7 @@ impl ObjectReading {
     }
 
     /// The next piece; `None` if the object cannot be read.
-    fn next_piece(
-        &mut self,
-        cx: &mut Context<'_>,
-        pg: crate::peer::PgInterval,
-    ) -> Result<Option<PgPush>, LookupId> {
+    fn next_piece(&mut self, cx: &mut Context<'_>, pg: crate::peer::PgInterval) -> Result<Option<PgPush>, LookupId> {
         fn ready<T>(lookup: Lookup<T>) -> Result<T, LookupId> {
             match lookup {
                 Lookup::Ready(value) => Ok(value),

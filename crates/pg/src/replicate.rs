@@ -26,6 +26,8 @@ struct InFlight {
     object: ObjectId,
     session: SessionId,
     tid: u64,
+    /// What the request holds in memory.
+    held_bytes: usize,
     reply: OsdOpReply,
 }
 
@@ -121,7 +123,7 @@ impl Pg {
             let errno = if matches!(e, SubmitError::NoSpace { .. }) { Errno::ENOSPC } else { Errno::EIO };
             tracing::warn!(pg = %self.id, object = %op.object, "update refused by the store: {e}");
             let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.epoch);
-            cx.send_client(op.session, op.tid, reply);
+            self.answer(cx, &op, reply);
             // Nothing was in flight after all.
             self.update_done(cx, &op.object);
             return;
@@ -134,19 +136,14 @@ impl Pg {
             cx.out.extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
         }
         self.append_logged(entry, logged.log_tail);
+        let held_bytes = op.held_bytes();
         let (session, tid, object) = (op.session, op.tid, op.object);
-        self.replication.in_flight.push_back(InFlight { version, object, session, tid, reply });
+        self.replication.in_flight.push_back(InFlight { version, object, session, tid, held_bytes, reply });
     }
 
     /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that
     /// have become too old. Changes nothing yet: [`Pg::append_logged`] does once the store has accepted.
-    fn logged_transaction(
-        &self,
-        entry: &LogEntry,
-        info: &PgInfo,
-        mut steps: Vec<Step>,
-        committed: EVersion,
-    ) -> Logged {
+    fn logged_transaction(&self, entry: &LogEntry, info: &PgInfo, mut steps: Vec<Step>, committed: EVersion) -> Logged {
         let log_tail = self.log.trim_target(committed);
         steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
         if log_tail != self.log.tail() {
@@ -203,6 +200,7 @@ impl Pg {
         let mut objects = Vec::new();
         while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
             let update = self.replication.in_flight.pop_front().expect("just seen");
+            self.ops.release(cx, update.held_bytes);
             cx.send_client(update.session, update.tid, update.reply);
             objects.push(update.object);
         }

@@ -12,12 +12,12 @@ use crate::peer::{
     RepOpReply,
 };
 use crate::pg::{Interval, LoadError, Pg, PoolShape};
-use osdmap::OsdMap;
+use osdmap::{OsdMap, PgMapping, UpActing};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use store::{IoDone, IoRequest, Lookup, LookupId, ReadError, Store, StoreEvent, Ticket};
-use types::{EVersion, EntityName, Epoch, Errno, OsdId, PgId, ReqId, Utime};
+use store::{IoDone, IoRequest, LookupId, ReadError, Store, StoreEvent, Ticket};
+use types::{EVersion, EntityName, Epoch, Errno, OsdId, PgId, ReqId};
 use wire::addr::EntityAddr;
 use wire::messages::{self, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
@@ -49,16 +49,16 @@ pub struct Shard {
     clients: BTreeMap<SessionId, ClientSession>,
     deferred: BTreeMap<Epoch, Vec<Deferred>>,
     now: Duration,
-    wall: Utime,
 
     commits: VecDeque<(Ticket, PgId, OnCommit)>,
     waiters: BTreeMap<LookupId, Waiter>,
     monitor: MonitorRequests,
     queries: BTreeMap<OsdId, Vec<(PgInterval, Vec<OsdId>)>>,
+    /// Acknowledgements to primaries, gathered over a turn: the newest of each group.
     rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
     reports: BTreeMap<PgId, PgReport>,
     out: Vec<Output>,
-    waiting_bytes: usize,
+    client_bytes: usize,
     /// Groups that served updates since their last report.
     dirty: std::collections::BTreeSet<PgId>,
 }
@@ -68,7 +68,6 @@ macro_rules! context {
         &mut Context {
             whoami: $shard.whoami,
             now: $shard.now,
-            wall: $shard.wall,
             epoch: $shard.maps.epoch(),
             limits: &$shard.limits,
             store: &mut $shard.store,
@@ -76,10 +75,9 @@ macro_rules! context {
             waiters: &mut $shard.waiters,
             monitor: &mut $shard.monitor,
             queries: &mut $shard.queries,
-            rep_replies: &mut $shard.rep_replies,
             reports: &mut $shard.reports,
             out: &mut $shard.out,
-            waiting_bytes: &mut $shard.waiting_bytes,
+            client_bytes: &mut $shard.client_bytes,
         }
     };
 }
@@ -106,7 +104,6 @@ impl Shard {
             clients: BTreeMap::new(),
             deferred: BTreeMap::new(),
             now: Duration::ZERO,
-            wall: Utime::ZERO,
             commits: VecDeque::new(),
             waiters: BTreeMap::new(),
             monitor: MonitorRequests::default(),
@@ -114,7 +111,7 @@ impl Shard {
             rep_replies: BTreeMap::new(),
             reports: BTreeMap::new(),
             out: Vec::new(),
-            waiting_bytes: 0,
+            client_bytes: 0,
             dirty: Default::default(),
         }
     }
@@ -128,9 +125,9 @@ impl Shard {
         self.whoami
     }
 
-    /// Bytes of client requests that cannot be served yet. The driver stops reading from clients when they are many.
-    pub fn waiting_bytes(&self) -> usize {
-        self.waiting_bytes
+    /// Bytes that client requests hold until they are answered. The driver stops reading from clients when they are many.
+    pub fn client_bytes(&self) -> usize {
+        self.client_bytes
     }
 
     /// Everything gathered so far, in order.
@@ -152,8 +149,8 @@ impl Shard {
     }
 
     /// Time, to be told before other events of a turn.
-    pub fn set_time(&mut self, now: Duration, wall: Utime) {
-        (self.now, self.wall) = (now, wall);
+    pub fn set_time(&mut self, now: Duration) {
+        self.now = now;
     }
 
     /// To be called about once a second: repeats what stays unanswered.
@@ -198,11 +195,25 @@ impl Shard {
             self.reports.remove(&id);
         }
         self.destroy_strays_of_gone_pools(map);
-        let pools: Vec<_> = map.pools.iter().map(|(id, pool)| (*id, pool.shape())).collect();
-        for (pool, shape) in pools {
-            for seed in 0..shape.pg_num {
-                self.place(PgId { pool, seed }, shape, advance)?;
-            }
+        let mapping = PgMapping::compute(map);
+        for (pool, error) in mapping.errors() {
+            tracing::warn!(%pool, "pool cannot be placed: {error}");
+        }
+        let left: Vec<_> = self
+            .pgs
+            .keys()
+            .filter(|id| !mapping.get(**id).is_some_and(|at| at.acting.contains(&self.whoami)))
+            .copied()
+            .collect();
+        for id in left {
+            // Not a member any more: the data stays, should this OSD be chosen again.
+            let mut pg = self.pgs.remove(&id).expect("just seen");
+            pg.leave(context!(self));
+            self.reports.remove(&id);
+        }
+        for (id, placed) in mapping.acting_on(self.whoami) {
+            let shape = PoolShape::of(&map.pools[&id.pool]);
+            self.place(id, placed, shape, advance)?;
         }
         tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), "map in force");
         Ok(())
@@ -210,7 +221,11 @@ impl Shard {
 
     /// Groups in the store whose pool no longer exists are removed, also those that were not in use here.
     fn destroy_strays_of_gone_pools(&mut self, map: &OsdMap) {
-        let strays = self.store.pgs().into_iter().filter(|id| !map.pools.contains_key(&id.pool) && id.pool.0 <= map.pool_max);
+        let strays = self
+            .store
+            .pgs()
+            .into_iter()
+            .filter(|id| !map.pools.contains_key(&id.pool) && id.pool.0 <= map.pool_max.into());
         for id in strays.collect::<Vec<_>>() {
             // The number of groups is not known any more; each table goes with the objects of its own key range only
             // if the range is known, so the whole pool goes with any of its groups.
@@ -219,33 +234,26 @@ impl Shard {
         }
     }
 
-    fn place(&mut self, id: PgId, shape: PoolShape, advance: &Advance) -> Result<(), LoadError> {
-        let placed = advance.map.pg_to_up_acting(id);
-        let member = placed.acting.contains(&self.whoami);
+    /// This OSD is in the acting set of a group.
+    fn place(&mut self, id: PgId, placed: &UpActing, shape: PoolShape, advance: &Advance) -> Result<(), LoadError> {
+        let interval = || Interval {
+            since: advance.map.epoch,
+            up: placed.up.clone(),
+            acting: placed.acting.clone(),
+            primary: placed.acting_primary,
+            shape,
+        };
         match self.pgs.get_mut(&id) {
-            Some(pg) if member => {
-                if advance.skipped || !pg.interval.continues(&placed, shape) {
-                    let interval = interval(advance.map.epoch, placed, shape);
-                    pg.start_interval(context!(self), interval);
-                }
-            }
-            Some(pg) => {
-                // Not a member any more: the data stays, should this OSD be chosen again.
-                pg.start_interval(context!(self), interval(advance.map.epoch, placed, shape));
-                self.pgs.remove(&id);
-                self.reports.remove(&id);
-            }
-            None if member => {
-                let interval = interval(advance.map.epoch, placed, shape);
-                let stored = self.store.pgs_contain(id);
-                let mut pg = match stored {
-                    true => Pg::load(&mut self.store, id, interval.clone())?,
-                    false => Pg::absent(id, interval.clone()),
+            Some(pg) if !advance.skipped && pg.interval.continues(placed, shape) => {}
+            Some(pg) => pg.start_interval(context!(self), interval()),
+            None => {
+                let mut pg = match self.store.pgs_contain(id) {
+                    true => Pg::load(&mut self.store, id, interval())?,
+                    false => Pg::absent(id, interval()),
                 };
-                pg.start_interval(context!(self), interval);
+                pg.start_interval(context!(self), interval());
                 self.pgs.insert(id, pg);
             }
-            None => {}
         }
         Ok(())
     }
@@ -294,7 +302,7 @@ impl Shard {
             return self.defer(op.epoch, Deferred::ClientOp { session, tid, op });
         }
         client.epoch = client.epoch.max(op.epoch);
-        if self.maps.current().is_blocklisted(&client.addr, self.wall) {
+        if self.maps.current().is_blocklisted(&client.addr) {
             let reply = OsdOpReply::to(&op, Errno::EBLOCKLISTED.as_result(), self.maps.epoch());
             return context!(self).send_client(session, tid, reply);
         }
@@ -534,8 +542,4 @@ impl Shard {
             self.out.push(Output::ToMonitor { envelope });
         }
     }
-}
-
-fn interval(since: Epoch, placed: osdmap::UpActing, shape: PoolShape) -> Interval {
-    Interval { since, up: placed.up, acting: placed.acting, primary: placed.acting_primary, shape }
 }

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use store::Step;
 use types::ObjectId;
-use wire::{Decode, DecodeError, Encode, Reader, Rope, Writer};
+use wire::{Decode, DecodeError, Reader, Rope, Writer};
 
 const TOUCH: u8 = 1;
 const WRITE: u8 = 2;

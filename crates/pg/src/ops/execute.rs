@@ -220,8 +220,11 @@ impl Execution<'_> {
         effects.prior_version = self.info.version;
         effects.user_version = self.info.user_version;
         if self.modified && self.exists {
-            let user_version =
-                if self.user_modified { self.request.last_user_version.max(self.info.user_version) + 1 } else { self.info.user_version };
+            let user_version = if self.user_modified {
+                self.request.last_user_version.max(self.info.user_version) + 1
+            } else {
+                self.info.user_version
+            };
             self.info.prior_version = self.info.version;
             self.info.version = self.request.next_version;
             self.info.user_version = user_version;

@@ -1,7 +1,8 @@
 //! Listing of a placement group's objects, in pages.
 
+use osdmap::{pg_cursor_end, pg_range};
 use store::{Lookup, LookupId, Store};
-use types::{ObjectId, SnapId};
+use types::{ObjectId, PgId, SnapId};
 use wire::{Target, Writer};
 
 /// Objects on one page at most.
@@ -13,7 +14,7 @@ pub const ALL_NAMESPACES: &[u8] = b"\x01";
 /// One page.
 #[derive(Debug)]
 pub struct Listing {
-    /// Where the next page begins; the group's end if there is none.
+    /// Where the next page begins; the next group's beginning if there is none.
     pub next: ObjectId,
     pub objects: Vec<ObjectId>,
     /// The group has no objects behind this page.
@@ -27,24 +28,24 @@ pub enum ListError {
     BadCursor,
 }
 
-/// Up to `max` objects of the group that spans `group.0 .. group.1`, from `cursor` on, in namespace `nspace`.
+/// Up to `max` objects of the group `pg` of a pool of `pg_num` groups, from `cursor` on, in namespace `nspace`.
 pub fn list_group(
     store: &mut Store,
-    group: (&ObjectId, &ObjectId),
+    (pg, pg_num): (PgId, u32),
     cursor: &ObjectId,
     nspace: &[u8],
     max: u64,
 ) -> Result<Listing, ListError> {
-    let (start, end) = group;
+    let (start, end) = pg_range(pg, pg_num);
     let mut from = if cursor.is_min() { start.clone() } else { cursor.clone() };
-    if from < *start || from >= *end {
+    if from < start || from >= end {
         return Err(ListError::BadCursor);
     }
     let max = max.min(PAGE_OBJECTS_MAX) as usize;
     let mut objects = Vec::new();
     // Objects of other namespaces are passed over; each round looks at one page's worth of them.
     loop {
-        let page = match store.list(&from, end, PAGE_OBJECTS_MAX as usize) {
+        let page = match store.list(&from, &end, PAGE_OBJECTS_MAX as usize) {
             Lookup::Ready(page) => page,
             Lookup::Pending(id) => return Err(ListError::Blocked(id)),
         };
@@ -60,7 +61,7 @@ pub fn list_group(
             }
         }
         if at_end {
-            return Ok(Listing { next: end.clone(), objects, at_end: true });
+            return Ok(Listing { next: pg_cursor_end(pg, pg_num), objects, at_end: true });
         }
     }
 }

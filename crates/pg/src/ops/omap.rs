@@ -39,7 +39,8 @@ impl Execution<'_> {
             }
             OpCode::OMAPGETHEADER => {
                 self.must_exist()?;
-                let header = if self.was_removed() { Bytes::new() } else { ready(self.store.omap_header(self.request.object))? };
+                let header =
+                    if self.was_removed() { Bytes::new() } else { ready(self.store.omap_header(self.request.object))? };
                 Ok((0, Rope::from(header)))
             }
             OpCode::OMAPGETVALSBYKEYS => {
