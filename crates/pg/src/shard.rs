@@ -35,7 +35,7 @@ struct ClientSession {
 
 /// What must wait for a newer map.
 enum Deferred {
-    ClientOp { session: SessionId, tid: u64, op: OsdOp },
+    ClientOp { session: SessionId, tid: u64, op: Box<OsdOp> },
     Query { from: OsdId, message: PgQuery },
 }
 
@@ -265,7 +265,7 @@ impl Shard {
             }
             for deferred in entry.remove() {
                 match deferred {
-                    Deferred::ClientOp { session, tid, op } => self.dispatch_op(session, tid, op),
+                    Deferred::ClientOp { session, tid, op } => self.dispatch_op(session, tid, *op),
                     Deferred::Query { from, message } => self.query(from, message),
                 }
             }
@@ -299,7 +299,7 @@ impl Shard {
     fn dispatch_op(&mut self, session: SessionId, tid: u64, op: OsdOp) {
         let Some(client) = self.clients.get_mut(&session) else { return };
         if op.epoch > self.maps.epoch() {
-            return self.defer(op.epoch, Deferred::ClientOp { session, tid, op });
+            return self.defer(op.epoch, Deferred::ClientOp { session, tid, op: Box::new(op) });
         }
         client.epoch = client.epoch.max(op.epoch);
         if self.maps.current().is_blocklisted(&client.addr) {

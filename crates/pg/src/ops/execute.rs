@@ -296,7 +296,7 @@ pub fn execute(store: &mut Store, request: &Request<'_>, reads: &mut DataReads, 
         let rval = if too_long { Errno::EOVERFLOW.as_result() } else { rval };
         let outdata = if too_long { Rope::new() } else { outdata };
         effects.ops.push(OpResult { rval, outdata });
-        if rval < 0 && !(op.flags & op_flag::FAILOK != 0) {
+        if rval < 0 && op.flags & op_flag::FAILOK == 0 {
             effects.result = rval;
             effects.user_version = run.info.user_version;
             effects.prior_version = run.info.version;
