@@ -90,6 +90,10 @@ impl Store {
     pub fn usage(&self) -> SpaceUsage {
         unimplemented!()
     }
+    /// The store's own identity, as it was formatted with. The OSD tells it to the monitors.
+    pub fn uuid(&self) -> types::Fsid {
+        unimplemented!()
+    }
     /// Whether nothing is under way: all commits done, no checkpoint running, no read or discard pending.
     pub fn is_idle(&self) -> bool {
         unimplemented!()
