@@ -1,11 +1,18 @@
 //! All sessions of one daemon or client.
 
-use super::config::{Config, Peer, Policy};
-use crate::{EntityAddrVec, Envelope, Rope};
+use super::config::{Config, Peer, Policy, limits};
+use super::connection::{Connection, Fault, Phase};
+use super::control::{Ack, Keepalive2};
+use super::frame::{MessageHeader, Tag, Transmission, put_control};
+use super::session::{Link, Session};
+use super::timer::Timer;
+use crate::{AddrKind, Encode, EntityAddr, EntityAddrVec, Envelope, Rope};
+use bytes::BytesMut;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
-use types::{AlignedBuf, EntityName};
+use types::{AlignedBuf, EntityName, EntityType, Utime};
 
 /// One transport connection. Those that are dialled have odd numbers, given by the messenger; the driver gives
 /// accepted ones even numbers. Never used twice.
@@ -48,7 +55,8 @@ pub enum Output {
         session: SessionId,
         reason: String,
     },
-    /// A lossless session lost its connection and will find another; for logs and failure detection.
+    /// A lossless session lost its connection, or failed to get one, and will try again when there is something to
+    /// say; for logs and failure detection. `reason` is a line that names peer and cause.
     Faulted {
         session: SessionId,
         reason: String,
@@ -64,103 +72,468 @@ pub enum Output {
 ///
 /// Transport events go in (`accepted`, `connected`, `received`, `bulk_received`, `closed`, `tick`), and commands
 /// (`connect`, `send`, `close`); after each, drain [`Messenger::poll`]. Draining once per loop turn lets messages of a
-/// turn share a `Transmit`.
-pub struct Messenger {}
+/// turn share a `Transmit`. Connections that the messenger does not know (any more) are ignored. The same inputs give
+/// the same outputs.
+///
+/// Times are durations since an arbitrary start; they may not go back.
+#[derive(Debug)]
+pub struct Messenger {
+    pub(super) config: Config,
+    /// As in the configuration until a client learns its number.
+    pub(super) me: EntityName,
+    pub(super) my_addrs: EntityAddrVec,
+    pub(super) conns: BTreeMap<ConnId, Connection>,
+    pub(super) sessions: BTreeMap<SessionId, Session>,
+    /// Sessions that a connecting peer may mean, by its kind and the first of its addresses.
+    pub(super) by_addr: BTreeMap<(EntityType, EntityAddr), SessionId>,
+    pub(super) outputs: VecDeque<Output>,
+    /// Connections that may have something to transmit.
+    dirty: BTreeSet<ConnId>,
+    timers: BTreeSet<(Duration, Timer)>,
+    global_ids: VecDeque<Range<u64>>,
+    pub(super) global_id: u64,
+    /// Counts our connection attempts.
+    pub(super) global_seq: u64,
+    next_conn: u64,
+    next_session: u64,
+    random_state: u64,
+    pub(super) now: Duration,
+    /// Memory for small parts of transmissions.
+    scratch: BytesMut,
+}
 
-#[allow(unused_variables, clippy::missing_panics_doc)]
+const SCRATCH_BYTES: usize = 16 << 10;
+
 impl Messenger {
     pub fn new(config: Config) -> Messenger {
-        todo!()
+        Messenger {
+            me: config.me,
+            my_addrs: config.my_addrs.clone(),
+            conns: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            by_addr: BTreeMap::new(),
+            outputs: VecDeque::new(),
+            dirty: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            global_ids: VecDeque::new(),
+            global_id: 0,
+            global_seq: 0,
+            next_conn: 1,
+            next_session: 1,
+            random_state: config.seed,
+            now: Duration::ZERO,
+            scratch: BytesMut::new(),
+            config,
+        }
     }
 
     /// Somebody connected to us.
     pub fn accepted(&mut self, conn: ConnId, peer: SocketAddr, now: Duration) {
-        todo!()
+        self.advance(now);
+        let connection = Connection::new(peer, None, self.config.bulk_min_bytes);
+        assert!(self.conns.insert(conn, connection).is_none(), "{conn:?} used twice");
+        self.set_timer(limits::HANDSHAKE_TIME, Timer::Handshake(conn));
+        self.dirty.insert(conn);
     }
 
     /// The dialling that [`Output::Connect`] asked for succeeded.
     pub fn connected(&mut self, conn: ConnId, now: Duration) {
-        todo!()
+        self.advance(now);
+        let Some(connection) = self.conns.get_mut(&conn) else { return };
+        assert!(matches!(connection.phase, Phase::Dialling), "{conn:?} connected twice");
+        connection.phase = Phase::Banner;
+        self.dirty.insert(conn);
     }
 
     /// The next bytes of the stream. Returns how many were taken: all, unless a bulk segment begins behind those
     /// taken; the rest is then the beginning of what [`Messenger::bulk_wanted`] asks for.
     pub fn received(&mut self, conn: ConnId, bytes: &[u8], now: Duration) -> usize {
-        todo!()
+        self.advance(now);
+        let mut input = bytes;
+        loop {
+            let Some(connection) = self.conns.get_mut(&conn) else { return bytes.len() };
+            let result = match connection.assembler.next(&mut input) {
+                Ok(Some(incoming)) => self.incoming(conn, incoming),
+                Ok(None) => return bytes.len() - input.len(),
+                Err(error) => Err(error.into()),
+            };
+            if let Err(fault) = result {
+                self.fault(conn, fault);
+            }
+        }
     }
 
     /// `Some(n)`: the next `n` bytes of the stream belong into one aligned buffer, to be handed to
-    /// [`Messenger::bulk_received`].
+    /// [`Messenger::bulk_received`]. Bytes that [`Messenger::received`] left are the first of them.
     pub fn bulk_wanted(&self, conn: ConnId) -> Option<usize> {
-        todo!()
+        self.conns.get(&conn)?.assembler.bulk_wanted()
     }
 
     /// The bytes that [`Messenger::bulk_wanted`] asked for, all of them.
     pub fn bulk_received(&mut self, conn: ConnId, buf: AlignedBuf, now: Duration) {
-        todo!()
+        self.advance(now);
+        if let Some(connection) = self.conns.get_mut(&conn) {
+            connection.assembler.bulk_received(buf);
+        }
     }
 
     /// The connection is gone, or could not be made.
     pub fn closed(&mut self, conn: ConnId, cause: &str, now: Duration) {
-        todo!()
+        self.advance(now);
+        if let Some(connection) = self.conns.remove(&conn)
+            && let Some(session) = connection.session
+        {
+            self.link_lost(session, Fault::Lost(cause.to_owned()));
+        }
     }
 
     /// Does what is due by `now`.
     pub fn tick(&mut self, now: Duration) {
-        todo!()
+        self.advance(now);
+        while let Some(&(at, timer)) = self.timers.first()
+            && at <= self.now
+        {
+            self.timers.pop_first();
+            self.timer_fired(timer);
+        }
     }
 
     /// When [`Messenger::tick`] is next needed.
     pub fn next_wake(&self) -> Option<Duration> {
-        todo!()
+        self.timers.first().map(|(at, _)| *at)
     }
 
     /// A session with the peer at `addrs`, of which the msgr v2 address is dialled. For a lossless policy this may be
     /// a session that exists already. [`Output::Opened`] tells when it stands; messages may be sent before.
+    /// Without an address to dial, [`Output::Reset`] follows.
     pub fn connect(&mut self, peer: EntityName, addrs: &EntityAddrVec, policy: Policy, now: Duration) -> SessionId {
-        todo!()
+        self.advance(now);
+        let addr = dialled_addr(addrs);
+        let key = (peer.kind, addrs.front());
+        if !policy.lossy
+            && let Some(&session) = self.by_addr.get(&key)
+        {
+            if !self.sessions[&session].policy.lossy {
+                return session;
+            }
+            self.end_session(session, "replaced by a lossless session");
+        }
+        let id = self.new_session(Session::new(policy, peer, addr, Link::Standby));
+        if addr.sockaddr.is_none() || addr.port() == 0 {
+            self.end_session(id, &format!("none of its addresses ({addrs}) can be dialled with msgr v2"));
+            return id;
+        }
+        if !policy.lossy {
+            self.make_findable(id, key);
+        }
+        self.dial(id);
+        id
     }
 
     /// Queues a message; dropped if the session is gone.
     pub fn send(&mut self, session: SessionId, envelope: Envelope) {
-        todo!()
+        let Some(s) = self.sessions.get_mut(&session) else { return };
+        s.out.push(envelope);
+        match s.link {
+            Link::Open(conn) => drop(self.dirty.insert(conn)),
+            Link::Standby => self.dial(session),
+            Link::Connecting(_) | Link::Waiting(_) => {}
+        }
     }
 
     /// Ends the session after what was sent; no [`Output::Reset`] follows.
     pub fn close(&mut self, session: SessionId) {
-        todo!()
+        let Some(s) = self.sessions.get(&session) else { return };
+        if let Some(conn) = s.conn() {
+            let last = self.flush(conn);
+            self.outputs.extend(last);
+            self.drop_conn(conn);
+        }
+        self.forget_session(session);
     }
 
+    /// The connection that carries the session at present.
     pub fn connection_of(&self, session: SessionId) -> Option<ConnId> {
-        todo!()
+        self.sessions.get(&session)?.conn()
     }
 
     /// The other end, once the session has been open.
     pub fn peer(&self, session: SessionId) -> Option<&Peer> {
-        todo!()
+        self.sessions.get(&session)?.peer.as_ref()
+    }
+
+    /// Payload bytes of messages that wait to be sent or, on a lossless session, to be acknowledged.
+    pub fn queued_bytes(&self, session: SessionId) -> usize {
+        self.sessions.get(&session).map_or(0, |s| s.out.bytes())
     }
 
     /// Ids that a monitor may give to clients, in addition to those left. They must never be given by anybody else.
     pub fn set_global_ids(&mut self, ids: Range<u64>) {
-        todo!()
+        self.global_ids.push_back(ids);
     }
 
     pub fn global_ids_left(&self) -> u64 {
-        todo!()
+        self.global_ids.iter().map(|ids| ids.end.saturating_sub(ids.start)).sum()
     }
 
     /// A client's own id, 0 until a monitor gave one.
     pub fn global_id(&self) -> u64 {
-        todo!()
+        self.global_id
+    }
+
+    /// Own name; a client's number is learnt.
+    pub fn name(&self) -> EntityName {
+        self.me
     }
 
     /// Own addresses; a client's are learnt.
     pub fn addrs(&self) -> &EntityAddrVec {
-        todo!()
+        &self.my_addrs
     }
 
     /// The next thing to do, `None` when all is done.
     pub fn poll(&mut self) -> Option<Output> {
-        todo!()
+        loop {
+            if let Some(output) = self.outputs.pop_front() {
+                return Some(output);
+            }
+            let conn = self.dirty.pop_first()?;
+            if let Some(transmit) = self.flush(conn) {
+                return Some(transmit);
+            }
+        }
+    }
+
+    fn advance(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// All that the connection has to transmit at present.
+    fn flush(&mut self, conn: ConnId) -> Option<Output> {
+        let connection = self.conns.get_mut(&conn)?;
+        if matches!(connection.phase, Phase::Dialling) {
+            return None;
+        }
+        // Takes the memory back if nobody holds what was transmitted from it.
+        if self.scratch.capacity() < SCRATCH_BYTES / 4 {
+            self.scratch.reserve(SCRATCH_BYTES);
+        }
+        let mut t = Transmission::new(std::mem::take(&mut self.scratch));
+        t.small().extend_from_slice(&std::mem::take(&mut connection.pending));
+        if connection.is_ready()
+            && let Some(s) = connection.session.and_then(|id| self.sessions.get_mut(&id))
+        {
+            let (lossy, ack_seq) = (s.policy.lossy, s.in_seq);
+            let told = s.out.has_unsent();
+            s.out.send_all(lossy, |seq, envelope| {
+                t.put_message(&MessageHeader { seq, ack_seq, header: envelope.header }, envelope);
+            });
+            if told {
+                s.acks.told();
+            } else if s.acks.due {
+                put_control(t.small(), Tag::ACK, |w| Ack { seq: ack_seq }.encode(w));
+                s.acks.told();
+            }
+        }
+        let (data, scratch) = t.finish();
+        self.scratch = scratch;
+        (!data.is_empty()).then_some(Output::Transmit { conn, data })
+    }
+
+    pub(super) fn mark_dirty(&mut self, conn: ConnId) {
+        self.dirty.insert(conn);
+    }
+
+    /// Ends a connection, and what hangs on it, for a reason of ours.
+    pub(super) fn fault(&mut self, conn: ConnId, fault: Fault) {
+        let Some(connection) = self.conns.get(&conn) else { return };
+        let (session, peer) = (connection.session, connection.peer);
+        let name = connection.identity.as_ref().map_or(String::new(), |identity| format!(" ({})", identity.name));
+        self.drop_conn(conn);
+        match (session, fault) {
+            (Some(session), fault) => self.link_lost(session, fault),
+            (None, Fault::Lost(cause) | Fault::Broken(cause)) => {
+                self.outputs
+                    .push_back(Output::Refused { conn, reason: format!("connection from {peer}{name}: {cause}") });
+            }
+            (None, Fault::Yielded | Fault::Stale) => {}
+        }
+    }
+
+    /// Forgets a connection and has it closed behind its last control frames.
+    pub(super) fn drop_conn(&mut self, conn: ConnId) {
+        let Some(mut connection) = self.conns.remove(&conn) else { return };
+        if !connection.pending.is_empty() && !matches!(connection.phase, Phase::Dialling) {
+            let data = Rope::from(connection.pending.split().freeze());
+            self.outputs.push_back(Output::Transmit { conn, data });
+        }
+        self.outputs.push_back(Output::Close { conn });
+    }
+
+    /// The session's connection is gone.
+    fn link_lost(&mut self, id: SessionId, fault: Fault) {
+        let s = self.sessions.get_mut(&id).expect("a connection's session exists");
+        let cause = match fault {
+            Fault::Broken(cause) => return self.end_session(id, &cause),
+            Fault::Lost(cause) if s.policy.lossy => return self.end_session(id, &cause),
+            Fault::Yielded if s.policy.lossy => return self.end_session(id, "told to wait for its own connection"),
+            Fault::Lost(cause) => cause,
+            Fault::Stale => unreachable!("a stale connection never had a session"),
+            Fault::Yielded => {
+                // It will connect to us; only if that fails do we try again.
+                (s.backoff, s.link) = (limits::BACKOFF_MAX, Link::Waiting(self.now + limits::BACKOFF_MAX));
+                return self.set_timer(limits::BACKOFF_MAX, Timer::Redial(id));
+            }
+        };
+        let was_open = s.is_open();
+        s.out.rewind();
+        s.acks.told();
+        self.outputs.push_back(Output::Faulted { session: id, reason: s.describe(&cause) });
+        if s.out.is_empty() && s.peer.is_some() {
+            s.link = Link::Standby;
+        } else if was_open && self.now >= s.alive_at + limits::BACKOFF_MIN {
+            self.dial(id);
+        } else {
+            s.backoff = (s.backoff * 2).clamp(limits::BACKOFF_MIN, limits::BACKOFF_MAX);
+            s.link = Link::Waiting(self.now + s.backoff);
+            let wait = s.backoff;
+            self.set_timer(wait, Timer::Redial(id));
+        }
+    }
+
+    /// Begins an attempt to open or resume the session.
+    fn dial(&mut self, id: SessionId) {
+        let conn = ConnId(self.next_conn);
+        self.next_conn += 2;
+        self.global_seq += 1;
+        let s = self.sessions.get_mut(&id).expect("dialled sessions exist");
+        s.global_seq = self.global_seq;
+        if s.server_cookie != 0 {
+            s.connect_seq += 1;
+        }
+        s.link = Link::Connecting(conn);
+        let to = s.addr.sockaddr.expect("sessions that dial have an address");
+        self.conns.insert(conn, Connection::new(to, Some(id), self.config.bulk_min_bytes));
+        self.set_timer(limits::HANDSHAKE_TIME, Timer::Handshake(conn));
+        self.outputs.push_back(Output::Connect { conn, to });
+    }
+
+    pub(super) fn new_session(&mut self, session: Session) -> SessionId {
+        let id = SessionId(self.next_session);
+        self.next_session += 1;
+        self.sessions.insert(id, session);
+        id
+    }
+
+    /// Lets connecting peers find the session.
+    pub(super) fn make_findable(&mut self, id: SessionId, by: (EntityType, EntityAddr)) {
+        self.sessions.get_mut(&id).expect("made findable when made").findable_by = Some(by);
+        let before = self.by_addr.insert(by, id);
+        assert_eq!(before, None, "two sessions with {by:?}");
+    }
+
+    /// Ends a session whose connection, if any, is dropped before or here.
+    pub(super) fn end_session(&mut self, id: SessionId, cause: &str) {
+        let s = &self.sessions[&id];
+        let reason = s.describe(cause);
+        if let Some(conn) = s.conn() {
+            self.drop_conn(conn);
+        }
+        self.forget_session(id);
+        self.outputs.push_back(Output::Reset { session: id, reason });
+    }
+
+    fn forget_session(&mut self, id: SessionId) {
+        let s = self.sessions.remove(&id).expect("sessions end once");
+        if let Some(by) = s.findable_by {
+            self.by_addr.remove(&by);
+        }
+    }
+
+    /// The session stands on this connection.
+    pub(super) fn open(&mut self, conn: ConnId, id: SessionId) {
+        let connection = self.conns.get_mut(&conn).expect("opened on a living connection");
+        connection.phase = Phase::Ready;
+        connection.session = Some(id);
+        connection.assembler.establish();
+        let s = self.sessions.get_mut(&id).expect("opened sessions exist");
+        s.link = Link::Open(conn);
+        s.backoff = Duration::ZERO;
+        s.alive_at = self.now;
+        if let Some(keepalive) = s.policy.keepalive {
+            self.set_timer(keepalive.interval, Timer::Keepalive(id, conn));
+        }
+        self.dirty.insert(conn);
+    }
+
+    pub(super) fn set_timer(&mut self, after: Duration, timer: Timer) {
+        self.timers.insert((self.now + after, timer));
+    }
+
+    fn timer_fired(&mut self, timer: Timer) {
+        match timer {
+            Timer::Handshake(conn) => {
+                if self.conns.get(&conn).is_some_and(|c| !c.is_ready()) {
+                    let limit = limits::HANDSHAKE_TIME;
+                    self.fault(conn, Fault::Lost(format!("no session within {limit:?}")));
+                }
+            }
+            Timer::Redial(id) => {
+                let due = |s: &Session| matches!(s.link, Link::Waiting(until) if until <= self.now);
+                if self.sessions.get(&id).is_some_and(due) {
+                    self.dial(id);
+                }
+            }
+            Timer::Ack(id) => {
+                let Some(s) = self.sessions.get_mut(&id) else { return };
+                s.acks.timer = false;
+                s.acks.due = s.acks.messages > 0;
+                if let (true, Link::Open(conn)) = (s.acks.due, s.link) {
+                    self.dirty.insert(conn);
+                }
+            }
+            Timer::Keepalive(id, conn) => self.keepalive(id, conn),
+        }
+    }
+
+    fn keepalive(&mut self, id: SessionId, conn: ConnId) {
+        let Some(s) = self.sessions.get(&id).filter(|s| s.link == Link::Open(conn)) else { return };
+        let keepalive = s.policy.keepalive.expect("only such sessions have this timer");
+        if self.now >= s.alive_at + keepalive.timeout {
+            let cause = format!("no answer to keepalives for {:?}", keepalive.timeout);
+            return self.fault(conn, Fault::Lost(cause));
+        }
+        let stamp = Utime::from_unix(self.now);
+        self.conns.get_mut(&conn).expect("open sessions have a connection").put(&Keepalive2 { stamp });
+        self.dirty.insert(conn);
+        self.set_timer(keepalive.interval, Timer::Keepalive(id, conn));
+    }
+
+    /// The next id for a client, if any is left.
+    pub(super) fn take_global_id(&mut self) -> Option<u64> {
+        while self.global_ids.front().is_some_and(Range::is_empty) {
+            self.global_ids.pop_front();
+        }
+        self.global_ids.front_mut()?.next()
+    }
+
+    /// Any number but 0 (SplitMix64: cookies need to differ, not to be secret).
+    pub(super) fn random(&mut self) -> u64 {
+        self.random_state = self.random_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random_state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)).max(1)
+    }
+}
+
+/// The address to dial: the msgr v2 one, or one that leaves the protocol open.
+fn dialled_addr(addrs: &EntityAddrVec) -> EntityAddr {
+    match addrs.msgr2_addr() {
+        EntityAddr::BLANK => addrs
+            .iter()
+            .find(|addr| addr.kind == AddrKind::ANY)
+            .map_or(EntityAddr::BLANK, |addr| EntityAddr { kind: AddrKind::MSGR2, ..*addr }),
+        addr => addr,
     }
 }

@@ -2,9 +2,26 @@
 //!
 //! * [`Messenger`] — start here: transport events and commands in, [`Output`]s out.
 //! * [`Config`], [`Policy`]: who one is, and how kinds of peers are treated; [`limits`].
+//!
+//! Inside, from the bytes upwards: `frame` (layout and checksums), `assembler` (stream to frames), `control` (payloads
+//! of control frames), `auth`, `connection`, `session`; then the messenger's own steps in `handshake`, `connecting`
+//! and `accepting`. Secure mode, compression and msgr v1 are not spoken.
 
+mod accepting;
+mod assembler;
+mod auth;
 mod config;
+mod connecting;
+mod connection;
+mod control;
+mod frame;
+mod handshake;
 mod messenger;
+mod session;
+mod timer;
 
 pub use config::{Config, Keepalive, Peer, Policy, limits};
 pub use messenger::{ConnId, Messenger, Output, SessionId};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! The accepting side of opening or resuming a session.
+
+use super::connection::Fault;
+use super::control::*;
+use super::messenger::{ConnId, Messenger, Output, SessionId};
+use super::session::{Link, Session};
+use crate::codec::features;
+use crate::msgr::{Peer, Policy};
+use crate::{AddrKind, EntityAddr, EntityAddrVec};
+use types::{EntityName, EntityType};
+
+impl Messenger {
+    fn policy_for(&self, conn: ConnId) -> Policy {
+        self.config.accept[&self.conns[&conn].peer_kind]
+    }
+
+    /// By what to find the session that the peer may mean.
+    fn key(&self, conn: ConnId, addrs: &EntityAddrVec) -> (EntityType, EntityAddr) {
+        (self.conns[&conn].peer_kind, addrs.front())
+    }
+
+    pub(super) fn client_ident(&mut self, conn: ConnId, ident: ClientIdent) -> Result<(), Fault> {
+        check_addrs(&ident.addrs)?;
+        if !self.my_addrs.contains(&ident.target) {
+            return Err(Fault::broken(format!("wants to reach {}, but this is {}", ident.target, self.my_addrs)));
+        }
+        let policy = self.policy_for(conn);
+        let it_lacks = (policy.features_required | features::MSG_ADDR2) & !ident.features_supported;
+        if it_lacks != 0 {
+            let connection = self.conns.get_mut(&conn).expect("checked by the caller");
+            connection.put(&IdentMissingFeatures { features: it_lacks });
+            return Err(Fault::broken(format!("it lacks required features {it_lacks:#x}")));
+        }
+        let we_lack = ident.features_required & !self.config.features;
+        if we_lack != 0 {
+            return Err(Fault::broken(format!("it requires features that we lack: {we_lack:#x}")));
+        }
+        let existing = self.by_addr.get(&self.key(conn, &ident.addrs)).copied();
+        let Some(id) = existing else { return self.accept_new(conn, policy, ident) };
+        let s = &self.sessions[&id];
+        if s.peer_global_seq > ident.global_seq {
+            return Err(Fault::Stale);
+        }
+        if policy.lossy || s.policy.lossy {
+            self.end_session(id, "replaced by a newer session of the same client");
+            return self.accept_new(conn, policy, ident);
+        }
+        let established = s.client_cookie != 0 && s.server_cookie != 0;
+        if established && s.client_cookie != ident.cookie {
+            self.end_session(id, "peer began a new session");
+            return self.accept_new(conn, policy, ident);
+        }
+        if s.client_cookie != ident.cookie && self.existing_wins(id) {
+            return self.tell_to_wait(conn);
+        }
+        self.adopt(conn, id);
+        self.establish(conn, id, ident);
+        Ok(())
+    }
+
+    /// Of two connections that the two sides made at the same time, the one made by the side with the lower address
+    /// is kept: ours, if that is us and we are still at it.
+    fn existing_wins(&self, id: SessionId) -> bool {
+        let s = &self.sessions[&id];
+        matches!(s.link, Link::Connecting(_)) && s.addr > self.my_addrs.msgr2_addr()
+    }
+
+    fn tell_to_wait(&mut self, conn: ConnId) -> Result<(), Fault> {
+        self.conns.get_mut(&conn).expect("checked by the caller").put(&Wait {});
+        self.mark_dirty(conn);
+        Ok(())
+    }
+
+    fn accept_new(&mut self, conn: ConnId, policy: Policy, ident: ClientIdent) -> Result<(), Fault> {
+        let (front, dialable) = (ident.addrs.front(), ident.addrs.msgr2_addr());
+        let addr = match (policy.lossy, dialable.kind) {
+            (false, AddrKind::MSGR2) if dialable.sockaddr.is_some() => dialable,
+            (false, _) => return Err(Fault::broken(format!("{} cannot be dialled back", ident.addrs))),
+            (true, _) => front,
+        };
+        let id = self.new_session(Session::new(policy, EntityName::default(), addr, Link::Open(conn)));
+        self.make_findable(id, self.key(conn, &ident.addrs));
+        self.establish(conn, id, ident);
+        Ok(())
+    }
+
+    /// Answers an ident: from here on the session stands, and numbers its messages from 1.
+    fn establish(&mut self, conn: ConnId, id: SessionId, ident: ClientIdent) {
+        let cookie = self.random();
+        self.global_seq += 1;
+        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
+        let identity = connection.identity.as_ref().expect("a peer tells its name after it authenticated");
+        let kind = connection.peer_kind;
+        let num = if kind == EntityType::CLIENT { identity.global_id as i64 } else { ident.gid };
+        let s = self.sessions.get_mut(&id).expect("checked by the caller");
+        s.name = EntityName { kind, num };
+        s.peer_global_seq = ident.global_seq;
+        s.connect_seq = 0;
+        s.in_seq = 0;
+        s.out.renumber();
+        if !s.policy.lossy {
+            (s.client_cookie, s.server_cookie) = (ident.cookie, cookie);
+        }
+        let peer = Peer {
+            name: s.name,
+            auth_name: identity.name.clone(),
+            addrs: ident.addrs,
+            features: ident.features_supported & self.config.features,
+            global_id: identity.global_id,
+            lossy: s.policy.lossy,
+        };
+        let first_time = s.peer.replace(peer.clone()).is_none();
+        connection.put(&ServerIdent {
+            addrs: self.my_addrs.clone(),
+            gid: self.me.num,
+            global_seq: self.global_seq,
+            features_supported: self.config.features,
+            features_required: s.policy.features_required | features::MSG_ADDR2,
+            flags: if s.policy.lossy { FLAG_LOSSY } else { 0 },
+            cookie: s.server_cookie,
+        });
+        self.open(conn, id);
+        if first_time {
+            self.outputs.push_back(Output::Opened { session: id, peer });
+        }
+    }
+
+    /// The session moves to this connection; the one it had, if any, is closed.
+    fn adopt(&mut self, conn: ConnId, id: SessionId) {
+        let s = self.sessions.get_mut(&id).expect("checked by the caller");
+        let before = s.conn();
+        s.out.rewind();
+        s.acks.told();
+        s.link = Link::Open(conn);
+        if let Some(before) = before {
+            self.drop_conn(before);
+        }
+    }
+
+    pub(super) fn reconnect(&mut self, conn: ConnId, r: SessionReconnect) -> Result<(), Fault> {
+        check_addrs(&r.addrs)?;
+        let found = self.by_addr.get(&self.key(conn, &r.addrs)).copied();
+        let found = found.filter(|id| !self.sessions[id].policy.lossy);
+        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
+        let answered = 'answer: {
+            let Some(id) = found else {
+                connection.put(&SessionReset { full: true });
+                break 'answer None;
+            };
+            let s = &self.sessions[&id];
+            if s.client_cookie != r.client_cookie {
+                connection.put(&SessionReset { full: true });
+            } else if s.server_cookie == 0 {
+                // The peer saw this session open, we did not.
+                connection.put(&SessionReset { full: false });
+            } else if s.peer_global_seq > r.global_seq {
+                connection.put(&SessionRetryGlobal { global_seq: s.peer_global_seq });
+            } else if s.connect_seq > r.connect_seq {
+                connection.put(&SessionRetry { connect_seq: s.connect_seq });
+            } else if s.connect_seq == r.connect_seq && self.existing_wins(id) {
+                return self.tell_to_wait(conn);
+            } else {
+                break 'answer Some(id);
+            }
+            None
+        };
+        let Some(id) = answered else {
+            // The peer goes on from there on the same connection.
+            self.mark_dirty(conn);
+            return Ok(());
+        };
+        self.adopt(conn, id);
+        let s = self.sessions.get_mut(&id).expect("found above");
+        s.connect_seq = r.connect_seq;
+        s.peer_global_seq = r.global_seq;
+        let msg_seq = s.in_seq;
+        let resumed = s.out.resume(r.msg_seq);
+        let connection = self.conns.get_mut(&conn).expect("checked by the caller");
+        connection.session = Some(id);
+        resumed.map_err(|e| Fault::broken(e.to_string()))?;
+        connection.put(&SessionReconnectOk { msg_seq });
+        self.open(conn, id);
+        Ok(())
+    }
+}
+
+fn check_addrs(addrs: &EntityAddrVec) -> Result<(), Fault> {
+    if addrs.front() == EntityAddr::BLANK {
+        return Err(Fault::broken("peer gives no address"));
+    }
+    Ok(())
+}

@@ -1,0 +1,272 @@
+//! From a stream of bytes to frames.
+
+use super::config::limits;
+use super::frame::{self, Ending, FrameError, MessageHeader, Preamble, Tag};
+use crate::{Envelope, Rope};
+use bytes::Bytes;
+use std::borrow::Cow;
+use std::sync::Arc;
+use types::{AlignedBuf, BLOCK_BYTES, crc32c};
+
+/// What comes over a connection.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// The first thing: messenger features supported and required.
+    Banner {
+        supported: u64,
+        required: u64,
+    },
+    Control {
+        tag: Tag,
+        payload: Bytes,
+    },
+    Message {
+        header: MessageHeader,
+        envelope: Envelope,
+    },
+}
+
+/// The first bytes of every connection.
+pub(super) const BANNER: &[u8; 8] = b"ceph v2\n";
+/// Bytes of a banner that mean something: two sets of feature bits.
+pub(super) const BANNER_PAYLOAD_BYTES: usize = 16;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    BannerMagic,
+    BannerLength,
+    BannerPayload(usize),
+    Preamble,
+    /// Segment 0 and its checksum.
+    First,
+    /// Segment 1, 2 or 3.
+    Segment(usize),
+    Epilogue,
+}
+
+/// Assembles frames from a stream cut anywhere.
+///
+/// Allocates only for what a checked preamble announces within [`limits`], and before [`Assembler::establish`] never
+/// beyond [`limits::HANDSHAKE_BYTES`].
+#[derive(Debug)]
+pub(super) struct Assembler {
+    stage: Stage,
+    /// What came of the present stage, if not all of it came at once.
+    gathered: Vec<u8>,
+    /// The same for data segments of a block or more, and how much of it is filled.
+    aligned: Option<(AlignedBuf, usize)>,
+    established: bool,
+    handshake_bytes: usize,
+    bulk_min_bytes: usize,
+    preamble: Preamble,
+    header: Option<MessageHeader>,
+    envelope: Envelope,
+    crcs: [u32; 3],
+}
+
+impl Assembler {
+    pub fn new(bulk_min_bytes: Option<usize>) -> Assembler {
+        Assembler {
+            stage: Stage::BannerMagic,
+            gathered: Vec::new(),
+            aligned: None,
+            established: false,
+            handshake_bytes: 0,
+            bulk_min_bytes: bulk_min_bytes.unwrap_or(usize::MAX).max(BLOCK_BYTES),
+            preamble: Preamble { tag: Tag(0), count: 0, lengths: [0; 4] },
+            header: None,
+            envelope: Envelope::default(),
+            crcs: [0; 3],
+        }
+    }
+
+    /// A session stands: messages may come.
+    pub fn establish(&mut self) {
+        self.established = true;
+    }
+
+    /// The data segment that comes next, if it is to be received in bulk.
+    pub fn bulk_wanted(&self) -> Option<usize> {
+        let bytes = self.preamble.lengths[3];
+        (self.stage == Stage::Segment(3) && bytes >= self.bulk_min_bytes && self.aligned.is_none()).then_some(bytes)
+    }
+
+    /// The data segment that [`Assembler::bulk_wanted`] announced.
+    pub fn bulk_received(&mut self, buf: AlignedBuf) {
+        assert_eq!(self.bulk_wanted(), Some(buf.len()), "bulk of another length than wanted");
+        self.data_done(buf);
+    }
+
+    /// The next frame in `input`, of which as much is taken as it needs. `None` if more bytes are needed, or if a
+    /// bulk segment comes next.
+    pub fn next(&mut self, input: &mut &[u8]) -> Result<Option<Incoming>, FrameError> {
+        if self.established {
+            return self.advance(input);
+        }
+        let before = input.len();
+        let result = self.advance(input);
+        self.handshake_bytes += before - input.len();
+        if self.handshake_bytes > limits::HANDSHAKE_BYTES {
+            return Err(FrameError::HandshakeTooLong);
+        }
+        result
+    }
+
+    fn advance(&mut self, input: &mut &[u8]) -> Result<Option<Incoming>, FrameError> {
+        loop {
+            let wanted = match self.stage {
+                Stage::BannerMagic => BANNER.len(),
+                Stage::BannerLength => 2,
+                Stage::BannerPayload(bytes) => bytes,
+                Stage::Preamble => frame::PREAMBLE_BYTES,
+                Stage::First => self.preamble.lengths[0] + frame::CRC_BYTES,
+                Stage::Segment(3) if self.preamble.lengths[3] >= BLOCK_BYTES => {
+                    if self.bulk_wanted().is_some() || !self.gather_data(input) {
+                        return Ok(None);
+                    }
+                    continue;
+                }
+                Stage::Segment(i) => self.preamble.lengths[i],
+                Stage::Epilogue => frame::EPILOGUE_BYTES,
+            };
+            let Some(bytes) = gather(&mut self.gathered, input, wanted) else { return Ok(None) };
+            if let Some(incoming) = self.stage_done(bytes)? {
+                return Ok(Some(incoming));
+            }
+        }
+    }
+
+    /// All bytes of the present stage are there.
+    fn stage_done(&mut self, bytes: Cow<'_, [u8]>) -> Result<Option<Incoming>, FrameError> {
+        match self.stage {
+            Stage::BannerMagic => {
+                if *bytes != BANNER[..] {
+                    let v1 = bytes.starts_with(b"ceph v0");
+                    return Err(if v1 { FrameError::MessengerV1 } else { FrameError::NotCeph });
+                }
+                self.stage = Stage::BannerLength;
+            }
+            Stage::BannerLength => {
+                let length = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
+                if length < BANNER_PAYLOAD_BYTES {
+                    return Err(FrameError::NotCeph);
+                }
+                self.stage = Stage::BannerPayload(length);
+            }
+            Stage::BannerPayload(_) => {
+                let mut r = crate::Reader::new(&bytes);
+                self.stage = Stage::Preamble;
+                return Ok(Some(Incoming::Banner { supported: r.u64()?, required: r.u64()? }));
+            }
+            Stage::Preamble => {
+                self.preamble = Preamble::parse(&bytes)?;
+                let Preamble { tag, lengths, .. } = self.preamble;
+                if tag == Tag::MESSAGE && !self.established {
+                    return Err(FrameError::Tag(tag.0));
+                }
+                if lengths[0] == 0 {
+                    self.stage = Stage::Preamble;
+                    return Ok(Some(Incoming::Control { tag, payload: Bytes::new() }));
+                }
+                self.stage = Stage::First;
+            }
+            Stage::First => {
+                let (segment, crc) = bytes.split_at(bytes.len() - frame::CRC_BYTES);
+                let stored = u32::from_le_bytes(crc.try_into().expect("a crc has 4 bytes"));
+                frame::check("first segment", stored, crc32c::checksum(segment))?;
+                self.stage = Stage::Preamble;
+                if self.preamble.tag != Tag::MESSAGE {
+                    let payload = match bytes {
+                        Cow::Borrowed(_) => Bytes::copy_from_slice(segment),
+                        Cow::Owned(mut all) => {
+                            all.truncate(all.len() - frame::CRC_BYTES);
+                            all.into()
+                        }
+                    };
+                    return Ok(Some(Incoming::Control { tag: self.preamble.tag, payload }));
+                }
+                self.header = Some(MessageHeader::parse(segment)?);
+                self.crcs = [0; 3];
+                if self.preamble.count == 1 {
+                    return Ok(Some(self.message()));
+                }
+                self.stage = Stage::Segment(1);
+            }
+            Stage::Segment(i) => {
+                self.crcs[i - 1] = crc32c::checksum(&bytes);
+                let segment = match bytes {
+                    Cow::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
+                    Cow::Owned(bytes) => bytes.into(),
+                };
+                match i {
+                    1 => self.envelope.front = segment,
+                    2 => self.envelope.middle = segment,
+                    _ => self.envelope.data = segment.into(),
+                }
+                self.segment_done(i);
+            }
+            Stage::Epilogue => {
+                self.stage = Stage::Preamble;
+                match frame::check_epilogue(&bytes, self.crcs, self.preamble.count)? {
+                    Ending::Complete => return Ok(Some(self.message())),
+                    Ending::Aborted => self.envelope = Envelope::default(),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn segment_done(&mut self, i: usize) {
+        self.stage = if i + 1 < self.preamble.count { Stage::Segment(i + 1) } else { Stage::Epilogue };
+    }
+
+    fn message(&mut self) -> Incoming {
+        let header = self.header.take().expect("the header is read before the other segments");
+        let envelope = Envelope { header: header.header, ..std::mem::take(&mut self.envelope) };
+        Incoming::Message { header, envelope }
+    }
+
+    /// Moves bytes into a data segment of a block or more, which lies aligned in memory so that the store can write
+    /// it as it is. Whether all of it is there.
+    fn gather_data(&mut self, input: &mut &[u8]) -> bool {
+        let wanted = self.preamble.lengths[3];
+        if input.is_empty() {
+            return false;
+        }
+        // Zeroed memory of this size is mapped lazily: it costs only as much as really arrives.
+        let (buf, filled) = self.aligned.get_or_insert_with(|| (AlignedBuf::zeroed(wanted), 0));
+        let take = input.len().min(wanted - *filled);
+        let (head, tail) = input.split_at(take);
+        buf.as_mut_slice()[*filled..*filled + take].copy_from_slice(head);
+        (*filled, *input) = (*filled + take, tail);
+        if *filled < wanted {
+            return false;
+        }
+        let (buf, _) = self.aligned.take().expect("set above");
+        self.data_done(buf);
+        true
+    }
+
+    fn data_done(&mut self, buf: AlignedBuf) {
+        let crcs: Arc<[u32]> = frame::block_crcs(buf.as_slice()).collect();
+        self.crcs[2] = frame::combine_blocks(&crcs, buf.len());
+        self.envelope.data = Rope::from(buf.freeze());
+        self.envelope.block_crcs = Some(crcs);
+        self.segment_done(3);
+    }
+}
+
+/// The next `wanted` bytes: straight from `input` if they are all there, else collected in `gathered`.
+fn gather<'a>(gathered: &mut Vec<u8>, input: &mut &'a [u8], wanted: usize) -> Option<Cow<'a, [u8]>> {
+    if gathered.is_empty() && input.len() >= wanted {
+        let (head, tail) = input.split_at(wanted);
+        *input = tail;
+        return Some(Cow::Borrowed(head));
+    }
+    let take = input.len().min(wanted - gathered.len());
+    let (head, tail) = input.split_at(take);
+    // Memory follows what really arrives, not what was announced.
+    gathered.extend_from_slice(head);
+    *input = tail;
+    (gathered.len() == wanted).then(|| Cow::Owned(std::mem::take(gathered)))
+}

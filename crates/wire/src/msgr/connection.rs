@@ -1,0 +1,112 @@
+//! One transport connection.
+
+use super::assembler::{Assembler, BANNER, BANNER_PAYLOAD_BYTES};
+use super::auth::{ClientAuth, Identity, ServerAuth};
+use super::control::Control;
+use super::frame::{self, FrameError};
+use super::messenger::SessionId;
+use crate::DecodeError;
+use bytes::BytesMut;
+use std::net::SocketAddr;
+use types::EntityType;
+
+/// msgr2 features (a namespace of its own): bit 0 is revision 2.1 of the frames, which is all we speak.
+pub(super) const REVISION_1: u64 = 1;
+
+/// Why a connection ends.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// The transport failed or damaged something: a lossless session goes on over another connection.
+    Lost(String),
+    /// The two sides do not understand each other, and would not the next time: the session ends.
+    Broken(String),
+    /// The other side asked to wait for its own connection to us.
+    Yielded,
+    /// The other side itself has given up this connection for a newer one.
+    Stale,
+}
+
+impl Fault {
+    pub fn broken(cause: impl Into<String>) -> Fault {
+        Fault::Broken(cause.into())
+    }
+}
+
+impl From<FrameError> for Fault {
+    fn from(e: FrameError) -> Fault {
+        let cause = format!("malformed frame: {e}");
+        if e.is_damage() { Fault::Lost(cause) } else { Fault::Broken(cause) }
+    }
+}
+
+impl From<DecodeError> for Fault {
+    fn from(e: DecodeError) -> Fault {
+        Fault::Broken(format!("malformed frame: {e}"))
+    }
+}
+
+/// What a connection waits for.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// The transport.
+    Dialling,
+    Banner,
+    Hello,
+    /// The connecting side: the server's verdict.
+    AuthConnecting(Box<dyn ClientAuth>),
+    /// The accepting side: a request, or with a method begun, a further round.
+    AuthAccepting(Option<Box<dyn ServerAuth>>),
+    Signature,
+    /// Idents, or answers to them.
+    Ident,
+    /// Messages.
+    Ready,
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub peer: SocketAddr,
+    pub outgoing: bool,
+    pub phase: Phase,
+    pub assembler: Assembler,
+    /// Control frames not yet transmitted.
+    pub pending: BytesMut,
+    /// From the start if we dialled, else once the peer has told who it is.
+    pub session: Option<SessionId>,
+    /// Once it said so.
+    pub peer_kind: EntityType,
+    /// Of an accepted peer, once it has authenticated.
+    pub identity: Option<Identity>,
+}
+
+impl Connection {
+    pub fn new(peer: SocketAddr, session: Option<SessionId>, bulk_min_bytes: Option<usize>) -> Connection {
+        let outgoing = session.is_some();
+        let mut connection = Connection {
+            peer,
+            outgoing,
+            phase: if outgoing { Phase::Dialling } else { Phase::Banner },
+            assembler: Assembler::new(bulk_min_bytes),
+            pending: BytesMut::new(),
+            session,
+            peer_kind: EntityType(0),
+            identity: None,
+        };
+        let pending = &mut connection.pending;
+        pending.extend_from_slice(BANNER);
+        pending.extend_from_slice(&(BANNER_PAYLOAD_BYTES as u16).to_le_bytes());
+        pending.extend_from_slice(&REVISION_1.to_le_bytes());
+        // Required; a peer without it is turned away with a reason instead.
+        pending.extend_from_slice(&0u64.to_le_bytes());
+        connection
+    }
+
+    pub fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// Queues a control frame.
+    pub fn put<C: Control>(&mut self, control: &C) {
+        frame::put_control(&mut self.pending, C::TAG, |w| control.encode(w));
+    }
+}

@@ -1,0 +1,211 @@
+//! One session: what outlives its connections.
+
+use super::config::{Peer, Policy};
+use super::messenger::ConnId;
+use crate::{EntityAddr, Envelope};
+use std::collections::VecDeque;
+use std::time::Duration;
+use types::{EntityName, EntityType};
+
+/// Where a session stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Link {
+    /// We dial, or talk about (re)opening the session on a connection we dialled.
+    Connecting(ConnId),
+    /// Messages flow.
+    Open(ConnId),
+    /// We dial again at the given time.
+    Waiting(Duration),
+    /// There is nothing to say; whoever has something dials.
+    Standby,
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub policy: Policy,
+    /// The peer as far as known: dialled, or as it named itself.
+    pub name: EntityName,
+    /// Where to dial. Of an accepted peer that cannot be dialled, the first address.
+    pub addr: EntityAddr,
+    /// Once it has been open.
+    pub peer: Option<Peer>,
+    pub link: Link,
+    /// By what connecting peers find this session, if they do.
+    pub findable_by: Option<(EntityType, EntityAddr)>,
+
+    /// Random numbers that name the session, from whoever dialled first and from the other. 0: not yet known, and
+    /// always on a lossy session.
+    pub client_cookie: u64,
+    pub server_cookie: u64,
+    /// Orders all connection attempts of a messenger; of ours for this session, and of the peer's.
+    pub global_seq: u64,
+    pub peer_global_seq: u64,
+    /// Orders the attempts to resume this session.
+    pub connect_seq: u64,
+
+    /// Highest message received.
+    pub in_seq: u64,
+    pub acks: Acks,
+    pub out: Outbox,
+    /// Wait before the next attempt; zero after a success.
+    pub backoff: Duration,
+    /// When the peer last answered a keepalive, or the link opened.
+    pub alive_at: Duration,
+}
+
+impl Session {
+    pub fn new(policy: Policy, name: EntityName, addr: EntityAddr, link: Link) -> Session {
+        Session {
+            policy,
+            name,
+            addr,
+            peer: None,
+            link,
+            findable_by: None,
+            client_cookie: 0,
+            server_cookie: 0,
+            global_seq: 0,
+            peer_global_seq: 0,
+            connect_seq: 0,
+            in_seq: 0,
+            acks: Acks::default(),
+            out: Outbox::default(),
+            backoff: Duration::ZERO,
+            alive_at: Duration::ZERO,
+        }
+    }
+
+    pub fn conn(&self) -> Option<ConnId> {
+        match self.link {
+            Link::Connecting(conn) | Link::Open(conn) => Some(conn),
+            Link::Waiting(_) | Link::Standby => None,
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        matches!(self.link, Link::Open(_))
+    }
+
+    /// A line about the session that names the peer.
+    pub fn describe(&self, cause: &str) -> String {
+        format!("{} at {}: {cause}", self.name, self.addr)
+    }
+}
+
+/// Acknowledgements owed to a lossless peer.
+#[derive(Debug, Default)]
+pub(super) struct Acks {
+    pub messages: u64,
+    pub bytes: usize,
+    /// Send one with the next transmission.
+    pub due: bool,
+    /// A timer runs that will make it due.
+    pub timer: bool,
+}
+
+impl Acks {
+    /// The peer was told all that we received.
+    pub fn told(&mut self) {
+        (self.messages, self.bytes, self.due) = (0, 0, false);
+    }
+}
+
+/// An acknowledgement of messages that were never sent, or a repeated denial of acknowledged ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("peer claims to have received up to message {claimed}, possible are {first} to {last}")]
+pub(super) struct AckError {
+    claimed: u64,
+    first: u64,
+    last: u64,
+}
+
+/// Messages on their way out: first those sent but not acknowledged (lossless sessions only), then those not sent.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    queue: VecDeque<Envelope>,
+    /// How many of the queue have been sent on the present connection.
+    sent: usize,
+    /// Messages acknowledged, or sent on a lossy session: the first of the queue has the number after this.
+    done_seq: u64,
+    /// Highest number ever sent in this session.
+    last_seq: u64,
+    bytes: usize,
+}
+
+fn size(envelope: &Envelope) -> usize {
+    envelope.front.len() + envelope.middle.len() + envelope.data.len()
+}
+
+impl Outbox {
+    pub fn push(&mut self, envelope: Envelope) {
+        self.bytes += size(&envelope);
+        self.queue.push_back(envelope);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub fn has_unsent(&self) -> bool {
+        self.sent < self.queue.len()
+    }
+
+    /// Payload bytes held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Hands each unsent message with its number to `send`; a lossy session then forgets it.
+    pub fn send_all(&mut self, lossy: bool, mut send: impl FnMut(u64, &Envelope)) {
+        while self.sent < self.queue.len() {
+            let seq = self.done_seq + self.sent as u64 + 1;
+            send(seq, &self.queue[self.sent]);
+            self.last_seq = self.last_seq.max(seq);
+            self.sent += 1;
+            if lossy {
+                self.forget_first();
+            }
+        }
+    }
+
+    fn forget_first(&mut self) {
+        let envelope = self.queue.pop_front().expect("only sent messages are forgotten");
+        self.bytes -= size(&envelope);
+        self.done_seq += 1;
+        self.sent -= 1;
+    }
+
+    /// The peer has all messages up to `seq`.
+    pub fn acknowledged(&mut self, seq: u64) -> Result<(), AckError> {
+        if seq > self.done_seq + self.sent as u64 {
+            return Err(AckError { claimed: seq, first: self.done_seq, last: self.done_seq + self.sent as u64 });
+        }
+        while self.done_seq < seq {
+            self.forget_first();
+        }
+        Ok(())
+    }
+
+    /// The connection is lost: what is not acknowledged counts as unsent.
+    pub fn rewind(&mut self) {
+        self.sent = 0;
+    }
+
+    /// After [`Outbox::rewind`]: the peer resumes and tells that it has all up to `seq`.
+    pub fn resume(&mut self, seq: u64) -> Result<(), AckError> {
+        assert_eq!(self.sent, 0, "resumed without rewinding");
+        if seq < self.done_seq || seq > self.last_seq {
+            return Err(AckError { claimed: seq, first: self.done_seq, last: self.last_seq });
+        }
+        while self.done_seq < seq {
+            self.sent = 1;
+            self.forget_first();
+        }
+        Ok(())
+    }
+
+    /// The session is established anew: numbers start from 1, and nothing has been received by the peer.
+    pub fn renumber(&mut self) {
+        (self.sent, self.done_seq, self.last_seq) = (0, 0, 0);
+    }
+}

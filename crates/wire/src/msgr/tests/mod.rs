@@ -1,0 +1,7 @@
+//! Messengers joined by a fake network.
+
+mod damage;
+mod golden;
+mod handshakes;
+mod lossless;
+mod network;
