@@ -41,6 +41,8 @@ pub(crate) struct Listener {
     /// An accept is in flight.
     pub(crate) accepting: bool,
     pub(crate) closing: bool,
+    /// The last accept failed for lack of something; it has been logged.
+    pub(crate) starved: bool,
 }
 
 /// What handlers of the real loop are given; see [`Io`].
@@ -293,7 +295,7 @@ impl Io for LoopIo {
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
         let (socket, bound) = sockets::listener(addr, LISTEN_BACKLOG, self.backend.nonblocking_sockets())?;
         // Slots are not reused: an accept may still be on its way.
-        self.listeners.push(Some(Listener { socket, accepting: false, closing: false }));
+        self.listeners.push(Some(Listener { socket, accepting: false, closing: false, starved: false }));
         let slot = self.listeners.len() - 1;
         self.start_accepting(slot);
         Ok((ListenerId(slot as u32), bound))

@@ -25,6 +25,7 @@ impl LoopIo {
             let timeout = self.time_to_wait(before);
             self.backend.wait(timeout, &mut self.stats)?;
             if self.stopped {
+                self.backend.push_out();
                 return Ok(());
             }
             self.turn(handler);
@@ -113,10 +114,12 @@ impl LoopIo {
         let listener = self.listeners[slot].as_mut().expect("a listener stays while it accepts");
         let closing = listener.closing;
         listener.accepting = completion.more;
+        let starved = listener.starved;
         if completion.result >= 0 {
             #[allow(unsafe_code)]
             // SAFETY: the kernel has just made this descriptor for us.
             let socket = Socket::from(unsafe { OwnedFd::from_raw_fd(completion.result) });
+            listener.starved = false;
             if !closing {
                 self.admit(handler, slot, socket);
             }
@@ -136,8 +139,11 @@ impl LoopIo {
                 self.start_accepting(slot);
             }
             errno => {
-                let error = io::Error::from_raw_os_error(errno);
-                tracing::warn!(%error, "cannot accept connections; trying again later");
+                if !starved {
+                    let error = io::Error::from_raw_os_error(errno);
+                    tracing::warn!(%error, "cannot accept connections; trying again until it succeeds");
+                }
+                self.listeners[slot].as_mut().expect("just seen").starved = true;
                 self.timers.set(self.now + self.config.accept_backoff, TimerKey::Accept(slot));
             }
         }

@@ -207,27 +207,44 @@ impl Epoll {
             return Some(completion);
         }
         while let Some((fd, direction)) = self.tries.pop_front() {
-            let Some(socket) = self.sockets.get_mut(&fd) else { continue };
-            let state = &mut socket.directions[direction];
-            state.queued = false;
-            let Some((op, pending)) = state.pending.as_mut() else { continue };
-            let op = *op;
-            let buffer = self.buffer.as_mut().expect("the receive buffer is given back before the next operation");
-            let result = attempt(fd, pending, buffer);
-            if result == -libc::EAGAIN || result == -libc::EINPROGRESS {
-                state.ready = false;
-                continue;
+            if let Some(completion) = self.try_one(fd, direction) {
+                return Some(completion);
             }
-            let more = matches!(pending, Pending::Accept) && result >= 0;
-            let buffer = (matches!(pending, Pending::Receive) && result > 0).then_some(0);
-            if more {
-                self.consider(fd, direction);
-            } else {
-                state.pending = None;
-            }
-            return Some(Completion { op, result, more, buffer, more_bytes: true });
         }
         None
+    }
+
+    /// Tries what wants to send, keeping the outcomes for later: nobody calls [`Epoll::next`] for now.
+    pub(crate) fn push_out(&mut self) {
+        for (fd, direction) in std::mem::take(&mut self.tries) {
+            if direction == IN {
+                self.tries.push_back((fd, direction));
+            } else if let Some(completion) = self.try_one(fd, direction) {
+                self.completions.push_back(completion);
+            }
+        }
+    }
+
+    fn try_one(&mut self, fd: RawFd, direction: usize) -> Option<Completion> {
+        let socket = self.sockets.get_mut(&fd)?;
+        let state = &mut socket.directions[direction];
+        state.queued = false;
+        let (op, pending) = state.pending.as_mut()?;
+        let op = *op;
+        let buffer = self.buffer.as_mut().expect("the receive buffer is given back before the next operation");
+        let result = attempt(fd, pending, buffer);
+        if result == -libc::EAGAIN || result == -libc::EINPROGRESS {
+            state.ready = false;
+            return None;
+        }
+        let more = matches!(pending, Pending::Accept) && result >= 0;
+        let buffer = (matches!(pending, Pending::Receive) && result > 0).then_some(0);
+        if more {
+            self.consider(fd, direction);
+        } else {
+            state.pending = None;
+        }
+        Some(Completion { op, result, more, buffer, more_bytes: true })
     }
 
     pub(crate) fn take_buffer(&mut self, _id: u16) -> AlignedBuf {

@@ -172,6 +172,13 @@ impl Backend {
         both!(self, b => b.wait(timeout, stats))
     }
 
+    /// Makes sure that what was handed over is on its way, without more calls.
+    pub(crate) fn push_out(&mut self) {
+        if let Backend::Epoll(epoll) = self {
+            epoll.push_out();
+        }
+    }
+
     /// How many times [`Backend::next`] should be called in this turn.
     pub(crate) fn ready(&mut self) -> usize {
         both!(self, b => b.ready())
