@@ -63,7 +63,8 @@ pub trait Message: Sized {
 
     /// The message ready to send to a peer, with transaction id `tid`.
     fn seal(mut self, tid: u64, target: Target) -> Envelope {
-        let mut w = Writer::new(target);
+        // Most fronts fit: growing step by step would cost more than writing them.
+        let mut w = Writer::onto(Vec::with_capacity(256), target);
         // The front tells the lengths of the payload's parts: it must see them.
         self.encode_front(&mut w);
         let data = self.take_data();
