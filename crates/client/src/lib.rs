@@ -1,11 +1,40 @@
 //! A RADOS client: pools, objects and monitor commands, on Nacre and on Ceph alike.
 //!
+//! ```no_run
+//! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
+//! use client::{Cluster, Config, Operation};
+//! let cluster = Cluster::connect(Config::from_conf("/etc/ceph/ceph.conf")?).await?;
+//! let pool = cluster.pool("photos").await?;
+//! pool.write_full("cat", "meow").await?;
+//! let outcome = pool.operate("cat", Operation::new().stat().read(0, 0)).await?;
+//! assert_eq!(outcome.stat(0)?.size_bytes, 4);
+//! assert_eq!(&outcome.bytes(1)?[..], b"meow");
+//! # Ok(()) }
+//! ```
+//!
+//! * [`Cluster`] — start here; [`Pool`], [`Operation`], [`Listing`].
+//! * [`objecter`]: the core without I/O, which the simulator runs as well; `driver` carries it out on tokio.
 //! * [`config`], [`conf_file`], [`mon_host`]: where the cluster is.
+//!
+//! Absent: watch and notify, snapshots of pools, commands to OSDs, authentication other than `none`, cache tiers.
 
+mod cluster;
 pub mod conf_file;
 pub mod config;
+mod driver;
+mod error;
+mod listing;
 pub mod mon_host;
+pub mod objecter;
+mod operation;
+mod pool;
 
+pub use cluster::{Cluster, is_not_found};
 pub use conf_file::{ConfError, ConfFile, Who};
 pub use config::Config;
+pub use error::{ConnectError, Error};
+pub use listing::Listing;
 pub use mon_host::MonHost;
+pub use objecter::CommandReply;
+pub use operation::{Comparison, ObjectStat, Operation, Outcome, Part};
+pub use pool::Pool;

@@ -1,1 +1,76 @@
-fn main() {}
+//! The program `nacre`: starts clusters, is their daemons, and uses them.
+//!
+//! * [`cli`] — start here: the command line, each flag declared once.
+//! * [`up`], [`down`], [`status`]: a cluster on this machine, in one directory ([`layout`], [`state_file`]).
+//!   [`preflight`] checks before anything is made, [`creation`] makes it, [`supervisor`] keeps it running.
+//! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
+//! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves.
+
+mod base64;
+mod byte_size;
+mod cli;
+mod conf_writer;
+mod connection;
+mod creation;
+mod daemon;
+mod down;
+mod health;
+mod layout;
+mod logging;
+mod object_commands;
+mod pool_commands;
+mod preflight;
+mod process;
+mod progress;
+mod report;
+#[cfg(test)]
+mod scratch;
+mod state_file;
+mod status;
+mod supervisor;
+mod up;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let log = cli.log.or_else(|| std::env::var("NACRE_LOG").ok().filter(|filter| !filter.is_empty()));
+    match run(cli.command, log.as_deref()) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs one command; returns the exit status.
+fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
+    // `up` logs to a file of the cluster, once it has one; daemons say what they do; the rest only what goes wrong.
+    let level = match command {
+        Command::Up(_) => None,
+        Command::Mon(_) | Command::Osd(_) => Some("info"),
+        _ => Some("error"),
+    };
+    if let Some(level) = level {
+        logging::start(log, level, None)?;
+    }
+    let done = match command {
+        Command::Up(options) => return up::run(&options, log),
+        Command::Status(options) => return status::run(&options),
+        Command::Down(options) => down::run(&options),
+        Command::Put(options) => object_commands::put(options),
+        Command::Get(options) => object_commands::get(options),
+        Command::Ls(options) => object_commands::ls(options),
+        Command::Rm(options) => object_commands::rm(options),
+        Command::Stat(options) => object_commands::stat(options),
+        Command::Pool(cli::Pool::Create(options)) => pool_commands::create(options),
+        Command::Pool(cli::Pool::Ls(options)) => pool_commands::ls(options),
+        Command::Pool(cli::Pool::Rm(options)) => pool_commands::rm(options),
+        Command::Mon(options) => daemon::mon(&options),
+        Command::Osd(options) => daemon::osd(&options),
+    };
+    done.map(|()| 0)
+}

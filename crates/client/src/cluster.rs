@@ -1,0 +1,180 @@
+//! A connection to a cluster.
+
+use crate::config::Config;
+use crate::driver::Driver;
+use crate::error::{ConnectError, Error};
+use crate::mon_host::MonHost;
+use crate::objecter::{Answer, CommandReply, MonAnswer, MonRequest, Objecter, Settings};
+use crate::pool::Pool;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use types::{EntityType, Epoch, Errno, Fsid, PoolId, SnapId};
+use wire::basic::AuthName;
+use wire::messages::{PoolOpKind, PoolStat, StatfsReply};
+use wire::msgr::Messenger;
+use wire::{EntityAddrVec, msgr};
+
+/// A connection to a cluster. Clones share it; it ends with the last one.
+///
+/// Lives on the tokio runtime on which it was made, which needs I/O and time enabled.
+#[derive(Clone)]
+pub struct Cluster {
+    driver: Arc<Driver>,
+}
+
+impl Cluster {
+    /// Connects: a session with a monitor and the OSD map.
+    pub async fn connect(config: Config) -> Result<Cluster, ConnectError> {
+        let mut mons = Vec::new();
+        for host in &config.mon_hosts {
+            match host {
+                MonHost::Addr(addr) => mons.push(EntityAddrVec::msgr2(*addr, 0)),
+                MonHost::Name(name, port) => {
+                    let resolve = |source| ConnectError::Resolve { name: name.clone(), source };
+                    let found = tokio::net::lookup_host((name.as_str(), *port)).await.map_err(resolve)?;
+                    mons.extend(found.map(|addr| EntityAddrVec::msgr2(addr, 0)));
+                }
+            }
+        }
+        let tried: Vec<String> = mons.iter().map(|addrs| addrs.to_string()).collect();
+        if mons.is_empty() {
+            return Err(ConnectError::TimedOut { seconds: 0, tried: "no monitor".into(), why: String::new() });
+        }
+        let seed = fresh_seed();
+        let kind = if config.who.kind == "osd" { EntityType::OSD } else { EntityType::CLIENT };
+        let messenger = Messenger::new(msgr::Config::client(AuthName::new(kind, config.who.id.clone()), seed));
+        let settings = Settings {
+            mons,
+            hostname: std::fs::read_to_string("/etc/hostname").unwrap_or_default().trim().to_owned(),
+            op_timeout: config.op_timeout,
+            mon_op_timeout: config.mon_op_timeout,
+            seed,
+        };
+        let cluster = Cluster { driver: Arc::new(Driver::start(messenger, Objecter::new(settings))) };
+        let first_map = cluster.driver.shared.wait_for_map(Epoch(1));
+        match tokio::time::timeout(config.connect_timeout, first_map).await {
+            Ok(Ok(_)) => Ok(cluster),
+            Ok(Err(_)) | Err(_) => {
+                let why = cluster.driver.shared.look(|objecter| objecter.last_mon_failure().to_owned());
+                let why = if why.is_empty() { why } else { format!(": {why}") };
+                let seconds = config.connect_timeout.as_secs();
+                Err(ConnectError::TimedOut { seconds, tried: tried.join(", "), why })
+            }
+        }
+    }
+
+    /// The cluster's id.
+    pub fn fsid(&self) -> Fsid {
+        self.driver.shared.look(|objecter| objecter.fsid()).expect("connected means that there is a map")
+    }
+
+    /// Epoch of the OSD map in use.
+    pub fn epoch(&self) -> Epoch {
+        self.driver.shared.look(|o| o.placement().map(|p| p.epoch()).unwrap_or_default())
+    }
+
+    /// Runs a monitor command, one JSON object such as `{"prefix": "osd tree", "format": "json"}`; `input` is what
+    /// `-i` gives. A command that fails is an answer with a negative result, not an error.
+    pub async fn mon_command(&self, json: &str, input: Bytes) -> Result<CommandReply, Error> {
+        match self.ask(MonRequest::Command { json: json.to_owned(), input }).await? {
+            MonAnswer::Command(reply) => Ok(reply),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The pool called `name`; looked for in the newest map if the present one has none.
+    pub async fn pool(&self, name: &str) -> Result<Pool, Error> {
+        let find = || self.driver.shared.look(|o| o.placement().and_then(|p| p.pool_id(name)));
+        let id = match find() {
+            Some(id) => id,
+            None => {
+                self.wait_for_latest_map().await?;
+                find().ok_or_else(|| Error::NoPool(name.to_owned()))?
+            }
+        };
+        Ok(Pool::new(self.driver.clone(), id, name))
+    }
+
+    /// Names and ids of all pools of the newest map.
+    pub async fn pools(&self) -> Result<BTreeMap<String, PoolId>, Error> {
+        self.wait_for_latest_map().await?;
+        Ok(self.driver.shared.look(|o| o.placement().map(|p| p.pool_names()).unwrap_or_default()))
+    }
+
+    /// Creates a pool with the cluster's defaults. Errors: [`Errno::EEXIST`] and what the monitors say.
+    pub async fn create_pool(&self, name: &str) -> Result<(), Error> {
+        self.pool_op(PoolOpKind::CREATE, PoolId(0), name).await
+    }
+
+    /// Deletes a pool and everything in it. Errors: [`Error::NoPool`], `EPERM` where the cluster does not allow it.
+    pub async fn delete_pool(&self, name: &str) -> Result<(), Error> {
+        let id = self.pool(name).await?.id();
+        self.pool_op(PoolOpKind::DELETE, id, "delete").await
+    }
+
+    async fn pool_op(&self, op: PoolOpKind, pool: PoolId, name: &str) -> Result<(), Error> {
+        let request = MonRequest::PoolOp { op, pool, snap: SnapId(0), name: name.to_owned() };
+        match self.ask(request).await? {
+            MonAnswer::PoolOp(_) => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// How full the cluster is, or what `pool` takes of it.
+    pub async fn statfs(&self, pool: Option<PoolId>) -> Result<StatfsReply, Error> {
+        match self.ask(MonRequest::Statfs { pool }).await? {
+            MonAnswer::Statfs(reply) => Ok(reply),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Statistics of pools, by name; unknown names are left out.
+    pub async fn pool_stats(&self, pools: &[&str]) -> Result<BTreeMap<String, PoolStat>, Error> {
+        let pools = pools.iter().map(|name| (*name).to_owned()).collect();
+        match self.ask(MonRequest::PoolStats { pools }).await? {
+            MonAnswer::PoolStats(stats) => Ok(stats),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Waits until the map in use is at least the newest that the monitors know now.
+    pub async fn wait_for_latest_map(&self) -> Result<Epoch, Error> {
+        let version = match self.ask(MonRequest::Version { map: "osdmap".into() }).await? {
+            MonAnswer::Version(version) => version,
+            other => return Err(unexpected(&other)),
+        };
+        let epoch = Epoch(u32::try_from(version).map_err(|_| Error::Answer(format!("map version {version}")))?);
+        self.driver.shared.wait_for_map(epoch).await?;
+        Ok(epoch)
+    }
+
+    async fn ask(&self, request: MonRequest) -> Result<MonAnswer, Error> {
+        match self.driver.shared.ask(request).await? {
+            Answer::Mon(answer) => Ok(answer),
+            other => Err(Error::Answer(format!("{other:?}"))),
+        }
+    }
+}
+
+fn unexpected(answer: &MonAnswer) -> Error {
+    Error::Answer(format!("{answer:?}"))
+}
+
+/// A number that two clients do not share: the kernel's randomness, and should there be none, time and process id.
+fn fresh_seed() -> u64 {
+    use std::io::Read;
+    let mut bytes = [0; 8];
+    let random = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes));
+    if random.is_ok() {
+        return u64::from_le_bytes(bytes);
+    }
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    since_1970.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
+}
+
+/// Whether an error says that something is not there.
+pub fn is_not_found(error: &Error) -> bool {
+    error.errno() == Errno::ENOENT
+}

@@ -1,0 +1,401 @@
+//! Carries out what the objecter and the messenger decide, on tokio.
+//!
+//! Both cores live behind one lock, [`Shared::cores`]. Whoever has an event (a user's request, bytes from a socket, a
+//! timer) takes the lock, hands the event in and leaves; what the cores want done is collected by [`Cores::pump`].
+//! Messages to send are collected until the flusher's turn: requests made by several tasks in one turn of the runtime
+//! then share a system call.
+
+use crate::error::Error;
+use crate::objecter::{Answer, MonRequest, Objecter, Request};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+use types::BufPool;
+use wire::msgr::{ConnId, Messenger, Output};
+
+/// How a user gets an answer.
+pub(crate) type Completion = oneshot::Sender<Result<Answer, Error>>;
+
+/// Pieces handed to one system call.
+const IOV_MAX: usize = 64;
+/// Bytes read by one system call; larger payloads go into buffers of their own.
+const READ_BYTES: usize = 64 << 10;
+/// Unused memory kept for payloads to come.
+const SPARE_BYTES: usize = 32 << 20;
+/// A connection must stand within this time.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// What was sent before a close gets this long to leave.
+const LINGER: Duration = Duration::from_secs(2);
+/// The longest the timer sleeps: deadlines that come into being meanwhile wake it only if they are earlier.
+const SLEEP_MAX: Duration = Duration::from_secs(5);
+
+pub(crate) struct Shared {
+    cores: Mutex<Cores>,
+    /// There is something to send or to hand out.
+    flush: Notify,
+    /// There is an earlier deadline.
+    rearm: Notify,
+    /// Memory for received payloads.
+    bufs: BufPool,
+    start: Instant,
+}
+
+struct Cores {
+    messenger: Messenger,
+    objecter: Objecter<Completion>,
+    connections: BTreeMap<ConnId, Connection>,
+    /// Connections with something to send.
+    dirty: Vec<ConnId>,
+    /// When the timer will wake.
+    armed: Duration,
+    closed: bool,
+}
+
+/// The sending side of one connection.
+#[derive(Default)]
+struct Connection {
+    write: Option<Arc<OwnedWriteHalf>>,
+    unsent: VecDeque<Bytes>,
+    /// The socket took no more: a task waits until it does.
+    waiting: bool,
+    /// To be closed once everything is sent.
+    closing: bool,
+    tasks: Vec<tokio::task::AbortHandle>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+    }
+}
+
+/// Ends the driver when dropped.
+pub(crate) struct Driver {
+    pub shared: Arc<Shared>,
+    tasks: Vec<tokio::task::AbortHandle>,
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::AbortHandle::abort);
+        let mut cores = self.shared.lock();
+        cores.closed = true;
+        cores.connections.clear();
+        cores.objecter.shut_down();
+        cores.hand_out();
+    }
+}
+
+impl Driver {
+    /// Starts the cores on the present runtime.
+    pub fn start(messenger: Messenger, objecter: Objecter<Completion>) -> Driver {
+        let cores = Cores {
+            messenger,
+            objecter,
+            connections: BTreeMap::new(),
+            dirty: Vec::new(),
+            armed: Duration::ZERO,
+            closed: false,
+        };
+        let shared = Arc::new(Shared {
+            cores: Mutex::new(cores),
+            flush: Notify::new(),
+            rearm: Notify::new(),
+            bufs: BufPool::new(SPARE_BYTES),
+            start: Instant::now(),
+        });
+        shared.with(|cores, now| {
+            let Cores { messenger, objecter, .. } = cores;
+            objecter.start(messenger, now);
+        });
+        let flusher = tokio::spawn(flush_loop(shared.clone())).abort_handle();
+        let timer = tokio::spawn(timer_loop(shared.clone())).abort_handle();
+        Driver { shared, tasks: vec![flusher, timer] }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Cores> {
+        self.cores.lock().unwrap_or_else(|poisoned| {
+            // A core that panicked half-way is not to be trusted with anything more.
+            let mut cores = poisoned.into_inner();
+            cores.closed = true;
+            cores
+        })
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Hands an event to the cores; what follows from it is done on the flusher's turn.
+    fn with<T>(&self, event: impl FnOnce(&mut Cores, Duration) -> T) -> T {
+        let now = self.now();
+        let result = event(&mut self.lock(), now);
+        self.flush.notify_one();
+        result
+    }
+
+    /// Looks at the objecter.
+    pub fn look<T>(&self, look: impl FnOnce(&mut Objecter<Completion>) -> T) -> T {
+        look(&mut self.lock().objecter)
+    }
+
+    pub async fn submit(&self, request: Request) -> Result<Answer, Error> {
+        self.request(|cores, completion, now| {
+            let Cores { messenger, objecter, .. } = cores;
+            objecter.submit(request, completion, messenger, now);
+        })
+        .await
+    }
+
+    pub async fn ask(&self, request: MonRequest) -> Result<Answer, Error> {
+        self.request(|cores, completion, now| {
+            let Cores { messenger, objecter, .. } = cores;
+            objecter.ask(request, completion, messenger, now);
+        })
+        .await
+    }
+
+    pub async fn wait_for_map(&self, epoch: types::Epoch) -> Result<Answer, Error> {
+        self.request(|cores, completion, _| cores.objecter.wait_for_map(epoch, completion)).await
+    }
+
+    async fn request(&self, event: impl FnOnce(&mut Cores, Completion, Duration)) -> Result<Answer, Error> {
+        let (completion, answer) = oneshot::channel();
+        self.with(|cores, now| {
+            if !cores.closed {
+                event(cores, completion, now)
+            }
+        });
+        answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Does everything the cores want, and sends.
+    fn pump(self: &Arc<Shared>) {
+        let now = self.now();
+        let mut cores = self.lock();
+        if cores.closed {
+            return;
+        }
+        cores.pump(self, now);
+        for conn in std::mem::take(&mut cores.dirty) {
+            cores.send(conn, self);
+        }
+        let wake = [cores.messenger.next_wake(), cores.objecter.next_wake()].into_iter().flatten().min();
+        if wake.is_some_and(|wake| wake < cores.armed) {
+            self.rearm.notify_one();
+        }
+    }
+}
+
+impl Cores {
+    fn pump(&mut self, shared: &Arc<Shared>, now: Duration) {
+        while let Some(output) = self.messenger.poll() {
+            match output {
+                Output::Connect { conn, to } => {
+                    let task = tokio::spawn(connection(shared.clone(), conn, to)).abort_handle();
+                    self.connections.entry(conn).or_default().tasks.push(task);
+                }
+                Output::Transmit { conn, data } => {
+                    if let Some(connection) = self.connections.get_mut(&conn) {
+                        connection.unsent.extend(data.into_pieces());
+                        if !self.dirty.contains(&conn) {
+                            self.dirty.push(conn);
+                        }
+                    }
+                }
+                Output::Close { conn } => {
+                    if let Some(connection) = self.connections.get_mut(&conn) {
+                        connection.closing = true;
+                        self.dirty.push(conn);
+                    }
+                }
+                Output::Opened { session, .. } => self.objecter.opened(session, &mut self.messenger),
+                Output::Message { session, envelope } => {
+                    self.objecter.message(session, envelope, &mut self.messenger, now);
+                }
+                Output::Reset { session, reason } => {
+                    self.objecter.reset(session, reason, &mut self.messenger, now);
+                }
+                Output::Faulted { reason, .. } | Output::Refused { reason, .. } => tracing::debug!("{reason}"),
+            }
+        }
+        self.hand_out();
+    }
+
+    fn hand_out(&mut self) {
+        while let Some(done) = self.objecter.poll_done() {
+            // A user who dropped the future does not want the answer.
+            let _ = done.completion.send(done.result);
+        }
+    }
+
+    /// Sends what a connection has to send, as far as its socket takes it.
+    fn send(&mut self, conn: ConnId, shared: &Arc<Shared>) {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if connection.waiting {
+            return;
+        }
+        let Some(write) = connection.write.clone() else {
+            if connection.closing {
+                self.connections.remove(&conn);
+            }
+            return;
+        };
+        while !connection.unsent.is_empty() {
+            let mut slices = [IoSlice::new(&[]); IOV_MAX];
+            let count = connection.unsent.len().min(IOV_MAX);
+            for (slice, piece) in slices.iter_mut().zip(&connection.unsent) {
+                *slice = IoSlice::new(piece);
+            }
+            match write.try_write_vectored(&slices[..count]) {
+                Ok(sent) => connection.sent(sent),
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    connection.waiting = true;
+                    let shared = shared.clone();
+                    let limit = connection.closing.then_some(LINGER);
+                    let wait = async move {
+                        let limit = limit.unwrap_or(Duration::MAX);
+                        let writable = tokio::time::timeout(limit, write.writable()).await.is_ok();
+                        let mut cores = shared.lock();
+                        match cores.connections.get_mut(&conn) {
+                            Some(connection) if writable => connection.waiting = false,
+                            _ => drop(cores.connections.remove(&conn)),
+                        }
+                        cores.send(conn, &shared);
+                    };
+                    connection.tasks.retain(|task| !task.is_finished());
+                    connection.tasks.push(tokio::spawn(wait).abort_handle());
+                    return;
+                }
+                // The reading side notices as well, and reports it.
+                Err(_) => connection.unsent.clear(),
+            }
+        }
+        if connection.closing {
+            self.connections.remove(&conn);
+        }
+    }
+}
+
+impl Connection {
+    fn sent(&mut self, mut bytes: usize) {
+        while bytes > 0 {
+            let first = self.unsent.front_mut().expect("no more is sent than there is");
+            if first.len() > bytes {
+                let _ = first.split_to(bytes);
+                return;
+            }
+            bytes -= first.len();
+            self.unsent.pop_front();
+        }
+    }
+}
+
+async fn flush_loop(shared: Arc<Shared>) {
+    loop {
+        shared.flush.notified().await;
+        shared.pump();
+    }
+}
+
+async fn timer_loop(shared: Arc<Shared>) {
+    loop {
+        let wake = {
+            let now = shared.now();
+            let mut cores = shared.lock();
+            let Cores { messenger, objecter, armed, .. } = &mut *cores;
+            messenger.tick(now);
+            objecter.tick(messenger, now);
+            let wake = [messenger.next_wake(), objecter.next_wake()].into_iter().flatten().min();
+            // Never in the past: a core that is late with something must not keep the processor busy.
+            *armed = wake.unwrap_or(Duration::MAX).clamp(now + Duration::from_millis(1), now + SLEEP_MAX);
+            *armed
+        };
+        shared.flush.notify_one();
+        tokio::select! {
+            () = tokio::time::sleep_until(shared.start + wake) => {}
+            () = shared.rearm.notified() => {}
+        }
+    }
+}
+
+/// One connection: dials, then reads until the end.
+async fn connection(shared: Arc<Shared>, conn: ConnId, to: SocketAddr) {
+    let cause = match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(to)).await {
+        Ok(Ok(stream)) => {
+            let _ = stream.set_nodelay(true);
+            let (read, write) = stream.into_split();
+            let known = shared.with(|cores, now| {
+                let Some(connection) = cores.connections.get_mut(&conn) else { return false };
+                connection.write = Some(Arc::new(write));
+                if !connection.unsent.is_empty() {
+                    cores.dirty.push(conn);
+                }
+                cores.messenger.connected(conn, now);
+                true
+            });
+            if !known {
+                return;
+            }
+            receive(&shared, conn, read).await
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no connection within {} s", DIAL_TIMEOUT.as_secs()),
+    };
+    let mut cores = shared.lock();
+    let now = shared.now();
+    cores.messenger.closed(conn, &cause, now);
+    if let Some(connection) = cores.connections.remove(&conn) {
+        // Its tasks include this one, which ends by itself.
+        let mut connection = connection;
+        connection.tasks.clear();
+    }
+    drop(cores);
+    shared.flush.notify_one();
+}
+
+/// Reads until the connection ends; returns why it did.
+async fn receive(shared: &Arc<Shared>, conn: ConnId, mut read: OwnedReadHalf) -> String {
+    let mut buf = vec![0; READ_BYTES];
+    loop {
+        let n = match read.read(&mut buf).await {
+            Ok(0) => return "closed by the peer".into(),
+            Ok(n) => n,
+            Err(error) => return error.to_string(),
+        };
+        let mut at = 0;
+        // Bytes are handed in piece by piece: each bulk segment goes into a buffer of its own.
+        loop {
+            let wanted = {
+                let mut cores = shared.lock();
+                at += cores.messenger.received(conn, &buf[at..n], shared.now());
+                cores.messenger.bulk_wanted(conn)
+            };
+            let Some(wanted) = wanted else { break };
+            let mut bulk = shared.bufs.take(wanted);
+            let there = wanted.min(n - at);
+            bulk.as_mut_slice()[..there].copy_from_slice(&buf[at..at + there]);
+            at += there;
+            if there < wanted
+                && let Err(error) = read.read_exact(&mut bulk.as_mut_slice()[there..]).await
+            {
+                return error.to_string();
+            }
+            shared.lock().messenger.bulk_received(conn, bulk, shared.now());
+            if at == n {
+                break;
+            }
+        }
+        shared.pump();
+    }
+}

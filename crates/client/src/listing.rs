@@ -1,0 +1,64 @@
+//! Listing a pool.
+
+use crate::error::Error;
+use crate::objecter::{Request, Subject};
+use crate::pool::Pool;
+use bytes::Bytes;
+use types::{Errno, ObjectId, Utime};
+use wire::Decode;
+use wire::messages::listing::{ListedObject, ObjectListing};
+use wire::messages::{Op, OpFlags};
+
+/// Objects asked for at once; OSDs may send fewer.
+const PAGE_OBJECTS: u64 = 1024;
+
+/// A walk over the objects of a pool, in the order of their placement hashes with bits reversed.
+///
+/// Objects made or removed meanwhile may or may not be seen; all others are seen exactly once, also while
+/// placement groups are split.
+pub struct Listing {
+    pool: Pool,
+    nspace: Bytes,
+    /// Where to go on; `None` at the end.
+    cursor: Option<ObjectId>,
+}
+
+impl Listing {
+    /// Stands for all namespaces on the wire.
+    pub(crate) const ALL_NAMESPACES: &[u8] = b"\x01";
+
+    pub(crate) fn new(pool: Pool, nspace: Bytes) -> Listing {
+        Listing { pool, nspace, cursor: Some(ObjectId::min()) }
+    }
+
+    /// The next objects; `None` at the end. A page may be empty.
+    pub async fn next_page(&mut self) -> Result<Option<Vec<ListedObject>>, Error> {
+        let Some(cursor) = &self.cursor else { return Ok(None) };
+        let subject = Subject::Group { pool: self.pool.id(), nspace: self.nspace.clone(), hash: cursor.hash };
+        let epoch = 0; // does not matter to OSDs that know object cursors
+        let mut request = Request::new(subject, vec![Op::pg_nls(cursor, PAGE_OBJECTS, epoch)], Utime::ZERO);
+        request.flags = OpFlags::PGOP | OpFlags::IGNORE_OVERLAY;
+        let reply = self.pool.submit(request).await?;
+        if let Some(errno) = reply.error() {
+            // The pool has vanished under way: say so rather than end as if that were all.
+            return Err(if errno == Errno::ENOENT { Error::NoPool(self.pool.name().to_owned()) } else { errno.into() });
+        }
+        let part = reply.parts.into_iter().next().ok_or_else(|| Error::Answer("listing without output".into()))?;
+        let bytes = part.outdata.into_bytes();
+        let page = ObjectListing::decode(&mut wire::Reader::shared(&bytes))?;
+        if !page.next.max && page.next <= *cursor {
+            return Err(Error::Answer(format!("listing goes back from {cursor} to {}", page.next)));
+        }
+        self.cursor = (!page.next.max).then_some(page.next);
+        Ok(Some(page.objects))
+    }
+
+    /// All that is left, at once.
+    pub async fn collect(mut self) -> Result<Vec<ListedObject>, Error> {
+        let mut objects = Vec::new();
+        while let Some(page) = self.next_page().await? {
+            objects.extend(page);
+        }
+        Ok(objects)
+    }
+}

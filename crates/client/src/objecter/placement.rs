@@ -1,0 +1,154 @@
+//! The OSD map as the objecter uses it: where operations go.
+
+use super::request::{Request, Subject};
+use osdmap::{Incremental, OsdMap, OsdMapFlags, PgPool, PoolFlags};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use types::{Epoch, OsdId, PgId, PoolId};
+use wire::basic::{NO_SHARD, SPgId};
+use wire::messages::{self as msg, OpFlags};
+use wire::{Decode, DecodeError, EntityAddrVec};
+
+/// Where a placement group's operations go. Two that differ belong to different intervals: what was sent in the one
+/// must be sent again in the other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupTarget {
+    pub pg: SPgId,
+    /// `None` while the group has no primary.
+    pub primary: Option<OsdId>,
+    up: Vec<OsdId>,
+    acting: Vec<OsdId>,
+    /// Number of groups, of copies, and of copies needed.
+    shape: (u32, u32, u32),
+    /// Epoch from which on operations have to be sent again whatever else the map says.
+    force_resend: Epoch,
+}
+
+/// Where an operation goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// Placement hash of the object, all 32 bits.
+    pub hash: u32,
+    pub group: Arc<GroupTarget>,
+}
+
+/// The newest OSD map, and what has been worked out from it.
+pub struct Placement {
+    map: OsdMap,
+    /// Groups that operations went to in this epoch: working one out costs microseconds.
+    groups: BTreeMap<PgId, Arc<GroupTarget>>,
+}
+
+impl Placement {
+    pub fn new(map: OsdMap) -> Placement {
+        Placement { map, groups: BTreeMap::new() }
+    }
+
+    /// Brings `placement` as far as the maps in `message` reach. Full maps are used only where increments do not lead.
+    ///
+    /// Errors: a map that cannot be read; what was applied before stays.
+    pub fn update(placement: &mut Option<Placement>, message: &msg::OsdMap) -> Result<(), DecodeError> {
+        loop {
+            let have = placement.as_ref().map(Placement::epoch);
+            if have.is_some_and(|have| have >= message.last()) {
+                return Ok(());
+            }
+            let next = have.and_then(|have| message.incrementals.get_key_value(&have.next()));
+            if let (Some(now), Some((epoch, bytes))) = (placement.as_mut(), next) {
+                let increment = Incremental::from_slice(bytes)?;
+                let mut map = now.map.clone();
+                let applied = map.apply(&increment);
+                if applied.is_ok() && map.epoch == *epoch {
+                    *now = Placement::new(map);
+                    continue;
+                }
+                tracing::warn!(%epoch, error = ?applied.err(), "increment does not fit the map");
+            }
+            // The newest full map, if it is any help.
+            let full = message.fulls.last_key_value().filter(|(epoch, _)| have.is_none_or(|have| **epoch > have));
+            let Some((epoch, bytes)) = full else { return Ok(()) };
+            let map = OsdMap::from_slice(bytes)?;
+            if map.epoch != *epoch {
+                return Err(DecodeError::Value { what: "epoch of a full map", value: map.epoch.0.into() });
+            }
+            *placement = Some(Placement::new(map));
+        }
+    }
+
+    pub fn epoch(&self) -> Epoch {
+        self.map.epoch
+    }
+
+    pub fn map(&self) -> &OsdMap {
+        &self.map
+    }
+
+    pub fn has_pool(&self, pool: PoolId) -> bool {
+        self.map.pools.contains_key(&pool)
+    }
+
+    pub fn pool_id(&self, name: &str) -> Option<PoolId> {
+        self.map.pool_by_name(name)
+    }
+
+    pub fn pool_names(&self) -> BTreeMap<String, PoolId> {
+        self.map.pool_names.iter().map(|(id, name)| (name.clone(), *id)).collect()
+    }
+
+    /// Where an OSD that is up listens to clients.
+    pub fn addrs(&self, osd: OsdId) -> Option<&EntityAddrVec> {
+        self.map.osd(osd).filter(|osd| osd.is_up()).map(|osd| &osd.client_addrs)
+    }
+
+    /// Whether flags of the map or of the pool forbid the operation for now.
+    pub fn is_paused(&self, request: &Request) -> bool {
+        let flags = self.map.flags;
+        let Some(pool) = self.map.pools.get(&request.subject.pool()) else { return false };
+        let read = request.is_read() && flags.contains(OsdMapFlags::PAUSERD);
+        let full = flags.contains(OsdMapFlags::FULL) || pool.flags.contains(PoolFlags::FULL);
+        let insists = request.flags.has(OpFlags::FULL_TRY) || request.flags.has(OpFlags::FULL_FORCE);
+        let write = request.is_write() && (flags.contains(OsdMapFlags::PAUSEWR) || (full && !insists));
+        read || write
+    }
+
+    /// Where an operation on `subject` goes; `None` if there is no such pool.
+    pub fn target(&mut self, subject: &Subject) -> Option<Target> {
+        let id = subject.pool();
+        let pool = self.map.pools.get(&id)?;
+        let hash = match subject {
+            Subject::Object { locator, name } => match u32::try_from(locator.hash) {
+                Ok(hash) => hash,
+                Err(_) => pool.hash_name(&locator.nspace, name, &locator.key)?,
+            },
+            Subject::Group { hash, .. } => *hash,
+        };
+        let pg = PgId { pool: id, seed: pool.seed_of_hash(hash) };
+        let group = match self.groups.get(&pg) {
+            Some(group) => group.clone(),
+            None => {
+                let group = Arc::new(work_out(&self.map, pg, pool));
+                self.groups.insert(pg, group.clone());
+                group
+            }
+        };
+        Some(Target { hash, group })
+    }
+}
+
+fn work_out(map: &OsdMap, pg: PgId, pool: &PgPool) -> GroupTarget {
+    let (up, acting, primary) = match map.pg_to_up_acting(pg) {
+        Ok(placed) => (placed.up, placed.acting, placed.acting_primary),
+        Err(error) => {
+            tracing::warn!(%pg, %error, "group cannot be placed");
+            (Vec::new(), Vec::new(), None)
+        }
+    };
+    let shard = if pool.is_erasure() {
+        let index = acting.iter().position(|osd| Some(*osd) == primary);
+        index.map_or(NO_SHARD, |index| index as i8)
+    } else {
+        NO_SHARD
+    };
+    let shape = (pool.pg_num, pool.size.into(), pool.min_size.into());
+    GroupTarget { pg: SPgId { pg, shard }, primary, up, acting, shape, force_resend: pool.last_force_op_resend }
+}

@@ -1,0 +1,106 @@
+//! Objects of one pool.
+
+use crate::driver::Driver;
+use crate::error::Error;
+use crate::listing::Listing;
+use crate::objecter::{Answer, Request, Subject};
+use crate::operation::{ObjectStat, Operation, Outcome};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::SystemTime;
+use types::{PoolId, Utime};
+use wire::basic::Locator;
+use wire::messages::{OpCode, OpFlags};
+
+/// A pool, or a namespace of one. Cheap to clone.
+#[derive(Clone)]
+pub struct Pool {
+    pub(crate) driver: Arc<Driver>,
+    id: PoolId,
+    name: Arc<str>,
+    locator: Locator,
+}
+
+impl Pool {
+    pub(crate) fn new(driver: Arc<Driver>, id: PoolId, name: &str) -> Pool {
+        Pool { driver, id, name: name.into(), locator: Locator::pool(id) }
+    }
+
+    pub fn id(&self) -> PoolId {
+        self.id
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same pool, with objects of namespace `nspace`; empty for the default one.
+    pub fn namespace(&self, nspace: impl Into<Bytes>) -> Pool {
+        Pool { locator: Locator { nspace: nspace.into(), ..self.locator.clone() }, ..self.clone() }
+    }
+
+    /// The same pool, with objects placed by `key` instead of by their names; empty to place by name again.
+    pub fn placed_by(&self, key: impl Into<Bytes>) -> Pool {
+        Pool { locator: Locator { key: key.into(), ..self.locator.clone() }, ..self.clone() }
+    }
+
+    /// Carries out `operation` on the object called `name`.
+    pub async fn operate(&self, name: impl Into<Bytes>, operation: Operation) -> Result<Outcome, Error> {
+        let only_removes = !operation.ops.is_empty() && operation.ops.iter().all(|op| op.code == OpCode::DELETE);
+        let subject = Subject::Object { locator: self.locator.clone(), name: name.into() };
+        let mut request = Request::new(subject, operation.ops, Utime::from(SystemTime::now()));
+        request.flags = operation.flags;
+        if only_removes {
+            // A full cluster must be able to become less full.
+            request.flags = request.flags | OpFlags::FULL_TRY;
+        }
+        Outcome::of(self.submit(request).await?)
+    }
+
+    pub(crate) async fn submit(&self, request: Request) -> Result<crate::objecter::Reply, Error> {
+        match self.driver.shared.submit(request).await? {
+            Answer::Op(reply) => Ok(reply),
+            other => Err(Error::Answer(format!("{other:?}"))),
+        }
+    }
+
+    /// Up to `length` bytes from `offset`; fewer, or none, at the object's end. Length 0 is everything.
+    pub async fn read(&self, name: impl Into<Bytes>, offset: u64, length: u64) -> Result<Bytes, Error> {
+        self.operate(name, Operation::new().read(offset, length)).await?.bytes(0)
+    }
+
+    pub async fn write(&self, name: impl Into<Bytes>, offset: u64, data: impl Into<Bytes>) -> Result<(), Error> {
+        self.operate(name, Operation::new().write(offset, data)).await.map(drop)
+    }
+
+    /// Replaces the object's content.
+    pub async fn write_full(&self, name: impl Into<Bytes>, data: impl Into<Bytes>) -> Result<(), Error> {
+        self.operate(name, Operation::new().write_full(data)).await.map(drop)
+    }
+
+    pub async fn append(&self, name: impl Into<Bytes>, data: impl Into<Bytes>) -> Result<(), Error> {
+        self.operate(name, Operation::new().append(data)).await.map(drop)
+    }
+
+    pub async fn truncate(&self, name: impl Into<Bytes>, size: u64) -> Result<(), Error> {
+        self.operate(name, Operation::new().truncate(size)).await.map(drop)
+    }
+
+    pub async fn remove(&self, name: impl Into<Bytes>) -> Result<(), Error> {
+        self.operate(name, Operation::new().remove()).await.map(drop)
+    }
+
+    pub async fn stat(&self, name: impl Into<Bytes>) -> Result<ObjectStat, Error> {
+        self.operate(name, Operation::new().stat()).await?.stat(0)
+    }
+
+    /// The objects of this namespace, page by page.
+    pub fn list(&self) -> Listing {
+        Listing::new(self.clone(), self.locator.nspace.clone())
+    }
+
+    /// The objects of all namespaces, page by page.
+    pub fn list_all(&self) -> Listing {
+        Listing::new(self.clone(), Bytes::from_static(Listing::ALL_NAMESPACES))
+    }
+}

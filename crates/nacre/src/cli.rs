@@ -1,0 +1,314 @@
+//! The command line: each flag is declared here, once.
+
+use crate::byte_size::ByteSize;
+use clap::{Args, Parser, Subcommand};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// An all-flash storage cluster that Ceph's own clients use.
+///
+/// A first session:
+///
+///   nacre up --detach            start a cluster in ./nacre-data
+///   nacre pool create photos     make a pool
+///   nacre put photos cat cat.jpg store a file
+///   nacre get photos cat -       and read it back
+///   nacre down                   stop the cluster; the data stays
+#[derive(Parser, Debug)]
+#[command(name = "nacre", version, verbatim_doc_comment, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// What to log: error, warn, info, debug, trace, or a filter such as "info,wire=debug". [env: NACRE_LOG]
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub log: Option<String>,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Create a cluster on this machine, or start it again.
+    Up(Up),
+    /// Stop the cluster of a directory. Its data stays.
+    Down(Down),
+    /// Show health, daemons, pools and usage.
+    Status(Status),
+    /// Store a file (or '-', standard input) as an object.
+    Put(Put),
+    /// Write an object to a file (or '-', standard output).
+    Get(Get),
+    /// List the objects of a pool.
+    Ls(Ls),
+    /// Remove objects.
+    Rm(Rm),
+    /// Show an object's size and time of change.
+    Stat(Stat),
+    /// Create, list and remove pools.
+    #[command(subcommand)]
+    Pool(Pool),
+    /// Run a monitor (for deployments by hand; 'up' does it for you).
+    Mon(Mon),
+    /// Run an OSD, the daemon of one drive (for deployments by hand; 'up' does it for you).
+    Osd(Osd),
+}
+
+/// Default of `--dir`.
+pub const DEFAULT_DIR: &str = "nacre-data";
+
+#[derive(Args, Debug, Clone)]
+pub struct Dir {
+    /// Directory of the cluster.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Up {
+    #[command(flatten)]
+    pub dir: Dir,
+    /// Number of OSDs, each a process with a file of its own. [default: 6, or as the cluster has]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=400))]
+    pub osds: Option<u32>,
+    /// Number of monitors. [default: 1, or as the cluster has]
+    #[arg(long, value_name = "N")]
+    pub mons: Option<u32>,
+    /// Size of each OSD, such as 16GiB; 'auto' is the smaller of 16 GiB and 60 % of the free space shared out. Files are
+    /// sparse: they take space as they fill. [default: auto, or as the cluster has]
+    #[arg(long, value_name = "SIZE", value_parser = parse_osd_size)]
+    pub osd_size: Option<OsdSize>,
+    /// Port of the first monitor; OSDs take any free ports. [default: 40000, or as the cluster has]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Return once the cluster is healthy and leave it running. Fails if that takes more than 60 seconds.
+    #[arg(long)]
+    pub detach: bool,
+    /// Do not start a daemon again when it ends by itself.
+    #[arg(long)]
+    pub no_restart: bool,
+    /// Listen beyond this machine although there is no authentication: whoever reaches the ports owns the data.
+    #[arg(long)]
+    pub insecure: bool,
+    /// Address to listen on. [default: 127.0.0.1, with --insecure this machine's outward address]
+    #[arg(long, value_name = "IP")]
+    pub bind: Option<IpAddr>,
+    /// The half of --detach that stays: in a session of its own, reports on standard output.
+    #[arg(long, hide = true)]
+    pub background: bool,
+}
+
+/// A value of `--osd-size`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OsdSize {
+    Auto,
+    Bytes(ByteSize),
+}
+
+fn parse_osd_size(text: &str) -> Result<OsdSize, String> {
+    if text.eq_ignore_ascii_case("auto") { Ok(OsdSize::Auto) } else { text.parse().map(OsdSize::Bytes) }
+}
+
+#[derive(Args, Debug)]
+pub struct Down {
+    #[command(flatten)]
+    pub dir: Dir,
+}
+
+#[derive(Args, Debug)]
+pub struct Status {
+    #[command(flatten)]
+    pub dir: Dir,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which cluster a client command talks to.
+#[derive(Args, Debug, Clone)]
+pub struct Target {
+    /// Directory of a cluster made by 'nacre up'.
+    #[arg(long, value_name = "DIR", default_value = DEFAULT_DIR)]
+    pub dir: PathBuf,
+    /// A ceph.conf, of this or of a real Ceph cluster; goes before --dir.
+    #[arg(long, short = 'c', value_name = "FILE")]
+    pub conf: Option<PathBuf>,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Namespace {
+    /// Namespace within the pool.
+    #[arg(long, short = 'N', value_name = "NAME", default_value = "")]
+    pub namespace: String,
+}
+
+#[derive(Args, Debug)]
+pub struct Put {
+    pub pool: String,
+    pub object: String,
+    /// File to read, '-' for standard input.
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub namespace: Namespace,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct Get {
+    pub pool: String,
+    pub object: String,
+    /// File to write, '-' for standard output.
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub namespace: Namespace,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct Ls {
+    pub pool: String,
+    #[command(flatten)]
+    pub namespace: Namespace,
+    /// Objects of all namespaces, as "namespace<TAB>name".
+    #[arg(long, conflicts_with = "namespace")]
+    pub all: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct Rm {
+    pub pool: String,
+    #[arg(required = true)]
+    pub objects: Vec<String>,
+    #[command(flatten)]
+    pub namespace: Namespace,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct Stat {
+    pub pool: String,
+    pub object: String,
+    #[command(flatten)]
+    pub namespace: Namespace,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Pool {
+    /// Make a pool.
+    Create(PoolCreate),
+    /// List pools.
+    Ls(PoolLs),
+    /// Remove a pool and every object in it.
+    Rm(PoolRm),
+}
+
+#[derive(Args, Debug)]
+pub struct PoolCreate {
+    pub pool: String,
+    /// Copies of each object. [default: 3, or what the cluster is set to]
+    #[arg(long, value_name = "COPIES", value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub size: Option<u32>,
+    /// Number of placement groups. [default: chosen by the cluster]
+    #[arg(long, value_name = "N")]
+    pub pg_num: Option<u32>,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct PoolLs {
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct PoolRm {
+    pub pool: String,
+    /// Confirms that all objects in the pool are to be destroyed.
+    #[arg(long)]
+    pub yes: bool,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Daemon {
+    /// Configuration in the form of ceph.conf.
+    #[arg(long, value_name = "FILE")]
+    pub conf: PathBuf,
+    /// Where the daemon keeps its data; goes before the configuration's 'mon data' or 'osd data'.
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Address for clients, as IP or IP:PORT; goes before 'public addr'.
+    #[arg(long, value_name = "ADDR")]
+    pub public_addr: Option<String>,
+    /// Address for other daemons, as IP or IP:PORT; goes before 'cluster addr'.
+    #[arg(long, value_name = "ADDR")]
+    pub cluster_addr: Option<String>,
+    /// Where the monitors are; goes before 'mon host'.
+    #[arg(long, value_name = "HOSTS")]
+    pub mon_host: Option<String>,
+    /// Initialise the data directory and end.
+    #[arg(long)]
+    pub mkfs: bool,
+    /// Stop when this process, which must be the parent, ends.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub supervised_by: Option<u32>,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Mon {
+    /// Name of the monitor, without 'mon.'.
+    #[arg(long, value_name = "NAME")]
+    pub id: String,
+    #[command(flatten)]
+    pub daemon: Daemon,
+}
+
+#[derive(Args, Debug, Clone)]
+pub struct Osd {
+    /// Number of the OSD.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=9999))]
+    pub id: u32,
+    #[command(flatten)]
+    pub daemon: Daemon,
+    /// With --mkfs: size of the file that holds the OSD's data; goes before 'osd size'.
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<ByteSize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn up_reads_its_flags() {
+        let parse = |args: &[&str]| Cli::try_parse_from([&["nacre", "up"], args].concat());
+        let up = |args: &[&str]| match parse(args).unwrap().command {
+            Command::Up(up) => up,
+            other => panic!("{other:?}"),
+        };
+        let bare = up(&[]);
+        assert_eq!((bare.osds, bare.osd_size, bare.dir.dir), (None, None, PathBuf::from("nacre-data")));
+        let full =
+            up(&["--dir", "x", "--osds", "3", "--osd-size", "2GiB", "--port", "41000", "--detach", "--no-restart"]);
+        assert_eq!((full.osds, full.port, full.detach, full.no_restart), (Some(3), Some(41_000), true, true));
+        assert_eq!(full.osd_size, Some(OsdSize::Bytes(ByteSize(2 << 30))));
+        assert_eq!(up(&["--osd-size", "auto"]).osd_size, Some(OsdSize::Auto));
+        for bad in [&["--osds", "0"][..], &["--osd-size", "big"], &["--port", "70000"], &["--bind", "host"], &["extra"]]
+        {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The configuration files that `nacre up` leaves for daemons and clients.
+
+use crate::layout::Layout;
+use crate::state_file::{ClusterState, mon_id};
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::io::Read;
+use std::net::SocketAddr;
+use types::Utime;
+
+/// Memory an OSD started by `nacre up` may use.
+const OSD_MEMORY_BYTES: u64 = 112 << 20;
+
+/// The text of `ceph.conf`. Ceph's clients read the first section; the daemons read all.
+pub fn ceph_conf(layout: &Layout, state: &ClusterState) -> String {
+    let mon_addr = |index: u32| SocketAddr::new(state.bind, state.mon_port(index));
+    let mon_host: Vec<String> = (0..state.mons).map(|index| format!("[v2:{}/0]", mon_addr(index))).collect();
+    let path = |p: std::path::PathBuf| quoted(&p.display().to_string());
+    let mut text = String::new();
+    let mut line = |s: String| writeln!(text, "{s}").expect("a string takes any text");
+    line("# Written by 'nacre up'; written anew at each start.".into());
+    line("[global]".into());
+    line(format!("fsid = {}", state.fsid));
+    line(format!("mon host = {}", mon_host.join(",")));
+    let ids: Vec<String> = state.mon_ids().collect();
+    line(format!("mon initial members = {}", ids.join(",")));
+    for side in ["cluster", "service", "client"] {
+        line(format!("auth {side} required = none"));
+    }
+    line(format!("keyring = {}", path(layout.keyring())));
+    line(String::new());
+    line("[mon]".into());
+    line(format!("mon data = {}", path(layout.dir().join("$name"))));
+    for index in 0..state.mons {
+        line(format!("[mon.{}]", mon_id(index)));
+        line(format!("public addr = {}", mon_addr(index)));
+    }
+    line(String::new());
+    line("[osd]".into());
+    line(format!("osd data = {}", path(layout.dir().join("$name"))));
+    line(format!("osd size = {}", state.osd_size_bytes));
+    line(format!("osd memory target = {OSD_MEMORY_BYTES}"));
+    line(format!("public addr = {}", state.bind));
+    line(format!("cluster addr = {}", state.bind));
+    // Each OSD stands for a host of its own, so that copies land on different OSDs as they would on different hosts.
+    line("crush location = root=default host=host$id".into());
+    text
+}
+
+/// Quotes what would otherwise end the value or be cut from it.
+fn quoted(value: &str) -> String {
+    let plain = !value.contains(['#', ';', '\\', '"', '\'']) && value.trim() == value;
+    if plain { value.to_owned() } else { format!("\"{value}\"") }
+}
+
+/// The text of the keyring of `client.admin`, with a fresh key.
+pub fn admin_keyring() -> Result<String> {
+    // A key as Ceph writes it: type 1 (AES), creation time, length, 16 random bytes.
+    let now = Utime::from(std::time::SystemTime::now());
+    let mut key = Vec::new();
+    key.extend(1u16.to_le_bytes());
+    key.extend(now.sec.to_le_bytes());
+    key.extend(now.nsec.to_le_bytes());
+    key.extend(16u16.to_le_bytes());
+    key.extend(random_bytes::<16>()?);
+    let caps: String = ["mds", "mgr", "mon", "osd"].map(|kind| format!("\tcaps {kind} = \"allow *\"\n")).concat();
+    Ok(format!("[client.admin]\n\tkey = {}\n{caps}", crate::base64::encode(&key)))
+}
+
+/// Bytes from the kernel's random number generator.
+pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut source = std::fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
+    source.read_exact(&mut bytes).context("cannot read /dev/urandom")?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::{ConfFile, Who};
+    use std::path::Path;
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let mut state = crate::state_file::tests::sample();
+        state.mons = 3;
+        let layout = Layout::new(Path::new("/no where/it's #1")).unwrap();
+        let conf = ConfFile::parse(&ceph_conf(&layout, &state), Path::new("ceph.conf")).unwrap();
+        let config = client::Config::from_file(&conf, &Who::new("client", "admin")).unwrap();
+        assert_eq!(config.mon_hosts.len(), 3);
+        assert_eq!(config.keyring, Some(layout.keyring()));
+        let get = |who: &str, key: &str| conf.get(&Who::parse(who).unwrap(), key).unwrap();
+        assert_eq!(get("osd.1", "osd data"), "/no where/it's #1/osd.1");
+        assert_eq!(get("osd.1", "crush location"), "root=default host=host1");
+        assert_eq!(get("mon.c", "public addr"), "127.0.0.1:40002");
+        assert_eq!(get("mon.c", "mon data"), "/no where/it's #1/mon.c");
+    }
+
+    #[test]
+    fn keys_have_cephs_form_and_differ() {
+        let (a, b) = (admin_keyring().unwrap(), admin_keyring().unwrap());
+        assert_ne!(a, b);
+        let key = a.lines().nth(1).unwrap().trim().strip_prefix("key = ").unwrap();
+        assert!(key.starts_with("AQ") && key.len() == 40 && key.ends_with("=="), "{key}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Makes a new cluster's files, or none.
+
+use crate::conf_writer::{admin_keyring, ceph_conf};
+use crate::layout::Layout;
+use crate::process::daemon_args;
+use crate::report::{Event, Report};
+use crate::state_file::{ClusterState, write_durably};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use tokio::process::Command;
+
+/// Initialises everything that `state` says in `layout`'s directory, which exists and is empty but for `run/`. The
+/// state file is saved first as not complete, and last as complete: a creation that was cut off is recognised.
+///
+/// Errors: whatever went wrong; call [`clear`] then.
+pub async fn create(layout: &Layout, state: &ClusterState, program: &Path, report: &mut Report) -> Result<()> {
+    ClusterState { complete: false, ..state.clone() }.save(layout)?;
+    std::fs::create_dir_all(layout.log_dir())
+        .with_context(|| format!("cannot create {}", layout.log_dir().display()))?;
+    write_durably(&layout.keyring(), admin_keyring()?.as_bytes(), 0o600)?;
+    write_durably(&layout.conf(), ceph_conf(layout, state).as_bytes(), 0o644)?;
+    let daemons = state.daemons();
+    for (index, daemon) in daemons.iter().enumerate() {
+        report.send(Event::Step(format!("creating {daemon} ({} of {})", index + 1, daemons.len())))?;
+        mkfs(layout, daemon, program).await?;
+    }
+    ClusterState { complete: true, ..state.clone() }.save(layout)
+}
+
+async fn mkfs(layout: &Layout, daemon: &str, program: &Path) -> Result<()> {
+    let mut command = Command::new(program);
+    command.arg0("nacre").args(daemon_args(layout, daemon)).arg("--mkfs").stdin(std::process::Stdio::null());
+    let output =
+        command.kill_on_drop(true).output().await.with_context(|| format!("cannot run {}", program.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        bail!("{daemon} could not be created: {}", last.trim().trim_start_matches("error: "));
+    }
+    Ok(())
+}
+
+/// Removes what [`create`] makes, and the directory itself where `dir_too`. `run/` stays, with the supervisor's lock.
+pub fn clear(layout: &Layout, dir_too: bool) -> Result<()> {
+    let context = |path: PathBuf| move || format!("cannot remove {}", path.display());
+    let entries = std::fs::read_dir(layout.dir()).with_context(context(layout.dir().to_owned()))?;
+    for entry in entries {
+        let entry = entry.with_context(context(layout.dir().to_owned()))?;
+        let name = entry.file_name();
+        // The state file goes last: without it what remains would look like somebody else's.
+        let ours = name.to_str().is_some_and(|name| {
+            matches!(name, "log" | "ceph.conf" | "ceph.client.admin.keyring")
+                || name.starts_with("mon.")
+                || name.starts_with("osd.")
+                || name.ends_with(".new")
+        });
+        if ours {
+            let remove = if entry.path().is_dir() { std::fs::remove_dir_all } else { std::fs::remove_file };
+            remove(entry.path()).with_context(context(entry.path()))?;
+        }
+    }
+    match std::fs::remove_file(layout.state_file()) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            return Err(e).with_context(context(layout.state_file()));
+        }
+        _ => {}
+    }
+    if dir_too {
+        std::fs::remove_dir_all(layout.run_dir()).with_context(context(layout.run_dir()))?;
+        // Refuses if something of somebody else's has come to lie there, which is as well.
+        let _ = std::fs::remove_dir(layout.dir());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use crate::state_file::{Found, look, tests::sample};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn program(dir: &Scratch, body: &str) -> PathBuf {
+        let path = dir.path().join("program");
+        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn all_or_nothing() {
+        let dir = Scratch::new();
+        let layout = Layout::new(&dir.path().join("cluster")).unwrap();
+        std::fs::create_dir_all(layout.run_dir()).unwrap();
+        // `--conf` is the fifth argument; its directory is the cluster's.
+        let good = program(&dir, "mkdir $(dirname $5)/$1.$3");
+        let state = sample();
+        create(&layout, &state, &good, &mut Report::Log).await.unwrap();
+        assert_eq!(look(&layout).unwrap(), Found::Cluster(state.clone()));
+        assert!(layout.dir().join("osd.1").is_dir() && layout.conf().is_file());
+        let mode = std::fs::metadata(layout.keyring()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        clear(&layout, false).unwrap();
+        assert_eq!(look(&layout).unwrap(), Found::Nothing);
+
+        let bad =
+            program(&dir, "mkdir $(dirname $5)/$1.$3; [ $1.$3 != osd.1 ] || { echo 'error: no room' >&2; exit 1; }");
+        let error = create(&layout, &state, &bad, &mut Report::Log).await.unwrap_err();
+        assert_eq!(error.to_string(), "osd.1 could not be created: no room");
+        assert_eq!(look(&layout).unwrap(), Found::Unfinished);
+        std::fs::write(layout.dir().join("notes"), "not ours").unwrap();
+        clear(&layout, false).unwrap();
+        assert!(layout.dir().join("notes").is_file(), "what is not ours stays");
+        std::fs::remove_file(layout.dir().join("notes")).unwrap();
+        clear(&layout, true).unwrap();
+        assert!(!layout.dir().exists());
+    }
+}

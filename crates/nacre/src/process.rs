@@ -1,0 +1,139 @@
+//! Processes of a cluster: who runs, by pid files that are believed only after a look at the process itself.
+
+use crate::layout::Layout;
+use anyhow::{Context, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The arguments that make this program the daemon `name` (`mon.a`, `osd.3`).
+pub fn daemon_args(layout: &Layout, name: &str) -> Vec<String> {
+    let (kind, id) = name.split_once('.').expect("daemon names have a dot");
+    let conf = layout.conf().display().to_string();
+    vec![kind.into(), "--id".into(), id.into(), "--conf".into(), conf]
+}
+
+/// The process id of daemon `name`, if it runs and is the one of this cluster.
+pub fn daemon_pid(layout: &Layout, name: &str) -> Option<Pid> {
+    let pid = read_pid(&layout.pid_file(name))?;
+    let command_line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).ok()?;
+    let args: Vec<&[u8]> = command_line.split(|b| *b == 0).skip(1).collect();
+    let expected = daemon_args(layout, name);
+    // The number may have gone to another process since; options may follow ours.
+    let ours = args.len() >= expected.len() && expected.iter().zip(&args).all(|(a, b)| a.as_bytes() == *b);
+    (ours && !is_zombie(pid)).then_some(pid)
+}
+
+fn read_pid(path: &Path) -> Option<Pid> {
+    Pid::from_raw(std::fs::read_to_string(path).ok()?.trim().parse().ok()?)
+}
+
+/// A process that has ended and whose parent has not noticed yet still has its number.
+fn is_zombie(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+/// Sends `signal`; a process that is gone already is fine.
+pub fn signal(pid: Pid, signal: Signal) -> Result<()> {
+    match kill_process(pid, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(e) => Err(e).with_context(|| format!("cannot signal process {}", pid.as_raw_nonzero())),
+    }
+}
+
+/// Waits until `running` says false or `timeout` is over; true if it said false.
+pub fn wait_until_gone(timeout: Duration, mut running: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + timeout;
+    while running() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+/// The lock that a supervisor holds as long as it lives.
+pub struct SupervisorLock {
+    _file: File,
+}
+
+impl SupervisorLock {
+    /// Takes the lock; `None` if another supervisor has it. The directory must exist.
+    pub fn take(layout: &Layout) -> Result<Option<SupervisorLock>> {
+        std::fs::create_dir_all(layout.run_dir())
+            .with_context(|| format!("cannot create {}", layout.run_dir().display()))?;
+        let path = layout.supervisor_lock();
+        let context = || format!("cannot lock {}", path.display());
+        let mut options = File::options();
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(&path).with_context(context)?;
+        // Somebody who only looks ([`supervisor_pid`]) holds the lock for an instant.
+        const TRIES: u32 = 10;
+        for attempt in 1.. {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::WOULDBLOCK) if attempt < TRIES => std::thread::sleep(Duration::from_millis(10)),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(e) => return Err(e).with_context(context),
+            }
+        }
+        file.set_len(0).with_context(context)?;
+        writeln!(file, "{}", std::process::id()).with_context(context)?;
+        Ok(Some(SupervisorLock { _file: file }))
+    }
+}
+
+/// The process id of the supervisor of this directory's cluster, if one runs.
+pub fn supervisor_pid(layout: &Layout) -> Option<Pid> {
+    let file = File::open(layout.supervisor_lock()).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => None,
+        Err(_) => read_pid(&layout.supervisor_lock()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_pid_file_is_believed_only_if_the_process_is_ours() {
+        let dir = Scratch::new();
+        let layout = Layout::new(dir.path()).unwrap();
+        std::fs::create_dir_all(layout.run_dir()).unwrap();
+        assert_eq!(daemon_pid(&layout, "osd.0"), None, "no file");
+        std::fs::write(layout.pid_file("osd.0"), format!("{}\n", std::process::id())).unwrap();
+        assert_eq!(daemon_pid(&layout, "osd.0"), None, "a process, but another program");
+        // A process whose arguments are those of the daemon: `sh` sees them as positional parameters.
+        let mut command = std::process::Command::new("/bin/sh");
+        let script = dir.path().join("osd");
+        std::fs::write(&script, "read line\n").unwrap();
+        command.current_dir(dir.path()).args(daemon_args(&layout, "osd.0")).stdin(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        std::fs::write(layout.pid_file("osd.0"), format!("{}\n", child.id())).unwrap();
+        let seen = wait_until_gone(Duration::from_secs(5), || daemon_pid(&layout, "osd.0").is_none());
+        assert!(seen, "the stand-in is taken for ours");
+        assert_eq!(daemon_pid(&layout, "osd.1"), None);
+        child.kill().unwrap();
+        assert!(wait_until_gone(Duration::from_secs(5), || daemon_pid(&layout, "osd.0").is_some()), "even as a zombie");
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn one_supervisor_at_a_time() {
+        let dir = Scratch::new();
+        let layout = Layout::new(dir.path()).unwrap();
+        assert_eq!(supervisor_pid(&layout), None);
+        let lock = SupervisorLock::take(&layout).unwrap().unwrap();
+        assert!(SupervisorLock::take(&layout).unwrap().is_none());
+        assert_eq!(supervisor_pid(&layout).map(|pid| pid.as_raw_nonzero().get() as u32), Some(std::process::id()));
+        drop(lock);
+        assert_eq!(supervisor_pid(&layout), None);
+        assert!(SupervisorLock::take(&layout).unwrap().is_some());
+    }
+}

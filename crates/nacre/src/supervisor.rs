@@ -1,0 +1,316 @@
+//! Keeps the daemons of a cluster running, and stops them in order.
+
+use crate::layout::Layout;
+use crate::process::daemon_args;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// First and longest wait before a daemon that ended is started again.
+const BACKOFF_MIN: Duration = Duration::from_millis(500);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// A daemon that ran this long is in order: the next wait is the shortest again.
+const STEADY: Duration = Duration::from_secs(60);
+/// How long a daemon may take to stop before it is killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How far stopping has come. Later ones include the earlier.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Phase {
+    Run,
+    StopOsds,
+    StopAll,
+    KillAll,
+}
+
+/// A daemon ended without having been told to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    pub daemon: String,
+    /// What became of it, in words: `exited with status 1`, `was killed by signal 9`.
+    pub how: String,
+    /// When it will be started again; `None`: not at all.
+    pub again_in: Option<Duration>,
+}
+
+/// The running daemons of one cluster.
+pub struct Supervisor {
+    phase: watch::Sender<Phase>,
+    osds: JoinSet<()>,
+    mons: JoinSet<()>,
+    ended: mpsc::UnboundedReceiver<Ended>,
+}
+
+/// What to run and how.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub layout: Layout,
+    /// This program.
+    pub program: PathBuf,
+    /// `mon.a`, `osd.0`, ...
+    pub daemons: Vec<String>,
+    pub restart: bool,
+    /// Flags for every daemon, behind those that identify it.
+    pub extra_args: Vec<String>,
+}
+
+impl Supervisor {
+    /// Starts all daemons. Must be called on the process's main thread, which lives as long as the process: daemons
+    /// ask the kernel to stop them when the thread that started them ends.
+    pub fn start(plan: &Plan) -> Supervisor {
+        let (phase, _) = watch::channel(Phase::Run);
+        let (ended_tx, ended) = mpsc::unbounded_channel();
+        let (mut osds, mut mons) = (JoinSet::new(), JoinSet::new());
+        for daemon in &plan.daemons {
+            let (set, stop_at) =
+                if daemon.starts_with("mon.") { (&mut mons, Phase::StopAll) } else { (&mut osds, Phase::StopOsds) };
+            let keeper = Keeper {
+                plan: plan.clone(),
+                daemon: daemon.clone(),
+                stop_at,
+                phase: phase.subscribe(),
+                ended: ended_tx.clone(),
+            };
+            set.spawn(keeper.run());
+        }
+        Supervisor { phase, osds, mons, ended }
+    }
+
+    /// The next daemon that ended by itself.
+    pub async fn next_ended(&mut self) -> Ended {
+        match self.ended.recv().await {
+            Some(ended) => ended,
+            // All keepers are done, after `stop` or without restarts: nothing more will happen.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Stops the OSDs, then the monitors; `kill` ending early makes it abrupt.
+    pub async fn stop(mut self, kill: impl Future<Output = ()>) {
+        let phase = self.phase.clone();
+        let orderly = async {
+            phase.send_replace(Phase::StopOsds);
+            while self.osds.join_next().await.is_some() {}
+            phase.send_if_modified(|p| std::mem::replace(p, (*p).max(Phase::StopAll)) < Phase::StopAll);
+            while self.mons.join_next().await.is_some() {}
+        };
+        tokio::pin!(orderly, kill);
+        tokio::select! {
+            () = &mut orderly => return,
+            () = &mut kill => {}
+        }
+        self.phase.send_replace(Phase::KillAll);
+        orderly.await;
+    }
+}
+
+/// Runs one daemon, over and over.
+struct Keeper {
+    plan: Plan,
+    daemon: String,
+    stop_at: Phase,
+    phase: watch::Receiver<Phase>,
+    ended: mpsc::UnboundedSender<Ended>,
+}
+
+impl Keeper {
+    async fn run(mut self) {
+        let mut backoff = BACKOFF_MIN;
+        loop {
+            let started = Instant::now();
+            let how = match self.spawn() {
+                Ok(mut child) => {
+                    let status = tokio::select! {
+                        status = child.wait() => Some(status),
+                        () = reached(&mut self.phase, self.stop_at) => None,
+                    };
+                    let how = match status {
+                        Some(Ok(status)) => describe(status),
+                        Some(Err(error)) => format!("was lost sight of: {error}"),
+                        None => return self.stop(child).await,
+                    };
+                    let _ = std::fs::remove_file(self.plan.layout.pid_file(&self.daemon));
+                    how
+                }
+                Err(error) => format!("cannot be started: {error}"),
+            };
+            if started.elapsed() >= STEADY {
+                backoff = BACKOFF_MIN;
+            }
+            let again_in = self.plan.restart.then_some(backoff);
+            let _ = self.ended.send(Ended { daemon: self.daemon.clone(), how, again_in });
+            if !self.plan.restart {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(backoff) => {}
+                () = reached(&mut self.phase, self.stop_at) => return,
+            }
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    fn spawn(&self) -> std::io::Result<Child> {
+        let layout = &self.plan.layout;
+        let log = std::fs::File::options().create(true).append(true).open(layout.log(&self.daemon))?;
+        let mut command = std::process::Command::new(&self.plan.program);
+        command
+            .arg0("nacre")
+            .args(daemon_args(layout, &self.daemon))
+            .args(&self.plan.extra_args)
+            .args(["--supervised-by", &std::process::id().to_string()])
+            .stdin(std::process::Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            // A group of its own: Ctrl-C on the terminal must reach the supervisor only, which stops in order.
+            .process_group(0);
+        let child = Command::from(command).spawn()?;
+        let pid = child.id().expect("not waited for yet");
+        if let Err(error) = std::fs::write(layout.pid_file(&self.daemon), format!("{pid}\n")) {
+            tracing::warn!(%error, daemon = self.daemon, "cannot write pid file");
+        }
+        Ok(child)
+    }
+
+    async fn stop(mut self, mut child: Child) {
+        if let Some(pid) = child.id().and_then(|pid| rustix::process::Pid::from_raw(pid as i32)) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        tokio::select! {
+            _ = child.wait() => {}
+            () = tokio::time::sleep(STOP_TIMEOUT) => {
+                tracing::warn!(daemon = self.daemon, "did not stop in {STOP_TIMEOUT:?}; killed");
+                let _ = child.kill().await;
+            }
+            () = reached(&mut self.phase, Phase::KillAll) => {
+                let _ = child.kill().await;
+            }
+        }
+        let _ = std::fs::remove_file(self.plan.layout.pid_file(&self.daemon));
+    }
+}
+
+async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
+    if phase.wait_for(|p| *p >= wanted).await.is_err() {
+        // The supervisor is gone without a word: its process is ending.
+        std::future::pending::<()>().await;
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => "ended by itself".into(),
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::daemon_pid;
+    use crate::scratch::Scratch;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A stand-in for the program: notes what happens to it in `DIR/events`.
+    fn stand_in(dir: &Scratch, body: &str) -> Plan {
+        let layout = Layout::new(dir.path()).unwrap();
+        std::fs::create_dir_all(layout.run_dir()).unwrap();
+        std::fs::create_dir_all(layout.log_dir()).unwrap();
+        let program = dir.path().join("program");
+        let events = dir.path().join("events");
+        let script =
+            format!("#!/bin/sh\nname=$1.$3; events={}\necho \"$name start\" >> $events\n{body}\n", events.display());
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let daemons = ["mon.a", "osd.0", "osd.1"].map(String::from).to_vec();
+        Plan { layout, program, daemons, restart: true, extra_args: vec![] }
+    }
+
+    async fn events_until(dir: &Scratch, done: impl Fn(&[String]) -> bool) -> Vec<String> {
+        for _ in 0..500 {
+            let text = std::fs::read_to_string(dir.path().join("events")).unwrap_or_default();
+            let lines: Vec<String> = text.lines().map(String::from).collect();
+            if done(&lines) {
+                return lines;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("not seen in time: {:?}", std::fs::read_to_string(dir.path().join("events")));
+    }
+
+    const PATIENT: &str = "trap 'echo \"$name stop\" >> $events; exit 0' TERM\nwhile :; do sleep 0.01; done";
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn osds_stop_before_monitors() {
+        let dir = Scratch::new();
+        let plan = stand_in(&dir, PATIENT);
+        let supervisor = Supervisor::start(&plan);
+        events_until(&dir, |e| e.len() == 3).await;
+        assert!(plan.daemons.iter().all(|d| plan.layout.pid_file(d).exists()));
+        // Shells show as the script's interpreter, so these are not mistaken for daemons of ours.
+        assert_eq!(daemon_pid(&plan.layout, "osd.0"), None);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        supervisor.stop(std::future::pending()).await;
+        let events = events_until(&dir, |e| e.len() == 6).await;
+        assert_eq!(events[5], "mon.a stop", "{events:?}");
+        assert!(plan.daemons.iter().all(|d| !plan.layout.pid_file(d).exists()));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_ends_is_started_again() {
+        let dir = Scratch::new();
+        // The first start of osd.1 fails, the second stays.
+        let body = format!("[ $name = osd.1 ] && [ $(grep -c '^osd.1 start' $events) = 1 ] && exit 3\n{PATIENT}");
+        let mut supervisor = Supervisor::start(&stand_in(&dir, &body));
+        let ended = supervisor.next_ended().await;
+        let expect = Ended {
+            daemon: "osd.1".into(),
+            how: "exited with status 3".into(),
+            again_in: Some(Duration::from_millis(500)),
+        };
+        assert_eq!(ended, expect);
+        events_until(&dir, |e| e.iter().filter(|line| *line == "osd.1 start").count() == 2).await;
+        supervisor.stop(std::future::pending()).await;
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn without_restart_it_stays_ended_and_stopping_works() {
+        let dir = Scratch::new();
+        let mut plan = stand_in(&dir, &format!("[ $name = osd.0 ] && kill -9 $$\n{PATIENT}"));
+        plan.restart = false;
+        let mut supervisor = Supervisor::start(&plan);
+        let ended = supervisor.next_ended().await;
+        assert_eq!((ended.how.as_str(), ended.again_in), ("was killed by signal 9", None));
+        supervisor.stop(std::future::pending()).await;
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn who_does_not_stop_is_killed_when_asked_twice() {
+        let dir = Scratch::new();
+        let plan = stand_in(&dir, "trap '' TERM\necho \"$name deaf\" >> $events\nwhile :; do sleep 0.01; done");
+        let supervisor = Supervisor::start(&plan);
+        events_until(&dir, |e| e.iter().filter(|line| line.ends_with("deaf")).count() == 3).await;
+        let started = Instant::now();
+        supervisor.stop(tokio::time::sleep(Duration::from_millis(100))).await;
+        assert!(started.elapsed() < STOP_TIMEOUT);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_program_that_cannot_run_is_reported() {
+        let dir = Scratch::new();
+        let mut plan = stand_in(&dir, "");
+        plan.program = dir.path().join("missing");
+        plan.daemons.truncate(1);
+        let mut supervisor = Supervisor::start(&plan);
+        assert!(supervisor.next_ended().await.how.starts_with("cannot be started"));
+        supervisor.stop(std::future::pending()).await;
+    }
+}

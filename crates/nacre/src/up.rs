@@ -1,0 +1,473 @@
+//! `nacre up`: creates or starts a cluster and watches over it.
+
+use crate::byte_size::ByteSize;
+use crate::cli::{self, OsdSize};
+use crate::conf_writer::{ceph_conf, random_bytes};
+use crate::creation;
+use crate::health::Health;
+use crate::layout::Layout;
+use crate::preflight;
+use crate::process::{SupervisorLock, daemon_pid, supervisor_pid, wait_until_gone};
+use crate::report::{Console, Event, Report};
+use crate::state_file::{ClusterState, Found, VERSION, look, write_durably};
+use crate::supervisor::{Ended, Plan, Supervisor};
+use anyhow::{Context, Result, bail};
+use client::{Cluster, Config};
+use std::io::BufRead;
+use std::net::IpAddr;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::Instant;
+
+/// `--detach` gives up waiting after this.
+const HEALTHY_WITHIN: Duration = Duration::from_secs(60);
+/// How often health is asked for while waiting for it.
+const POLL: Duration = Duration::from_millis(200);
+/// A daemon that ends this often before the cluster is healthy will not get better.
+const EARLY_ENDS_MAX: u32 = 3;
+
+const OSDS: u32 = 6;
+const MONS: u32 = 1;
+const PORT: u16 = 40_000;
+
+/// Runs the command; returns the exit status.
+pub fn run(options: &cli::Up, log: Option<&str>) -> Result<u8> {
+    if options.detach && !options.background {
+        return detach(log);
+    }
+    if options.background {
+        // Away from the terminal, whose end must not be ours.
+        rustix::process::setsid().context("cannot start a session of its own")?;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut report = if options.background { Report::Pipe } else { Report::Console(Console::new()) };
+    match runtime.block_on(up(options, log, &mut report)) {
+        Ok(()) => Ok(0),
+        Err(error) => {
+            let _ = report.send(Event::Failed(format!("{error:#}")));
+            Ok(1)
+        }
+    }
+}
+
+/// Starts this program again in the background, and shows what it reports until the cluster is healthy.
+fn detach(log: Option<&str>) -> Result<u8> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut command = std::process::Command::new(program);
+    command.arg0("nacre").args(std::env::args_os().skip(1)).arg("--background");
+    if let Some(filter) = log {
+        command.env("NACRE_LOG", filter);
+    }
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().context("cannot start the supervisor")?;
+    let out = child.stdout.take().expect("asked for a pipe");
+    let mut console = Console::new();
+    for line in std::io::BufReader::new(out).lines() {
+        let line = line.context("cannot hear the supervisor")?;
+        let event: Event = serde_json::from_str(&line).with_context(|| format!("the supervisor said '{line}'"))?;
+        console.show(&event);
+        match event {
+            Event::Ready(_) => return Ok(0),
+            Event::Failed(_) => return Ok(1),
+            Event::Step(_) | Event::Note(_) => {}
+        }
+    }
+    let status = child.wait()?;
+    bail!("the supervisor ended without a word ({status})")
+}
+
+async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result<()> {
+    let started = Instant::now();
+    let layout = Layout::new(&options.dir.dir)?;
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let (found, _lock, dir_is_new) = claim(&layout, options)?;
+    let log_file = layout.log("nacre-up");
+    let mut stop = Stop::listen()?;
+    let state = match found {
+        Found::Cluster(state) => state,
+        Found::Nothing | Found::Unfinished => {
+            let state = plan_new(options, &layout)?;
+            creation::clear(&layout, false)?;
+            let size = ByteSize(state.osd_size_bytes);
+            let what = format!("creating a cluster of {} OSDs of {size} in {}", state.osds, layout.dir().display());
+            let created = async {
+                report.send(Event::Note(what))?;
+                creation::create(&layout, &state, &program, report).await
+            };
+            let result = tokio::select! {
+                result = created => result,
+                () = stop.asked() => Err(anyhow::anyhow!("interrupted; nothing was created")),
+            };
+            if let Err(error) = result {
+                creation::clear(&layout, dir_is_new).context("cleaning up")?;
+                return Err(error);
+            }
+            state
+        }
+    };
+    crate::logging::start(log, "info", Some(&log_file))?;
+    write_durably(&layout.conf(), ceph_conf(&layout, &state).as_bytes(), 0o644)?;
+    let plan = Plan {
+        layout: layout.clone(),
+        program,
+        daemons: state.daemons(),
+        restart: !options.no_restart,
+        extra_args: log.map(|filter| vec!["--log".to_owned(), filter.to_owned()]).unwrap_or_default(),
+    };
+    tracing::info!(dir = %layout.dir().display(), "starting {} daemons", plan.daemons.len());
+    let mut supervisor = Supervisor::start(&plan);
+    let deadline = options.background.then(|| started + HEALTHY_WITHIN);
+    let waited = tokio::select! {
+        waited = wait_healthy(&layout, &state, &mut supervisor, deadline, report) => waited,
+        () = stop.asked() => Ok(Waited::Interrupted),
+    };
+    match waited {
+        Ok(Waited::Healthy) => {
+            let after = started.elapsed().as_secs_f64();
+            let event =
+                Event::Ready(format!("HEALTH_OK after {after:.1} s\n\n{}", first_steps(&layout, &state, options)));
+            // Whoever listened may have gone at the last moment: the cluster runs, as was asked for.
+            let _ = report.send(event);
+        }
+        Ok(Waited::TooLong(reason)) => {
+            let limit = HEALTHY_WITHIN.as_secs();
+            let dir = layout.dir().display();
+            let _ = report.send(Event::Failed(format!(
+                "not healthy after {limit} s: {reason}\nthe cluster goes on trying; see 'nacre status --dir {dir}', stop it with 'nacre down --dir {dir}'"
+            )));
+        }
+        Ok(Waited::Interrupted) => {
+            let _ = report.send(Event::Note("stopping".into()));
+            supervisor.stop(stop.asked()).await;
+            bail!("interrupted before the cluster was healthy");
+        }
+        Err(error) => {
+            supervisor.stop(stop.asked()).await;
+            return Err(error);
+        }
+    }
+    if options.background {
+        *report = Report::Log;
+    }
+    loop {
+        tokio::select! {
+            ended = supervisor.next_ended() => {
+                let _ = report.send(Event::Note(describe(&ended)));
+            }
+            () = stop.asked() => break,
+        }
+    }
+    let _ = report.send(Event::Note("stopping: OSDs first, then monitors (once more to kill)".into()));
+    supervisor.stop(stop.asked()).await;
+    let _ = report.send(Event::Note("stopped; the data stays, 'nacre up' starts it again".into()));
+    Ok(())
+}
+
+/// Checks everything that can be checked without changing anything, then takes the directory.
+/// Returns what it holds, the lock, and whether it was made just now.
+fn claim(layout: &Layout, options: &cli::Up) -> Result<(Found, SupervisorLock, bool)> {
+    let running = |pid: Option<rustix::process::Pid>| {
+        let pid = pid.map(|pid| format!(" (process {})", pid.as_raw_nonzero())).unwrap_or_default();
+        let dir = layout.dir().display();
+        anyhow::anyhow!(
+            "the cluster in {dir} runs already{pid}; see 'nacre status --dir {dir}', stop it with 'nacre down --dir {dir}'"
+        )
+    };
+    let found = look(layout)?;
+    if let Some(pid) = supervisor_pid(layout) {
+        return Err(running(Some(pid)));
+    }
+    let ports = match &found {
+        Found::Cluster(state) => {
+            agrees(state, options)?;
+            // After a supervisor was killed its daemons take a moment to follow.
+            let survivor = || state.daemons().into_iter().find(|daemon| daemon_pid(layout, daemon).is_some());
+            if !wait_until_gone(Duration::from_secs(5), || survivor().is_some()) {
+                let daemon = survivor().unwrap_or_default();
+                let dir = layout.dir().display();
+                bail!(
+                    "{daemon} of this cluster still runs, without a supervisor; stop it with 'nacre down --dir {dir}'"
+                );
+            }
+            (state.bind, state.port, state.mons)
+        }
+        Found::Nothing | Found::Unfinished => {
+            let state = plan_new(options, layout)?;
+            (state.bind, state.port, state.mons)
+        }
+    };
+    let (bind, port, mons) = ports;
+    preflight::ports_are_free(bind, (0..mons).map(|index| port + index as u16))?;
+    let dir_is_new = !layout.dir().exists();
+    std::fs::create_dir_all(layout.dir()).with_context(|| format!("cannot create {}", layout.dir().display()))?;
+    let lock = SupervisorLock::take(layout)?.ok_or_else(|| running(supervisor_pid(layout)))?;
+    // Another `up` may have been here between the first look and the lock.
+    Ok((look(layout)?, lock, dir_is_new))
+}
+
+/// The cluster that the flags ask for.
+fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
+    let (osds, mons, port) = (options.osds.unwrap_or(OSDS), options.mons.unwrap_or(MONS), options.port.unwrap_or(PORT));
+    preflight::port_range(port, mons)?;
+    if mons > 1 {
+        bail!("--mons {mons}: several monitors are not there yet; use --mons 1");
+    }
+    let bind = preflight::bind_address(options.bind, options.insecure)?;
+    let wanted = match options.osd_size {
+        Some(OsdSize::Bytes(size)) => Some(size),
+        Some(OsdSize::Auto) | None => None,
+    };
+    let size = preflight::osd_size(wanted, osds, preflight::free_space(layout.dir())?)?;
+    Ok(ClusterState {
+        version: VERSION,
+        fsid: types::Fsid::from_random(random_bytes()?).to_string(),
+        complete: true,
+        osds,
+        osd_size_bytes: size.0,
+        mons,
+        port,
+        bind,
+        created_by: format!("nacre {}", env!("CARGO_PKG_VERSION")),
+    })
+}
+
+/// Refuses flags that contradict the cluster that is there.
+fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
+    let differs = |flag: &str, has: String| {
+        anyhow::anyhow!(
+            "the cluster in --dir has {has}, which 'up' does not change; leave {flag} out to start it as it is, or use another --dir for a new one"
+        )
+    };
+    if options.osds.is_some_and(|n| n != state.osds) {
+        return Err(differs("--osds", format!("{} OSDs", state.osds)));
+    }
+    if options.mons.is_some_and(|n| n != state.mons) {
+        return Err(differs("--mons", format!("{} monitors", state.mons)));
+    }
+    if options.port.is_some_and(|n| n != state.port) {
+        return Err(differs("--port", format!("its monitor on port {}", state.port)));
+    }
+    if options.bind.is_some_and(|n: IpAddr| n != state.bind) {
+        return Err(differs("--bind", format!("the address {}", state.bind)));
+    }
+    if let Some(OsdSize::Bytes(size)) = options.osd_size
+        && size.0 / preflight::OSD_BYTES_UNIT * preflight::OSD_BYTES_UNIT != state.osd_size_bytes
+    {
+        return Err(differs("--osd-size", format!("OSDs of {}", ByteSize(state.osd_size_bytes))));
+    }
+    if !state.bind.is_loopback() && !options.insecure {
+        bail!(
+            "the cluster in --dir listens on {}, open to whoever reaches it; add --insecure to start it so",
+            state.bind
+        );
+    }
+    Ok(())
+}
+
+enum Waited {
+    Healthy,
+    TooLong(String),
+    Interrupted,
+}
+
+/// Waits for HEALTH_OK with all OSDs up.
+///
+/// Errors: a daemon that keeps ending; nobody listens any more.
+async fn wait_healthy(
+    layout: &Layout,
+    state: &ClusterState,
+    supervisor: &mut Supervisor,
+    deadline: Option<Instant>,
+    report: &mut Report,
+) -> Result<Waited> {
+    let mut cluster: Option<Cluster> = None;
+    let mut last = "no monitor has answered yet".to_owned();
+    let mut early_ends = std::collections::BTreeMap::<String, u32>::new();
+    loop {
+        report.send(Event::Step(format!("starting: {last}")))?;
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Ok(Waited::TooLong(last));
+        }
+        let asked = async {
+            tokio::time::sleep(POLL).await;
+            let connected = match cluster.take() {
+                Some(cluster) => cluster,
+                None => {
+                    let mut config = Config::from_conf(layout.conf())?;
+                    config.connect_timeout = Duration::from_secs(2);
+                    config.mon_op_timeout = Some(Duration::from_secs(2));
+                    Cluster::connect(config).await?
+                }
+            };
+            let health = Health::ask(&connected).await?;
+            anyhow::Ok((connected, health))
+        };
+        tokio::select! {
+            answer = asked => match answer {
+                Ok((connected, health)) if health.is_ok_with(state.osds) => {
+                    drop(connected);
+                    return Ok(Waited::Healthy);
+                }
+                Ok((connected, health)) => {
+                    cluster = Some(connected);
+                    last = health.progress(state.osds);
+                }
+                Err(error) => tracing::debug!("while waiting for health: {error:#}"),
+            },
+            ended = supervisor.next_ended() => {
+                let count = early_ends.entry(ended.daemon.clone()).or_default();
+                *count += 1;
+                if *count >= EARLY_ENDS_MAX || ended.again_in.is_none() {
+                    let log = layout.log(&ended.daemon);
+                    let said = last_words(&log).map(|line| format!(": {line}")).unwrap_or_default();
+                    bail!("{} {}{said}\nsee {}", ended.daemon, ended.how, log.display());
+                }
+                report.send(Event::Note(describe(&ended)))?;
+            }
+        }
+    }
+}
+
+/// The last line of a log that is not empty.
+fn last_words(log: &std::path::Path) -> Option<String> {
+    let text = std::fs::read(log).ok()?;
+    let tail = &text[text.len().saturating_sub(4096)..];
+    String::from_utf8_lossy(tail).lines().rfind(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())
+}
+
+fn describe(ended: &Ended) -> String {
+    let next = match ended.again_in {
+        Some(wait) => format!("starting it again in {:.1} s", wait.as_secs_f64()),
+        None => "not starting it again".into(),
+    };
+    format!("{} {}; {next}", ended.daemon, ended.how)
+}
+
+fn first_steps(layout: &Layout, state: &ClusterState, options: &cli::Up) -> String {
+    let conf = shell_word(layout.conf());
+    let dir = if options.dir.dir == std::path::Path::new(cli::DEFAULT_DIR) {
+        String::new()
+    } else {
+        format!(" --dir {}", shell_word(layout.dir().to_owned()))
+    };
+    let end = if options.background {
+        format!("nacre down{dir}    stops it; the data stays")
+    } else {
+        "Ctrl-C stops it; the data stays.".to_owned()
+    };
+    format!(
+        "{} OSDs, monitor at {}:{}\n\n\
+         Try:\n  nacre pool create photos{dir}\n  nacre put photos hello README.md{dir}\n  nacre get photos hello -{dir}\n  nacre status{dir}\n\n\
+         With Ceph's own tools:\n  ceph -c {conf} -s\n  rados -c {conf} -p photos ls\n  rados -c {conf} bench -p photos 10 write\n\n{end}",
+        state.osds, state.bind, state.port
+    )
+}
+
+/// `path` as a shell takes it for one word.
+fn shell_word(path: PathBuf) -> String {
+    let text = path.display().to_string();
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c));
+    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// The signals that end `up`.
+struct Stop {
+    signals: Vec<tokio::signal::unix::Signal>,
+}
+
+impl Stop {
+    fn listen() -> Result<Stop> {
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        let signals = kinds.into_iter().map(signal).collect::<std::io::Result<_>>().context("cannot handle signals")?;
+        Ok(Stop { signals })
+    }
+
+    async fn asked(&mut self) {
+        std::future::poll_fn(|context| {
+            let any = self.signals.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
+            if any { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::scratch::Scratch;
+    use clap::Parser;
+
+    fn options(dir: &Scratch, args: &[&str]) -> cli::Up {
+        let dir = dir.path().join("c");
+        let all = [&["nacre", "up", "--dir", dir.to_str().unwrap()], args].concat();
+        match Cli::try_parse_from(all).unwrap().command {
+            Command::Up(up) => up,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn free_port() -> u16 {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        socket.local_addr().unwrap().port().clamp(1024, 64_000)
+    }
+
+    #[test]
+    fn a_refused_start_leaves_nothing() {
+        let dir = Scratch::new();
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        if port > 64_000 {
+            return;
+        }
+        let port = port.to_string();
+        for (args, part) in [
+            (&["--port", port.as_str()][..], "in use"),
+            (&["--osd-size", "900TiB"], "too little disk"),
+            (&["--bind", "10.255.255.254"], "--insecure"),
+            (&["--mons", "3"], "several monitors"),
+            (&["--port", "80"], "does not do"),
+        ] {
+            let options = options(&dir, args);
+            let layout = Layout::new(&options.dir.dir).unwrap();
+            let error = claim(&layout, &options).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+            assert!(!layout.dir().exists(), "{args:?} left something");
+        }
+    }
+
+    #[test]
+    fn an_existing_cluster_is_started_as_it_is_or_not_at_all() {
+        let dir = Scratch::new();
+        let port = free_port();
+        let state = ClusterState { port, ..crate::state_file::tests::sample() };
+        let plain = options(&dir, &[]);
+        let layout = Layout::new(&plain.dir.dir).unwrap();
+        std::fs::create_dir_all(layout.dir()).unwrap();
+        state.save(&layout).unwrap();
+        for (args, part) in [
+            (&["--osds", "6"][..], "has 2 OSDs"),
+            (&["--mons", "2"], "has 1 monitors"),
+            (&["--port", "41000"], "on port"),
+            (&["--osd-size", "2GiB"], "OSDs of 1 GiB"),
+            (&["--bind", "127.0.0.9"], "the address 127.0.0.1"),
+        ] {
+            let error = claim(&layout, &options(&dir, args)).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("--dir"), "{error}");
+        }
+        let same = options(&dir, &["--osds", "2", "--osd-size", "1GiB"]);
+        let (found, lock, new) = claim(&layout, &same).unwrap();
+        assert_eq!((found, new), (Found::Cluster(state), false));
+        let error = claim(&layout, &plain).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains("runs already (process"), "{error}");
+        drop(lock);
+    }
+
+    #[test]
+    fn words_for_the_shell() {
+        assert_eq!(shell_word("/a/b-c.d".into()), "/a/b-c.d");
+        assert_eq!(shell_word("/it's mine".into()), r"'/it'\''s mine'");
+    }
+}
