@@ -12,6 +12,7 @@ use wire::{DecodeError, Rope, Target, Writer};
 /// Bounds on what one operation may do.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// Larger than Ceph's default of 128 MiB, so that `rados put` takes whole files.
     pub object_bytes: u64,
     pub attr_name_bytes: usize,
     /// Entries that one omap listing returns at most.
@@ -22,7 +23,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { object_bytes: 128 << 20, attr_name_bytes: 100, omap_entries: 1024, write_reply_bytes: 32 }
+        Limits { object_bytes: 4 << 30, attr_name_bytes: 100, omap_entries: 1024, write_reply_bytes: 32 }
     }
 }
 

@@ -1,0 +1,199 @@
+//! A cluster of its own for one test.
+
+use crate::command::{Outcome, run};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A running cluster; dropped, it is stopped and its folder removed (kept if the test panics, for its logs).
+pub struct TestCluster {
+    dir: PathBuf,
+    osds: u32,
+    port: u16,
+}
+
+/// The `nacre` binary: `NACRE_BIN`, or the one built beside these tests.
+fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("NACRE_BIN") {
+        return path.into();
+    }
+    let test = std::env::current_exe().expect("own path");
+    let profile_folder = test.parent().and_then(Path::parent).expect("tests lie in target/PROFILE/deps");
+    let path = profile_folder.join("nacre");
+    assert!(path.is_file(), "{} is missing: build the binary first, or set NACRE_BIN", path.display());
+    path
+}
+
+/// A port at which a stretch of ports is free, below the range that the kernel gives to outgoing connections.
+fn free_ports() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..200 {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 20_000 + (std::process::id() * 7 + step) % 110 * 100;
+        let port = u16::try_from(port).expect("below 65536");
+        if (port..port + 30).all(|p| TcpListener::bind(("127.0.0.1", p)).is_ok()) {
+            return port;
+        }
+    }
+    panic!("no free stretch of ports");
+}
+
+impl TestCluster {
+    /// Starts a cluster of `osds` OSDs for the test called `name`.
+    pub fn start(name: &str, osds: u32) -> TestCluster {
+        let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        let cluster = TestCluster { dir, osds, port: free_ports() };
+        cluster.up();
+        cluster
+    }
+
+    /// Starts what is not running, and waits for health.
+    #[track_caller]
+    pub fn up(&self) {
+        let (osds, port) = (self.osds.to_string(), self.port.to_string());
+        let args = ["up", "--detach", "--no-restart", "--osds", &osds, "--port", &port, "--osd-size", "4GiB"];
+        self.nacre(&args, Duration::from_secs(90)).ok();
+    }
+
+    #[track_caller]
+    pub fn down(&self) {
+        self.nacre(&["down"], Duration::from_secs(60)).ok();
+    }
+
+    /// Runs `nacre ARGS --dir DIR`.
+    #[track_caller]
+    pub fn nacre(&self, args: &[&str], limit: Duration) -> Outcome {
+        let mut command = Command::new(binary());
+        command.args(args).arg("--dir").arg(&self.dir);
+        run(command, limit)
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn conf(&self) -> PathBuf {
+        self.dir.join("ceph.conf")
+    }
+
+    /// A file in the cluster's folder, for the test's own use.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        let folder = self.dir.join("scratch");
+        fs::create_dir_all(&folder).expect("folder can be made");
+        folder.join(name)
+    }
+
+    /// A command that finds this cluster as Ceph's tools do.
+    pub fn command(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(args).env("CEPH_CONF", self.conf());
+        command
+    }
+
+    #[track_caller]
+    pub fn ceph(&self, args: &[&str]) -> Outcome {
+        run(self.command("ceph", args), Duration::from_secs(60))
+    }
+
+    /// `ceph ARGS --format json`, read.
+    #[track_caller]
+    pub fn ceph_json(&self, args: &[&str]) -> serde_json::Value {
+        let out = self.ceph(&[args, &["--format", "json"]].concat()).ok();
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("ceph {args:?}: {e}: {out}"))
+    }
+
+    #[track_caller]
+    pub fn rados(&self, args: &[&str]) -> Outcome {
+        self.rados_within(args, Duration::from_secs(120))
+    }
+
+    #[track_caller]
+    pub fn rados_within(&self, args: &[&str], limit: Duration) -> Outcome {
+        run(self.command("rados", args), limit)
+    }
+
+    /// Makes a replicated pool and waits until its groups serve.
+    #[track_caller]
+    pub fn make_pool(&self, name: &str, pg_num: u32, size: u32) {
+        let (pg_num, size) = (pg_num.to_string(), size.to_string());
+        self.ceph(&["osd", "pool", "create", name, &pg_num, &pg_num, "replicated"]).ok();
+        self.ceph(&["osd", "pool", "set", name, "size", &size]).ok();
+        self.ceph(&["osd", "pool", "application", "enable", name, "test"]).ok();
+        self.wait_until_clean(Duration::from_secs(30));
+    }
+
+    /// Waits until every placement group is active+clean.
+    #[track_caller]
+    pub fn wait_until_clean(&self, limit: Duration) {
+        let end = Instant::now() + limit;
+        loop {
+            let status = self.ceph_json(&["status"]);
+            let pgmap = &status["pgmap"];
+            let clean: u64 = pgmap["pgs_by_state"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter(|entry| entry["state_name"] == "active+clean")
+                .filter_map(|entry| entry["count"].as_u64())
+                .sum();
+            if pgmap["num_pgs"].as_u64() == Some(clean) {
+                return;
+            }
+            assert!(Instant::now() < end, "not clean after {limit:?}: {pgmap}");
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Ids of this cluster's processes, by the files they leave.
+    pub fn pids(&self) -> Vec<Pid> {
+        let mut pids = Vec::new();
+        let mut folders = vec![self.dir.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|e| e == "pid") {
+                    let text = fs::read_to_string(&path).unwrap_or_default();
+                    let number = text.split_whitespace().next().and_then(|word| word.parse().ok());
+                    pids.extend(number.and_then(Pid::from_raw));
+                }
+            }
+        }
+        pids
+    }
+
+    /// Kills every process of the cluster at once, without warning.
+    pub fn kill_all(&self) {
+        let pids = self.pids();
+        assert!(pids.len() > self.osds as usize, "a monitor and {} OSDs run: {pids:?}", self.osds);
+        for pid in &pids {
+            let _ = kill_process(*pid, Signal::KILL);
+        }
+        let end = Instant::now() + Duration::from_secs(10);
+        while pids.iter().any(|pid| Path::new(&format!("/proc/{}/exe", pid.as_raw_nonzero())).exists()) {
+            assert!(Instant::now() < end, "killed processes are still there");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for TestCluster {
+    fn drop(&mut self) {
+        let mut command = Command::new(binary());
+        command.args(["down", "--dir"]).arg(&self.dir);
+        if thread::panicking() {
+            let _ = command.status();
+            eprintln!("the cluster's folder is kept for its logs: {}", self.dir.display());
+            return;
+        }
+        run(command, Duration::from_secs(60));
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}

@@ -1,0 +1,83 @@
+//! Commands with a bound on their time.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Outcome {
+    pub line: String,
+    /// `None`: ended by a signal.
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Outcome {
+    pub fn succeeded(&self) -> bool {
+        self.code == Some(0)
+    }
+
+    /// The output of a command that must have succeeded.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert!(self.succeeded(), "{} failed: {:?}\n{}\n{}", self.line, self.code, self.stdout, self.stderr);
+        self.stdout
+    }
+
+    /// The error text of a command that must have failed.
+    #[track_caller]
+    pub fn failure(self) -> String {
+        assert!(!self.succeeded(), "{} succeeded: {}", self.line, self.stdout);
+        self.stderr
+    }
+}
+
+/// Runs a command to its end, and kills it if that takes longer than `limit`, which is a failure of the test.
+#[track_caller]
+pub fn run(mut command: Command, limit: Duration) -> Outcome {
+    let line = format!("{command:?}");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|e| panic!("{line} cannot be started: {e}"));
+    let read = |mut pipe: Box<dyn Read + Send>| {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = pipe.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let stdout = read(Box::new(child.stdout.take().expect("piped")));
+    let stderr = read(Box::new(child.stderr.take().expect("piped")));
+    let end = Instant::now() + limit;
+    let status = loop {
+        match child.try_wait().expect("child can be waited for") {
+            Some(status) => break status,
+            None if Instant::now() >= end => {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("{line} still runs after {limit:?}\n{}\n{}", stdout.join().unwrap(), stderr.join().unwrap());
+            }
+            None => thread::sleep(Duration::from_millis(10)),
+        }
+    };
+    Outcome { line, code: status.code(), stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+/// Whether Ceph's clients are installed. Without them a test says so and ends, unless `NACRE_REQUIRE_ORACLES` is 1.
+pub fn clients_are_here(names: &[&str]) -> bool {
+    let missing: Vec<_> = names.iter().filter(|name| !is_installed(name)).collect();
+    if missing.is_empty() {
+        return true;
+    }
+    let required = std::env::var("NACRE_REQUIRE_ORACLES").is_ok_and(|v| v == "1");
+    assert!(!required, "not installed: {missing:?}");
+    eprintln!("SKIPPED: not installed: {missing:?}");
+    false
+}
+
+fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}

@@ -1,0 +1,12 @@
+//! Whole clusters of real processes, driven by Ceph's real clients.
+//!
+//! [`TestCluster`] starts one with `nacre up` in a folder of its own on free loopback ports, and stops and removes it
+//! when it goes out of scope. The tests are in `tests/`; they need `ceph`, `rados`, fio and python3-rados.
+
+mod cluster;
+mod command;
+mod files;
+
+pub use cluster::TestCluster;
+pub use command::{Outcome, clients_are_here, run};
+pub use files::{Pattern, assert_same_bytes};
