@@ -5,13 +5,14 @@ mod fixture;
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, EntityName, Epoch, Errno, Fsid, ObjectId, PgId, PoolId, ReqId, SnapId, Utime};
+use types::{EVersion, EntityName, EntityType, Epoch, Errno, Fsid, ObjectId, PgId, PoolId, ReqId, SnapId, Utime};
 use wire::basic::{AuthName, EntityInst, IntervalSet, Locator, PgShard, SPgId, SnapContext, StoredObjectId};
 use wire::messages::listing::{CloneInfo, ObjectListing, OldObjectListing, SnapListing, Watcher, Watchers};
 use wire::messages::op_data::*;
 use wire::messages::{
-    CompatSet, FsMap, LogEntry, MonSubscribe, NotifyReplies, ObjectStats, Op, OpArgs, OpCode, OpFlags, OpReply, OsdOp,
-    OsdOpReply, PoolStat, Redirect, Service, ServiceDaemon, ServiceMap, StoreStatfs, Subscription, Trace,
+    CompatSet, FsMap, GetConfig, LogEntry, MgrMap, MonGetOsdMap, MonSubscribe, MonSubscribeAck, NotifyReplies,
+    ObjectStats, Op, OpArgs, OpCode, OpFlags, OpReply, OsdOp, OsdOpReply, Ping, PoolOpReply, PoolStat, Redirect,
+    Service, ServiceDaemon, ServiceMap, Statfs, StoreStatfs, Subscription, Trace,
 };
 use wire::{Decode, DecodeError, Encode, EntityAddr, EntityAddrVec, Envelope, Message, Rope, Target};
 
@@ -288,4 +289,32 @@ fn subscriptions_of_old_clients_have_no_host() {
     assert_eq!(MonSubscribe::open(&envelope), Ok(subscribe.clone()));
     envelope.header.version = 2;
     assert_eq!(MonSubscribe::open(&envelope).unwrap(), MonSubscribe { hostname: String::new(), ..subscribe });
+}
+
+/// Messages that a small cluster does not happen to send.
+#[test]
+fn bytes_of_rare_messages_do_not_move() {
+    #[track_caller]
+    fn check<T: Message + PartialEq + std::fmt::Debug + Clone>(message: T, front: &str) {
+        let sealed = message.clone().seal(5, Target::PACIFIC);
+        let hex: String = sealed.front.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, front.replace(' ', ""));
+        assert_eq!(T::open(&sealed), Ok(message));
+    }
+    let fsid = Fsid([0xab; 16]);
+    let (head, fsid_hex) = ("0700000000000000 ffff 0000000000000000", "ab".repeat(16));
+    let maps =
+        MonGetOsdMap { have: 7, full_first: Epoch(1), full_last: Epoch(2), inc_first: Epoch(3), inc_last: Epoch(4) };
+    check(maps, &format!("{head} 01000000 02000000 03000000 04000000"));
+    check(MonSubscribeAck { interval_s: 300, fsid }, &format!("2c010000 {fsid_hex}"));
+    let config =
+        GetConfig { name: AuthName::new(EntityType::OSD, "3"), host: "h".to_owned(), device_class: "ssd".to_owned() };
+    check(config, "04000000 01000000 33 01000000 68 03000000 737364");
+    check(MgrMap { map: Bytes::from_static(&[11, 6, 0, 0, 0, 0]) }, "0b06 00000000");
+    check(Ping { status: Some("{}".to_owned()) }, "02000000 7b7d");
+    let answer =
+        PoolOpReply { version: 7, fsid, result: -17, epoch: Epoch(9), response: Some(Bytes::from_static(&[1; 8])) };
+    check(answer, &format!("{head} {fsid_hex} efffffff 09000000 01 08000000 0101010101010101"));
+    let statfs = Statfs { have: 7, fsid, pool: Some(PoolId(2)) };
+    check(statfs, &format!("{head} {fsid_hex} 01 0200000000000000"));
 }

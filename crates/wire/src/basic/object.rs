@@ -20,16 +20,12 @@ fn decode_fields(r: &mut Reader<'_>) -> Result<ObjectId, DecodeError> {
     let (snap, hash, max) = (r.get()?, r.u32()?, r.bool()?);
     let (nspace, pool) = (r.blob()?.to_vec(), r.get()?);
     let mut id = ObjectId { pool, hash, nspace, key, name, snap, max };
-    // Old encoders wrote the cursor before every object with pool -1; and a cursor behind every object has no
-    // other fields.
+    // Old encoders wrote the cursor before every object with pool -1, and left fields on the one behind every object.
     if id == (ObjectId { pool: PoolId(-1), ..ObjectId::min() }) {
         id = ObjectId::min();
     }
-    if id.max && id != ObjectId::max() {
-        return Err(DecodeError::Value {
-            what: "object id: name on the cursor behind all objects",
-            value: id.hash.into(),
-        });
+    if id.max {
+        id = ObjectId::max();
     }
     Ok(id)
 }
@@ -90,5 +86,20 @@ impl Decode for StoredObjectId {
             return Err(DecodeError::TooOld { what: "stored object id", version: head.version, oldest: 6 });
         }
         Ok(StoredObjectId { id: decode_fields(&mut r)?, generation: r.u64()?, shard: r.i8()?, max: r.bool()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+
+    #[test]
+    fn cursors_of_old_encoders_are_the_ones_of_today() {
+        let old_min = ObjectId { pool: PoolId(-1), ..ObjectId::min() };
+        let old_max = ObjectId { pool: PoolId(-1), hash: 5, ..ObjectId::max() };
+        for (old, today) in [(old_min, ObjectId::min()), (old_max, ObjectId::max())] {
+            assert_eq!(ObjectId::from_slice(&old.to_vec(Target::PACIFIC)), Ok(today));
+        }
     }
 }
