@@ -1,22 +1,33 @@
 //! The monitor: keeps the cluster's maps, configuration and records, and tells everybody about them.
 //!
 //! The path of a change: somebody asks (a command, an OSD's report) → the monitor decides on the state as committed
-//! → an [`Update`] is appended to the log → once it is durable, [`MonState::apply`] → answers and maps go out. Nothing
+//! → an [`Update`] is appended to the log → once it is durable, [`MonState::apply`] → maps and answers go out. Nothing
 //! changes [`MonState`] in any other way, so that a consensus engine can stand in for the log.
 //!
-//! * [`state`] — start here: [`MonState`], everything the cluster decides.
-//! * [`update`]: [`Update`] and [`Batch`], what the log holds.
-//! * [`volatile`]: [`Volatile`], what is known but never decided: statistics that OSDs report.
-//! * [`commands`]: what `ceph` asks.
+//! * [`state`] — start here: [`MonState`], everything the cluster decides. [`bootstrap`] makes the first one.
+//! * [`update`]: [`Update`] and [`Batch`], what the log holds. [`log`]: where they become durable.
+//! * [`volatile`]: [`Volatile`], what is known but never decided: statistics that OSDs report. [`health`] judges both.
+//! * [`monitor`]: [`Monitor`], messages and time in, messages and appends out.
+//! * [`commands`]: what `ceph` asks. [`pools`]: making and deleting pools.
+//! * [`driver`], [`daemon`]: sockets, clock, disk; a monitor as a process.
 //!
-//! The core opens no socket and reads no clock.
+//! Only the last two open sockets and read clocks.
 
+pub mod bootstrap;
 pub mod commands;
+pub mod daemon;
+pub mod driver;
+pub mod health;
 pub mod log;
+pub mod monitor;
+pub mod pools;
 pub mod state;
 pub mod update;
 pub mod volatile;
 
+pub use bootstrap::BootstrapSpec;
+pub use daemon::{MonError, MonOptions, mkfs, run};
+pub use monitor::Monitor;
 pub use state::MonState;
 pub use update::{Batch, Update};
 pub use volatile::Volatile;

@@ -3,25 +3,35 @@
 mod auth;
 mod cluster_log;
 mod config_db;
+mod osdmaps;
+mod queries;
 mod records;
+mod snapshot;
 
 pub use auth::AuthEntry;
-pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX, LogEntry, LogPriority};
+pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX};
 pub use config_db::{ConfigDb, ConfigSubject};
+pub use osdmaps::OsdMaps;
 pub use records::{HealthMute, PgRecord};
+pub use wire::messages::{LogEntry, LogPriority};
 
+use crate::update::{Batch, Update};
 use bytes::Bytes;
+use osdmap::MonMap;
 use std::collections::BTreeMap;
-use types::{Fsid, OsdId, PgId, Utime};
+use types::{Fsid, OsdId, PgId, PoolId, Utime};
+use wire::Decode;
 
 /// The replicated state. Changed only by [`MonState::apply`]; readers may look at every field.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct MonState {
     /// Index of the last applied batch, 0 before the first.
     pub applied: u64,
     /// Wall clock of the last applied batch.
     pub stamp: Utime,
     pub fsid: Fsid,
+    pub monmap: MonMap,
+    pub osdmaps: OsdMaps,
     pub config: ConfigDb,
     /// `ceph config-key`.
     pub config_keys: BTreeMap<String, Bytes>,
@@ -31,8 +41,102 @@ pub struct MonState {
     pub mon_metadata: BTreeMap<String, BTreeMap<String, String>>,
     /// Groups that ever served. One that is not here holds nothing.
     pub pgs: BTreeMap<PgId, PgRecord>,
+    /// Epoch in which each pool was made.
+    pub pools_created: BTreeMap<PoolId, types::Epoch>,
     /// Global ids from here on were never handed out.
     pub global_ids_below: u64,
     pub log: ClusterLog,
     pub health_mutes: BTreeMap<String, HealthMute>,
+}
+
+/// Before a cluster begins.
+impl Default for MonState {
+    fn default() -> MonState {
+        MonState {
+            applied: 0,
+            stamp: Utime::ZERO,
+            fsid: Fsid::default(),
+            monmap: MonMap::new(Fsid::default(), Utime::ZERO),
+            osdmaps: OsdMaps::default(),
+            config: ConfigDb::default(),
+            config_keys: BTreeMap::new(),
+            auth: BTreeMap::new(),
+            osd_metadata: BTreeMap::new(),
+            mon_metadata: BTreeMap::new(),
+            pgs: BTreeMap::new(),
+            pools_created: BTreeMap::new(),
+            global_ids_below: 0,
+            log: ClusterLog::default(),
+            health_mutes: BTreeMap::new(),
+        }
+    }
+}
+
+impl MonState {
+    /// Applies the batch with the next index. The same batches give the same state, on every monitor and after every
+    /// restart.
+    ///
+    /// Panics if the batch is not the next one, or if an update contradicts the state: it was checked before it was
+    /// appended, so the log is not what it was.
+    pub fn apply(&mut self, index: u64, batch: &Batch) {
+        assert_eq!(index, self.applied + 1, "batches are applied in order");
+        for update in &batch.updates {
+            self.apply_update(update);
+        }
+        self.applied = index;
+        self.stamp = batch.stamp;
+    }
+
+    fn apply_update(&mut self, update: &Update) {
+        match update {
+            Update::Bootstrap { fsid, monmap, osdmap } => {
+                assert_eq!(self.applied, 0, "a cluster begins once");
+                self.fsid = *fsid;
+                self.monmap = MonMap::from_slice(monmap).expect("the first monitor map decodes");
+                self.osdmaps = OsdMaps::new(osdmap.clone()).expect("the first OSD map decodes");
+            }
+            Update::MonMap(map) => self.monmap = MonMap::from_slice(map).expect("a proposed monitor map decodes"),
+            Update::OsdMap(incremental) => self.apply_osdmap(incremental),
+            Update::Config { who, name, value } => {
+                self.config.set(who, name, value.as_deref());
+            }
+            Update::ConfigKey { key, value } => set(&mut self.config_keys, key, value),
+            Update::Auth { entity, entry } => set(&mut self.auth, entity, entry),
+            Update::OsdMetadata { osd, metadata } => set(&mut self.osd_metadata, osd, metadata),
+            Update::MonMetadata { name, metadata } => set(&mut self.mon_metadata, name, metadata),
+            Update::PgActivated(pgs) => {
+                for (pg, record) in pgs {
+                    // A pool may be deleted in the batch before.
+                    if self.pg_exists(*pg) {
+                        self.pgs.insert(*pg, record.clone());
+                    }
+                }
+            }
+            Update::GlobalIds { below } => {
+                assert!(*below >= self.global_ids_below, "global ids are never handed out twice");
+                self.global_ids_below = *below;
+            }
+            Update::Log(entries) => entries.iter().cloned().for_each(|entry| self.log.push(entry)),
+            Update::HealthMute { code, mute } => set(&mut self.health_mutes, code, mute),
+        }
+    }
+
+    fn apply_osdmap(&mut self, incremental: &Bytes) {
+        let incremental = self.osdmaps.apply(incremental);
+        let map = self.osdmaps.current();
+        for pool in incremental.new_pools.keys() {
+            self.pools_created.entry(*pool).or_insert(incremental.epoch);
+        }
+        if !incremental.old_pools.is_empty() {
+            self.pools_created.retain(|pool, _| map.pools.contains_key(pool));
+            self.pgs.retain(|pg, _| map.pools.contains_key(&pg.pool));
+        }
+    }
+}
+
+fn set<K: Ord + Clone, V: Clone>(map: &mut BTreeMap<K, V>, key: &K, value: &Option<V>) {
+    match value {
+        Some(value) => drop(map.insert(key.clone(), value.clone())),
+        None => drop(map.remove(key)),
+    }
 }

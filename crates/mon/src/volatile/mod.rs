@@ -1,9 +1,12 @@
 //! What the monitor knows but never decides: statistics that OSDs report, and its own circumstances. None of it is in
 //! the log; a restarted monitor learns it again within a few seconds.
 
+mod io;
 mod pg_stat;
 mod pg_state;
+mod space;
 
+pub use io::{IoCounts, IoRates};
 pub use pg_stat::PgStat;
 pub use pg_state::{pg_state_bit, pg_state_text};
 
@@ -39,15 +42,6 @@ pub struct PgTotals {
     pub write_kib: u64,
 }
 
-/// Per-second rates over the last few seconds.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct IoRates {
-    pub read_ops: f64,
-    pub read_bytes: f64,
-    pub write_ops: f64,
-    pub write_bytes: f64,
-}
-
 /// Statistics and circumstances.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Volatile {
@@ -62,6 +56,10 @@ pub struct Volatile {
     pub osds: BTreeMap<OsdId, OsdStat>,
     /// Rates of client I/O by pool.
     pub rates: BTreeMap<PoolId, IoRates>,
+    /// Client I/O by pool since the rates were last computed.
+    pub(crate) io: BTreeMap<PoolId, IoCounts>,
+    /// How many copies of each object a pool keeps.
+    pub(crate) pool_sizes: BTreeMap<PoolId, u8>,
 }
 
 impl Volatile {
@@ -72,7 +70,10 @@ impl Volatile {
             Some(pool) => self.pgs.range(PgId { pool, seed: 0 }..=PgId { pool, seed: u32::MAX }),
             None => self.pgs.range(..),
         };
-        range.for_each(|(_, pg)| totals.add(&pg.report));
+        for (id, pg) in range {
+            totals.add(&pg.report);
+            totals.copies += pg.report.objects * u64::from(self.pool_sizes.get(&id.pool).copied().unwrap_or(0));
+        }
         totals
     }
 
@@ -106,7 +107,6 @@ impl PgTotals {
         self.bytes += pg.bytes;
         self.omap_bytes += pg.omap_bytes;
         self.omap_keys += pg.omap_keys;
-        self.copies += pg.objects * pg.acting.len() as u64;
         self.degraded_copies += pg.degraded_copies;
         self.log_entries += pg.log_entries;
         self.read_ops += pg.read_ops;

@@ -8,6 +8,8 @@ use wire::nacre::mon::{PgReport, pg_state};
 pub struct PgStat {
     /// All zero but the id until the primary reports.
     pub report: PgReport,
+    /// When this monitor first heard of the group.
+    pub first_known: Utime,
     /// When the report came.
     pub last_fresh: Utime,
     /// When the state last changed.

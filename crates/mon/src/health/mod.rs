@@ -1,0 +1,102 @@
+//! The cluster's health, with Ceph's codes and sentences.
+
+mod osds;
+mod pgs;
+mod pools;
+
+pub use pgs::age;
+
+use crate::{MonState, Volatile};
+use std::collections::BTreeMap;
+
+/// All alarms that the state and the statistics give reason for.
+pub fn evaluate(state: &MonState, volatile: &Volatile) -> HealthReport {
+    let mut report = HealthReport::default();
+    osds::check(state, &mut report);
+    pools::check(state, volatile, &mut report);
+    pgs::check(volatile, &mut report);
+    let mutes = state.health_mutes.iter();
+    let lasting = mutes.filter(|(_, mute)| mute.expires.is_none_or(|expires| expires > volatile.now));
+    report.muted = lasting.map(|(code, _)| code.clone()).collect();
+    report
+}
+
+/// How bad an alarm is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Severity {
+    #[default]
+    Ok,
+    Warn,
+    Error,
+}
+
+impl Severity {
+    /// `HEALTH_OK`, `HEALTH_WARN`, `HEALTH_ERR`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Ok => "HEALTH_OK",
+            Severity::Warn => "HEALTH_WARN",
+            Severity::Error => "HEALTH_ERR",
+        }
+    }
+
+    /// The tag before an alarm in `ceph health detail`.
+    pub fn tag(self) -> &'static str {
+        match self {
+            Severity::Ok => "[OK]",
+            Severity::Warn => "[WRN]",
+            Severity::Error => "[ERR]",
+        }
+    }
+}
+
+/// One alarm.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HealthCheck {
+    pub severity: Severity,
+    /// One line: `1 osds down`.
+    pub summary: String,
+    /// How many things it is about.
+    pub count: i64,
+    /// One line per thing, for `ceph health detail`.
+    pub detail: Vec<String>,
+}
+
+/// All alarms, by code (`OSD_DOWN`).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HealthReport {
+    pub checks: BTreeMap<&'static str, HealthCheck>,
+    /// Codes that are muted at present.
+    pub muted: Vec<String>,
+}
+
+impl HealthReport {
+    /// The worst severity of the alarms that are not muted.
+    pub fn status(&self) -> Severity {
+        let heard = self.checks.iter().filter(|(code, _)| !self.is_muted(code));
+        heard.map(|(_, check)| check.severity).max().unwrap_or_default()
+    }
+
+    pub fn is_muted(&self, code: &str) -> bool {
+        self.muted.iter().any(|muted| muted == code)
+    }
+
+    /// Adds an alarm. Panics if the code is there already: each is raised in one place.
+    pub fn raise(&mut self, code: &'static str, severity: Severity, summary: String, detail: Vec<String>) {
+        let count = detail.len().max(1);
+        self.raise_counted(code, severity, summary, count, detail);
+    }
+
+    /// [`HealthReport::raise`] for an alarm whose detail is not one line per thing.
+    pub fn raise_counted(
+        &mut self,
+        code: &'static str,
+        severity: Severity,
+        summary: String,
+        count: usize,
+        detail: Vec<String>,
+    ) {
+        let check = HealthCheck { severity, summary, count: count as i64, detail };
+        assert!(self.checks.insert(code, check).is_none(), "{code} raised twice");
+    }
+}

@@ -1,0 +1,143 @@
+//! Alarms about OSDs and the OSD map.
+
+use super::{HealthReport, Severity};
+use crate::MonState;
+use crate::pools::SIZE_DEFAULT;
+use osdmap::{OsdMapFlags, OsdState};
+use std::collections::BTreeMap;
+use types::OsdId;
+
+pub(super) fn check(state: &MonState, report: &mut HealthReport) {
+    down(state, report);
+    flags(state, report);
+    fullness(state, report);
+    let map = state.osdmap();
+    let (count, _, _) = map.counts();
+    let wanted = state.mon_option("", "osd_pool_default_size").and_then(|s| s.parse().ok());
+    let wanted: usize = wanted.unwrap_or(SIZE_DEFAULT.into());
+    if count < wanted {
+        let summary = format!("OSD count {count} < osd_pool_default_size {wanted}");
+        report.raise("TOO_FEW_OSDS", Severity::Warn, summary, Vec::new());
+    }
+    let ordered = map.nearfull_ratio <= map.backfillfull_ratio && map.backfillfull_ratio <= map.full_ratio;
+    if !ordered {
+        let mut detail = Vec::new();
+        let mut wrong = |(a, a_ratio): (&str, f32), (b, b_ratio): (&str, f32)| {
+            if a_ratio > b_ratio {
+                detail.push(format!("{b} ({b_ratio}) < {a} ({a_ratio}), increased"));
+            }
+        };
+        wrong(("nearfull_ratio", map.nearfull_ratio), ("backfillfull_ratio", map.backfillfull_ratio));
+        wrong(("backfillfull_ratio", map.backfillfull_ratio), ("full_ratio", map.full_ratio));
+        report.raise("OSD_OUT_OF_ORDER_FULL", Severity::Error, "full ratio(s) out of order".to_owned(), detail);
+    }
+}
+
+/// `root=default,host=a`, from the root down.
+fn location(state: &MonState, item: i32) -> String {
+    let path = state.osdmap().crush.full_location(item);
+    path.iter().rev().map(|(kind, name)| format!("{kind}={name}")).collect::<Vec<_>>().join(",")
+}
+
+/// OSDs that should serve and do not; and buckets below which none does.
+fn down(state: &MonState, report: &mut HealthReport) {
+    let map = state.osdmap();
+    let is_down = |osd: OsdId| map.exists(osd) && map.is_in(osd) && !map.is_up(osd);
+    let down: Vec<OsdId> = map.osds().map(|(id, _)| id).filter(|osd| is_down(*osd)).collect();
+    if down.is_empty() {
+        return;
+    }
+    let detail = down.iter().map(|osd| format!("{osd} ({}) is down", location(state, osd.0))).collect();
+    report.raise("OSD_DOWN", Severity::Warn, format!("{} osds down", down.len()), detail);
+
+    let mut by_type: BTreeMap<u16, Vec<(i32, usize)>> = BTreeMap::new();
+    for bucket in map.crush.buckets().filter(|bucket| !map.crush.is_shadow(bucket.id)) {
+        let osds: Vec<OsdId> = map.crush.leaves(bucket.id).into_iter().map(OsdId).collect();
+        // Those that are out, or do not exist, are expected to be silent.
+        let expected: Vec<OsdId> = osds.into_iter().filter(|osd| map.exists(*osd) && map.is_in(*osd)).collect();
+        if !expected.is_empty() && expected.iter().all(|osd| is_down(*osd)) {
+            by_type.entry(bucket.kind).or_default().push((bucket.id, expected.len()));
+        }
+    }
+    for (kind, buckets) in by_type {
+        let type_name = map.crush.type_name(kind).unwrap_or("bucket");
+        let Some(code) = subtree_code(type_name) else { continue };
+        let osds: usize = buckets.iter().map(|(_, osds)| osds).sum();
+        let plural = if buckets.len() == 1 { "" } else { "s" };
+        let summary = format!("{} {type_name}{plural} ({osds} osds) down", buckets.len());
+        let line = |(id, osds): &(i32, usize)| {
+            let name = map.crush.name(*id).unwrap_or("?");
+            format!("{type_name} {name} ({}) ({osds} osds) is down", location(state, *id))
+        };
+        report.raise(code, Severity::Warn, summary, buckets.iter().map(line).collect());
+    }
+}
+
+/// The alarm's code for a whole bucket of a type, for the types that every map has.
+fn subtree_code(type_name: &str) -> Option<&'static str> {
+    Some(match type_name {
+        "host" => "OSD_HOST_DOWN",
+        "chassis" => "OSD_CHASSIS_DOWN",
+        "rack" => "OSD_RACK_DOWN",
+        "row" => "OSD_ROW_DOWN",
+        "pdu" => "OSD_PDU_DOWN",
+        "pod" => "OSD_POD_DOWN",
+        "room" => "OSD_ROOM_DOWN",
+        "datacenter" => "OSD_DATACENTER_DOWN",
+        "zone" => "OSD_ZONE_DOWN",
+        "region" => "OSD_REGION_DOWN",
+        "root" => "OSD_ROOT_DOWN",
+        _ => return None,
+    })
+}
+
+fn flags(state: &MonState, report: &mut HealthReport) {
+    let map = state.osdmap();
+    let warned = OsdMapFlags::FULL
+        | OsdMapFlags::PAUSERD
+        | OsdMapFlags::PAUSEWR
+        | OsdMapFlags::PAUSEREC
+        | OsdMapFlags::NOUP
+        | OsdMapFlags::NODOWN
+        | OsdMapFlags::NOIN
+        | OsdMapFlags::NOOUT
+        | OsdMapFlags::NOBACKFILL
+        | OsdMapFlags::NORECOVER
+        | OsdMapFlags::NOSCRUB
+        | OsdMapFlags::NODEEP_SCRUB
+        | OsdMapFlags::NOTIERAGENT
+        | OsdMapFlags::NOSNAPTRIM
+        | OsdMapFlags::NOREBALANCE;
+    let set = map.flags & warned;
+    if !set.is_empty() {
+        report.raise("OSDMAP_FLAGS", Severity::Warn, format!("{} flag(s) set", set.names()), Vec::new());
+    }
+    let mut detail = Vec::new();
+    for (id, osd) in map.osds() {
+        let set = osd.state & (OsdState::NOUP | OsdState::NODOWN | OsdState::NOIN | OsdState::NOOUT);
+        if !set.is_empty() {
+            detail.push(format!("{id} has flags {}", set.names()));
+        }
+    }
+    if !detail.is_empty() {
+        let summary = format!(
+            "{} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set",
+            detail.len()
+        );
+        report.raise("OSD_FLAGS", Severity::Warn, summary, detail);
+    }
+}
+
+fn fullness(state: &MonState, report: &mut HealthReport) {
+    let map = state.osdmap();
+    let mut raise = |code, severity, bit, word| {
+        let detail: Vec<String> =
+            map.osds().filter(|(_, osd)| osd.state.contains(bit)).map(|(id, _)| format!("{id} is {word}")).collect();
+        if !detail.is_empty() {
+            report.raise(code, severity, format!("{} {word} osd(s)", detail.len()), detail);
+        }
+    };
+    raise("OSD_FULL", Severity::Error, OsdState::FULL, "full");
+    raise("OSD_BACKFILLFULL", Severity::Warn, OsdState::BACKFILLFULL, "backfill full");
+    raise("OSD_NEARFULL", Severity::Warn, OsdState::NEARFULL, "near full");
+}

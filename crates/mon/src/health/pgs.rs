@@ -1,0 +1,113 @@
+//! Alarms about placement groups.
+
+use super::{HealthReport, Severity};
+use crate::volatile::{PgStat, Volatile, pg_state_text};
+use std::time::Duration;
+use types::Utime;
+use wire::nacre::mon::pg_state;
+
+/// A group may be in some passing states for this long before it counts as stuck.
+const STUCK_AFTER: Duration = Duration::from_secs(60);
+
+/// One state to be alarmed about.
+struct Watched {
+    name: &'static str,
+    /// Whether a group is in the state.
+    is: fn(u64) -> bool,
+    /// When it was last not in it; only then does it count when it is stuck.
+    last_fine: Option<fn(&PgStat) -> Utime>,
+}
+
+const UNAVAILABLE: [Watched; 5] = [
+    Watched { name: "inactive", is: |state| state & pg_state::ACTIVE == 0, last_fine: Some(|pg| pg.last_active) },
+    Watched { name: "down", is: |state| state & pg_state::DOWN != 0, last_fine: None },
+    Watched { name: "incomplete", is: |state| state & pg_state::INCOMPLETE != 0, last_fine: None },
+    Watched { name: "peering", is: |state| state & pg_state::PEERING != 0, last_fine: Some(|pg| pg.last_peered) },
+    Watched { name: "stale", is: |state| state & pg_state::STALE != 0, last_fine: Some(|pg| pg.last_unstale) },
+];
+
+const DEGRADED: [Watched; 2] = [
+    Watched { name: "degraded", is: |state| state & pg_state::DEGRADED != 0, last_fine: None },
+    Watched {
+        name: "undersized",
+        is: |state| state & pg_state::UNDERSIZED != 0,
+        last_fine: Some(|pg| pg.last_fullsized),
+    },
+];
+
+const DAMAGED: [Watched; 1] =
+    [Watched { name: "inconsistent", is: |state| state & pg_state::INCONSISTENT != 0, last_fine: None }];
+
+pub(super) fn check(volatile: &Volatile, report: &mut HealthReport) {
+    let (counts, detail) = watch(volatile, &UNAVAILABLE);
+    if !detail.is_empty() {
+        let summary = format!("Reduced data availability: {}", counts.join(", "));
+        report.raise("PG_AVAILABILITY", Severity::Warn, summary, detail);
+    }
+    let (mut counts, detail) = watch(volatile, &DEGRADED);
+    let totals = volatile.totals(None);
+    if totals.degraded_copies > 0 {
+        let (degraded, copies) = (totals.degraded_copies, totals.copies);
+        let percent = 100.0 * degraded as f64 / copies.max(1) as f64;
+        counts.insert(0, format!("{degraded}/{copies} objects degraded ({percent:.3}%)"));
+    }
+    if !counts.is_empty() {
+        let summary = format!("Degraded data redundancy: {}", counts.join(", "));
+        report.raise("PG_DEGRADED", Severity::Warn, summary, detail);
+    }
+    let (counts, detail) = watch(volatile, &DAMAGED);
+    if !detail.is_empty() {
+        let summary = format!("Possible data damage: {}", counts.join(", "));
+        report.raise("PG_DAMAGED", Severity::Error, summary, detail);
+    }
+}
+
+/// How many groups are in each watched state, and a line for each group, about the first state that applies.
+fn watch(volatile: &Volatile, watched: &[Watched]) -> (Vec<String>, Vec<String>) {
+    let mut counts = vec![0u64; watched.len()];
+    let mut detail = Vec::new();
+    for (id, pg) in &volatile.pgs {
+        let mut line = None;
+        for (state, count) in watched.iter().zip(&mut counts) {
+            if !(state.is)(pg.report.state) {
+                continue;
+            }
+            // A group that was never fine counts from when it was first known.
+            let since = state.last_fine.map(|last_fine| last_fine(pg).max(pg.first_known));
+            let stuck = since.map(|since| volatile.now.to_unix().saturating_sub(since.to_unix()));
+            if stuck.is_some_and(|stuck| stuck < STUCK_AFTER) {
+                continue;
+            }
+            *count += 1;
+            let acting: Vec<String> = pg.report.acting.iter().map(|osd| osd.0.to_string()).collect();
+            let (text, acting) = (pg_state_text(pg.report.state), acting.join(","));
+            line.get_or_insert_with(|| match stuck {
+                Some(stuck) => format!(
+                    "pg {id} is stuck {} for {}, current state {text}, last acting [{acting}]",
+                    state.name,
+                    age(stuck)
+                ),
+                None => format!("pg {id} is {text}, acting [{acting}]"),
+            });
+        }
+        detail.extend(line);
+    }
+    let plural = |n: u64| if n == 1 { "" } else { "s" };
+    let counted = watched.iter().zip(counts).filter(|(_, count)| *count > 0);
+    let counts = counted.map(|(state, count)| format!("{count} pg{} {}", plural(count), state.name)).collect();
+    (counts, detail)
+}
+
+/// A span of time as Ceph prints it: `75s`, `3m`, `5h`, `3d`, `4w`.
+pub fn age(span: Duration) -> String {
+    let s = span.as_secs();
+    match s {
+        0..120 => format!("{s}s"),
+        120..7200 => format!("{}m", s / 60),
+        7200..172_800 => format!("{}h", s / 3600),
+        172_800..1_209_600 => format!("{}d", s / 86_400),
+        1_209_600..5_259_600 => format!("{}w", s / 604_800),
+        5_259_600..63_115_200 => format!("{}M", s / 2_629_800),
+        _ => format!("{}y", s / 31_557_600),
+    }
+}

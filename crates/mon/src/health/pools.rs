@@ -1,0 +1,54 @@
+//! Alarms about pools.
+
+use super::{HealthReport, Severity};
+use crate::{MonState, Volatile};
+use osdmap::PoolFlags;
+
+pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
+    let map = state.osdmap();
+    let name = |id| map.pool_name(id).unwrap_or_default();
+    let mut no_app = Vec::new();
+    let mut no_redundancy = Vec::new();
+    let mut smaller_pgp_num = Vec::new();
+    let (mut full, mut backfillfull, mut nearfull) = (Vec::new(), Vec::new(), Vec::new());
+    for (id, pool) in &map.pools {
+        let name = name(*id);
+        if pool.application_metadata.is_empty() && volatile.totals(Some(*id)).objects > 0 {
+            no_app.push(format!("application not enabled on pool '{name}'"));
+        }
+        if pool.size == 1 {
+            no_redundancy.push(format!("pool '{name}' has no replicas configured"));
+        }
+        if pool.pg_num > pool.pgp_num {
+            smaller_pgp_num.push(format!("pool {name} pg_num {} > pgp_num {}", pool.pg_num, pool.pgp_num));
+        }
+        if pool.flags.contains(PoolFlags::FULL) {
+            let why = if pool.flags.contains(PoolFlags::FULL_QUOTA) { "running out of quota" } else { "no space" };
+            full.push(format!("pool '{name}' is full ({why})"));
+        } else if pool.flags.contains(PoolFlags::BACKFILLFULL) {
+            backfillfull.push(format!("pool '{name}' is backfillfull"));
+        } else if pool.flags.contains(PoolFlags::NEARFULL) {
+            nearfull.push(format!("pool '{name}' is nearfull"));
+        }
+    }
+    if !no_app.is_empty() {
+        let summary = format!("{} pool(s) do not have an application enabled", no_app.len());
+        let count = no_app.len();
+        no_app.push(
+            "use 'ceph osd pool application enable <pool-name> <app-name>', where <app-name> is 'cephfs', 'rbd', \
+             'rgw', or freeform for custom applications."
+                .to_owned(),
+        );
+        report.raise_counted("POOL_APP_NOT_ENABLED", Severity::Warn, summary, count, no_app);
+    }
+    let mut raise = |code, detail: Vec<String>, words: &str| {
+        if !detail.is_empty() {
+            report.raise(code, Severity::Warn, format!("{} {words}", detail.len()), detail);
+        }
+    };
+    raise("POOL_NO_REDUNDANCY", no_redundancy, "pool(s) have no replicas configured");
+    raise("SMALLER_PGP_NUM", smaller_pgp_num, "pools have pg_num > pgp_num");
+    raise("POOL_FULL", full, "pool(s) full");
+    raise("POOL_BACKFILLFULL", backfillfull, "pool(s) backfillfull");
+    raise("POOL_NEARFULL", nearfull, "pool(s) nearfull");
+}

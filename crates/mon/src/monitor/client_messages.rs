@@ -1,0 +1,222 @@
+//! What clients send, and which handler gets what.
+
+use super::proposals::CommandRequest;
+use super::subscriptions::Subscription;
+use super::{Action, Monitor, Now};
+use std::collections::BTreeMap;
+use tracing::{debug, info};
+use types::{Errno, PoolId};
+use wire::messages as msg;
+use wire::msgr::SessionId;
+use wire::nacre::mon as nacre;
+use wire::{DecodeError, Envelope, Message};
+
+/// Input of one command (`-i FILE`) may be this large.
+const COMMAND_INPUT_BYTES_MAX: usize = 16 << 20;
+
+impl Monitor {
+    pub(super) fn message(&mut self, now: Now, session: SessionId, envelope: &Envelope, out: &mut Vec<Action>) {
+        if !self.sessions.contains_key(&session) {
+            return;
+        }
+        if let Err(e) = self.dispatch(now, session, envelope, out) {
+            let peer = &self.sessions[&session].peer;
+            let kind = envelope.header.kind;
+            info!("{} at {}: closing its session, cannot read its message of type {kind}: {e}", peer.name, peer.addrs);
+            self.sessions.remove(&session);
+            out.push(Action::Close { session });
+        }
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        envelope: &Envelope,
+        out: &mut Vec<Action>,
+    ) -> Result<(), DecodeError> {
+        let tid = envelope.header.tid;
+        match envelope.header.kind {
+            msg::MonGetMap::TYPE => self.send(session, tid, self.monmap_message(), out),
+            msg::MonSubscribe::TYPE => self.subscribe(session, Message::open(envelope)?, out),
+            msg::MonGetVersion::TYPE => self.get_version(session, tid, Message::open(envelope)?, out),
+            msg::MonCommand::TYPE => self.mon_command(now, session, tid, Message::open(envelope)?, out),
+            msg::Command::TYPE => self.tell_command(now, session, tid, Message::open(envelope)?, out),
+            msg::PoolOp::TYPE => {
+                let op: msg::PoolOp = Message::open(envelope)?;
+                if self.is_ours(session, op.fsid) {
+                    self.pool_op(session, tid, op, out);
+                }
+            }
+            msg::Statfs::TYPE => self.statfs(session, tid, Message::open(envelope)?, out),
+            msg::GetPoolStats::TYPE => self.get_pool_stats(session, tid, Message::open(envelope)?, out),
+            msg::GetConfig::TYPE => self.get_config(session, tid, Message::open(envelope)?, out),
+            msg::MonGetOsdMap::TYPE => self.get_osd_map(session, tid, Message::open(envelope)?, out),
+            msg::Log::TYPE => {
+                let log: msg::Log = Message::open(envelope)?;
+                if self.is_ours(session, log.fsid) {
+                    self.proposals.log_for(session, log.entries);
+                }
+            }
+            msg::Ping::TYPE => {
+                let status = self.ping_status();
+                self.send(session, tid, msg::Ping { status: Some(status) }, out);
+            }
+            nacre::OsdBoot::TYPE => self.osd_boot(now, session, Message::open(envelope)?),
+            nacre::OsdBeacon::TYPE => self.osd_beacon(now, session, Message::open(envelope)?),
+            nacre::OsdFailure::TYPE => self.osd_failure(now, session, Message::open(envelope)?),
+            nacre::OsdGoingDown::TYPE => self.osd_going_down(now, session, Message::open(envelope)?, out),
+            nacre::PgHistoryGet::TYPE => self.pg_history_get(session, tid, Message::open(envelope)?, out),
+            nacre::PgActivate::TYPE => self.pg_activate(session, Message::open(envelope)?),
+            kind => {
+                if self.ignored.insert(kind) {
+                    let peer = &self.sessions[&session].peer;
+                    info!("{}: ignoring messages of type {kind} ({})", peer.name, msg::kind_name(kind));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a request names this cluster. One that names another came here by mistake, and is dropped as Ceph does.
+    fn is_ours(&self, session: SessionId, fsid: types::Fsid) -> bool {
+        if fsid != self.state.fsid {
+            debug!("{}: its request is for cluster {fsid}, dropped", self.sessions[&session].peer.name);
+        }
+        fsid == self.state.fsid
+    }
+
+    fn subscribe(&mut self, session: SessionId, message: msg::MonSubscribe, out: &mut Vec<Action>) {
+        let Some(known) = self.sessions.get_mut(&session) else { return };
+        known.host = message.hostname;
+        for (what, wanted) in message.what {
+            known.subscriptions.want(&what, Subscription { next: wanted.start, once: wanted.onetime });
+        }
+        self.publish_to(session, out);
+    }
+
+    fn get_version(&self, session: SessionId, tid: u64, request: msg::MonGetVersion, out: &mut Vec<Action>) {
+        let epoch = |epoch: types::Epoch| u64::from(epoch.0);
+        let (version, oldest) = match request.what.as_str() {
+            "osdmap" => (epoch(self.state.osdmap().epoch), epoch(self.state.osdmaps.oldest())),
+            "monmap" => (epoch(self.state.monmap.epoch), 1),
+            // Made once and never changed.
+            "mgrmap" | "fsmap" | "mdsmap" => (1, 1),
+            other => return debug!("asked for the version of '{other}', of which there is none"),
+        };
+        let reply = msg::MonGetVersionReply { handle: request.handle, version, oldest };
+        self.send(session, tid, reply, out);
+    }
+
+    fn mon_command(&mut self, now: Now, session: SessionId, tid: u64, request: msg::MonCommand, out: &mut Vec<Action>) {
+        let from = self.sessions[&session].peer.name;
+        let wrong_cluster = request.fsid != self.state.fsid;
+        let too_large = request.input.len() > COMMAND_INPUT_BYTES_MAX;
+        let input = if too_large { Default::default() } else { request.input.into_bytes() };
+        let request = CommandRequest { session, tid, from, cmd: request.cmd, input, tell: false };
+        if wrong_cluster {
+            return self.refuse(request, Errno::EPERM, "wrong fsid", out);
+        }
+        if too_large {
+            return self.refuse(request, Errno::E2BIG, "the command's input is larger than 16 MiB", out);
+        }
+        self.command(now, request, out);
+    }
+
+    fn tell_command(&mut self, now: Now, session: SessionId, tid: u64, request: msg::Command, out: &mut Vec<Action>) {
+        let from = self.sessions[&session].peer.name;
+        let wrong_cluster = request.fsid != self.state.fsid && !request.fsid.is_zero();
+        let input = request.input.into_bytes();
+        let request = CommandRequest { session, tid, from, cmd: request.cmd, input, tell: true };
+        if wrong_cluster {
+            return self.refuse(request, Errno::EPERM, "wrong fsid", out);
+        }
+        self.command(now, request, out);
+    }
+
+    fn statfs(&self, session: SessionId, tid: u64, request: msg::Statfs, out: &mut Vec<Action>) {
+        if !self.is_ours(session, request.fsid) {
+            return;
+        }
+        let kib = |bytes: u64| bytes / 1024;
+        let space = self.volatile.space();
+        let reply = match request.pool {
+            None => msg::StatfsReply {
+                fsid: self.state.fsid,
+                version: self.state.applied,
+                kib: kib(space.total_bytes),
+                kib_used: kib(space.total_bytes.saturating_sub(space.free_bytes)),
+                kib_avail: kib(space.free_bytes),
+                objects: self.volatile.totals(None).objects,
+            },
+            // What a pool holds, and what could still be written to it.
+            Some(pool) => {
+                let totals = self.volatile.totals(Some(pool));
+                let available = self.volatile.pool_available_bytes(self.state.osdmap(), pool).unwrap_or(0);
+                msg::StatfsReply {
+                    fsid: self.state.fsid,
+                    version: self.state.applied,
+                    kib: kib(totals.bytes + available),
+                    kib_used: kib(totals.bytes),
+                    kib_avail: kib(available),
+                    objects: totals.objects,
+                }
+            }
+        };
+        self.send(session, tid, reply, out);
+    }
+
+    fn get_pool_stats(&self, session: SessionId, tid: u64, request: msg::GetPoolStats, out: &mut Vec<Action>) {
+        if !self.is_ours(session, request.fsid) {
+            return;
+        }
+        let mut stats = BTreeMap::new();
+        for name in request.pools {
+            if let Some(pool) = self.state.osdmap().pool_by_name(&name) {
+                stats.insert(name, self.pool_stat(pool));
+            }
+        }
+        // Stores do not account allocation by pool; clients then compute usage from bytes and copies.
+        let reply =
+            msg::GetPoolStatsReply { version: self.state.applied, fsid: self.state.fsid, stats, per_pool: false };
+        self.send(session, tid, reply, out);
+    }
+
+    fn pool_stat(&self, pool: PoolId) -> msg::PoolStat {
+        let totals = self.volatile.totals(Some(pool));
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        msg::PoolStat {
+            objects: msg::ObjectStats {
+                num_bytes: count(totals.bytes),
+                num_objects: count(totals.objects),
+                num_object_copies: count(totals.copies),
+                num_objects_degraded: count(totals.degraded_copies),
+                num_rd: count(totals.read_ops),
+                num_rd_kb: count(totals.read_kib),
+                num_wr: count(totals.write_ops),
+                num_wr_kb: count(totals.write_kib),
+                num_omap_bytes: count(totals.omap_bytes),
+                num_omap_keys: count(totals.omap_keys),
+                ..msg::ObjectStats::default()
+            },
+            log_size: count(totals.log_entries),
+            ondisk_log_size: count(totals.log_entries),
+            ..msg::PoolStat::default()
+        }
+    }
+
+    fn get_config(&self, session: SessionId, tid: u64, request: msg::GetConfig, out: &mut Vec<Action>) {
+        let options = self.config_for(&request.name, &request.host, Some(&request.device_class));
+        self.send(session, tid, msg::Config { options }, out);
+    }
+
+    /// JSON as `ceph ping mon.a` shows it.
+    fn ping_status(&self) -> String {
+        let status = crate::health::evaluate(&self.state, &self.volatile).status();
+        serde_json::json!({
+            "health": { "status": status.word() },
+            "mon_status": { "name": self.volatile.name, "rank": 0, "state": "leader" },
+        })
+        .to_string()
+    }
+}

@@ -1,0 +1,178 @@
+//! The monitor as a state machine: sessions' messages, durable appends and time in; messages and appends out.
+//!
+//! * this file: inputs, actions, and who handles what.
+//! * `proposals.rs`: how a change gets into the log and who hears of it afterwards.
+//! * `client_messages.rs`, `osd_messages.rs`: what clients and OSDs send.
+//! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs` under it.
+//! * `publish.rs`: subscriptions.
+//! * `statistics.rs`: what OSDs report, summed up.
+
+mod client_messages;
+mod failures;
+mod liveness;
+mod osd_changes;
+mod osd_messages;
+mod proposals;
+mod publish;
+mod session;
+mod statistics;
+mod subscriptions;
+#[cfg(test)]
+mod tests;
+
+use crate::{MonState, Volatile};
+use bytes::Bytes;
+use liveness::Liveness;
+use osd_changes::OsdChanges;
+use proposals::Proposals;
+use session::Session;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::Duration;
+use types::Utime;
+use wire::Envelope;
+use wire::msgr::{Peer, SessionId};
+
+/// The time of an input.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Since an arbitrary start; never goes back.
+    pub since_start: Duration,
+    /// Wall clock, for stamps that people read.
+    pub wall: Utime,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    Opened {
+        session: SessionId,
+        peer: Peer,
+    },
+    Message {
+        session: SessionId,
+        envelope: Envelope,
+    },
+    Closed {
+        session: SessionId,
+    },
+    /// The batch that [`Action::Append`] named is durable.
+    Committed {
+        index: u64,
+    },
+    /// So many ids can still be handed out; told when few are left.
+    GlobalIdsLeft(u64),
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    Send {
+        session: SessionId,
+        envelope: Envelope,
+    },
+    Close {
+        session: SessionId,
+    },
+    /// Make the batch durable, then say [`Input::Committed`]. There is at most one at a time.
+    Append {
+        index: u64,
+        batch: Bytes,
+    },
+    /// Keep this state, the one after batch `index`, instead of the batches up to it.
+    Snapshot {
+        index: u64,
+        state: Bytes,
+    },
+    /// These ids may be handed out to clients; nobody else ever will.
+    GlobalIds(Range<u64>),
+}
+
+/// Where random bytes come from.
+pub type Entropy = Box<dyn FnMut() -> [u8; 32] + Send>;
+
+/// A monitor. Feed it with [`Monitor::handle`]; after [`Monitor::next_wake`], with a tick.
+pub struct Monitor {
+    state: MonState,
+    volatile: Volatile,
+    entropy: Entropy,
+    sessions: BTreeMap<SessionId, Session>,
+    proposals: Proposals,
+    osd_changes: OsdChanges,
+    liveness: Liveness,
+    /// When statistics and timeouts are next looked at.
+    next_tick: Duration,
+    /// Message types that were ignored, so that each is logged once.
+    ignored: BTreeSet<u16>,
+}
+
+/// How often statistics and timeouts are looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+impl Monitor {
+    /// The driver says [`Input::GlobalIdsLeft`] below this.
+    pub const GLOBAL_IDS_LOW: u64 = 1000;
+
+    /// A monitor called `name` that continues from `state`.
+    pub fn new(name: &str, state: MonState, entropy: Entropy) -> Monitor {
+        Monitor {
+            state,
+            volatile: Volatile { name: name.to_owned(), ..Volatile::default() },
+            entropy,
+            sessions: BTreeMap::new(),
+            proposals: Proposals::default(),
+            osd_changes: OsdChanges::default(),
+            liveness: Liveness::default(),
+            next_tick: Duration::ZERO,
+            ignored: BTreeSet::new(),
+        }
+    }
+
+    /// Begins. Nothing is handled before.
+    pub fn start(&mut self, now: Now, out: &mut Vec<Action>) {
+        self.volatile.started = now.wall;
+        self.volatile.now = now.wall;
+        self.next_tick = now.since_start + TICK;
+        self.map_changed(now);
+        // Ids below the recorded bound may have been handed out before the restart.
+        self.proposals.want_global_ids();
+        self.advance(now, out);
+    }
+
+    /// When a [`Input::Tick`] is next needed.
+    pub fn next_wake(&self) -> Duration {
+        self.osd_changes.due().map_or(self.next_tick, |due| due.min(self.next_tick))
+    }
+
+    /// Handles one input, adding what is to be done to `out`.
+    pub fn handle(&mut self, now: Now, input: Input, out: &mut Vec<Action>) {
+        self.volatile.now = now.wall;
+        match input {
+            Input::Opened { session, peer } => {
+                self.sessions.insert(session, Session::new(peer));
+            }
+            Input::Closed { session } => {
+                self.sessions.remove(&session);
+            }
+            Input::Message { session, envelope } => self.message(now, session, &envelope, out),
+            Input::Committed { index } => self.committed(now, index, out),
+            Input::GlobalIdsLeft(_) => self.proposals.want_global_ids(),
+            Input::Tick => {
+                if now.since_start >= self.next_tick {
+                    self.next_tick = now.since_start + TICK;
+                    self.tick(now);
+                }
+            }
+        }
+        self.advance(now, out);
+    }
+
+    pub fn state(&self) -> &MonState {
+        &self.state
+    }
+
+    pub fn volatile(&self) -> &Volatile {
+        &self.volatile
+    }
+}

@@ -1,0 +1,359 @@
+//! From what OSDs say, and do not say, to the next OSD map.
+//!
+//! Facts are collected as they come and turned into one increment at a time: at once when things are quiet, at most
+//! every [`SPACING`] when many OSDs start or fail together.
+
+use super::failures::FailureReports;
+use super::proposals::Answer;
+use super::{Monitor, Now};
+use crate::state::LogPriority;
+use crate::update::Update;
+use crush::Location;
+use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PoolFlags, WEIGHT_IN};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use tracing::warn;
+use types::{OsdId, PoolId};
+use wire::EntityAddrVec;
+use wire::msgr::SessionId;
+use wire::nacre::mon::OsdBoot;
+
+/// Increments follow each other no faster than this.
+const SPACING: Duration = Duration::from_millis(50);
+/// An OSD that is down for this long is marked out, unless `mon_osd_down_out_interval` says otherwise.
+const DOWN_OUT_INTERVAL: Duration = Duration::from_secs(600);
+/// No OSD is marked out if fewer than this share of all would remain in (`mon_osd_min_in_ratio`).
+const MIN_IN_RATIO: f64 = 0.75;
+
+#[derive(Default)]
+pub(super) struct OsdChanges {
+    boots: BTreeMap<OsdId, OsdBoot>,
+    going_down: BTreeMap<OsdId, SessionId>,
+    failures: FailureReports,
+    /// OSDs whose refusal stands in the cluster log already.
+    refused: BTreeSet<OsdId>,
+    /// Since when there is something to look at.
+    pending_since: Option<Duration>,
+    last_built: Option<Duration>,
+}
+
+impl OsdChanges {
+    pub fn boot(&mut self, boot: OsdBoot, now: Duration) {
+        self.refused.remove(&boot.osd);
+        self.boots.insert(boot.osd, boot);
+        self.look(now);
+    }
+
+    /// Whether this is the first refusal of `osd` in a row.
+    pub fn refused_anew(&mut self, osd: OsdId) -> bool {
+        self.refused.insert(osd)
+    }
+
+    pub fn going_down(&mut self, osd: OsdId, session: SessionId, now: Duration) {
+        self.boots.remove(&osd);
+        self.going_down.insert(osd, session);
+        self.look(now);
+    }
+
+    pub fn failure(&mut self, target: OsdId, reporter: OsdId, host: &str, immediate: bool, now: Duration) {
+        self.failures.report(target, reporter, host, immediate, now);
+        self.look(now);
+    }
+
+    /// There may be something to change.
+    pub fn look(&mut self, now: Duration) {
+        self.pending_since.get_or_insert(now);
+    }
+
+    /// When the next increment may be built, if there is something to build it from.
+    pub fn due(&self) -> Option<Duration> {
+        let pending = self.pending_since?;
+        Some(self.last_built.map_or(pending, |built| pending.max(built + SPACING)))
+    }
+}
+
+/// An increment in the making, and what goes with it.
+struct Draft {
+    incremental: Incremental,
+    crush: Option<crush::CrushMap>,
+    updates: Vec<Update>,
+    notes: Vec<(LogPriority, String)>,
+}
+
+impl Monitor {
+    /// Once a second: time may have made something due.
+    pub(super) fn tick(&mut self, now: Now) {
+        self.update_rates(super::TICK.as_secs_f64());
+        self.osd_changes.look(now.since_start);
+    }
+
+    /// The map has changed; everything that follows it does so.
+    pub(super) fn map_changed(&mut self, now: Now) {
+        let map = self.state.osdmap();
+        let up = map.up_osds().map(|(id, _)| id);
+        let down_and_in = map.osds().filter(|(id, osd)| !osd.is_up() && map.is_in(*id)).map(|(id, _)| id);
+        self.liveness.follow(up, down_and_in, now.since_start);
+        self.sync_statistics_with_map();
+    }
+
+    /// Adds what the OSDs' present condition makes necessary.
+    pub(super) fn osd_updates(&mut self, now: Now, updates: &mut Vec<Update>, answers: &mut Vec<Answer>) {
+        if self.osd_changes.due().is_none_or(|due| due > now.since_start) {
+            return;
+        }
+        self.osd_changes.pending_since = None;
+        self.osd_changes.last_built = Some(now.since_start);
+        let mut draft = Draft {
+            incremental: self.state.next_incremental(now.wall),
+            crush: None,
+            updates: Vec::new(),
+            notes: Vec::new(),
+        };
+        self.mark_down(now, &mut draft, answers);
+        self.mark_up(now, &mut draft);
+        self.mark_out(now, &mut draft);
+        self.mark_full(&mut draft);
+        self.mark_pools_full(&mut draft);
+        if let Some(crush) = &draft.crush {
+            draft.incremental.set_crush(crush);
+        }
+        if let Some(update) = self.state.osd_update(draft.incremental) {
+            updates.push(update);
+        }
+        updates.append(&mut draft.updates);
+        for (priority, message) in draft.notes {
+            self.proposals.log(self.log_line(now, priority, message));
+        }
+    }
+
+    fn mark_down(&mut self, now: Now, draft: &mut Draft, answers: &mut Vec<Answer>) {
+        let map = self.state.osdmap();
+        let going_down = std::mem::take(&mut self.osd_changes.going_down);
+        let hosts_needed = if self.up_hosts() > 2 { 2 } else { 1 };
+        let mut down: BTreeMap<OsdId, String> = BTreeMap::new();
+        for (osd, session) in going_down {
+            answers.push(Answer::GoingDown { session, osd });
+            down.insert(osd, format!("{osd} marked itself down"));
+        }
+        for osd in self.osd_changes.failures.failed(hosts_needed, now.since_start) {
+            let host = self.state.host_of(osd);
+            down.entry(osd).or_insert(format!("{osd} failed (host={host}): its peers cannot reach it"));
+        }
+        for osd in self.liveness.silent(now.since_start) {
+            down.entry(osd).or_insert(format!("{osd} marked down: it has sent no beacon for 20 seconds"));
+        }
+        // One that starts again before its end was noticed goes down in one epoch and up in the next.
+        for (osd, boot) in &self.osd_changes.boots {
+            if map.is_up(*osd) && !is_at(map, *osd, &boot.public_addrs) {
+                down.entry(*osd).or_insert(format!("{osd} marked down: it has been restarted"));
+            }
+        }
+        for (osd, why) in down {
+            let restarted = self.osd_changes.boots.contains_key(&osd);
+            if !map.is_up(osd) || (map.has_flag(osd, OsdState::NODOWN) && !restarted) {
+                continue;
+            }
+            self.osd_changes.failures.forget(osd);
+            draft.incremental.mark_down(osd);
+            draft.xinfo(map, osd).down_stamp = now.wall;
+            draft.notes.push((LogPriority::INFO, why));
+        }
+    }
+
+    fn mark_up(&mut self, now: Now, draft: &mut Draft) {
+        let map = self.state.osdmap();
+        let boots = std::mem::take(&mut self.osd_changes.boots);
+        for (osd, boot) in boots {
+            if map.is_up(osd) {
+                // Marked down in this increment if it is another start; then it comes up with the next.
+                if !is_at(map, osd, &boot.public_addrs) {
+                    self.osd_changes.boots.insert(osd, boot);
+                    self.osd_changes.look(now.since_start);
+                }
+                continue;
+            }
+            // Not now; the OSD asks again.
+            if map.has_flag(osd, OsdState::NOUP) {
+                continue;
+            }
+            let is_new = map.osd(osd).is_none_or(|known| known.uuid.is_zero()) || map.is_destroyed(osd);
+            if let Err(e) = draft.place(map, &boot) {
+                warn!("{osd}: cannot be placed in the CRUSH hierarchy: {e}");
+                draft.notes.push((LogPriority::WARN, format!("{osd} cannot be placed in the CRUSH hierarchy: {e}")));
+                continue;
+            }
+            draft.bring_up(map, &boot, is_new);
+            draft.notes.push((LogPriority::INFO, format!("{osd} {} boot", boot.public_addrs)));
+            self.osd_changes.failures.forget(osd);
+            if self.state.osd_metadata.get(&osd) != Some(&boot.metadata) {
+                draft.updates.push(Update::OsdMetadata { osd, metadata: Some(boot.metadata) });
+            }
+        }
+    }
+
+    /// Marks those out that have been down for long.
+    fn mark_out(&mut self, now: Now, draft: &mut Draft) {
+        let map = self.state.osdmap();
+        let configured = self.state.mon_option(&self.volatile.name, "mon_osd_down_out_interval");
+        let interval = configured.and_then(|s| s.parse().ok()).map_or(DOWN_OUT_INTERVAL, Duration::from_secs);
+        // 0 means never, as in Ceph.
+        if interval.is_zero() || map.flags.contains(OsdMapFlags::NOOUT) {
+            return;
+        }
+        let (all, _, mut remain) = map.counts();
+        for osd in self.liveness.down_for(interval, now.since_start) {
+            let excepted = map.has_flag(osd, OsdState::NOOUT);
+            if map.is_up(osd) || !map.is_in(osd) || excepted || draft.incremental.new_up_client.contains_key(&osd) {
+                continue;
+            }
+            if ((remain - 1) as f64) < MIN_IN_RATIO * all as f64 {
+                break;
+            }
+            remain -= 1;
+            let weight = map.weight(osd);
+            draft.incremental.mark_out(osd);
+            draft.incremental.flip_state(osd, OsdState::AUTOOUT);
+            draft.xinfo(map, osd).old_weight = weight;
+            let why = format!("Marking {osd} out (has been down for {} seconds)", interval.as_secs());
+            draft.notes.push((LogPriority::INFO, why));
+        }
+    }
+
+    /// Marks OSDs by how full they are.
+    fn mark_full(&self, draft: &mut Draft) {
+        let map = self.state.osdmap();
+        for (osd, known) in map.up_osds() {
+            let Some(used) = self.used_ratio(osd) else { continue };
+            let mut wanted = OsdState::default();
+            if used >= map.full_ratio {
+                wanted |= OsdState::FULL;
+            } else if used >= map.backfillfull_ratio {
+                wanted |= OsdState::BACKFILLFULL;
+            } else if used >= map.nearfull_ratio {
+                wanted |= OsdState::NEARFULL;
+            }
+            let fullness = OsdState::FULL | OsdState::BACKFILLFULL | OsdState::NEARFULL;
+            let changed = (known.state & fullness) ^ wanted;
+            if !changed.is_empty() {
+                draft.incremental.flip_state(osd, changed);
+            }
+        }
+    }
+
+    /// Marks pools that may not be written: an OSD below them is full, or their quota is used up.
+    fn mark_pools_full(&self, draft: &mut Draft) {
+        let map = self.state.osdmap();
+        // The map as it is decides; states that change in this increment show in the next.
+        let having = |state| map.osds().filter(move |(_, osd)| osd.state.contains(state)).map(|(id, _)| id.0);
+        let full: BTreeSet<i32> = having(OsdState::FULL).collect();
+        let backfillfull: BTreeSet<i32> = full.iter().copied().chain(having(OsdState::BACKFILLFULL)).collect();
+        let nearfull: BTreeSet<i32> = backfillfull.iter().copied().chain(having(OsdState::NEARFULL)).collect();
+        for (id, pool) in &map.pools {
+            let mut flags = pool.flags;
+            let quota_used = self.quota_used(*id);
+            flags.set(PoolFlags::FULL_QUOTA, quota_used);
+            let on = |osds: &BTreeSet<i32>| {
+                let rule = u32::from(pool.crush_rule);
+                !osds.is_empty() && map.crush.rule_weights(rule).keys().any(|osd| osds.contains(osd))
+            };
+            let is_full = quota_used || on(&full);
+            flags.set(PoolFlags::FULL, is_full);
+            flags.set(PoolFlags::BACKFILLFULL, !is_full && on(&backfillfull));
+            flags.set(PoolFlags::NEARFULL, !is_full && !flags.contains(PoolFlags::BACKFILLFULL) && on(&nearfull));
+            if flags == pool.flags {
+                continue;
+            }
+            let mut changed = pool.clone();
+            changed.flags = flags;
+            changed.last_change = draft.incremental.epoch;
+            draft.incremental.new_pools.insert(*id, changed);
+            let name = map.pool_name(*id).unwrap_or_default();
+            if is_full != pool.flags.contains(PoolFlags::FULL) {
+                let now_is = if is_full { "is full" } else { "is no longer full" };
+                draft.notes.push((LogPriority::WARN, format!("pool '{name}' {now_is}")));
+            }
+        }
+    }
+
+    fn quota_used(&self, id: PoolId) -> bool {
+        let Some(pool) = self.state.osdmap().pools.get(&id) else { return false };
+        let totals = self.volatile.totals(Some(id));
+        (pool.quota_max_bytes > 0 && totals.bytes >= pool.quota_max_bytes)
+            || (pool.quota_max_objects > 0 && totals.objects >= pool.quota_max_objects)
+    }
+
+    /// Hosts with an OSD that is up.
+    fn up_hosts(&self) -> usize {
+        let map = self.state.osdmap();
+        map.up_osds().map(|(id, _)| self.state.host_of(id)).collect::<BTreeSet<_>>().len()
+    }
+}
+
+impl Draft {
+    fn xinfo(&mut self, map: &OsdMap, osd: OsdId) -> &mut osdmap::OsdXInfo {
+        let present = map.osd(osd).map(|known| known.xinfo).unwrap_or_default();
+        self.incremental.new_xinfo.entry(osd).or_insert(present)
+    }
+
+    /// Puts an OSD that CRUSH does not know where it says it stands.
+    fn place(&mut self, map: &OsdMap, boot: &OsdBoot) -> Result<(), crush::BuildError> {
+        let present = self.crush.as_ref().unwrap_or(map.crush.as_ref());
+        let id = boot.osd.0;
+        let linked = present.is_linked(id);
+        let classed = present.class_of(id).is_some() || boot.device_class.is_empty();
+        if linked && classed {
+            return Ok(());
+        }
+        let mut next = present.clone();
+        if !linked {
+            let mut location = boot.location.clone();
+            location.entry("root".to_owned()).or_insert_with(|| "default".to_owned());
+            let words: Vec<String> = location.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
+            let location = Location::parse(words.iter().map(String::as_str));
+            let location = location.map_err(|word| crush::BuildError::Name(word.to_owned()))?;
+            next.insert_item(id, boot.weight, &format!("osd.{id}"), &location)?;
+        }
+        if !classed {
+            next.set_device_class(id, &boot.device_class)?;
+        }
+        self.crush = Some(next);
+        Ok(())
+    }
+
+    fn bring_up(&mut self, map: &OsdMap, boot: &OsdBoot, is_new: bool) {
+        let osd = boot.osd;
+        let incremental = &mut self.incremental;
+        if osd.0 >= incremental.new_max_osd.unwrap_or(map.max_osd()) {
+            incremental.new_max_osd = Some(osd.0 + 1);
+        }
+        let (public, cluster) = (&boot.public_addrs, &boot.cluster_addrs);
+        incremental.mark_up(osd, public.clone(), cluster.clone(), cluster.clone(), public.clone());
+        let known = map.osd(osd);
+        if known.is_none_or(|known| known.uuid != boot.osd_uuid) {
+            incremental.new_uuid.insert(osd, boot.osd_uuid);
+        }
+        // New ones, and those that were marked out for being down, come in; those that an operator put out stay out.
+        let state = known.map(|known| known.state).unwrap_or_default();
+        let passing = state & (OsdState::DESTROYED | OsdState::NEW | OsdState::AUTOOUT);
+        if !passing.is_empty() {
+            incremental.flip_state(osd, passing);
+        }
+        let was_put_out = state.contains(OsdState::AUTOOUT);
+        let joins = is_new || state.contains(OsdState::NEW) || was_put_out;
+        if joins && !map.is_in(osd) && !map.has_flag(osd, OsdState::NOIN) {
+            let old_weight = known.map(|known| known.xinfo.old_weight).filter(|weight| was_put_out && *weight > 0);
+            incremental.mark_in(osd);
+            incremental.new_weight.insert(osd, old_weight.unwrap_or(WEIGHT_IN));
+        }
+        let xinfo = self.xinfo(map, osd);
+        xinfo.features = wire::codec::features::PACIFIC;
+        if was_put_out {
+            xinfo.old_weight = 0;
+        }
+    }
+}
+
+/// Whether the map has the OSD at these addresses, which change with every start.
+pub(super) fn is_at(map: &OsdMap, osd: OsdId, addrs: &EntityAddrVec) -> bool {
+    map.osd(osd).is_some_and(|known| known.client_addrs == *addrs)
+}

@@ -1,0 +1,180 @@
+//! What OSDs send.
+
+use super::{Action, Monitor, Now};
+use crate::state::{LogPriority, PgRecord};
+use crate::update::Update;
+use tracing::{debug, info};
+use types::{OsdId, PgId};
+use wire::msgr::SessionId;
+use wire::nacre::mon as nacre;
+
+use super::osd_changes::is_at;
+use super::proposals::Answer;
+
+impl Monitor {
+    /// The OSD at the other end of `session`, if it is `claimed`. Others may not speak for an OSD.
+    fn speaks_for(&self, session: SessionId, claimed: OsdId) -> bool {
+        let known = &self.sessions[&session];
+        let is = known.osd() == Some(claimed);
+        if !is {
+            info!("{} at {}: speaks for {claimed}, ignored", known.peer.name, known.peer.addrs);
+        }
+        is
+    }
+
+    pub(super) fn osd_boot(&mut self, now: Now, session: SessionId, boot: nacre::OsdBoot) {
+        if !self.speaks_for(session, boot.osd) {
+            return;
+        }
+        if let Err(reason) = self.check_boot(&boot) {
+            info!("{}: may not start: {reason}", boot.osd);
+            if self.osd_changes.refused_anew(boot.osd) {
+                let message = format!("{} may not start: {reason}", boot.osd);
+                self.proposals.log(self.log_line(now, LogPriority::WARN, message));
+            }
+            return;
+        }
+        self.liveness.heard(boot.osd, now.since_start);
+        self.osd_changes.boot(boot, now.since_start);
+    }
+
+    /// Whether an OSD may be marked up, or a sentence that says why not.
+    fn check_boot(&self, boot: &nacre::OsdBoot) -> Result<(), String> {
+        if boot.fsid != self.state.fsid {
+            return Err(format!("it belongs to cluster {}, this is {}", boot.fsid, self.state.fsid));
+        }
+        if boot.osd.0 < 0 || boot.osd.0 >= OSDS_MAX {
+            return Err(format!("OSDs are numbered from 0 to {}", OSDS_MAX - 1));
+        }
+        if boot.osd_uuid.is_zero() {
+            return Err("it names no uuid of its store".to_owned());
+        }
+        if boot.public_addrs.msgr2_addr().sockaddr.is_none() || boot.cluster_addrs.msgr2_addr().sockaddr.is_none() {
+            return Err("it names no msgr v2 address at which it can be reached".to_owned());
+        }
+        let map = self.state.osdmap();
+        if let Some(known) = map.osd(boot.osd) {
+            if map.is_destroyed(boot.osd) && known.uuid == boot.osd_uuid {
+                return Err("it was destroyed".to_owned());
+            }
+            if !known.uuid.is_zero() && !map.is_destroyed(boot.osd) && known.uuid != boot.osd_uuid {
+                let known = known.uuid;
+                return Err(format!(
+                    "its store has uuid {}, but {} is the store with uuid {known}; `ceph osd purge` or `ceph osd destroy` \
+                     the old one first",
+                    boot.osd_uuid, boot.osd
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn osd_beacon(&mut self, now: Now, session: SessionId, beacon: nacre::OsdBeacon) {
+        let osd = beacon.osd;
+        if !self.speaks_for(session, osd) {
+            return;
+        }
+        // One that is down in the map and does not know it yet learns it from the map; its numbers are void.
+        if !self.state.osdmap().is_up(osd) {
+            return debug!("{osd} is not up; its beacon is ignored");
+        }
+        self.liveness.heard(osd, now.since_start);
+        self.take_statistics(now, beacon);
+    }
+
+    pub(super) fn osd_failure(&mut self, now: Now, session: SessionId, failure: nacre::OsdFailure) {
+        let map = self.state.osdmap();
+        let Some(reporter) = self.sessions[&session].osd().filter(|osd| map.is_up(*osd)) else { return };
+        let target = failure.target;
+        if target == reporter || !map.is_up(target) || !is_at(map, target, &failure.target_addrs) {
+            return;
+        }
+        let host = self.state.host_of(reporter);
+        info!("{reporter} on {host} cannot reach {target} (refused: {})", failure.immediate);
+        self.osd_changes.failure(target, reporter, &host, failure.immediate, now.since_start);
+    }
+
+    pub(super) fn osd_going_down(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        message: nacre::OsdGoingDown,
+        out: &mut Vec<Action>,
+    ) {
+        let osd = message.osd;
+        if !self.speaks_for(session, osd) {
+            return;
+        }
+        let map = self.state.osdmap();
+        let is_this_start = map.is_up(osd) && is_at(map, osd, &message.public_addrs);
+        if is_this_start && !map.has_flag(osd, osdmap::OsdState::NODOWN) {
+            self.osd_changes.going_down(osd, session, now.since_start);
+        } else {
+            // Down already, or it may not be marked so: nothing to wait for.
+            self.answer(Answer::GoingDown { session, osd }, out);
+        }
+    }
+
+    pub(super) fn pg_history_get(
+        &self,
+        session: SessionId,
+        tid: u64,
+        request: nacre::PgHistoryGet,
+        out: &mut Vec<Action>,
+    ) {
+        let map = self.state.osdmap();
+        // No answer from an older state than the asker's: it asks again.
+        if request.epoch > map.epoch {
+            return debug!("placement groups' history asked for {}, newest is {}", request.epoch, map.epoch);
+        }
+        let mut pgs = Vec::new();
+        for pgid in request.pgs {
+            let Some(pool) = map.pools.get(&pgid.pool).filter(|pool| pgid.seed < pool.pg_num) else { continue };
+            let record = self.state.pgs.get(&pgid);
+            pgs.push(nacre::PgHistory {
+                pgid,
+                last_epoch_started: record.map(|r| r.last_epoch_started).unwrap_or_default(),
+                acting: record.map(|r| r.acting.clone()).unwrap_or_default(),
+                created: self.state.pool_created(pgid.pool, pool),
+            });
+        }
+        self.send(session, tid, nacre::PgHistoryReply { epoch: map.epoch, pgs }, out);
+    }
+
+    pub(super) fn pg_activate(&mut self, session: SessionId, request: nacre::PgActivate) {
+        if self.sessions[&session].osd().is_some_and(|osd| self.state.osdmap().is_up(osd)) {
+            self.proposals.activate(session, request);
+        }
+    }
+
+    /// The records that an OSD asks for, as far as they agree with the newest map, and the answer to give.
+    pub(super) fn activation(&self, session: SessionId, request: nacre::PgActivate) -> (Option<Update>, Answer) {
+        let osd = self.sessions.get(&session).and_then(|known| known.osd());
+        let mut records = Vec::new();
+        let mut asked: Vec<PgId> = Vec::new();
+        for activation in request.pgs {
+            let pg = activation.pgid;
+            if !self.state.pg_exists(pg) {
+                continue;
+            }
+            // A pool that cannot be placed has no groups that serve.
+            let Ok(mapped) = self.state.osdmap().pg_to_up_acting(pg) else { continue };
+            let known = self.state.pgs.get(&pg).map(|record| record.last_epoch_started).unwrap_or_default();
+            let is_current = mapped.acting == activation.acting && osd.is_some() && mapped.acting_primary == osd;
+            if !is_current || activation.interval_since < known {
+                debug!("{pg}: activation in {} is out of date", activation.interval_since);
+                continue;
+            }
+            asked.push(pg);
+            let record = PgRecord { last_epoch_started: activation.interval_since, acting: activation.acting };
+            if self.state.pgs.get(&pg) != Some(&record) {
+                records.push((pg, record));
+            }
+        }
+        let update = (!records.is_empty()).then_some(Update::PgActivated(records));
+        (update, Answer::PgActivated { session, pgs: asked })
+    }
+}
+
+/// OSD numbers end here: maps hold vectors of this length.
+pub(super) const OSDS_MAX: i32 = 100_000;

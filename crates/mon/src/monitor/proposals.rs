@@ -1,0 +1,340 @@
+//! How a change gets into the log, and who hears of it afterwards.
+//!
+//! At most one batch is on its way. While it is, requests wait here; each is decided on the state in which the batch
+//! before it has been applied. That costs a little concurrency, and buys that no decision rests on a state that never
+//! came about.
+
+use super::{Action, Monitor, Now};
+use crate::commands::{self, Outcome, Reply};
+use crate::pools::{self, PoolOpOutcome};
+use crate::state::{LogEntry, LogPriority};
+use crate::update::{Batch, Update};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use types::{EntityName, EntityType, Epoch, Errno, OsdId, PgId};
+use wire::basic::AuthName;
+use wire::messages as msg;
+use wire::msgr::SessionId;
+use wire::nacre::mon as nacre;
+use wire::{Encode, Message, Target};
+
+/// Requests that may wait. More are refused with EAGAIN.
+const WAITING_MAX: usize = 10_000;
+/// Global ids are made durable in ranges of this size.
+const GLOBAL_IDS_RANGE: u64 = 10_000;
+/// A snapshot replaces this many batches.
+pub(super) const SNAPSHOT_EVERY: u64 = 500;
+
+/// A request that may change something.
+#[derive(Debug)]
+pub(super) enum Request {
+    Command(CommandRequest),
+    PoolOp { session: SessionId, tid: u64, op: msg::PoolOp },
+}
+
+/// A command with what its answer needs.
+#[derive(Debug)]
+pub(super) struct CommandRequest {
+    pub session: SessionId,
+    pub tid: u64,
+    pub from: EntityName,
+    /// The words as they came; echoed in the answer.
+    pub cmd: Vec<String>,
+    pub input: Bytes,
+    /// Whether it came as a message to this monitor in person, which is answered differently.
+    pub tell: bool,
+}
+
+/// Who is to be told once a batch is applied.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Command(CommandRequest, Reply),
+    PoolOp {
+        session: SessionId,
+        tid: u64,
+        code: i32,
+        data: Option<Bytes>,
+    },
+    GoingDown {
+        session: SessionId,
+        osd: OsdId,
+    },
+    PgActivated {
+        session: SessionId,
+        pgs: Vec<PgId>,
+    },
+    LogAck {
+        session: SessionId,
+        last: u64,
+        channel: String,
+    },
+    /// Ids from here up to the applied bound may be handed out.
+    GlobalIds {
+        from: u64,
+    },
+}
+
+#[derive(Default)]
+pub(super) struct Proposals {
+    in_flight: Option<InFlight>,
+    waiting: VecDeque<Request>,
+    global_ids_wanted: bool,
+    /// A batch with ids is on its way.
+    global_ids_coming: bool,
+    /// Records of activations to be made, and who asked.
+    activations: Vec<(SessionId, nacre::PgActivate)>,
+    /// Lines of others for the cluster log, and who to tell.
+    log_lines: Vec<(LogEntry, Option<Answer>)>,
+}
+
+struct InFlight {
+    index: u64,
+    batch: Batch,
+    answers: Vec<Answer>,
+}
+
+impl Proposals {
+    pub fn want_global_ids(&mut self) {
+        self.global_ids_wanted = !self.global_ids_coming;
+    }
+
+    pub fn activate(&mut self, session: SessionId, request: nacre::PgActivate) {
+        self.activations.push((session, request));
+    }
+
+    /// Adds a line to the cluster log with the next batch.
+    pub fn log(&mut self, entry: LogEntry) {
+        self.log_lines.push((entry, None));
+    }
+
+    /// Adds lines that a daemon or client sent, acknowledging the last one's number.
+    pub fn log_for(&mut self, session: SessionId, mut entries: Vec<LogEntry>) {
+        let Some(last) = entries.pop() else { return };
+        self.log_lines.extend(entries.into_iter().map(|entry| (entry, None)));
+        let answer = Answer::LogAck { session, last: last.seq, channel: last.channel.clone() };
+        self.log_lines.push((last, Some(answer)));
+    }
+}
+
+impl Monitor {
+    /// A command came. One that only asks is answered at once.
+    pub(super) fn command(&mut self, now: Now, request: CommandRequest, out: &mut Vec<Action>) {
+        match self.decide(now, &request) {
+            Outcome::Reply(reply) => self.answer(Answer::Command(request, reply), out),
+            // Decided again once it is its turn: the state may be another by then.
+            Outcome::Propose { .. } => self.wait(Request::Command(request), out),
+        }
+    }
+
+    pub(super) fn refuse(&self, request: CommandRequest, errno: Errno, why: &str, out: &mut Vec<Action>) {
+        self.answer(Answer::Command(request, Reply::error(errno, why)), out);
+    }
+
+    pub(super) fn pool_op(&mut self, session: SessionId, tid: u64, op: msg::PoolOp, out: &mut Vec<Action>) {
+        self.wait(Request::PoolOp { session, tid, op }, out);
+    }
+
+    fn wait(&mut self, request: Request, out: &mut Vec<Action>) {
+        if self.proposals.waiting.len() < WAITING_MAX {
+            return self.proposals.waiting.push_back(request);
+        }
+        let busy = Reply::error(Errno::EAGAIN, format!("{WAITING_MAX} requests are waiting; try again later"));
+        match request {
+            Request::Command(request) => self.answer(Answer::Command(request, busy), out),
+            Request::PoolOp { session, tid, .. } => {
+                self.answer(Answer::PoolOp { session, tid, code: busy.code, data: None }, out);
+            }
+        }
+    }
+
+    fn decide(&mut self, now: Now, request: &CommandRequest) -> Outcome {
+        let [command] = &request.cmd[..] else {
+            return Outcome::Reply(Reply::error(Errno::EINVAL, "a command is one JSON text"));
+        };
+        let request = commands::Request {
+            command,
+            input: request.input.clone(),
+            from: request.from,
+            tell: request.tell,
+            now: now.wall,
+            random: (self.entropy)(),
+        };
+        commands::handle(&self.state, &self.volatile, &request)
+    }
+
+    /// Appends the next batch if there is something to append and none is on its way.
+    pub(super) fn advance(&mut self, now: Now, out: &mut Vec<Action>) {
+        while self.proposals.in_flight.is_none() {
+            let mut answers = Vec::new();
+            let mut updates = self.own_updates(now, &mut answers);
+            if updates.is_empty() {
+                // Whatever was asked is so already.
+                answers.drain(..).for_each(|answer| self.answer(answer, out));
+                let Some(request) = self.proposals.waiting.pop_front() else { return };
+                updates = self.requested(now, request, &mut answers, out);
+            }
+            if updates.is_empty() {
+                continue;
+            }
+            let index = self.state.applied + 1;
+            let batch = Batch { stamp: now.wall, updates };
+            out.push(Action::Append { index, batch: batch.to_vec(Target::PACIFIC).into() });
+            self.proposals.in_flight = Some(InFlight { index, batch, answers });
+        }
+    }
+
+    /// What nobody asked for by a request of its own: records, OSD map changes, ids.
+    fn own_updates(&mut self, now: Now, answers: &mut Vec<Answer>) -> Vec<Update> {
+        let mut updates = Vec::new();
+        if std::mem::take(&mut self.proposals.global_ids_wanted) {
+            self.proposals.global_ids_coming = true;
+            let from = self.state.global_ids_below.max(FIRST_GLOBAL_ID);
+            updates.push(Update::GlobalIds { below: from + GLOBAL_IDS_RANGE });
+            answers.push(Answer::GlobalIds { from });
+        }
+        // Before map changes, because activations are checked against the map as it is now.
+        for (session, request) in std::mem::take(&mut self.proposals.activations) {
+            let (update, answer) = self.activation(session, request);
+            updates.extend(update);
+            answers.push(answer);
+        }
+        self.osd_updates(now, &mut updates, answers);
+        let mut entries = Vec::new();
+        for (entry, answer) in std::mem::take(&mut self.proposals.log_lines) {
+            entries.push(entry);
+            answers.extend(answer);
+        }
+        if !entries.is_empty() {
+            updates.push(Update::Log(entries));
+        }
+        updates
+    }
+
+    fn requested(
+        &mut self,
+        now: Now,
+        request: Request,
+        answers: &mut Vec<Answer>,
+        out: &mut Vec<Action>,
+    ) -> Vec<Update> {
+        match request {
+            Request::Command(request) => match self.decide(now, &request) {
+                Outcome::Reply(reply) => {
+                    self.answer(Answer::Command(request, reply), out);
+                    Vec::new()
+                }
+                Outcome::Propose { mut updates, reply } => {
+                    updates.push(Update::Log(vec![self.audit_line(now, &request)]));
+                    answers.push(Answer::Command(request, reply));
+                    updates
+                }
+            },
+            Request::PoolOp { session, tid, op } => match pools::pool_op(&self.state, &op, now.wall) {
+                PoolOpOutcome::Reply { code, data } => {
+                    self.answer(Answer::PoolOp { session, tid, code, data }, out);
+                    Vec::new()
+                }
+                PoolOpOutcome::Propose { updates, data } => {
+                    answers.push(Answer::PoolOp { session, tid, code: 0, data });
+                    updates
+                }
+            },
+        }
+    }
+
+    /// The batch on its way is durable.
+    pub(super) fn committed(&mut self, now: Now, index: u64, out: &mut Vec<Action>) {
+        let in_flight = self.proposals.in_flight.take();
+        let in_flight = in_flight.unwrap_or_else(|| panic!("batch {index} committed, but none is on its way"));
+        assert_eq!(in_flight.index, index, "another batch was on its way");
+        let before = self.state.osdmap().epoch;
+        self.state.apply(index, &in_flight.batch);
+        self.proposals.global_ids_coming = false;
+        if self.state.osdmap().epoch != before {
+            self.map_changed(now);
+        }
+        // Maps first: who is told "done" may act on it at once.
+        self.publish(out);
+        for answer in in_flight.answers {
+            self.answer(answer, out);
+        }
+        if index.is_multiple_of(SNAPSHOT_EVERY) {
+            out.push(Action::Snapshot { index, state: self.state.to_vec(Target::PACIFIC).into() });
+        }
+    }
+
+    pub(super) fn answer(&self, answer: Answer, out: &mut Vec<Action>) {
+        match answer {
+            Answer::Command(request, reply) => self.answer_command(request, reply, out),
+            Answer::PoolOp { session, tid, code, data } => {
+                let epoch = self.state.osdmap().epoch;
+                let reply = msg::PoolOpReply {
+                    version: epoch.0.into(),
+                    fsid: self.state.fsid,
+                    result: code,
+                    epoch,
+                    response: data,
+                };
+                self.send(session, tid, reply, out);
+            }
+            Answer::GoingDown { session, osd } => {
+                let epoch = self.state.osdmap().epoch;
+                self.send(session, 0, nacre::OsdGoingDownAck { osd, epoch }, out);
+            }
+            Answer::PgActivated { session, pgs } => {
+                let recorded = |pg: &PgId| self.state.pgs.get(pg).map(|record| (*pg, record.last_epoch_started));
+                let pgs: Vec<(PgId, Epoch)> = pgs.iter().filter_map(recorded).collect();
+                self.send(session, 0, nacre::PgActivated { pgs }, out);
+            }
+            Answer::LogAck { session, last, channel } => {
+                self.send(session, 0, msg::LogAck { fsid: self.state.fsid, last, channel }, out);
+            }
+            Answer::GlobalIds { from } => out.push(Action::GlobalIds(from..self.state.global_ids_below)),
+        }
+    }
+
+    fn answer_command(&self, request: CommandRequest, reply: Reply, out: &mut Vec<Action>) {
+        let CommandRequest { session, tid, cmd, tell, .. } = request;
+        if tell {
+            let answer = msg::CommandReply { result: reply.code, status: reply.status, output: reply.output.into() };
+            self.send(session, tid, answer, out);
+        } else {
+            let answer = msg::MonCommandAck {
+                version: self.state.applied,
+                result: reply.code,
+                status: reply.status,
+                cmd,
+                output: reply.output.into(),
+            };
+            self.send(session, tid, answer, out);
+        }
+    }
+
+    pub(super) fn send(&self, session: SessionId, tid: u64, message: impl Message, out: &mut Vec<Action>) {
+        let Some(known) = self.sessions.get(&session) else { return };
+        out.push(Action::Send { session, envelope: message.seal(tid, known.target()) });
+    }
+
+    fn audit_line(&self, now: Now, request: &CommandRequest) -> LogEntry {
+        let entity = self.sessions.get(&request.session).map(|s| s.peer.auth_name.to_string()).unwrap_or_default();
+        let message = format!("from='{}' entity='{entity}' cmd={:?}: dispatch", request.from, request.cmd);
+        LogEntry { channel: "audit".to_owned(), ..self.log_line(now, LogPriority::INFO, message) }
+    }
+
+    /// A line that this monitor says itself.
+    pub(super) fn log_line(&self, now: Now, priority: LogPriority, message: String) -> LogEntry {
+        LogEntry {
+            seq: 0,
+            stamp: now.wall,
+            name: AuthName::new(EntityType::MON, &self.volatile.name),
+            rank: EntityName::mon(0),
+            addrs: self.state.monmap.mons.get(&self.volatile.name).map(|mon| mon.addrs.clone()).unwrap_or_default(),
+            priority,
+            channel: "cluster".to_owned(),
+            message,
+        }
+    }
+}
+
+/// Ids below are reserved, as in Ceph.
+const FIRST_GLOBAL_ID: u64 = 4100;

@@ -1,0 +1,228 @@
+//! Sending what sessions have subscribed to.
+
+use super::{Action, Monitor};
+use crate::state::ConfigSubject;
+use std::collections::BTreeMap;
+use types::Epoch;
+use wire::basic::AuthName;
+use wire::messages as msg;
+use wire::msgr::SessionId;
+use wire::{Encode, Envelope, Message, Target};
+
+/// Bounds on one message of maps, as Ceph's defaults.
+const MAPS_PER_MESSAGE: usize = 40;
+const MAP_BYTES_PER_MESSAGE: usize = 10 << 20;
+
+/// The subscriptions to the cluster log, with the least priority each shows.
+const LOG_LEVELS: [(&str, u16); 5] =
+    [("log-debug", 0), ("log-info", 1), ("log-sec", 2), ("log-warn", 3), ("log-error", 4)];
+
+impl Monitor {
+    /// Brings all sessions up to date.
+    pub(super) fn publish(&mut self, out: &mut Vec<Action>) {
+        // Many sessions are at the same epoch: they share one encoding.
+        let mut encoded = BTreeMap::new();
+        let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for session in sessions {
+            self.bring_up_to_date(session, &mut encoded, out);
+        }
+    }
+
+    /// Brings one session up to date.
+    pub(super) fn publish_to(&mut self, session: SessionId, out: &mut Vec<Action>) {
+        self.bring_up_to_date(session, &mut BTreeMap::new(), out);
+    }
+
+    fn bring_up_to_date(
+        &mut self,
+        session: SessionId,
+        encoded: &mut BTreeMap<u64, Vec<(u64, Envelope)>>,
+        out: &mut Vec<Action>,
+    ) {
+        let epoch = u64::from(self.state.monmap.epoch.0);
+        self.publish_one(session, "monmap", epoch, out, |mon| mon.monmap_message());
+        self.publish_config(session, out);
+        self.publish_one(session, "mgrmap", 1, out, |mon| mon.mgrmap_message());
+        self.publish_osdmaps(session, encoded, out);
+        self.publish_one(session, "servicemap", 1, out, |mon| msg::ServiceMap {
+            epoch: Epoch(1),
+            modified: mon.state.osdmap().created,
+            ..msg::ServiceMap::default()
+        });
+        self.publish_one(session, "fsmap", 1, out, |_| msg::FsMap::default());
+        self.publish_one(session, "fsmap.user", 1, out, |_| msg::FsMapUser::default());
+        self.publish_log(session, out);
+    }
+
+    /// Sends the map called `what` if the session is due for `version` of it.
+    fn publish_one<M: Message>(
+        &mut self,
+        session: SessionId,
+        what: &str,
+        version: u64,
+        out: &mut Vec<Action>,
+        message: impl FnOnce(&Monitor) -> M,
+    ) {
+        let Some(known) = self.sessions.get(&session) else { return };
+        if known.subscriptions.due(what, version).is_none() {
+            return;
+        }
+        let envelope = message(self).seal(0, known.target());
+        out.push(Action::Send { session, envelope });
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.subscriptions.sent(what, version);
+        }
+    }
+
+    pub(super) fn monmap_message(&self) -> msg::MonMap {
+        msg::MonMap { map: self.state.monmap.to_vec(Target::PACIFIC).into() }
+    }
+
+    /// There is no manager and never will be one: everything it would answer, the monitor answers.
+    fn mgrmap_message(&self) -> msg::MgrMap {
+        let map = osdmap::MgrMap { epoch: Epoch(1), ..osdmap::MgrMap::default() };
+        msg::MgrMap { map: map.to_vec(Target::PACIFIC).into() }
+    }
+
+    /// What `ceph config` gives to `name` on `host`.
+    pub(super) fn config_for(
+        &self,
+        name: &AuthName,
+        host: &str,
+        device_class: Option<&str>,
+    ) -> BTreeMap<String, String> {
+        let subject = ConfigSubject { kind: name.kind.word(), id: &name.id, host: Some(host), device_class };
+        let effective = self.state.config.effective(&subject);
+        effective.into_iter().map(|(name, (value, _))| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// The first configuration is always sent, even an empty one: clients wait for it. Later ones if they differ.
+    fn publish_config(&mut self, session: SessionId, out: &mut Vec<Action>) {
+        let Some(known) = self.sessions.get(&session) else { return };
+        if known.subscriptions.get("config").is_none() {
+            return;
+        }
+        let class = known.osd().and_then(|osd| self.state.osdmap().crush.class_of(osd.0));
+        let options = self.config_for(&known.peer.auth_name, &known.host, class);
+        if known.config_sent.as_ref() == Some(&options) {
+            return;
+        }
+        let envelope = msg::Config { options: options.clone() }.seal(0, known.target());
+        out.push(Action::Send { session, envelope });
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.config_sent = Some(options);
+            known.subscriptions.sent("config", self.state.applied);
+        }
+    }
+
+    fn publish_osdmaps(
+        &mut self,
+        session: SessionId,
+        encoded: &mut BTreeMap<u64, Vec<(u64, Envelope)>>,
+        out: &mut Vec<Action>,
+    ) {
+        let current = u64::from(self.state.osdmap().epoch.0);
+        let Some(known) = self.sessions.get(&session) else { return };
+        let Some(wanted) = known.subscriptions.due("osdmap", current) else { return };
+        let target = known.target();
+        let messages = encoded.entry(wanted.next).or_insert_with(|| self.osdmap_messages(wanted.next, target));
+        // Who asked once gets one message and asks again.
+        let count = if wanted.once { 1 } else { messages.len() };
+        for (_, envelope) in messages.iter().take(count) {
+            out.push(Action::Send { session, envelope: envelope.clone() });
+        }
+        let last = messages[..count].last().map_or(current, |(last, _)| *last);
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.subscriptions.sent("osdmap", last);
+        }
+    }
+
+    /// The messages that bring a peer to the newest map which wants `start` first (0: the newest one in full), each
+    /// with the last epoch in it.
+    fn osdmap_messages(&self, start: u64, target: Target) -> Vec<(u64, Envelope)> {
+        let maps = &self.state.osdmaps;
+        let newest = maps.current().epoch;
+        let (oldest, fsid) = (maps.oldest(), self.state.fsid);
+        let blank = || msg::OsdMap { fsid, oldest, newest, ..msg::OsdMap::default() };
+        if start == 0 {
+            let mut message = blank();
+            message.fulls.insert(newest, maps.current_full());
+            return vec![(newest.0.into(), message.seal(0, target))];
+        }
+        let mut messages = Vec::new();
+        let mut message = blank();
+        let mut bytes = 0;
+        let mut next = Epoch(start.try_into().unwrap_or(u32::MAX));
+        if next <= oldest {
+            // Increments that far back are gone: begin with a full map.
+            message.fulls.insert(oldest, maps.oldest_full());
+            next = oldest.next();
+        }
+        for (epoch, incremental) in maps.incrementals_from(next) {
+            if message.incrementals.len() >= MAPS_PER_MESSAGE || bytes > MAP_BYTES_PER_MESSAGE {
+                let full = std::mem::replace(&mut message, blank());
+                messages.push((full.last().0.into(), full.seal(0, target)));
+                bytes = 0;
+            }
+            bytes += incremental.len();
+            message.incrementals.insert(epoch, incremental);
+        }
+        messages.push((message.last().0.into(), message.seal(0, target)));
+        messages
+    }
+
+    /// Full maps and increments by epoch, as daemons ask for them.
+    pub(super) fn get_osd_map(&self, session: SessionId, tid: u64, wanted: msg::MonGetOsdMap, out: &mut Vec<Action>) {
+        let maps = &self.state.osdmaps;
+        let mut reply = msg::OsdMap {
+            fsid: self.state.fsid,
+            oldest: maps.oldest(),
+            newest: maps.current().epoch,
+            ..msg::OsdMap::default()
+        };
+        let mut bytes = 0;
+        let mut room = |bytes_more: usize| {
+            bytes += bytes_more;
+            bytes <= MAP_BYTES_PER_MESSAGE
+        };
+        let count = MAPS_PER_MESSAGE as u32;
+        for epoch in wanted.full_first.0..=wanted.full_last.0.min(wanted.full_first.0.saturating_add(count)) {
+            match maps.full(Epoch(epoch)) {
+                Some(full) if epoch > 0 && room(full.len()) => drop(reply.fulls.insert(Epoch(epoch), full)),
+                _ => {}
+            }
+        }
+        for epoch in wanted.inc_first.0..=wanted.inc_last.0.min(wanted.inc_first.0.saturating_add(count)) {
+            match maps.incremental(Epoch(epoch)) {
+                Some(incremental) if room(incremental.len()) => {
+                    reply.incrementals.insert(Epoch(epoch), incremental);
+                }
+                _ => {}
+            }
+        }
+        self.send(session, tid, reply, out);
+    }
+
+    /// Lines of the cluster log. A new subscriber gets the newest line, then all that follow.
+    fn publish_log(&mut self, session: SessionId, out: &mut Vec<Action>) {
+        for (what, least) in LOG_LEVELS {
+            let Some(known) = self.sessions.get(&session) else { return };
+            let log = &self.state.log;
+            let Some(wanted) = known.subscriptions.due(what, log.last_index) else { continue };
+            let shown = |entry: &&msg::LogEntry| entry.priority.0 >= least;
+            let entries: Vec<_> = match wanted.next {
+                0 => log.entries.iter().rev().find(shown).into_iter().cloned().collect(),
+                from => log.since(from).filter(shown).cloned().collect(),
+            };
+            if !entries.is_empty() {
+                let message = msg::Log { have: log.last_index, fsid: self.state.fsid, entries };
+                let envelope = message.seal(0, known.target());
+                out.push(Action::Send { session, envelope });
+            }
+            let last = log.last_index;
+            if let Some(known) = self.sessions.get_mut(&session) {
+                known.subscriptions.sent(what, last);
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! One connected party.
+
+use super::subscriptions::Subscriptions;
+use std::collections::BTreeMap;
+use types::{EntityType, OsdId};
+use wire::Target;
+use wire::msgr::Peer;
+
+/// What the monitor remembers of a session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub peer: Peer,
+    pub subscriptions: Subscriptions,
+    /// As the peer calls its machine, from its subscriptions.
+    pub host: String,
+    /// The configuration it was last sent.
+    pub config_sent: Option<BTreeMap<String, String>>,
+}
+
+impl Session {
+    pub fn new(peer: Peer) -> Session {
+        Session { peer, subscriptions: Subscriptions::default(), host: String::new(), config_sent: None }
+    }
+
+    /// The OSD at the other end, if it is one.
+    pub fn osd(&self) -> Option<OsdId> {
+        let name = self.peer.name;
+        let id = i32::try_from(name.num).ok().filter(|id| *id >= 0)?;
+        (name.kind == EntityType::OSD).then_some(OsdId(id))
+    }
+
+    pub fn target(&self) -> Target {
+        self.peer.target()
+    }
+}

@@ -1,0 +1,73 @@
+//! What OSDs report, summed up.
+
+use super::{Monitor, Now};
+use crate::volatile::{IoCounts, OsdStat, PgStat};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{OsdId, PgId, PoolId};
+use wire::nacre::mon::{OsdBeacon, PgReport, pg_state};
+
+/// Rates are averages over about this many seconds.
+const RATE_WINDOW_S: f64 = 5.0;
+
+impl Monitor {
+    /// Takes a beacon's numbers in.
+    pub(super) fn take_statistics(&mut self, now: Now, beacon: OsdBeacon) {
+        let stat = OsdStat { stats: beacon.stats, epoch: beacon.epoch, at: now.wall };
+        self.volatile.osds.insert(beacon.osd, stat);
+        for report in beacon.pgs {
+            let Some(known) = self.volatile.pgs.get_mut(&report.pgid) else { continue };
+            let counts = IoCounts::between(&known.report, &report);
+            let pool = report.pgid.pool;
+            if known.update(report, now.wall) {
+                self.volatile.io.entry(pool).or_default().add(&counts);
+            }
+        }
+    }
+
+    /// Makes the statistics cover exactly the groups of the map, and marks those whose primary is gone.
+    pub(super) fn sync_statistics_with_map(&mut self) {
+        let map = self.state.osdmap();
+        self.volatile.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
+        self.volatile.pool_sizes = map.pools.iter().map(|(id, pool)| (*id, pool.size)).collect();
+        for (id, pool) in &map.pools {
+            for seed in 0..pool.pg_num {
+                let pgid = PgId { pool: *id, seed };
+                self.volatile.pgs.entry(pgid).or_insert_with(|| PgStat {
+                    report: PgReport { pgid, ..PgReport::default() },
+                    first_known: self.volatile.now,
+                    last_change: self.volatile.now,
+                    ..PgStat::default()
+                });
+            }
+        }
+        for pg in self.volatile.pgs.values_mut() {
+            let reporter = pg.report.acting.iter().find(|osd| osd.is_some());
+            if reporter.is_some_and(|osd| !map.is_up(*osd)) && pg.report.state & pg_state::STALE == 0 {
+                pg.report.state |= pg_state::STALE;
+                pg.last_change = self.volatile.now;
+            }
+        }
+        self.volatile.osds.retain(|osd, _| map.exists(*osd));
+        self.volatile.io.retain(|pool, _| map.pools.contains_key(pool));
+        self.volatile.rates.retain(|pool, _| map.pools.contains_key(pool));
+    }
+
+    /// Turns what was counted in the last `seconds` into rates.
+    pub(super) fn update_rates(&mut self, seconds: f64) {
+        let counted: BTreeMap<PoolId, IoCounts> = std::mem::take(&mut self.volatile.io);
+        let pools: BTreeSet<PoolId> = counted.keys().chain(self.volatile.rates.keys()).copied().collect();
+        for pool in pools {
+            let counts = counted.get(&pool).copied().unwrap_or_default();
+            self.volatile.rates.entry(pool).or_default().follow(&counts, seconds, RATE_WINDOW_S);
+        }
+        // What is left of a burst after a while is noise.
+        self.volatile.rates.retain(|_, rates| !rates.is_idle());
+    }
+
+    /// The share of an OSD's space that is used, if it has reported.
+    pub(super) fn used_ratio(&self, osd: OsdId) -> Option<f32> {
+        let stats = &self.volatile.osds.get(&osd)?.stats;
+        let used = stats.total_bytes.saturating_sub(stats.free_bytes);
+        (stats.total_bytes > 0).then(|| (used as f64 / stats.total_bytes as f64) as f32)
+    }
+}

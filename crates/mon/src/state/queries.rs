@@ -1,0 +1,60 @@
+//! What is asked of the state more than once, and how the next OSD map is prepared.
+
+use super::{ConfigSubject, MonState};
+use crate::update::Update;
+use osdmap::{Incremental, OsdMap, PgPool};
+use types::{Epoch, OsdId, PgId, PoolId, Utime};
+use wire::{Encode, Target};
+
+impl MonState {
+    /// The newest OSD map.
+    pub fn osdmap(&self) -> &OsdMap {
+        self.osdmaps.current()
+    }
+
+    /// An increment that leads to the next epoch and changes nothing yet.
+    pub fn next_incremental(&self, now: Utime) -> Incremental {
+        Incremental::after(self.osdmap(), now)
+    }
+
+    /// The update for an increment made from [`MonState::next_incremental`] of this very state, or `None` if it changes
+    /// nothing.
+    ///
+    /// Panics if it does not apply: whoever filled it in contradicted the map.
+    pub fn osd_update(&self, incremental: Incremental) -> Option<Update> {
+        if incremental.is_empty() {
+            return None;
+        }
+        let mut next = self.osdmap().clone();
+        next.apply(&incremental).unwrap_or_else(|e| panic!("increment does not apply: {e}"));
+        let full_crc = next.checksum(Target::PACIFIC);
+        let sealed = Incremental { full_crc, ..incremental };
+        Some(Update::OsdMap(sealed.to_vec(Target::PACIFIC).into()))
+    }
+
+    /// Whether the group belongs to a pool.
+    pub fn pg_exists(&self, pg: PgId) -> bool {
+        self.osdmap().has_pg(pg)
+    }
+
+    /// Epoch in which a pool was made.
+    pub fn pool_created(&self, id: PoolId, pool: &PgPool) -> Epoch {
+        self.pools_created.get(&id).copied().unwrap_or(pool.last_change)
+    }
+
+    /// The host an OSD stands on: its CRUSH host, else the name it gave itself, else a name of its own.
+    pub fn host_of(&self, osd: OsdId) -> String {
+        let location = self.osdmap().crush.full_location(osd.0);
+        if let Some((_, name)) = location.iter().find(|(kind, _)| *kind == "host") {
+            return (*name).to_owned();
+        }
+        let said = self.osd_metadata.get(&osd).and_then(|metadata| metadata.get("hostname"));
+        said.cloned().unwrap_or_else(|| osd.to_string())
+    }
+
+    /// An option as it applies to the monitor called `name`, if it is set.
+    pub fn mon_option(&self, name: &str, option: &str) -> Option<&str> {
+        let subject = ConfigSubject { kind: "mon", id: name, ..ConfigSubject::default() };
+        self.config.effective(&subject).get(option).map(|(value, _)| *value)
+    }
+}

@@ -1,0 +1,31 @@
+//! How much can still be written.
+
+use super::Volatile;
+use osdmap::OsdMap;
+use types::{OsdId, PoolId};
+
+impl Volatile {
+    /// How many bytes can be written to a pool before the first OSD below it is full, given that CRUSH spreads them
+    /// by weight. `None` if the pool does not exist.
+    pub fn pool_available_bytes(&self, map: &OsdMap, pool: PoolId) -> Option<u64> {
+        let pool = map.pools.get(&pool)?;
+        let raw = self.rule_available_bytes(map, pool.crush_rule.into());
+        Some(raw / u64::from(pool.size.max(1)))
+    }
+
+    /// The same for all OSDs below a rule, replicas not yet divided out.
+    pub fn rule_available_bytes(&self, map: &OsdMap, rule: u32) -> u64 {
+        let mut least: Option<f64> = None;
+        for (osd, share) in map.crush.rule_weights(rule) {
+            // An OSD without a share, or one that has never reported, limits nothing.
+            let Some(stat) = self.osds.get(&OsdId(osd)) else { continue };
+            if share <= 0.0 || stat.stats.total_bytes == 0 || !map.is_in(OsdId(osd)) {
+                continue;
+            }
+            let reserve = stat.stats.total_bytes as f64 * (1.0 - f64::from(map.full_ratio));
+            let room = (stat.stats.free_bytes as f64 - reserve).max(0.0) / share;
+            least = Some(least.map_or(room, |least| least.min(room)));
+        }
+        least.unwrap_or(0.0) as u64
+    }
+}
