@@ -34,7 +34,7 @@ pub use conf_file::{ConfError, ConfFile, Who};
 pub use config::Config;
 pub use error::{ConnectError, Error};
 pub use listing::Listing;
-pub use mon_host::MonHost;
+pub use mon_host::{MON_PORT, MonHost, MonHostError, parse_mon_host};
 pub use objecter::CommandReply;
 pub use operation::{Comparison, ObjectStat, Operation, Outcome, Part};
 pub use pool::Pool;

@@ -20,18 +20,18 @@ fn follow_supervisor(supervised_by: Option<u32>) -> Result<()> {
 }
 
 /// A daemon's options, from flags and configuration; flags win.
-struct Settings<'a> {
-    conf: ConfFile,
-    who: Who,
-    flags: &'a cli::Daemon,
+pub struct Settings<'a> {
+    pub conf: ConfFile,
+    pub who: Who,
+    pub flags: &'a cli::Daemon,
 }
 
 impl<'a> Settings<'a> {
-    fn read(kind: &str, id: &str, flags: &'a cli::Daemon) -> Result<Settings<'a>> {
+    pub fn read(kind: &str, id: &str, flags: &'a cli::Daemon) -> Result<Settings<'a>> {
         Ok(Settings { conf: ConfFile::load(&flags.conf)?, who: Who::new(kind, id), flags })
     }
 
-    fn data(&self) -> Result<PathBuf> {
+    pub fn data(&self) -> Result<PathBuf> {
         match &self.flags.data {
             Some(path) => Ok(path.clone()),
             None => Ok(self.conf.require(&self.who, &format!("{} data", self.who.kind))?.into()),
@@ -48,7 +48,5 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
 
 pub fn osd(options: &cli::Osd) -> Result<()> {
     follow_supervisor(options.daemon.supervised_by)?;
-    let settings = Settings::read("osd", &options.id.to_string(), &options.daemon)?;
-    settings.data()?;
-    bail!("this build has no OSD yet")
+    crate::osd_daemon::run(options)
 }

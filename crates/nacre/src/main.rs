@@ -18,6 +18,7 @@ mod health;
 mod layout;
 mod logging;
 mod object_commands;
+mod osd_daemon;
 mod pool_commands;
 mod preflight;
 mod process;

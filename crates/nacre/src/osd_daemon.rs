@@ -1,0 +1,166 @@
+//! `nacre osd`: reads an OSD's settings, makes its store or runs it.
+
+use crate::byte_size::ByteSize;
+use crate::cli;
+use crate::conf_writer::random_bytes;
+use crate::daemon::Settings;
+use anyhow::{Context, Result, anyhow, bail};
+use client::{MonHost, parse_mon_host};
+use osd::{OsdConfig, Stop};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use types::{Fsid, OsdId};
+use wire::EntityAddrVec;
+
+/// The file in the data directory that holds the store. A block device may stand in its place, as a link.
+const STORE_FILE: &str = "block";
+/// Memory where the configuration names none.
+const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
+
+/// Runs `nacre osd`, or only its `--mkfs`.
+pub fn run(options: &cli::Osd) -> Result<()> {
+    let settings = Settings::read("osd", &options.id.to_string(), &options.daemon)?;
+    let config = config(&settings, OsdId(options.id as i32))?;
+    if options.daemon.mkfs {
+        return mkfs(&settings, options, &config);
+    }
+    serve(config)
+}
+
+fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
+    let get = |key: &str| settings.conf.get(&settings.who, key);
+    let fsid = settings.conf.require(&settings.who, "fsid")?;
+    let flags = settings.flags;
+    let address = |flag: &Option<String>, key: &str| -> Result<SocketAddr> {
+        let text = flag.clone().or_else(|| get(key)).unwrap_or_else(|| "127.0.0.1".to_owned());
+        bind_address(&text).with_context(|| format!("'{key}'"))
+    };
+    let advertise =
+        |key: &str| get(key).map(|text| bind_address(&text).with_context(|| format!("'{key}'"))).transpose();
+    let public_bind = address(&flags.public_addr, "public addr")?;
+    let monitors = match &flags.mon_host {
+        Some(text) => parse_mon_host(text).map_err(|e| anyhow!("--mon-host: {e}"))?,
+        None => client::Config::from_file(&settings.conf, &settings.who)?.mon_hosts,
+    };
+    let memory = get("osd memory target").map(|text| byte_size(&text, "osd memory target")).transpose()?;
+    Ok(OsdConfig {
+        id,
+        fsid: fsid.parse().map_err(|e| anyhow!("'fsid': {e}"))?,
+        device: settings.data()?.join(STORE_FILE),
+        public_bind,
+        // One network serves both unless told otherwise.
+        cluster_bind: match (&flags.cluster_addr, get("cluster addr")) {
+            (None, None) => SocketAddr::new(public_bind.ip(), 0),
+            (flag, _) => address(flag, "cluster addr")?,
+        },
+        public_advertise: advertise("public advertise addr")?,
+        cluster_advertise: advertise("cluster advertise addr")?,
+        monitors: monitors.iter().map(monitor_addrs).collect::<Result<_>>()?,
+        location: location(&get("crush location").unwrap_or_default())?,
+        device_class: get("osd device class").unwrap_or_else(|| "ssd".to_owned()),
+        memory_bytes: memory.unwrap_or(DEFAULT_MEMORY_BYTES),
+    })
+}
+
+fn byte_size(text: &str, key: &str) -> Result<u64> {
+    text.parse::<ByteSize>().map(|size| size.0).map_err(|e| anyhow!("'{key}': {e}"))
+}
+
+/// A monitor's address; a name is looked up once, here.
+fn monitor_addrs(host: &MonHost) -> Result<EntityAddrVec> {
+    let addr = match host {
+        MonHost::Addr(addr) => *addr,
+        MonHost::Name(name, port) => (name.as_str(), *port)
+            .to_socket_addrs()
+            .with_context(|| format!("'mon host': cannot find the address of {name}"))?
+            .next()
+            .with_context(|| format!("'mon host': {name} has no address"))?,
+    };
+    Ok(EntityAddrVec::msgr2(addr, 0))
+}
+
+/// An IP, with any free port, or an IP and port.
+fn bind_address(text: &str) -> Result<SocketAddr> {
+    let ip = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
+    ip.or_else(|_| text.parse()).map_err(|_| anyhow!("'{text}' is neither an IP address nor IP:PORT"))
+}
+
+/// Pairs of bucket type and name: `root=default host=node1`. The host's own name where none is given.
+fn location(text: &str) -> Result<BTreeMap<String, String>> {
+    let mut location = BTreeMap::new();
+    for word in text.split([' ', ',', ';']).filter(|word| !word.is_empty()) {
+        let Some((kind, name)) = word.split_once('=').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
+        else {
+            bail!("'crush location': '{word}' is not TYPE=NAME; write for example root=default host=node1");
+        };
+        location.insert(kind.to_owned(), name.to_owned());
+    }
+    if !location.contains_key("host") {
+        let uname = rustix::system::uname();
+        let host = uname.nodename().to_string_lossy();
+        location.insert("host".to_owned(), host.split('.').next().unwrap_or("host").to_owned());
+    }
+    location.entry("root".to_owned()).or_insert_with(|| "default".to_owned());
+    Ok(location)
+}
+
+fn mkfs(settings: &Settings<'_>, options: &cli::Osd, config: &OsdConfig) -> Result<()> {
+    let data = settings.data()?;
+    let size = match options.size {
+        Some(size) => size.0,
+        None => byte_size(&settings.conf.require(&settings.who, "osd size")?, "osd size")?,
+    };
+    std::fs::create_dir_all(&data).with_context(|| format!("cannot create {}", data.display()))?;
+    let uuid = Fsid::from_random(random_bytes()?);
+    osd::mkfs(config, size, uuid)?;
+    sync_directory(&data)
+}
+
+/// Makes a new file's name durable.
+fn sync_directory(path: &Path) -> Result<()> {
+    std::fs::File::open(path).and_then(|dir| dir.sync_all()).with_context(|| format!("cannot sync {}", path.display()))
+}
+
+fn serve(config: OsdConfig) -> Result<()> {
+    let stop = Stop::new().context("cannot make an event descriptor")?;
+    let on_signal = stop.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (done, ended) = tokio::sync::oneshot::channel();
+    let shard = std::thread::Builder::new().name(format!("osd.{}", config.id.0)).spawn(move || {
+        let result = osd::run(config, stop);
+        // Nobody waits any more if the main thread has gone.
+        let _ = done.send(());
+        result
+    })?;
+    runtime.block_on(async {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::pin!(ended);
+        loop {
+            tokio::select! {
+                _ = &mut ended => return Ok::<(), std::io::Error>(()),
+                _ = terminate.recv() => on_signal.stop(),
+                _ = interrupt.recv() => on_signal.stop(),
+            }
+        }
+    })?;
+    shard.join().map_err(|_| anyhow!("the shard has panicked; see the lines above"))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_locations_are_read_or_refused() {
+        assert_eq!(bind_address("10.0.0.1").unwrap().to_string(), "10.0.0.1:0");
+        assert_eq!(bind_address("10.0.0.1:6800").unwrap().to_string(), "10.0.0.1:6800");
+        assert!(bind_address("host").is_err());
+        let read = location("root=default host=h1 rack=r").unwrap();
+        assert_eq!(read["host"], "h1");
+        assert_eq!(read.len(), 3);
+        assert!(location("").unwrap().contains_key("host"));
+        assert!(location("host").is_err() && location("host=").is_err());
+    }
+}
