@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn combination_by_blocks_equals_one_pass() {
-        let bytes: Vec<u8> = (0..5 * BLOCK_BYTES).map(|i| (i * i >> 7) as u8).collect();
+        let bytes: Vec<u8> = (0..5 * BLOCK_BYTES).map(|i| ((i * i) >> 7) as u8).collect();
         let crcs = bytes.chunks(BLOCK_BYTES).map(checksum);
         assert_eq!(crcs.fold(SEED, combine_block), checksum(&bytes));
         assert_eq!(combine_block(checksum(b"x"), 7), combine(checksum(b"x"), 7, BLOCK_BYTES as u64));

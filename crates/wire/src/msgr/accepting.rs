@@ -35,6 +35,9 @@ impl Messenger {
         if we_lack != 0 {
             return Err(Fault::broken(format!("it requires features that we lack: {we_lack:#x}")));
         }
+        if !policy.lossy && ident.cookie == 0 {
+            return Err(Fault::broken("lossless session without a cookie"));
+        }
         let existing = self.by_addr.get(&self.key(conn, &ident.addrs)).copied();
         let Some(id) = existing else { return self.accept_new(conn, policy, ident) };
         let s = &self.sessions[&id];
@@ -46,7 +49,7 @@ impl Messenger {
             return self.accept_new(conn, policy, ident);
         }
         let established = s.client_cookie != 0 && s.server_cookie != 0;
-        if established && s.client_cookie != ident.cookie {
+        if established && ![s.client_cookie, s.own_cookie].contains(&ident.cookie) {
             self.end_session(id, "peer began a new session");
             return self.accept_new(conn, policy, ident);
         }
@@ -63,6 +66,12 @@ impl Messenger {
     fn existing_wins(&self, id: SessionId) -> bool {
         let s = &self.sessions[&id];
         matches!(s.link, Link::Connecting(_)) && s.addr > self.my_addrs.msgr2_addr()
+    }
+
+    /// Such a race is over already and what comes is the loser's attempt.
+    fn existing_won(&self, id: SessionId) -> bool {
+        let s = &self.sessions[&id];
+        s.is_open() && s.addr > self.my_addrs.msgr2_addr()
     }
 
     fn tell_to_wait(&mut self, conn: ConnId) -> Result<(), Fault> {
@@ -148,17 +157,21 @@ impl Messenger {
                 break 'answer None;
             };
             let s = &self.sessions[&id];
-            if s.client_cookie != r.client_cookie {
+            let known = s.client_cookie == r.client_cookie;
+            if r.client_cookie == 0 || (!known && s.own_cookie != r.client_cookie) {
                 connection.put(&SessionReset { full: true });
-            } else if s.server_cookie == 0 {
+            } else if !known || s.server_cookie == 0 {
                 // The peer saw this session open, we did not.
                 connection.put(&SessionReset { full: false });
             } else if s.peer_global_seq > r.global_seq {
                 connection.put(&SessionRetryGlobal { global_seq: s.peer_global_seq });
             } else if s.connect_seq > r.connect_seq {
                 connection.put(&SessionRetry { connect_seq: s.connect_seq });
-            } else if s.connect_seq == r.connect_seq && self.existing_wins(id) {
+            } else if s.connect_seq == r.connect_seq && (self.existing_wins(id) || self.existing_won(id)) {
                 return self.tell_to_wait(conn);
+            } else if !s.out.may_resume_after(r.msg_seq) {
+                // It has acknowledged more since: an attempt that it has given up.
+                return Err(Fault::Stale);
             } else {
                 break 'answer Some(id);
             }

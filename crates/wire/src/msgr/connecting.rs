@@ -30,6 +30,7 @@ impl Messenger {
         } else {
             if !s.policy.lossy && s.client_cookie == 0 {
                 s.client_cookie = cookie;
+                s.own_cookie = cookie;
             }
             connection.put(&ClientIdent {
                 addrs: self.my_addrs.clone(),

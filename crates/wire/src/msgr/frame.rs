@@ -167,24 +167,28 @@ pub(super) struct MessageHeader {
     pub seq: u64,
     /// Highest sequence number received from the peer.
     pub ack_seq: u64,
+    /// Nobody looks at them any more; [`COMPLETE`] is what every message of ours says.
+    pub flags: u8,
     pub header: Header,
 }
+
+/// All of the message was sent.
+pub(super) const COMPLETE: u8 = 1;
 
 impl MessageHeader {
     pub fn parse(bytes: &[u8]) -> Result<MessageHeader, DecodeError> {
         let mut r = Reader::new(bytes);
         let (seq, tid, kind, priority, version) = (r.u64()?, r.u64()?, r.u16()?, r.u16()?, r.u16()?);
         let _padding = r.u32()?;
-        let (data_off, ack_seq, _flags, compat) = (r.u16()?, r.u64()?, r.u8()?, r.u16()?);
+        let (data_off, ack_seq, flags, compat) = (r.u16()?, r.u64()?, r.u8()?, r.u16()?);
         r.skip(2)?;
         // A sender that leaves the oldest version out means the version itself.
         let compat_version = if compat == 0 { version } else { compat };
-        Ok(MessageHeader { seq, ack_seq, header: Header { tid, kind, priority, version, compat_version, data_off } })
+        let header = Header { tid, kind, priority, version, compat_version, data_off };
+        Ok(MessageHeader { seq, ack_seq, flags, header })
     }
 
     fn write(&self) -> [u8; MESSAGE_HEADER_BYTES] {
-        /// All of the message was sent: every message of ours.
-        const COMPLETE: u8 = 1;
         let h = &self.header;
         let mut raw = [0; MESSAGE_HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| raw[at..at + bytes.len()].copy_from_slice(bytes);
@@ -195,7 +199,7 @@ impl MessageHeader {
         put(20, &h.version.to_le_bytes());
         put(26, &h.data_off.to_le_bytes());
         put(28, &self.ack_seq.to_le_bytes());
-        put(36, &[COMPLETE]);
+        put(36, &[self.flags]);
         put(37, &h.compat_version.to_le_bytes());
         raw
     }

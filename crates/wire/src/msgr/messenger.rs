@@ -3,7 +3,7 @@
 use super::config::{Config, Peer, Policy, limits};
 use super::connection::{Connection, Fault, Phase};
 use super::control::{Ack, Keepalive2};
-use super::frame::{MessageHeader, Tag, Transmission, put_control};
+use super::frame::{COMPLETE, MessageHeader, Tag, Transmission, put_control};
 use super::session::{Link, Session};
 use super::timer::Timer;
 use crate::{AddrKind, Encode, EntityAddr, EntityAddrVec, Envelope, Rope};
@@ -326,7 +326,7 @@ impl Messenger {
             let (lossy, ack_seq) = (s.policy.lossy, s.in_seq);
             let told = s.out.has_unsent();
             s.out.send_all(lossy, |seq, envelope| {
-                t.put_message(&MessageHeader { seq, ack_seq, header: envelope.header }, envelope);
+                t.put_message(&MessageHeader { seq, ack_seq, flags: COMPLETE, header: envelope.header }, envelope);
             });
             if told {
                 s.acks.told();

@@ -37,6 +37,9 @@ pub(super) struct Session {
     /// always on a lossy session.
     pub client_cookie: u64,
     pub server_cookie: u64,
+    /// The client cookie that we chose, if we ever dialled. When both sides dial and connections break in the midst of
+    /// it, each may believe in the session that the other dialled; a peer that names our cookie shows that.
+    pub own_cookie: u64,
     /// Orders all connection attempts of a messenger; of ours for this session, and of the peer's.
     pub global_seq: u64,
     pub peer_global_seq: u64,
@@ -64,6 +67,7 @@ impl Session {
             findable_by: None,
             client_cookie: 0,
             server_cookie: 0,
+            own_cookie: 0,
             global_seq: 0,
             peer_global_seq: 0,
             connect_seq: 0,
@@ -189,6 +193,11 @@ impl Outbox {
     /// The connection is lost: what is not acknowledged counts as unsent.
     pub fn rewind(&mut self) {
         self.sent = 0;
+    }
+
+    /// Whether a peer that has all up to `seq` may still need what is held; not if it acknowledged more before.
+    pub fn may_resume_after(&self, seq: u64) -> bool {
+        seq >= self.done_seq
     }
 
     /// After [`Outbox::rewind`]: the peer resumes and tells that it has all up to `seq`.

@@ -11,7 +11,7 @@ fn addrs(i: usize) -> EntityAddrVec {
     EntityAddrVec::msgr2(format!("10.0.0.{}:6800", i + 1).parse().unwrap(), 100 + i as u32)
 }
 
-fn two_osds(seed: u64) -> Network {
+pub fn two_osds(seed: u64) -> Network {
     let mut net = Network::new(seed);
     for i in 0..2 {
         net.add(Config::osd(OsdId(i as i32), addrs(i), seed ^ (i as u64 + 1) << 40));
@@ -19,7 +19,7 @@ fn two_osds(seed: u64) -> Network {
     net
 }
 
-fn dial(net: &mut Network, from: usize) -> SessionId {
+pub fn dial(net: &mut Network, from: usize) -> SessionId {
     let now = net.now;
     let to = 1 - from;
     let name = EntityName::osd(OsdId(to as i32));
@@ -29,7 +29,7 @@ fn dial(net: &mut Network, from: usize) -> SessionId {
 }
 
 /// The node received messages `0..count`, on one session.
-fn check_received(net: &Network, node: usize, count: u64, size: impl Fn(u64) -> (usize, usize)) {
+pub fn check_received(net: &Network, node: usize, count: u64, size: impl Fn(u64) -> (usize, usize)) {
     let node = &net.nodes[node];
     assert_eq!(node.resets, [], "no session ended");
     assert_eq!(node.received.len() as u64, count, "faults: {:?}", node.faults);
@@ -246,7 +246,7 @@ fn acknowledgements_are_batched() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
     fn every_message_arrives_once_and_in_order(

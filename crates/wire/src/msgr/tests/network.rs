@@ -46,6 +46,7 @@ pub struct Node {
     pub faults: Vec<String>,
     pub refused: Vec<String>,
     pub received: Vec<(SessionId, Envelope)>,
+    pub muted: bool,
     /// Whether it was an `Opened` or a `Reset`.
     pub order: Vec<(SessionId, bool)>,
 }
@@ -86,6 +87,7 @@ impl Network {
             faults: Vec::new(),
             refused: Vec::new(),
             received: Vec::new(),
+            muted: false,
             order: Vec::new(),
         });
         self.nodes.len() - 1
@@ -116,7 +118,7 @@ impl Network {
                 Output::Connect { conn, to } => self.dial(node, conn, to),
                 Output::Transmit { conn, data } => {
                     self.transmitted += data.len();
-                    if let Some((stream, side)) = self.find(node, conn) {
+                    if let (Some((stream, side)), false) = (self.find(node, conn), self.nodes[node].muted) {
                         let other = &mut self.streams.get_mut(&stream).unwrap()[1 - side];
                         other.inbox.extend(data.to_vec());
                     }
@@ -179,6 +181,23 @@ impl Network {
         for end in ends {
             self.collect(end.node);
         }
+    }
+
+    /// Nothing that the node sends arrives any more.
+    pub fn mute(&mut self, node: usize) {
+        self.nodes[node].muted = true;
+    }
+
+    /// Changes a byte on its way, counted over all streams.
+    pub fn flip(&mut self, mut at: usize) {
+        for end in self.streams.values_mut().flatten() {
+            if let Some(byte) = end.inbox.get_mut(at) {
+                *byte ^= 0x10;
+                return;
+            }
+            at -= end.inbox.len();
+        }
+        panic!("only so many bytes are on their way");
     }
 
     /// Delivers some bytes to one end of some stream. False if there is nothing to do.
