@@ -134,7 +134,9 @@ impl Owner {
             let event = tokio::select! {
                 biased;
                 () = &mut shutdown => return Ok(()),
-                commit = commits.recv() => commit,
+                commit = commits.recv() => Some(commit.unwrap_or_else(|| {
+                    Event::LogFailed(LogError::Write("the thread that writes it has ended".to_owned()))
+                })),
                 event = events.recv() => event,
                 () = tokio::time::sleep(wait.min(Duration::from_secs(60))) => None,
             };

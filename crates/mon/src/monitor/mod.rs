@@ -5,10 +5,11 @@
 //! * `client_messages.rs`, `osd_messages.rs`: what clients and OSDs send.
 //! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs` under it.
 //! * `publish.rs`: subscriptions.
-//! * `statistics.rs`: what OSDs report, summed up.
+//! * `statistics.rs`: what OSDs report, summed up. `health_watch.rs`: alarms that come and go.
 
 mod client_messages;
 mod failures;
+mod health_watch;
 mod liveness;
 mod osd_changes;
 mod osd_messages;
@@ -22,6 +23,7 @@ mod tests;
 
 use crate::{MonState, Volatile};
 use bytes::Bytes;
+use health_watch::KnownAlarms;
 use liveness::Liveness;
 use osd_changes::OsdChanges;
 use proposals::Proposals;
@@ -103,6 +105,8 @@ pub struct Monitor {
     liveness: Liveness,
     /// When statistics and timeouts are next looked at.
     next_tick: Duration,
+    /// Health alarms when last looked.
+    alarms: KnownAlarms,
     /// Message types that were ignored, so that each is logged once.
     ignored: BTreeSet<u16>,
 }
@@ -125,6 +129,7 @@ impl Monitor {
             osd_changes: OsdChanges::default(),
             liveness: Liveness::default(),
             next_tick: Duration::ZERO,
+            alarms: KnownAlarms::new(),
             ignored: BTreeSet::new(),
         }
     }

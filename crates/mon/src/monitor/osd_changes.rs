@@ -84,6 +84,7 @@ impl Monitor {
     /// Once a second: time may have made something due.
     pub(super) fn tick(&mut self, now: Now) {
         self.update_rates(super::TICK.as_secs_f64());
+        self.watch_health(now);
         self.osd_changes.look(now.since_start);
     }
 
@@ -122,7 +123,7 @@ impl Monitor {
         }
         updates.append(&mut draft.updates);
         for (priority, message) in draft.notes {
-            self.proposals.log(self.log_line(now, priority, message));
+            self.note(now, priority, message);
         }
     }
 
@@ -353,7 +354,7 @@ impl Draft {
     }
 }
 
-/// Whether the map has the OSD at these addresses, which change with every start.
+/// Whether the map has the OSD at these public or cluster addresses, which change with every start.
 pub(super) fn is_at(map: &OsdMap, osd: OsdId, addrs: &EntityAddrVec) -> bool {
-    map.osd(osd).is_some_and(|known| known.client_addrs == *addrs)
+    map.osd(osd).is_some_and(|known| known.client_addrs == *addrs || known.cluster_addrs == *addrs)
 }

@@ -30,7 +30,7 @@ impl Monitor {
             info!("{}: may not start: {reason}", boot.osd);
             if self.osd_changes.refused_anew(boot.osd) {
                 let message = format!("{} may not start: {reason}", boot.osd);
-                self.proposals.log(self.log_line(now, LogPriority::WARN, message));
+                self.note(now, LogPriority::WARN, message);
             }
             return;
         }

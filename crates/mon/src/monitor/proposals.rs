@@ -83,6 +83,8 @@ pub(super) struct Proposals {
     global_ids_coming: bool,
     /// Records of activations to be made, and who asked.
     activations: Vec<(SessionId, nacre::PgActivate)>,
+    /// Decided already, to go with the next batch.
+    updates: Vec<Update>,
     /// Lines of others for the cluster log, and who to tell.
     log_lines: Vec<(LogEntry, Option<Answer>)>,
 }
@@ -100,6 +102,13 @@ impl Proposals {
 
     pub fn activate(&mut self, session: SessionId, request: nacre::PgActivate) {
         self.activations.push((session, request));
+    }
+
+    /// Adds an update that stays right whatever is applied before it.
+    pub fn update(&mut self, update: Update) {
+        if !self.updates.contains(&update) {
+            self.updates.push(update);
+        }
     }
 
     /// Adds a line to the cluster log with the next batch.
@@ -185,7 +194,7 @@ impl Monitor {
 
     /// What nobody asked for by a request of its own: records, OSD map changes, ids.
     fn own_updates(&mut self, now: Now, answers: &mut Vec<Answer>) -> Vec<Update> {
-        let mut updates = Vec::new();
+        let mut updates = std::mem::take(&mut self.proposals.updates);
         if std::mem::take(&mut self.proposals.global_ids_wanted) {
             self.proposals.global_ids_coming = true;
             let from = self.state.global_ids_below.max(FIRST_GLOBAL_ID);
