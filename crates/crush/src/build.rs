@@ -35,12 +35,11 @@ impl CrushMap {
         Ok(done)
     }
 
-    /// Adds an empty straw2 bucket that is in no other bucket yet. Returns its id.
+    /// Adds an empty straw2 bucket that is in no other bucket yet. Returns its id. Its shadows follow once something
+    /// changes below a root, as in Ceph.
     pub fn add_bucket(&mut self, name: &str, type_name: &str) -> Result<i32, BuildError> {
-        self.change(|map| {
-            let kind = map.bucket_type(type_name)?;
-            map.make_bucket(name, kind)
-        })
+        let kind = self.bucket_type(type_name)?;
+        self.make_bucket(name, kind)
     }
 
     /// Adds a straw2 bucket with these items and weights; for building large maps at once. Items below 0 must exist;
@@ -240,16 +239,16 @@ impl CrushMap {
         if self.id(to).is_some() {
             return Err(BuildError::NameExists(to.to_owned()));
         }
-        self.change(|map| {
-            map.set_name(id, to.to_owned());
-            let shadows: Vec<(i32, i32)> =
-                map.shadows.get(&id).into_iter().flatten().map(|(class, shadow)| (*class, *shadow)).collect();
-            for (class, shadow) in shadows {
-                let name = format!("{to}~{}", map.class_names[&class]);
-                map.set_name(shadow, name);
+        self.set_name(id, to.to_owned());
+        let shadows: Vec<(i32, i32)> =
+            self.shadows.get(&id).into_iter().flatten().map(|(class, shadow)| (*class, *shadow)).collect();
+        for (class, shadow) in shadows {
+            if let Some(class) = self.class_names.get(&class) {
+                let name = format!("{to}~{class}");
+                self.set_name(shadow, name);
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// Exchanges what two buckets hold, and their names; neither may be below the other.

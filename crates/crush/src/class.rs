@@ -61,16 +61,14 @@ impl CrushMap {
         if self.class_id(to).is_some() {
             return Err(BuildError::NameExists(to.to_owned()));
         }
-        self.change(|map| {
-            map.class_names.insert(id, to.to_owned());
-            let shadows: Vec<(i32, i32)> =
-                map.shadows.iter().filter_map(|(original, of)| Some((*original, *of.get(&id)?))).collect();
-            for (original, shadow) in shadows {
-                let name = format!("{}~{to}", map.name(original).unwrap_or_default());
-                map.set_name(shadow, name);
-            }
-            Ok(())
-        })
+        self.class_names.insert(id, to.to_owned());
+        let shadows: Vec<(i32, i32)> =
+            self.shadows.iter().filter_map(|(original, of)| Some((*original, *of.get(&id)?))).collect();
+        for (original, shadow) in shadows {
+            let name = format!("{}~{to}", self.name(original).unwrap_or_default());
+            self.set_name(shadow, name);
+        }
+        Ok(())
     }
 
     fn make_class(&mut self, class: &str) -> i32 {

@@ -72,6 +72,10 @@ pub enum BuildError {
     EmptyClass { root: String, class: String },
     #[error("weight set for bucket {id} does not have one entry for each of its {size} items")]
     WeightSetSize { id: i32, size: usize },
+    #[error("there is no weight set {0}")]
+    NoWeightSet(i64),
+    #[error("weight set distinguishes {places} places, {given} weights are given")]
+    WeightSetPlaces { places: usize, given: usize },
     #[error("items of bucket {0} do not all weigh the same")]
     Uneven(i32),
     #[error("the hierarchy would be too deep or circular at bucket {0}")]

@@ -26,6 +26,7 @@ mod rule;
 mod rule_build;
 mod tree;
 mod tunables;
+mod weight_set;
 
 pub use bucket::{Bucket, BucketAlg, BucketBody};
 pub use build::fixed_weight;

@@ -37,7 +37,8 @@ pub struct CrushMap {
     /// By slot, `-1 - id`.
     pub(crate) buckets: Vec<Option<Bucket>>,
     pub(crate) rules: Vec<Option<Rule>>,
-    /// As the binary form carries it. Mapping goes by the highest device in any bucket instead, as Ceph does.
+    /// As the binary form carries it: grows with new devices and does not shrink by itself. Mapping goes by the
+    /// highest device in any bucket instead, as Ceph does.
     pub(crate) max_devices: i32,
     pub(crate) types: BTreeMap<i32, String>,
     pub(crate) names: BTreeMap<i32, String>,
@@ -104,6 +105,12 @@ impl CrushMap {
     /// Device count as the binary form carries it.
     pub fn max_devices(&self) -> i32 {
         self.max_devices
+    }
+
+    /// Makes the device count one above the highest device in any bucket. Ceph does so to each map that it reads, and
+    /// checksums of OSD maps depend on it.
+    pub fn recount_devices(&mut self) {
+        self.max_devices = self.device_limit;
     }
 
     /// One above the highest device in any bucket.

@@ -25,11 +25,11 @@ pub struct TreeItem {
 }
 
 impl CrushMap {
-    /// Every bucket and device from the roots down, in the order of Ceph's `osd tree`: roots by descending id, items
-    /// of a bucket by class and name.
+    /// Every bucket and device from the roots down, in the order of Ceph's `osd tree`: roots by ascending id, items
+    /// of a bucket by class and name. (Its JSON lists a bucket's children in the reverse order.)
     pub fn tree(&self, options: TreeOptions) -> Vec<TreeItem> {
         let mut out = Vec::new();
-        for root in self.roots().into_iter().rev() {
+        for root in self.roots() {
             if options.shadows || !self.is_shadow(root) {
                 let weight = self.item_weight(root).unwrap_or(0);
                 self.walk(TreeItem { id: root, parent: None, depth: 0, weight, children: Vec::new() }, &mut out);

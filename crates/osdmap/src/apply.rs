@@ -46,7 +46,8 @@ impl OsdMap {
         self.apply_placements(inc);
         self.apply_settings(inc);
         // Last, so that it meets the OSDs that it places on.
-        if let Some(crush) = crush {
+        if let Some(mut crush) = crush {
+            crush.recount_devices();
             self.crush_version += 1;
             self.device_class_flags.retain(|class, _| crush.classes().any(|(id, _)| id == *class));
             self.crush = Arc::new(crush);

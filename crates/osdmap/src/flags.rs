@@ -59,7 +59,14 @@ macro_rules! flags {
                 Self::ALL.iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| *name)
             }
 
-            /// The names joined by commas, as Ceph prints them.
+            /// Names of the flags that are set, in alphabetical order, as Ceph prints the states of OSDs.
+            pub fn sorted_names(self) -> Vec<&'static str> {
+                let mut names: Vec<_> = self.iter_names().collect();
+                names.sort_unstable();
+                names
+            }
+
+            /// The names joined by commas, in the order of [`Self::ALL`], as Ceph prints flags of maps and pools.
             pub fn names(self) -> String {
                 self.iter_names().collect::<Vec<_>>().join(",")
             }
@@ -98,8 +105,6 @@ macro_rules! flags {
 flags! {
     /// Cluster-wide flags of an OSD map.
     OsdMapFlags(u32) {
-        NEARFULL = 0, "nearfull";
-        FULL = 1, "full";
         PAUSERD = 2, "pauserd";
         PAUSEWR = 3, "pausewr";
         PAUSEREC = 4, "pauserec";
@@ -112,8 +117,8 @@ flags! {
         NORECOVER = 10, "norecover";
         NOSCRUB = 11, "noscrub";
         NODEEP_SCRUB = 12, "nodeep-scrub";
-        NOSNAPTRIM = 21, "nosnaptrim";
         NOTIERAGENT = 13, "notieragent";
+        NOSNAPTRIM = 21, "nosnaptrim";
         /// Objects sort by bit-reversed hash. Set in every map since Jewel.
         SORTBITWISE = 15, "sortbitwise";
         REQUIRE_JEWEL = 16, "require_jewel_osds";
@@ -126,6 +131,9 @@ flags! {
 }
 
 impl OsdMapFlags {
+    /// Set by monitors before Luminous; fullness is a matter of pools and OSDs since. Ceph prints neither.
+    pub const NEARFULL: OsdMapFlags = OsdMapFlags(1);
+    pub const FULL: OsdMapFlags = OsdMapFlags(1 << 1);
     /// What every new map has.
     pub const NEW_MAP: OsdMapFlags =
         OsdMapFlags(Self::SORTBITWISE.0 | Self::RECOVERY_DELETES.0 | Self::PURGED_SNAPDIRS.0 | Self::PGLOG_HARDLIMIT.0);

@@ -13,10 +13,12 @@ pub mod mon_features {
     pub const NAUTILUS: u64 = 1 << 4;
     pub const OCTOPUS: u64 = 1 << 5;
     pub const PACIFIC: u64 = 1 << 6;
-    /// All up to Pacific.
+    pub const PINGING: u64 = 1 << 7;
+    /// All releases up to Pacific.
     pub const THROUGH_PACIFIC: u64 = 0x7f;
 
-    const NAMES: [&str; 7] = ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific"];
+    const NAMES: [&str; 8] =
+        ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
 
     /// The names of the bits that are set, as `ceph mon feature ls` prints them.
     pub fn names(bits: u64) -> Vec<&'static str> {
@@ -37,10 +39,7 @@ pub struct MonInfo {
 
 impl Encode for MonInfo {
     fn encode(&self, w: &mut Writer) {
-        // Until Squid, readers that do not know locations were kept out.
-        let keep_out = !self.crush_location.is_empty() && w.target().release < Release::SQUID;
-        let compat = if keep_out { 4 } else { 1 };
-        w.versioned(5, compat, |w| {
+        w.versioned(5, 1, |w| {
             w.str(&self.name);
             w.put(&self.addrs);
             w.u16(self.priority);

@@ -248,6 +248,41 @@ impl PgPool {
         (0..self.pg_num).map(move |seed| PgId { pool, seed })
     }
 
+    /// Takes a snapshot of the whole pool; the pool must not have snapshots made by clients. Returns its id.
+    pub fn add_snap(&mut self, name: &str, stamp: Utime) -> SnapId {
+        self.flags.insert(PoolFlags::POOL_SNAPS);
+        self.snap_seq = SnapId(self.snap_seq.0 + 1);
+        self.snaps.insert(self.snap_seq, PoolSnap { id: self.snap_seq, stamp, name: name.to_owned() });
+        self.snap_seq
+    }
+
+    /// Forgets a snapshot of the whole pool. Returns whether there was one; its objects are trimmed by way of the
+    /// map's queue of removed snapshots.
+    pub fn remove_snap(&mut self, id: SnapId) -> bool {
+        let found = self.snaps.remove(&id).is_some();
+        if found {
+            self.snap_seq = SnapId(self.snap_seq.0 + 1);
+        }
+        found
+    }
+
+    /// The snapshot of the whole pool that is called `name`.
+    pub fn snap_by_name(&self, name: &str) -> Option<&PoolSnap> {
+        self.snaps.values().find(|snap| snap.name == name)
+    }
+
+    /// Hands out an id for a snapshot that a client manages; the pool must not have snapshots of the whole pool.
+    pub fn add_unmanaged_snap(&mut self) -> SnapId {
+        self.flags.insert(PoolFlags::SELFMANAGED_SNAPS);
+        if self.snap_seq == SnapId(0) {
+            // Readers from before Mimic tell the two kinds of pool apart by this.
+            self.removed_snaps.insert(1, 1);
+            self.snap_seq = SnapId(1);
+        }
+        self.snap_seq = SnapId(self.snap_seq.0 + 1);
+        self.snap_seq
+    }
+
     /// Whether the applications enabled on the pool include `name`.
     pub fn has_application(&self, name: &str) -> bool {
         self.application_metadata.contains_key(name)

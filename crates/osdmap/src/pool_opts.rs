@@ -24,7 +24,7 @@ enum Kind {
 }
 
 /// Settings that every Pacific map may have, by number.
-const KEYS: [(&str, Kind); 23] = [
+const KEYS: [(&str, Kind); 24] = [
     ("scrub_min_interval", Kind::Double),
     ("scrub_max_interval", Kind::Double),
     ("deep_scrub_interval", Kind::Double),
@@ -48,6 +48,7 @@ const KEYS: [(&str, Kind); 23] = [
     ("dedup_tier", Kind::Int),
     ("dedup_chunk_algorithm", Kind::Str),
     ("dedup_cdc_chunk_size", Kind::Int),
+    ("pg_num_max", Kind::Int),
 ];
 
 impl PoolOptKey {
@@ -56,6 +57,7 @@ impl PoolOptKey {
     pub const PG_NUM_MIN: PoolOptKey = PoolOptKey(15);
     pub const TARGET_SIZE_BYTES: PoolOptKey = PoolOptKey(16);
     pub const TARGET_SIZE_RATIO: PoolOptKey = PoolOptKey(17);
+    pub const PG_NUM_MAX: PoolOptKey = PoolOptKey(23);
     pub const PG_AUTOSCALE_BIAS: PoolOptKey = PoolOptKey(18);
 
     /// The name that `ceph osd pool set` uses.
