@@ -31,6 +31,9 @@ pub fn ceph_conf(layout: &Layout, state: &ClusterState) -> String {
     line(String::new());
     line("[mon]".into());
     line(format!("mon data = {}", path(layout.dir().join("$name"))));
+    line("mon allow pool delete = true".into());
+    // Fewer OSDs than copies would never become healthy.
+    line(format!("osd pool default size = {}", state.osds.min(3)));
     for index in 0..state.mons {
         line(format!("[mon.{}]", mon_id(index)));
         line(format!("public addr = {}", mon_addr(index)));

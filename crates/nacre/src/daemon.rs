@@ -1,10 +1,19 @@
 //! `nacre mon` and `nacre osd`: the daemons.
 
 use crate::cli;
+use crate::osd_daemon::bind_address;
 use anyhow::{Context, Result, bail};
 use client::{ConfFile, Who};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use tokio::signal::unix::{SignalKind, signal};
+use types::Utime;
+use wire::EntityAddrVec;
+
+/// Options that the monitors keep from the start if the file they are made from has them.
+const FIRST_OPTIONS: [&str; 4] =
+    ["mon_allow_pool_delete", "mon_max_pg_per_osd", "osd_pool_default_pg_num", "osd_pool_default_size"];
 
 /// Asks the kernel to stop this process when its supervisor ends, however it ends.
 ///
@@ -42,11 +51,68 @@ impl<'a> Settings<'a> {
 pub fn mon(options: &cli::Mon) -> Result<()> {
     follow_supervisor(options.daemon.supervised_by)?;
     let settings = Settings::read("mon", &options.id, &options.daemon)?;
-    settings.data()?;
-    bail!("this build has no monitor yet")
+    let data = settings.data()?;
+    let get = |key: &str| settings.conf.get(&settings.who, key);
+    let addr = options.daemon.public_addr.clone().or_else(|| get("public addr"));
+    let addr = addr.map(|text| bind_address(&text).context("'public addr'")).transpose()?;
+    if options.daemon.mkfs {
+        let Some(addr) = addr.filter(|addr| addr.port() != 0) else {
+            bail!(
+                "mon.{0} needs an address with a port: --public-addr, or 'public addr' in section [mon.{0}]",
+                options.id
+            );
+        };
+        let fsid = settings.conf.require(&settings.who, "fsid")?;
+        let named = |key: &str| get(key).map(|value| ("global".to_owned(), key.to_owned(), value));
+        let spec = mon::BootstrapSpec {
+            fsid: fsid.parse().map_err(|_| settings.conf.bad_value("fsid", &fsid, "is not a UUID"))?,
+            monitors: vec![(options.id.clone(), EntityAddrVec::msgr2(addr, 0))],
+            config: FIRST_OPTIONS.into_iter().filter_map(named).collect(),
+            now: Utime::from(std::time::SystemTime::now()),
+        };
+        return Ok(mon::mkfs(&data, &spec)?);
+    }
+    let bind = addr.filter(|addr| addr.port() != 0).into_iter().collect();
+    let mon_options = mon::MonOptions { name: options.id.clone(), data, bind, metadata: machine() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stop = asked_to_stop()?;
+        Ok(mon::run(mon_options, stop).await?)
+    })
 }
 
 pub fn osd(options: &cli::Osd) -> Result<()> {
     follow_supervisor(options.daemon.supervised_by)?;
     crate::osd_daemon::run(options)
+}
+
+/// Completes when the process is asked to end, by SIGTERM or Ctrl-C.
+fn asked_to_stop() -> Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// What there is to say about this machine.
+fn machine() -> BTreeMap<String, String> {
+    let uname = rustix::system::uname();
+    let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or("0").trim();
+    BTreeMap::from([
+        ("arch".into(), text(uname.machine())),
+        ("hostname".into(), text(uname.nodename())),
+        ("kernel_version".into(), text(uname.release())),
+        ("kernel_description".into(), text(uname.version())),
+        ("mem_total_kb".into(), memory.trim_end_matches(" kB").to_owned()),
+        ("ceph_version".into(), concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)").into()),
+        ("ceph_version_short".into(), env!("CARGO_PKG_VERSION").into()),
+        ("ceph_release".into(), "pacific".into()),
+        ("os".into(), text(uname.sysname())),
+    ])
 }

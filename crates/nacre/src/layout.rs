@@ -7,7 +7,7 @@
 //! DIR/mon.a/ DIR/osd.0/ ...         the daemons' data
 //! DIR/log/NAME.log                  what a daemon says, and nacre-up.log of the supervisor
 //! DIR/run/NAME.pid                  process ids of running daemons
-//! DIR/run/supervisor.lock           locked, with the supervisor's process id in it, while one runs
+//! DIR/run/supervisor.pid            process id of the supervisor, and locked as long as it runs
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -59,6 +59,6 @@ impl Layout {
     }
 
     pub fn supervisor_lock(&self) -> PathBuf {
-        self.run_dir().join("supervisor.lock")
+        self.run_dir().join("supervisor.pid")
     }
 }

@@ -81,7 +81,7 @@ fn monitor_addrs(host: &MonHost) -> Result<EntityAddrVec> {
 }
 
 /// An IP, with any free port, or an IP and port.
-fn bind_address(text: &str) -> Result<SocketAddr> {
+pub fn bind_address(text: &str) -> Result<SocketAddr> {
     let ip = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
     ip.or_else(|_| text.parse()).map_err(|_| anyhow!("'{text}' is neither an IP address nor IP:PORT"))
 }

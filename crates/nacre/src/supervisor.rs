@@ -81,13 +81,9 @@ impl Supervisor {
         Supervisor { phase, osds, mons, ended }
     }
 
-    /// The next daemon that ended by itself.
-    pub async fn next_ended(&mut self) -> Ended {
-        match self.ended.recv().await {
-            Some(ended) => ended,
-            // All keepers are done, after `stop` or without restarts: nothing more will happen.
-            None => std::future::pending().await,
-        }
+    /// The next daemon that ended by itself; `None` once none is left that could.
+    pub async fn next_ended(&mut self) -> Option<Ended> {
+        self.ended.recv().await
     }
 
     /// Stops the OSDs, then the monitors; `kill` ending early makes it abrupt.
@@ -270,7 +266,7 @@ mod tests {
         // The first start of osd.1 fails, the second stays.
         let body = format!("[ $name = osd.1 ] && [ $(grep -c '^osd.1 start' $events) = 1 ] && exit 3\n{PATIENT}");
         let mut supervisor = Supervisor::start(&stand_in(&dir, &body));
-        let ended = supervisor.next_ended().await;
+        let ended = supervisor.next_ended().await.unwrap();
         let expect = Ended {
             daemon: "osd.1".into(),
             how: "exited with status 3".into(),
@@ -287,7 +283,7 @@ mod tests {
         let mut plan = stand_in(&dir, &format!("[ $name = osd.0 ] && kill -9 $$\n{PATIENT}"));
         plan.restart = false;
         let mut supervisor = Supervisor::start(&plan);
-        let ended = supervisor.next_ended().await;
+        let ended = supervisor.next_ended().await.unwrap();
         assert_eq!((ended.how.as_str(), ended.again_in), ("was killed by signal 9", None));
         supervisor.stop(std::future::pending()).await;
     }
@@ -310,7 +306,7 @@ mod tests {
         plan.program = dir.path().join("missing");
         plan.daemons.truncate(1);
         let mut supervisor = Supervisor::start(&plan);
-        assert!(supervisor.next_ended().await.how.starts_with("cannot be started"));
+        assert!(supervisor.next_ended().await.unwrap().how.starts_with("cannot be started"));
         supervisor.stop(std::future::pending()).await;
     }
 }

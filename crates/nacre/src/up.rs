@@ -153,9 +153,10 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     }
     loop {
         tokio::select! {
-            ended = supervisor.next_ended() => {
-                let _ = report.send(Event::Note(describe(&ended)));
-            }
+            ended = supervisor.next_ended() => match ended {
+                Some(ended) => drop(report.send(Event::Note(describe(&ended)))),
+                None => bail!("all daemons have ended; see {}", layout.log_dir().display()),
+            },
             () = stop.asked() => break,
         }
     }
@@ -317,6 +318,7 @@ async fn wait_healthy(
                 Err(error) => tracing::debug!("while waiting for health: {error:#}"),
             },
             ended = supervisor.next_ended() => {
+                let Some(ended) = ended else { bail!("all daemons have ended; see {}", layout.log_dir().display()) };
                 let count = early_ends.entry(ended.daemon.clone()).or_default();
                 *count += 1;
                 if *count >= EARLY_ENDS_MAX || ended.again_in.is_none() {
