@@ -8,7 +8,7 @@
 //! * [`Io`]: what it can ask for. Handlers are generic over it, so that the same code runs in both worlds below.
 //! * [`Reactor`]: the real loop, on io_uring or, where that is forbidden, on epoll and threads.
 //! * [`sim::World`]: the simulated one, many nodes in one thread under a seed.
-//! * [`Waker`]: how other threads reach it.
+//! * [`Waker`]: how other threads reach it; [`Pulse`]: how they see that it moves.
 
 mod backend;
 mod config;
@@ -20,6 +20,7 @@ mod ids;
 mod io;
 mod loop_io;
 mod outgoing;
+mod pulse;
 mod random;
 mod reactor;
 pub mod sim;
@@ -34,6 +35,7 @@ pub use event::{Event, Handler};
 pub use ids::{ConnId, FileId, ListenerId};
 pub use io::{FileOptions, Io};
 pub use loop_io::LoopIo;
+pub use pulse::{Pulse, PulseReading};
 pub use reactor::Reactor;
 pub use stats::Stats;
 pub use waker::Waker;

@@ -6,7 +6,7 @@ use crate::disk::{DiskRequest, DiskRequests};
 use crate::files::Files;
 use crate::random::Random;
 use crate::timers::Timers;
-use crate::{BackendKind, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Stats, Waker, sockets};
+use crate::{BackendKind, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets};
 use bytes::Bytes;
 use socket2::Socket;
 use std::collections::VecDeque;
@@ -58,6 +58,7 @@ pub struct LoopIo {
     pub(crate) dirty: Vec<ConnId>,
     pub(crate) pool: BufPool,
     pub(crate) waker: Waker,
+    pub(crate) pulse: Pulse,
     pub(crate) config: Config,
     pub(crate) stats: Stats,
     pub(crate) started: Instant,
@@ -84,6 +85,7 @@ impl LoopIo {
             dirty: Vec::new(),
             pool: BufPool::new(config.pool_bytes_max),
             waker,
+            pulse: Pulse::default(),
             config,
             stats: Stats::default(),
             started: Instant::now(),

@@ -1,7 +1,7 @@
 //! The reactor: a loop and its thread.
 
 use crate::backend::Backend;
-use crate::{BackendKind, Config, Handler, LoopIo, Waker};
+use crate::{BackendKind, Config, Handler, LoopIo, Pulse, Waker};
 use std::io;
 
 /// The real loop of one shard. It stays on the thread that made it.
@@ -33,6 +33,11 @@ impl Reactor {
     /// A handle with which other threads make the handler see [`crate::Event::Woken`].
     pub fn waker(&self) -> Waker {
         self.io.waker.clone()
+    }
+
+    /// A handle with which other threads see whether the loop moves.
+    pub fn pulse(&self) -> Pulse {
+        self.io.pulse.clone()
     }
 
     /// What carries the loop; never [`BackendKind::Auto`].

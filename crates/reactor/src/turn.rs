@@ -41,6 +41,7 @@ impl LoopIo {
     }
 
     fn turn<H: Handler<LoopIo>>(&mut self, handler: &mut H) {
+        self.pulse.turn_begins();
         self.now = self.started.elapsed();
         self.stats.turns += 1;
         self.sampling = self.stats.turns.is_multiple_of(SAMPLE_EVERY);
@@ -59,6 +60,7 @@ impl LoopIo {
             }
         }
         self.timed(|io| handler.turn_end(io));
+        self.pulse.turn_ends();
     }
 
     /// Calls the handler; the only places where that happens are the callers of this.

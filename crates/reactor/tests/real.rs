@@ -92,6 +92,34 @@ fn an_idle_loop_does_not_turn() {
 }
 
 #[test]
+fn a_stuck_handler_is_seen_from_outside() {
+    for mut reactor in reactors() {
+        let pulse = reactor.pulse();
+        assert_eq!((pulse.read().turns, pulse.read().busy), (0, false));
+        reactor.io().set_timer(Duration::ZERO, 1);
+        let (stuck, watch) = mpsc::channel();
+        let (free, wait) = mpsc::channel();
+        let watcher = std::thread::spawn(move || {
+            watch.recv().expect("the handler gets stuck");
+            let reading = pulse.read();
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(pulse.read(), reading);
+            free.send(()).expect("the handler waits");
+            (pulse, reading)
+        });
+        let mut handler = On(|io: &mut LoopIo, _event| {
+            stuck.send(()).expect("somebody watches");
+            wait.recv().expect("somebody frees");
+            io.stop();
+        });
+        reactor.run(&mut handler).expect("the loop runs");
+        let (pulse, reading) = watcher.join().expect("no panic");
+        assert!(reading.busy && !pulse.read().busy, "{reading:?}");
+        assert!(reactor.io().stats().turn_longest >= Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn dropping_a_reactor_waits_for_the_kernel() {
     let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("dropped-{}", std::process::id()));
     for mut reactor in reactors() {

@@ -1,4 +1,9 @@
 //! io_uring: one ring, entered once per turn.
+//!
+//! Tried and left out, measured with `examples/echo_bench` on Linux 6.18 over loopback: multishot receives save less than 5 % of
+//! a small message, and take the beginning of a bulk away from its buffer; sending with a `sendmsg` of its own per
+//! connection costs the same with one connection and a fifth more with 64; looking up registered descriptors instead of
+//! plain ones could save 1 %.
 
 use super::buf_ring::{BUFFER_GROUP, BufRing};
 use super::{CALL_BYTES_MAX, Completion, DiskCall, OpId, OpKind};
@@ -23,6 +28,7 @@ pub(crate) struct Uring {
     /// Entries that found the submission queue full.
     backlog: VecDeque<squeue::Entry>,
     buffers: BufRing,
+    receive_buffer_bytes: u32,
     waker: Waker,
     /// Where the kernel puts the waker's count. Boxed, so that it stays in place.
     wake_count: Box<[u8; 8]>,
@@ -40,6 +46,7 @@ impl Uring {
             ring,
             backlog: VecDeque::new(),
             buffers,
+            receive_buffer_bytes: config.receive_buffer_bytes as u32,
             waker,
             wake_count: Box::new([0; 8]),
             in_flight: 0,
@@ -95,8 +102,8 @@ impl Uring {
 
     pub(crate) fn receive(&mut self, op: OpId, fd: RawFd, likely_empty: bool) {
         let flags = if likely_empty { POLL_FIRST } else { 0 };
-        // Length 0: the whole buffer.
-        let receive = opcode::Recv::new(Fd(fd), std::ptr::null_mut(), 0).buf_group(BUFFER_GROUP).ioprio(flags);
+        let len = self.receive_buffer_bytes;
+        let receive = opcode::Recv::new(Fd(fd), std::ptr::null_mut(), len).buf_group(BUFFER_GROUP).ioprio(flags);
         self.push(op, receive.build().flags(squeue::Flags::BUFFER_SELECT));
     }
 

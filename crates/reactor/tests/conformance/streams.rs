@@ -489,3 +489,123 @@ impl Scenario for TooMany {
 fn the_number_of_connections_is_bounded() {
     check(TooMany::default);
 }
+
+/// A stream of frames of any sizes, some of which go into bulks, read with pauses and in bites of any size.
+struct Frames {
+    /// Payload sizes. Those from `bulk_from` on are received as bulk.
+    sizes: Vec<usize>,
+    bulk_from: usize,
+    bite: usize,
+    pause_every: usize,
+    server: Option<ConnId>,
+    /// Frames whose payload is complete, and what has come of the next one.
+    complete: usize,
+    header: Vec<u8>,
+    payload: Option<Vec<u8>>,
+    calls: usize,
+    paused: bool,
+}
+
+impl Frames {
+    fn frame_is_complete(&mut self, payload: &[u8]) {
+        assert!(payload == pattern_bytes(self.complete, self.sizes[self.complete]), "payload {}", self.complete);
+        self.complete += 1;
+    }
+
+    fn is_done<I: Io>(&self, io: &mut I) {
+        if self.complete == self.sizes.len() {
+            io.stop();
+        }
+    }
+}
+
+impl Scenario for Frames {
+    fn start<I: Io>(&mut self, io: &mut I) {
+        let (_, addr) = io.listen(any_port()).expect("a listener");
+        let client = io.connect(addr);
+        for (index, len) in self.sizes.iter().enumerate() {
+            io.send(client, Bytes::copy_from_slice(&(*len as u32).to_le_bytes()));
+            io.send(client, Bytes::from(pattern_bytes(index, *len)));
+        }
+    }
+
+    fn received<I: Io>(&mut self, io: &mut I, conn: ConnId, bytes: &[u8]) -> usize {
+        assert!(!self.paused, "bytes while paused");
+        self.calls += 1;
+        let mut taken = 0;
+        while taken < bytes.len().min(self.bite) {
+            let rest = &bytes[taken..];
+            if let Some(mut payload) = self.payload.take() {
+                let len = rest.len().min(self.sizes[self.complete] - payload.len());
+                payload.extend(&rest[..len]);
+                taken += len;
+                if payload.len() == self.sizes[self.complete] {
+                    self.frame_is_complete(&payload);
+                } else {
+                    self.payload = Some(payload);
+                }
+                continue;
+            }
+            let len = rest.len().min(4 - self.header.len());
+            self.header.extend(&rest[..len]);
+            taken += len;
+            let Ok(header) = <[u8; 4]>::try_from(self.header.as_slice()) else { continue };
+            self.header.clear();
+            let len = u32::from_le_bytes(header) as usize;
+            assert_eq!(len, self.sizes[self.complete]);
+            if len >= self.bulk_from {
+                io.receive_bulk(conn, len);
+                break;
+            }
+            self.payload = Some(Vec::new());
+        }
+        if self.calls.is_multiple_of(self.pause_every) {
+            io.pause_reading(conn);
+            self.paused = true;
+            io.set_timer(io.now() + Duration::from_micros(100), 1);
+        }
+        self.is_done(io);
+        taken
+    }
+
+    fn event<I: Io>(&mut self, io: &mut I, event: Event) {
+        match event {
+            Event::Accepted { conn, .. } => self.server = Some(conn),
+            Event::BulkReceived { buf, .. } => {
+                assert!(!self.paused, "a bulk while paused");
+                self.frame_is_complete(buf.as_slice());
+                self.is_done(io);
+            }
+            Event::Timer { token: 1 } => {
+                self.paused = false;
+                io.resume_reading(self.server.expect("accepted"));
+            }
+            Event::Connected { .. } | Event::Sent { .. } => {}
+            event => panic!("unexpected {event:?}"),
+        }
+    }
+}
+
+#[test]
+fn frames_of_any_sizes_arrive_whole() {
+    use proptest::prelude::*;
+    let size = prop_oneof![1..100usize, 1..20_000usize, 1..300_000usize];
+    let inputs = (prop::collection::vec(size, 1..30), 1..40_000usize, 1..30_000usize, 1..20usize);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases: 48, ..ProptestConfig::default() });
+    let outcome = runner.run(&inputs, |(sizes, bulk_from, bite, pause_every)| {
+        check(|| Frames {
+            sizes: sizes.clone(),
+            bulk_from,
+            bite,
+            pause_every,
+            server: None,
+            complete: 0,
+            header: Vec::new(),
+            payload: None,
+            calls: 0,
+            paused: false,
+        });
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
