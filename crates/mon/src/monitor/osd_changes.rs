@@ -20,6 +20,9 @@ use wire::nacre::mon::OsdBoot;
 
 /// Increments follow each other no faster than this.
 const SPACING: Duration = Duration::from_millis(50);
+/// Placing an OSD that CRUSH does not know costs time in proportion to the hierarchy: so many at once, so that others
+/// are answered in between.
+const PLACED_AT_ONCE: usize = 50;
 /// An OSD that is down for this long is marked out, unless `mon_osd_down_out_interval` says otherwise.
 const DOWN_OUT_INTERVAL: Duration = Duration::from_secs(600);
 /// No OSD is marked out if fewer than this share of all would remain in (`mon_osd_min_in_ratio`).
@@ -164,6 +167,7 @@ impl Monitor {
     fn mark_up(&mut self, now: Now, draft: &mut Draft) {
         let map = self.state.osdmap();
         let boots = std::mem::take(&mut self.osd_changes.boots);
+        let mut placed = 0;
         for (osd, boot) in boots {
             if map.is_up(osd) {
                 // Marked down in this increment if it is another start; then it comes up with the next.
@@ -176,6 +180,14 @@ impl Monitor {
             // Not now; the OSD asks again.
             if map.has_flag(osd, OsdState::NOUP) {
                 continue;
+            }
+            if !map.crush.is_linked(osd.0) {
+                placed += 1;
+                if placed > PLACED_AT_ONCE {
+                    self.osd_changes.boots.insert(osd, boot);
+                    self.osd_changes.look(now.since_start);
+                    continue;
+                }
             }
             let is_new = map.osd(osd).is_none_or(|known| known.uuid.is_zero()) || map.is_destroyed(osd);
             if let Err(e) = draft.place(map, &boot) {

@@ -231,7 +231,7 @@ fn boot_message(id: i32, host: &str, nonce: u32) -> nacre::OsdBoot {
     nacre::OsdBoot {
         fsid: FSID,
         osd: OsdId(id),
-        osd_uuid: Fsid([id as u8 + 1; 16]),
+        osd_uuid: Fsid((id as u128 + 1).to_le_bytes()),
         public_addrs: addrs(id, nonce),
         cluster_addrs: addrs(id + 1000, nonce),
         epoch: Epoch(1),
