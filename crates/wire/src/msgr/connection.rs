@@ -8,6 +8,7 @@ use super::messenger::SessionId;
 use crate::DecodeError;
 use bytes::BytesMut;
 use std::net::SocketAddr;
+use std::time::Duration;
 use types::EntityType;
 
 /// msgr2 features (a namespace of its own): bit 0 is revision 2.1 of the frames, which is all we speak.
@@ -68,6 +69,8 @@ pub(super) struct Connection {
     pub peer: SocketAddr,
     pub outgoing: bool,
     pub phase: Phase,
+    /// When it must have a session.
+    pub deadline: Duration,
     pub assembler: Assembler,
     /// Control frames not yet transmitted.
     pub pending: BytesMut,
@@ -80,12 +83,18 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(peer: SocketAddr, session: Option<SessionId>, bulk_min_bytes: Option<usize>) -> Connection {
+    pub fn new(
+        peer: SocketAddr,
+        session: Option<SessionId>,
+        deadline: Duration,
+        bulk_min_bytes: Option<usize>,
+    ) -> Connection {
         let outgoing = session.is_some();
         let mut connection = Connection {
             peer,
             outgoing,
             phase: if outgoing { Phase::Dialling } else { Phase::Banner },
+            deadline,
             assembler: Assembler::new(bulk_min_bytes),
             pending: BytesMut::new(),
             session,

@@ -130,9 +130,7 @@ impl Messenger {
     /// Somebody connected to us.
     pub fn accepted(&mut self, conn: ConnId, peer: SocketAddr, now: Duration) {
         self.advance(now);
-        let connection = Connection::new(peer, None, self.config.bulk_min_bytes);
-        assert!(self.conns.insert(conn, connection).is_none(), "{conn:?} used twice");
-        self.set_timer(limits::HANDSHAKE_TIME, Timer::Handshake(conn));
+        self.add_conn(conn, peer, None);
         self.dirty.insert(conn);
     }
 
@@ -180,7 +178,7 @@ impl Messenger {
     /// The connection is gone, or could not be made.
     pub fn closed(&mut self, conn: ConnId, cause: &str, now: Duration) {
         self.advance(now);
-        if let Some(connection) = self.conns.remove(&conn)
+        if let Some(connection) = self.remove_conn(conn)
             && let Some(session) = connection.session
         {
             self.link_lost(session, Fault::Lost(cause.to_owned()));
@@ -304,6 +302,19 @@ impl Messenger {
         }
     }
 
+    fn add_conn(&mut self, conn: ConnId, peer: SocketAddr, session: Option<SessionId>) {
+        let deadline = self.now + limits::HANDSHAKE_TIME;
+        let connection = Connection::new(peer, session, deadline, self.config.bulk_min_bytes);
+        assert!(self.conns.insert(conn, connection).is_none(), "{conn:?} used twice");
+        self.timers.insert((deadline, Timer::Handshake(conn)));
+    }
+
+    fn remove_conn(&mut self, conn: ConnId) -> Option<Connection> {
+        let connection = self.conns.remove(&conn)?;
+        self.timers.remove(&(connection.deadline, Timer::Handshake(conn)));
+        Some(connection)
+    }
+
     fn advance(&mut self, now: Duration) {
         self.now = self.now.max(now);
     }
@@ -362,7 +373,7 @@ impl Messenger {
 
     /// Forgets a connection and has it closed behind its last control frames.
     pub(super) fn drop_conn(&mut self, conn: ConnId) {
-        let Some(mut connection) = self.conns.remove(&conn) else { return };
+        let Some(mut connection) = self.remove_conn(conn) else { return };
         if !connection.pending.is_empty() && !matches!(connection.phase, Phase::Dialling) {
             let data = Rope::from(connection.pending.split().freeze());
             self.outputs.push_back(Output::Transmit { conn, data });
@@ -413,8 +424,7 @@ impl Messenger {
         }
         s.link = Link::Connecting(conn);
         let to = s.addr.sockaddr.expect("sessions that dial have an address");
-        self.conns.insert(conn, Connection::new(to, Some(id), self.config.bulk_min_bytes));
-        self.set_timer(limits::HANDSHAKE_TIME, Timer::Handshake(conn));
+        self.add_conn(conn, to, Some(id));
         self.outputs.push_back(Output::Connect { conn, to });
     }
 
@@ -456,6 +466,7 @@ impl Messenger {
         connection.phase = Phase::Ready;
         connection.session = Some(id);
         connection.assembler.establish();
+        self.timers.remove(&(connection.deadline, Timer::Handshake(conn)));
         let s = self.sessions.get_mut(&id).expect("opened sessions exist");
         s.link = Link::Open(conn);
         s.backoff = Duration::ZERO;

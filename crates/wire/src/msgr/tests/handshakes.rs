@@ -317,3 +317,30 @@ fn unknown_connections_are_ignored() {
     m.close(crate::msgr::SessionId(1));
     assert!(matches!(m.poll(), Some(Output::Close { conn: c }) if c == conn));
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 50, ..Default::default() })]
+
+    /// Lossy sessions deliver in order and without gaps until they end, and end at both sides.
+    #[test]
+    fn a_lossy_session_delivers_a_prefix(seed: u64, count in 1..30u64, steps in 0..400u32) {
+        let mut net = mon_and_client();
+        (net.rng, net.chunk_max) = (super::network::Rng(seed), 3000);
+        dial_mon(&mut net, 1);
+        let session = net.session(1);
+        for number in 0..count {
+            net.send(1, session, message(number, 100, number as usize * 500));
+        }
+        for _ in 0..steps {
+            net.step();
+        }
+        net.cut(0);
+        net.settle();
+        let received = &net.nodes[0].received;
+        for (number, (_, envelope)) in received.iter().enumerate() {
+            super::network::assert_same(envelope, &message(number as u64, 100, number * 500));
+        }
+        proptest::prop_assert!(received.len() as u64 <= count);
+        proptest::prop_assert_eq!((net.nodes[0].resets.len(), net.nodes[1].resets.len()), (1, 1));
+    }
+}
