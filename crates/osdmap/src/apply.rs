@@ -6,12 +6,15 @@ use std::sync::Arc;
 use types::{Epoch, OsdId};
 use wire::{Decode, Release};
 
+/// More OSDs than any cluster has; keeps a damaged number from filling memory.
+const MAX_OSD_LIMIT: usize = 1 << 20;
+
 impl OsdMap {
     /// Becomes the next epoch's map.
     ///
     /// Errors: [`ApplyError`], and the map is unchanged.
     pub fn apply(&mut self, inc: &Incremental) -> Result<(), ApplyError> {
-        if inc.epoch != self.epoch.next() {
+        if Some(inc.epoch.0) != self.epoch.0.checked_add(1) {
             return Err(ApplyError::Epoch { map: self.epoch, increment: inc.epoch });
         }
         if inc.fsid != self.fsid && inc.epoch != Epoch(1) {
@@ -48,7 +51,7 @@ impl OsdMap {
         // Last, so that it meets the OSDs that it places on.
         if let Some(mut crush) = crush {
             crush.recount_devices();
-            self.crush_version += 1;
+            self.crush_version = self.crush_version.wrapping_add(1);
             self.device_class_flags.retain(|class, _| crush.classes().any(|(id, _)| id == *class));
             self.crush = Arc::new(crush);
         }
@@ -64,6 +67,9 @@ impl OsdMap {
     /// Every OSD that the increment names has a place in the map that results.
     fn check_osds(&self, inc: &Incremental) -> Result<(), ApplyError> {
         let max_osd = inc.new_max_osd.map_or(self.osds.len(), |max| max as usize);
+        if max_osd > MAX_OSD_LIMIT {
+            return Err(ApplyError::TooManyOsds { max_osd, limit: MAX_OSD_LIMIT });
+        }
         let named = [
             inc.new_up_client.keys().collect::<Vec<_>>(),
             inc.new_state.keys().collect(),

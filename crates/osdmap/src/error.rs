@@ -11,6 +11,8 @@ pub enum ApplyError {
     Fsid { map: Fsid, increment: Fsid },
     #[error("increment names {osd}, but the map ends before osd.{max_osd}")]
     OsdOutOfRange { osd: OsdId, max_osd: usize },
+    #[error("increment makes room for {max_osd} OSDs, more than {limit}")]
+    TooManyOsds { max_osd: usize, limit: usize },
     #[error("increment says that {osd} is up, but not where its heartbeats go")]
     NoHeartbeatAddrs { osd: OsdId },
     #[error("increment purges snapshots of pool {pool}, which has none to purge")]

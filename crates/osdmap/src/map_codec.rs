@@ -15,6 +15,8 @@ const CLIENT_NEWEST: u8 = 10;
 const CLIENT_OLDEST: u8 = 9;
 const OSD_NEWEST: u8 = 12;
 const OSD_OLDEST: u8 = 9;
+/// Fewest bytes of the client part that follow the states for each OSD: a weight and a list of addresses.
+const OSD_BYTES_MIN: usize = 9;
 
 /// One of the two parts of a map or increment. Any decoder may read it: fields are only ever added.
 pub(crate) fn put_part(w: &mut Writer, version: u8, body: impl FnOnce(&mut Writer)) {
@@ -176,6 +178,10 @@ impl OsdMap {
         let states: Vec<OsdState> = r.get()?;
         if usize::try_from(max_osd) != Ok(states.len()) {
             return Err(mismatch("number of OSD states", states.len()));
+        }
+        // What each OSD takes in this part alone bounds what may be allocated for it.
+        if r.left() / OSD_BYTES_MIN < states.len() {
+            return Err(DecodeError::Count { what: "OSDs", count: states.len(), left: r.left() });
         }
         self.osds = states.into_iter().map(|state| Osd { state, ..Osd::default() }).collect();
         self.weights = r.get()?;

@@ -32,7 +32,7 @@ pub fn pg_range(pg: PgId, pg_num: u32) -> (ObjectId, ObjectId) {
     let end = reversed_end(pg.seed, pg_num);
     let end = match u32::try_from(end) {
         Ok(end) => first_at(pg.pool, end.reverse_bits()),
-        Err(_) => first_at(PoolId(pg.pool.0 + 1), 0),
+        Err(_) => first_at(PoolId(pg.pool.0.saturating_add(1)), 0),
     };
     (first_at(pg.pool, pg.seed), end)
 }

@@ -8,6 +8,8 @@ use wire::{Decode, DecodeError, Encode, Reader, Release, Writer};
 const NEWEST: u8 = 32;
 /// Pacific's; nothing from before Nautilus finds its way into a map of today.
 const OLDEST: u8 = 29;
+/// Far above any pool; keeps a damaged number from filling memory where every placement group is visited.
+const PG_NUM_MAX: u32 = 1 << 22;
 
 impl Encode for PgPool {
     fn encode(&self, w: &mut Writer) {
@@ -156,6 +158,9 @@ impl PgPool {
         self.object_hash = r.u8()?;
         self.pg_num = r.u32()?;
         self.pgp_num = r.u32()?;
+        if self.pg_num > PG_NUM_MAX {
+            return Err(DecodeError::Value { what: "number of placement groups", value: self.pg_num.into() });
+        }
         r.skip(8)?;
         self.last_change = r.get()?;
         self.snap_seq = r.get()?;

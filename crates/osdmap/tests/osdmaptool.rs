@@ -165,6 +165,22 @@ fn osdmaptool_prints_what_we_encode() {
 }
 
 #[test]
+fn trees_are_in_osdmaptools_order() {
+    if !have("osdmaptool") {
+        return;
+    }
+    for case in hierarchies::cases() {
+        let map = first_map(&case.map, Vec::new());
+        let file = TempFile::new(&format!("tree-{}", case.name), &map.to_vec(Target::PACIFIC));
+        let text = run("osdmaptool", &file, &["--tree"]);
+        let ids = text.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok());
+        let theirs: Vec<i32> = ids.collect();
+        let ours: Vec<i32> = map.crush.tree(Default::default()).iter().map(|item| item.id).collect();
+        assert_eq!(ours, theirs, "{}", case.name);
+    }
+}
+
+#[test]
 fn objects_map_as_osdmaptool_says() {
     if !have("osdmaptool") {
         return;
