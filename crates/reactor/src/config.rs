@@ -46,7 +46,7 @@ impl Default for Config {
             receive_buffer_bytes: 32 << 10,
             receive_buffers: 32,
             connections_max: 8192,
-            pool_bytes_max: 16 << 20,
+            pool_bytes_max: 32 << 20,
             close_linger: Duration::from_secs(5),
             accept_backoff: Duration::from_millis(100),
             disk_threads: 4,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use reactor::sim::{Crash, DiskFault, NodeId, SimIo, World, WorldConfig};
 use reactor::{ConnId, Event, FileId, FileOptions, Handler, Io};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -287,4 +287,124 @@ fn clocks_start_with_the_process_and_disagree() {
     world.start(node, Writer::start::<SimIo>);
     let (now, wall) = world.call(node, |_, io| (io.now(), io.wall_clock())).expect("running");
     assert_eq!((now, wall.to_unix()), (Duration::ZERO, Duration::from_secs(1_767_225_600 + 10 - 3)));
+}
+
+/// Sends a numbered stream on each of its connections and checks those of others, in bites and bulks of any size.
+struct Checked {
+    peers: Vec<SocketAddr>,
+    /// Bytes sent on connections of our own, bytes received on those accepted.
+    sent: BTreeMap<ConnId, usize>,
+    received: BTreeMap<ConnId, usize>,
+    ended: BTreeSet<ConnId>,
+    checked: usize,
+}
+
+fn numbered(from: usize, len: usize) -> Vec<u8> {
+    (from..from + len).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+impl Checked {
+    fn start<I: Io>(io: &mut I, own: SocketAddr, peers: Vec<SocketAddr>) -> Checked {
+        io.listen(own).expect("the address is free");
+        io.set_timer(Duration::ZERO, 1);
+        let (sent, received) = (BTreeMap::new(), BTreeMap::new());
+        Checked { peers, sent, received, ended: BTreeSet::new(), checked: 0 }
+    }
+
+    fn check(&mut self, conn: ConnId, bytes: &[u8]) {
+        let at = self.received.get_mut(&conn).expect("bytes come on accepted connections, before they end");
+        assert!(bytes == numbered(*at, bytes.len()), "{} bytes at {at} of {conn:?}", bytes.len());
+        *at += bytes.len();
+        self.checked += bytes.len();
+    }
+
+    fn end(&mut self, conn: ConnId) {
+        assert!(self.ended.insert(conn), "{conn:?} ends twice");
+        assert!(self.sent.remove(&conn).is_some() != self.received.remove(&conn).is_some(), "{conn:?} is unknown");
+    }
+}
+
+impl<I: Io> Handler<I> for Checked {
+    fn received(&mut self, io: &mut I, conn: ConnId, bytes: &[u8]) -> usize {
+        let chance = io.random();
+        if chance.is_multiple_of(16) {
+            io.receive_bulk(conn, 1 + (chance >> 8) as usize % 100_000);
+            return 0;
+        }
+        if chance % 64 == 1 {
+            io.pause_reading(conn);
+            return 0;
+        }
+        let taken = 1 + (chance >> 8) as usize % bytes.len();
+        self.check(conn, &bytes[..taken]);
+        taken
+    }
+
+    fn event(&mut self, io: &mut I, event: Event) {
+        match event {
+            Event::Accepted { conn, .. } => drop(self.received.insert(conn, 0)),
+            Event::BulkReceived { conn, buf } => self.check(conn, buf.as_slice()),
+            Event::Connected { conn, result: Err(_) } | Event::Closed { conn, .. } => self.end(conn),
+            Event::Timer { .. } => {
+                if let Some(peer) = self.peers.get(io.random() as usize % (2 * self.peers.len())) {
+                    self.sent.insert(io.connect(*peer), 0);
+                }
+                let conns: Vec<ConnId> = self.sent.keys().chain(self.received.keys()).copied().collect();
+                for conn in conns {
+                    match io.random() % 40 {
+                        0 => io.close(conn),
+                        1 => io.abort(conn),
+                        2..20 => io.resume_reading(conn),
+                        _ => {}
+                    }
+                    let len = io.random() as usize % 20_000;
+                    if let Some(sent) = self.sent.get_mut(&conn).filter(|_| io.queued_bytes(conn) < 1 << 20) {
+                        io.send(conn, Bytes::from(numbered(*sent, len)));
+                        *sent += len;
+                    }
+                }
+                io.set_timer(io.now() + Duration::from_millis(5), 1);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn streams_are_prefixes_whatever_happens() {
+    const NODES: usize = 4;
+    for seed in 0..8 {
+        let config = WorldConfig { reset_one_in: 500, tcp_timeout: SECOND, ..WorldConfig::default() };
+        let mut world: World<Checked> = World::new(seed, config);
+        let nodes: Vec<NodeId> = (0..NODES).map(|_| world.add_node()).collect();
+        let addrs: Vec<SocketAddr> = nodes.iter().map(|node| SocketAddr::new(world.address(*node), PORT)).collect();
+        let start = |world: &mut World<Checked>, node: NodeId| {
+            let (own, peers) = (addrs[node.0], addrs.clone());
+            world.start(node, |io| Checked::start(io, own, peers));
+        };
+        nodes.iter().for_each(|node| start(&mut world, *node));
+        let mut checked = 0;
+        for _ in 0..100 {
+            world.run_for(SECOND / 20);
+            let [what, a, b] = [6, NODES as u64, NODES as u64].map(|bound| world.rng().below(bound) as usize);
+            let (a, b) = (nodes[a], nodes[b]);
+            match what {
+                0 => world.block(a, b),
+                1 => world.unblock_all(),
+                2 => world.sever(a, b),
+                3 if world.is_running(a) => {
+                    let crash = if world.rng().one_in(2) { Crash::Power } else { Crash::Process };
+                    checked += world.kill(a, crash).expect("it was running").checked;
+                }
+                _ => nodes
+                    .iter()
+                    .filter(|node| !world.is_running(**node))
+                    .copied()
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|node| start(&mut world, node)),
+            }
+        }
+        assert!(checked > 1 << 20, "seed {seed} checked only {checked} bytes");
+    }
 }

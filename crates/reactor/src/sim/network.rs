@@ -32,6 +32,8 @@ pub(crate) struct Endpoint {
     pub(crate) peer_node: usize,
     /// The peer lost its power: nothing answers.
     pub(crate) orphaned: bool,
+    /// TCP tries to get something to the lost peer.
+    pub(crate) retrying: bool,
     pub(crate) outgoing: VecDeque<Bytes>,
     pub(crate) queued_bytes: usize,
     /// Sent and not yet taken by the handler of the other side.
@@ -58,6 +60,7 @@ impl Endpoint {
             peer: None,
             peer_node: node,
             orphaned: false,
+            retrying: false,
             outgoing: VecDeque::new(),
             queued_bytes: 0,
             unread_bytes: 0,
@@ -221,8 +224,7 @@ impl SimIo {
                 break;
             }
             if endpoint.orphaned {
-                let since = self.clock;
-                self.schedule(since + self.config.retransmit_after, Happening::Orphan { conn, since });
+                self.retry(conn);
                 break;
             }
             let Some(peer) = endpoint.peer else { break };
@@ -290,6 +292,15 @@ impl SimIo {
         }
     }
 
+    /// Begins to try to get something to a peer that lost its power.
+    fn retry(&mut self, conn: ConnId) {
+        let since = self.clock;
+        let endpoint = self.endpoints.get_mut(&conn).expect("an orphan exists");
+        if !std::mem::replace(&mut endpoint.retrying, true) {
+            self.schedule(since + self.config.retransmit_after, Happening::Orphan { conn, since });
+        }
+    }
+
     /// A connection whose peer lost its power has something to send.
     pub(crate) fn orphan_tries(&mut self, conn: ConnId, since: Duration) {
         let Some(endpoint) = self.endpoints.get(&conn) else { return };
@@ -316,13 +327,9 @@ impl SimIo {
                 self.send_segment(peer, segment);
             } else if let Some(peer) = self.endpoints.get_mut(&peer) {
                 (peer.peer, peer.orphaned) = (None, true);
-                let dirty = peer.queued_bytes > 0 || peer.unread_bytes > 0;
-                if dirty {
+                if peer.queued_bytes > 0 || peer.unread_bytes > 0 {
                     let conn = endpoint.peer.expect("just found");
-                    self.schedule(
-                        self.clock + self.config.retransmit_after,
-                        Happening::Orphan { conn, since: self.clock },
-                    );
+                    self.retry(conn);
                 }
             }
         }
