@@ -296,3 +296,17 @@ fn local_tries_case() -> Case {
     map.set_tunables(Tunables { chooseleaf_descend_once: 0, chooseleaf_vary_r: 0, chooseleaf_stable: 0, ..tunables });
     Case { name: "local retries", map, reweights: vec![(2, 0), (9, 0x8000)], probes: probes(&rules, 150) }
 }
+
+/// The case called `name`; only the small ones, without building the others.
+pub fn small_case(name: &str) -> Case {
+    match name {
+        "device classes" => classes_case(),
+        "weight sets by place, other ids" => weight_set_case(4, true),
+        "six hosts" => {
+            let mut map = tree(Shape { devices: 1, hosts: 6, racks: 1, rows: 1 }, &mut Dice::new(2), even);
+            let rules = add_rules(&mut map);
+            Case { name: "six hosts", map, reweights: Vec::new(), probes: probes(&rules, 20) }
+        }
+        other => panic!("no small case '{other}'"),
+    }
+}
