@@ -1,0 +1,317 @@
+//! Where an object's blocks lie on the device, and their checksums.
+
+use crate::allocator::Run;
+use std::sync::Arc;
+
+/// Blocks of an object per segment: 128 KiB. A small write touches one segment.
+pub(crate) const SEGMENT_BLOCKS: u32 = 32;
+
+/// One block's place on the device and its crc32c.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BlockRef {
+    pub device: u32,
+    pub crc: u32,
+}
+
+/// Stands for a hole.
+const HOLE: BlockRef = BlockRef { device: u32::MAX, crc: 0 };
+
+/// The blocks of one segment, in the least memory. Content is shared by clones until one of them changes.
+#[derive(Clone, Debug)]
+enum Segment {
+    One {
+        index: u8,
+        block: BlockRef,
+    },
+    /// Neighbours in the object are neighbours on the device.
+    Run {
+        first: u8,
+        device: u32,
+        crcs: Arc<[u32]>,
+    },
+    Scattered(Arc<[BlockRef; SEGMENT_BLOCKS as usize]>),
+}
+
+type Flat = [BlockRef; SEGMENT_BLOCKS as usize];
+
+impl Segment {
+    fn get(&self, index: u32) -> Option<BlockRef> {
+        match self {
+            Segment::One { index: i, block } => (u32::from(*i) == index).then_some(*block),
+            Segment::Run { first, device, crcs } => {
+                let at = index.checked_sub(u32::from(*first))?;
+                crcs.get(at as usize).map(|crc| BlockRef { device: device + at, crc: *crc })
+            }
+            Segment::Scattered(blocks) => Some(blocks[index as usize]).filter(|block| block.device != HOLE.device),
+        }
+    }
+
+    fn flat(&self) -> Flat {
+        let mut flat = [HOLE; SEGMENT_BLOCKS as usize];
+        match self {
+            Segment::One { index, block } => flat[usize::from(*index)] = *block,
+            Segment::Run { first, device, crcs } => {
+                let slots = flat[usize::from(*first)..].iter_mut();
+                for ((slot, crc), device) in slots.zip(&**crcs).zip(*device..) {
+                    *slot = BlockRef { device, crc: *crc };
+                }
+            }
+            Segment::Scattered(blocks) => flat = **blocks,
+        }
+        flat
+    }
+
+    /// The smallest form, `None` if all is holes.
+    fn pack(flat: &Flat) -> Option<Segment> {
+        let first = flat.iter().position(|block| block.device != HOLE.device)?;
+        let last = flat.iter().rposition(|block| block.device != HOLE.device)?;
+        if first == last {
+            return Some(Segment::One { index: first as u8, block: flat[first] });
+        }
+        let device = flat[first].device;
+        let in_line = flat[first..=last].iter().zip(device..).all(|(block, expected)| block.device == expected);
+        Some(match in_line {
+            true => {
+                let crcs = flat[first..=last].iter().map(|block| block.crc).collect();
+                Segment::Run { first: first as u8, device, crcs }
+            }
+            false => Segment::Scattered(Arc::new(*flat)),
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    index: u32,
+    segment: Segment,
+}
+
+/// An object's block map: block number in the object to [`BlockRef`].
+#[derive(Clone, Default, Debug)]
+pub(crate) struct BlockMap {
+    /// Ordered by index; segments that are all holes are absent.
+    slots: Vec<Slot>,
+}
+
+impl BlockMap {
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub fn get(&self, block: u32) -> Option<BlockRef> {
+        let at = self.position(block / SEGMENT_BLOCKS).ok()?;
+        self.slots[at].segment.get(block % SEGMENT_BLOCKS)
+    }
+
+    /// Puts `blocks` at `first ..`; those they replace go to `replaced`, in order.
+    pub fn map(
+        &mut self,
+        first: u32,
+        blocks: impl ExactSizeIterator<Item = BlockRef>,
+        mut replaced: impl FnMut(BlockRef),
+    ) {
+        let (mut at, mut left, mut blocks) = (first, blocks.len() as u32, blocks);
+        while left > 0 {
+            let (index, begin) = (at / SEGMENT_BLOCKS, at % SEGMENT_BLOCKS);
+            let count = left.min(SEGMENT_BLOCKS - begin);
+            let range = begin as usize..(begin + count) as usize;
+            let mut put = |flat: &mut Flat| {
+                for slot in &mut flat[range.clone()] {
+                    let new = blocks.next().expect("as many as its length says");
+                    let old = std::mem::replace(slot, new);
+                    if old.device != HOLE.device {
+                        replaced(old);
+                    }
+                }
+            };
+            match self.position(index) {
+                Ok(position) => match &mut self.slots[position].segment {
+                    // A long write may bring a scattered segment back in line.
+                    Segment::Scattered(flat) if count < SEGMENT_BLOCKS / 2 => put(Arc::make_mut(flat)),
+                    segment => {
+                        let mut flat = segment.flat();
+                        put(&mut flat);
+                        *segment = Segment::pack(&flat).expect("blocks were just put there");
+                    }
+                },
+                Err(position) => {
+                    let mut flat = [HOLE; SEGMENT_BLOCKS as usize];
+                    put(&mut flat);
+                    let segment = Segment::pack(&flat).expect("blocks were just put there");
+                    if self.slots.is_empty() {
+                        // Most objects are either small or whole; a vector's first growth would be to four.
+                        self.slots.reserve_exact(left.div_ceil(SEGMENT_BLOCKS) as usize);
+                    }
+                    self.slots.insert(position, Slot { index, segment });
+                }
+            }
+            at += count;
+            left -= count;
+        }
+    }
+
+    /// Makes holes of `first .. end`; what was there goes to `removed`, in order.
+    pub fn unmap(&mut self, first: u32, end: u64, mut removed: impl FnMut(BlockRef)) {
+        let (mut position, first_index) =
+            (self.position(first / SEGMENT_BLOCKS).unwrap_or_else(|at| at), first / SEGMENT_BLOCKS);
+        let mut keep = position;
+        while let Some(slot) = self.slots.get_mut(position) {
+            let base = u64::from(slot.index) * u64::from(SEGMENT_BLOCKS);
+            if base >= end {
+                break;
+            }
+            let begin = if slot.index == first_index { first % SEGMENT_BLOCKS } else { 0 };
+            let stop = (end - base).min(u64::from(SEGMENT_BLOCKS)) as u32;
+            let mut flat = slot.segment.flat();
+            for block in &mut flat[begin as usize..stop.max(begin) as usize] {
+                let old = std::mem::replace(block, HOLE);
+                if old.device != HOLE.device {
+                    removed(old);
+                }
+            }
+            if let Some(segment) = Segment::pack(&flat) {
+                slot.segment = segment;
+                self.slots.swap(keep, position);
+                keep += 1;
+            }
+            position += 1;
+        }
+        self.slots.drain(keep..position);
+    }
+
+    /// Changes the checksum of a block that is still where it was expected. Returns whether it was.
+    pub fn patch_crc(&mut self, block: u32, device: u32, crc: u32) -> bool {
+        if self.get(block).is_none_or(|found| found.device != device) {
+            return false;
+        }
+        self.map(block, std::iter::once(BlockRef { device, crc }), |_| ());
+        true
+    }
+
+    /// Each allocated block of `first .. end`, in order.
+    pub fn for_each(&self, first: u32, end: u64, mut visit: impl FnMut(u32, BlockRef)) {
+        let from = self.position(first / SEGMENT_BLOCKS).unwrap_or_else(|at| at);
+        for slot in &self.slots[from..] {
+            let base = slot.index * SEGMENT_BLOCKS;
+            if u64::from(base) >= end {
+                break;
+            }
+            let begin = first.saturating_sub(base);
+            let stop = (end - u64::from(base)).min(u64::from(SEGMENT_BLOCKS)) as u32;
+            for index in begin..stop {
+                if let Some(block) = slot.segment.get(index) {
+                    visit(base + index, block);
+                }
+            }
+        }
+    }
+
+    /// Allocated runs of `first .. end` that adjoin in the object and on the device: block number in the object, run.
+    pub fn runs(&self, first: u32, end: u64) -> Vec<(u32, Run)> {
+        let mut out: Vec<(u32, Run)> = Vec::new();
+        self.for_each(first, end, |at, block| match out.last_mut() {
+            Some((start, run)) if *start + run.count == at && run.end() == block.device => run.count += 1,
+            _ => out.push((at, Run { start: block.device, count: 1 })),
+        });
+        out
+    }
+
+    /// Number of allocated blocks.
+    pub fn block_count(&self) -> u64 {
+        let count = |slot: &Slot| match &slot.segment {
+            Segment::One { .. } => 1,
+            Segment::Run { crcs, .. } => crcs.len() as u64,
+            Segment::Scattered(flat) => flat.iter().filter(|block| block.device != HOLE.device).count() as u64,
+        };
+        self.slots.iter().map(count).sum()
+    }
+
+    fn position(&self, index: u32) -> Result<usize, usize> {
+        // In an object without holes a segment's position is its index.
+        match self.slots.get(index as usize) {
+            Some(slot) if slot.index == index => Ok(index as usize),
+            _ => self.slots.binary_search_by_key(&index, |slot| slot.index),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        Map { first: u32, count: u32, device: u32, stride: u32 },
+        Unmap { first: u32, end: u64 },
+        Crc { block: u32 },
+    }
+
+    fn changes() -> impl Strategy<Value = Change> {
+        prop_oneof![
+            (0u32..200, 1u32..90, 0u32..5000, 1u32..3).prop_map(|(first, count, device, stride)| Change::Map {
+                first,
+                count,
+                device,
+                stride
+            }),
+            (0u32..200, 0u64..300).prop_map(|(first, end)| Change::Unmap { first, end }),
+            (0u32..200).prop_map(|block| Change::Crc { block }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn behaves_like_a_map_of_blocks(all in prop::collection::vec(changes(), 0..30)) {
+            let (mut map, mut model): (BlockMap, BTreeMap<u32, BlockRef>) = Default::default();
+            let mut crc = 0;
+            for change in all {
+                let before = map.clone();
+                let expected_before = model.clone();
+                let (mut gone, mut gone_in_model) = (Vec::new(), Vec::new());
+                match change {
+                    Change::Map { first, count, device, stride } => {
+                        let new: Vec<BlockRef> = (0..count).map(|i| { crc += 1; BlockRef { device: device + i * stride, crc } }).collect();
+                        map.map(first, new.iter().copied(), |old| gone.push(old));
+                        gone_in_model.extend(new.iter().zip(first..).filter_map(|(b, at)| model.insert(at, *b)));
+                    }
+                    Change::Unmap { first, end } => {
+                        map.unmap(first, end, |old| gone.push(old));
+                        let keys: Vec<u32> = model.range(first..).map(|(k, _)| *k).filter(|k| u64::from(*k) < end).collect();
+                        gone_in_model.extend(keys.iter().filter_map(|k| model.remove(k)));
+                    }
+                    Change::Crc { block } => {
+                        if let Some(found) = model.get_mut(&block) {
+                            found.crc ^= 0x55;
+                            prop_assert!(map.patch_crc(block, found.device, found.crc));
+                            prop_assert!(!map.patch_crc(block, found.device + 1, 0));
+                        }
+                    }
+                }
+                prop_assert_eq!(gone, gone_in_model);
+                let mut seen = BTreeMap::new();
+                map.for_each(0, u64::MAX, |at, block| { seen.insert(at, block); });
+                prop_assert_eq!(&seen, &model);
+                prop_assert!((0..300).all(|at| map.get(at) == model.get(&at).copied()));
+                prop_assert_eq!(map.block_count(), model.len() as u64);
+                prop_assert_eq!(map.is_empty(), model.is_empty());
+                let mut seen = BTreeMap::new();
+                before.for_each(0, u64::MAX, |at, block| { seen.insert(at, block); });
+                prop_assert_eq!(seen, expected_before, "a clone does not change");
+                let flat: Vec<(u32, u32)> = map.runs(5, 100).into_iter().flat_map(|(at, run)| (at..).zip(run.start..run.end())).collect();
+                prop_assert_eq!(flat, model.range(5..100).map(|(at, b)| (*at, b.device)).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn a_whole_object_takes_little_more_than_its_checksums() {
+        let mut map = BlockMap::default();
+        map.map(0, (0..1024).map(|i| BlockRef { device: i, crc: i }), |_| ());
+        assert_eq!(map.slots.capacity(), 32);
+        assert!(map.slots.iter().all(|slot| matches!(slot.segment, Segment::Run { .. })));
+        assert_eq!(size_of::<Slot>(), 32);
+        assert_eq!(map.runs(0, 1024), vec![(0, Run { start: 0, count: 1024 })]);
+    }
+}

@@ -1,0 +1,217 @@
+//! Keys of the store's tables: bytes whose plain order is the order of what they name.
+//!
+//! An object: pool (8 bytes, sign flipped, big-endian), bit-reversed hash (4, big-endian), namespace and effective key
+//! (each with `00` escaped as `00 ff` and ended by `00 01`), how the name compares with the effective key (1 below,
+//! 2 equal, 3 above), the name if it is not equal (escaped and ended likewise), snapshot (8, big-endian). So a placement
+//! group is a key range, which splits without moving anything. The cursor behind every object is one `ff`-filled key.
+//!
+//! An omap entry: the object's omap id (8, big-endian), the entry's key. An entry of a placement group's table: pool
+//! (as above), seed (4, big-endian), the entry's key.
+
+use std::cmp::Ordering;
+use types::{ObjectId, PgId, PoolId, SnapId};
+use wire::DecodeError;
+
+/// An owned key.
+pub(crate) type Key = Box<[u8]>;
+
+/// Sorts behind every object's key: no pool has the largest number, which flips to this.
+const BEHIND_ALL: [u8; 9] = [0xff; 9];
+
+const SIGN: u64 = 1 << 63;
+
+#[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
+fn ordered_u64(v: u64) -> [u8; 8] {
+    v.to_be_bytes()
+}
+
+#[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
+fn ordered_u32(v: u32) -> [u8; 4] {
+    v.to_be_bytes()
+}
+
+fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
+    for byte in bytes {
+        out.push(*byte);
+        if *byte == 0 {
+            out.push(0xff);
+        }
+    }
+    out.extend([0, 1]);
+}
+
+fn take_escaped(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    loop {
+        let (byte, tail) = rest.split_first()?;
+        *rest = tail;
+        if *byte != 0 {
+            out.push(*byte);
+            continue;
+        }
+        let (mark, tail) = rest.split_first()?;
+        *rest = tail;
+        match mark {
+            0xff => out.push(0),
+            1 => return Some(out),
+            _ => return None,
+        }
+    }
+}
+
+/// The key of an object or cursor.
+pub(crate) fn object_key(object: &ObjectId) -> Key {
+    if object.max {
+        return Box::new(BEHIND_ALL);
+    }
+    let key = object.effective_key();
+    let mut out = Vec::with_capacity(12 + object.nspace.len() + 2 + key.len() + 2 + 1 + object.name.len() + 2 + 8);
+    out.extend(ordered_u64(object.pool.0 as u64 ^ SIGN));
+    out.extend(ordered_u32(object.hash.reverse_bits()));
+    push_escaped(&mut out, &object.nspace);
+    push_escaped(&mut out, key);
+    match (*object.name).cmp(key) {
+        Ordering::Equal => out.push(2),
+        unequal => {
+            out.push(if unequal == Ordering::Less { 1 } else { 3 });
+            push_escaped(&mut out, &object.name);
+        }
+    }
+    out.extend(ordered_u64(object.snap.0));
+    out.into()
+}
+
+fn parse_object(mut rest: &[u8]) -> Option<ObjectId> {
+    let mut number = |bytes: usize| {
+        let (head, tail) = rest.split_at_checked(bytes)?;
+        rest = tail;
+        Some(head.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte)))
+    };
+    let pool = PoolId((number(8)? ^ SIGN) as i64);
+    let hash = (number(4)? as u32).reverse_bits();
+    let nspace = take_escaped(&mut rest)?;
+    let mut key = take_escaped(&mut rest)?;
+    let (order, tail) = rest.split_first()?;
+    rest = tail;
+    let name = if *order == 2 { std::mem::take(&mut key) } else { take_escaped(&mut rest)? };
+    let snap: &[u8; 8] = rest.try_into().ok()?;
+    let snap = SnapId(snap.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte)));
+    Some(ObjectId { pool, hash, nspace, key, name, snap, max: false })
+}
+
+/// The object that `key` names. Errors: bytes that [`object_key`] does not make.
+pub(crate) fn decode_object(key: &[u8]) -> Result<ObjectId, DecodeError> {
+    parse_object(key)
+        .filter(|object| *object_key(object) == *key)
+        .ok_or(DecodeError::Value { what: "object key", value: key.len() as u64 })
+}
+
+/// For keys of our own tables, which were checked when they came in.
+pub(crate) fn known_object(key: &[u8]) -> ObjectId {
+    parse_object(key).unwrap_or_else(|| panic!("key {key:x?} in the object table is no object's"))
+}
+
+/// The key of an omap entry, or of the begin of all entries with an empty `key`.
+pub(crate) fn omap_key(omap_id: u64, key: &[u8]) -> Key {
+    [&ordered_u64(omap_id)[..], key].concat().into()
+}
+
+/// Bytes before the entry's own key in an omap key.
+pub(crate) const OMAP_PREFIX_BYTES: usize = 8;
+
+/// The key of an entry of a placement group's table.
+pub(crate) fn pg_key(pg: PgId, key: &[u8]) -> Key {
+    [&ordered_u64(pg.pool.0 as u64 ^ SIGN)[..], &ordered_u32(pg.seed), key].concat().into()
+}
+
+/// Bytes before the entry's own key in a placement group's key.
+pub(crate) const PG_PREFIX_BYTES: usize = 12;
+
+/// The placement group of a key of the table of groups; `None` if it is too short to be one.
+pub(crate) fn pg_of(key: &[u8]) -> Option<PgId> {
+    let number = |bytes: &[u8]| bytes.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte));
+    let pool = PoolId((number(key.get(..8)?) ^ SIGN) as i64);
+    Some(PgId { pool, seed: number(key.get(8..12)?) as u32 })
+}
+
+/// The first key behind all keys that begin with `prefix`; `None` if there is none.
+pub(crate) fn behind_prefix(prefix: &[u8]) -> Option<Key> {
+    let keep = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut out = prefix[..=keep].to_vec();
+    out[keep] += 1;
+    Some(out.into())
+}
+
+/// The keys `begin .. end` of all objects of a placement group of a pool with `pg_num` groups.
+///
+/// A group owns the hashes whose low bits are its seed: as many bits as `pg_num - 1` has, or one fewer for groups whose
+/// sibling with that bit set does not exist. Reversed, that is one range.
+pub(crate) fn pg_object_range(pg: PgId, pg_num: u32) -> (Key, Key) {
+    let bits = 32 - pg_num.saturating_sub(1).leading_zeros();
+    let sibling = bits.checked_sub(1).map(|b| u64::from(pg.seed) | 1 << b);
+    let lone = sibling.is_some_and(|s| s >= u64::from(pg_num) && s != u64::from(pg.seed));
+    let bits = if lone { bits - 1 } else { bits };
+    let first = pg.seed.reverse_bits();
+    let last = if bits == 0 { u32::MAX } else { first | u32::MAX.checked_shr(bits).unwrap_or(0) };
+    let pool = ordered_u64(pg.pool.0 as u64 ^ SIGN);
+    let begin = [&pool[..], &ordered_u32(first)].concat();
+    let last = [&pool[..], &ordered_u32(last)].concat();
+    (begin.into(), behind_prefix(&last).unwrap_or_else(|| Box::new(BEHIND_ALL)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn names() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, b'a', 0xfe, 0xff]), 0..4)
+    }
+
+    prop_compose! {
+        fn objects()(pool in prop::sample::select(vec![i64::MIN, -1, 0, 1, i64::MAX - 1]), hash in prop::sample::select(vec![0, 1, 2, u32::MAX]),
+                     nspace in names(), key in names(), name in names(), snap in prop::sample::select(vec![0, 1, SnapId::HEAD.0, SnapId::DIR.0]),
+                     max in prop::bool::weighted(0.05)) -> ObjectId {
+            if max { return ObjectId::max() }
+            let key = if key == name { Vec::new() } else { key };
+            ObjectId { pool: PoolId(pool), hash, nspace, key, name, snap: SnapId(snap), max }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn keys_sort_as_objects_do_and_read_back(a in objects(), b in objects()) {
+            let (key_a, key_b) = (object_key(&a), object_key(&b));
+            prop_assert_eq!(key_a.cmp(&key_b), a.cmp(&b));
+            if !a.max {
+                prop_assert_eq!(decode_object(&key_a).unwrap(), a);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+            let _ = decode_object(&bytes);
+            let _ = pg_of(&bytes);
+        }
+
+        #[test]
+        fn a_group_owns_the_hashes_that_the_stable_modulo_gives_it(pg_num in 1u32..70, hash: u32) {
+            let mask = pg_num.next_power_of_two() - 1;
+            let owner = if hash & mask < pg_num { hash & mask } else { hash & (mask >> 1) };
+            let key = object_key(&ObjectId::head(PoolId(3), hash, b"", b"x"));
+            for seed in 0..pg_num {
+                let (begin, end) = pg_object_range(PgId::new(3, seed), pg_num);
+                prop_assert_eq!(begin <= key && key < end, seed == owner, "seed {} of {}", seed, pg_num);
+            }
+        }
+
+        #[test]
+        fn behind_a_prefix_is_behind_all_that_begins_with_it(prefix in names(), tail in names(), other in names()) {
+            let full = [&prefix[..], &tail].concat();
+            match behind_prefix(&prefix) {
+                Some(end) => prop_assert!(*full < *end && (!(*other < *end && *other >= *prefix) || other.starts_with(&prefix))),
+                None => prop_assert!(prefix.iter().all(|b| *b == 0xff)),
+            }
+        }
+    }
+}
