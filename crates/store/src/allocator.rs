@@ -73,6 +73,11 @@ impl Allocator {
         self.words[(block / WORD_BITS) as usize] >> (block % WORD_BITS) & 1 == 1
     }
 
+    /// No block from here on was ever used.
+    pub fn high_water(&self) -> u32 {
+        self.high_water
+    }
+
     /// Sets the part of the device that counts as never used, after the used blocks were marked.
     pub fn settle(&mut self) {
         let used_end = (0..self.words.len()).rev().find_map(|at| {
@@ -97,7 +102,11 @@ impl Allocator {
         self.change(run, false);
         self.free -= run.count;
         self.free_below_high_water -= run.end().min(self.high_water).saturating_sub(run.start);
-        self.high_water = self.high_water.max(run.end());
+        if run.end() > self.high_water {
+            // Skipped blocks above the mark are free, and now below it.
+            self.free_below_high_water += run.start.saturating_sub(self.high_water);
+            self.high_water = run.end();
+        }
     }
 
     /// Takes `count` blocks, in as few and long runs as a bounded search finds. `None`, and nothing taken, if fewer

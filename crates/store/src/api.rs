@@ -142,12 +142,12 @@ pub enum SubmitError {
     NoSpace { needed_bytes: u64, free_bytes: u64 },
     #[error("clone of {0}, which does not exist")]
     CloneSource(ObjectId),
-    /// A write, truncation or zeroing that reaches beyond [`OBJECT_BYTES_MAX`], or of an object called "max".
+    /// A write or truncation that reaches beyond [`OBJECT_BYTES_MAX`].
     #[error("{what} of {object} up to byte {end}, beyond the largest object ({OBJECT_BYTES_MAX} bytes)")]
     ObjectTooLarge { what: &'static str, object: ObjectId, end: u64 },
-    /// The transaction's record would fill too much of the log; split it.
-    #[error("transaction of {bytes} bytes of metadata, more than the {max} that the log takes at once")]
-    TransactionTooLarge { bytes: u64, max: u64 },
+    /// A step on one of the cursors before or behind all objects.
+    #[error("{0} is a cursor, not an object")]
+    Cursor(ObjectId),
     #[error("store has stopped: {0}")]
     Stopped(String),
 }

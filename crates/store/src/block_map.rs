@@ -94,10 +94,6 @@ pub(crate) struct BlockMap {
 }
 
 impl BlockMap {
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
     pub fn get(&self, block: u32) -> Option<BlockRef> {
         let at = self.position(block / SEGMENT_BLOCKS).ok()?;
         self.slots[at].segment.get(block % SEGMENT_BLOCKS)
@@ -295,7 +291,6 @@ mod tests {
                 prop_assert_eq!(&seen, &model);
                 prop_assert!((0..300).all(|at| map.get(at) == model.get(&at).copied()));
                 prop_assert_eq!(map.block_count(), model.len() as u64);
-                prop_assert_eq!(map.is_empty(), model.is_empty());
                 let mut seen = BTreeMap::new();
                 before.for_each(0, u64::MAX, |at, block| { seen.insert(at, block); });
                 prop_assert_eq!(seen, expected_before, "a clone does not change");

@@ -147,6 +147,10 @@ pub(crate) fn behind_prefix(prefix: &[u8]) -> Option<Key> {
 /// A group owns the hashes whose low bits are its seed: as many bits as `pg_num - 1` has, or one fewer for groups whose
 /// sibling with that bit set does not exist. Reversed, that is one range.
 pub(crate) fn pg_object_range(pg: PgId, pg_num: u32) -> (Key, Key) {
+    if pg.seed >= pg_num {
+        // No such group.
+        return (Key::default(), Key::default());
+    }
     let bits = 32 - pg_num.saturating_sub(1).leading_zeros();
     let sibling = bits.checked_sub(1).map(|b| u64::from(pg.seed) | 1 << b);
     let lone = sibling.is_some_and(|s| s >= u64::from(pg_num) && s != u64::from(pg.seed));

@@ -1,19 +1,51 @@
 //! One OSD's object store on one device or file: a core without I/O.
 //!
-//! The caller submits [`Transaction`]s and lookups, carries out the [`IoRequest`]s that come out, and hands the
-//! results back; commits and finished lookups come out as [`StoreEvent`]s.
+//! The caller submits [`Transaction`]s and lookups to a [`Store`], carries out the [`IoRequest`]s that come out, and
+//! hands the results back; commits and finished lookups come out as [`StoreEvent`]s. `docs/disk-format.md` describes
+//! what is on the device.
+//!
+//! * Start here: `store` (the parts and the lookups), `submit` (a transaction's way in), `turns` (its way to the
+//!   device and back), `opening` (replay after a crash).
+//! * Metadata is in memory, omap entries included: `state` holds the tables, changed only by `redo` steps, which are
+//!   also what the log (`wal`) holds; `checkpoint` writes all tables now and then, so that the log can be trimmed.
+//! * Data: `allocator` and `freeing` (free blocks and the way to become one), `block_map` and `shared_blocks` (who holds
+//!   which), `in_flight` and `merges` (blocks not on the device yet), `reads`.
+//! * [`SimDevice`] is a device for tests and simulations, which loses what was not flushed.
+//!
+//! Nothing here opens a file, reads a clock or starts a thread.
 
 mod allocator;
 mod api;
 mod attrs;
 mod block_map;
+mod checkpoint;
 mod config;
+mod format;
+mod freeing;
+mod in_flight;
+mod io_queue;
 mod key;
+mod merges;
+mod onode;
+mod opening;
+mod reads;
+mod redo;
 mod shared_blocks;
+mod sim_device;
+mod state;
 mod store;
+mod submit;
+mod superblock;
 mod table;
+#[cfg(test)]
+mod tests;
+mod turns;
+mod wal;
 
 pub use api::*;
 pub use attrs::Attrs;
 pub use config::StoreConfig;
-pub use store::{FormatError, OpenError, Opening, Store};
+pub use format::FormatError;
+pub use opening::{OpenError, Opening};
+pub use sim_device::SimDevice;
+pub use store::Store;

@@ -11,10 +11,6 @@ pub(crate) struct SharedBlocks {
 }
 
 impl SharedBlocks {
-    pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
     /// One more holder of each block of a run.
     pub fn add(&mut self, run: Run) {
         self.cut(run.start);

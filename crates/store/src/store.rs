@@ -1,137 +1,248 @@
-//! The store's face: signatures to build against; bodies follow.
+//! The open store: its parts, its lookups, and the way of a completed request to the part that made it.
 
-use crate::*;
+use crate::allocator::{Allocator, Run};
+use crate::checkpoint::Checkpoint;
+use crate::config::BLOCK;
+use crate::freeing::{Discards, Freeing};
+use crate::in_flight::InFlight;
+use crate::io_queue::{IoQueue, Purpose};
+use crate::key::{self, behind_prefix, object_key, omap_key, pg_key};
+use crate::merges::Merges;
+use crate::onode::Onode;
+use crate::reads::Reads;
+use crate::state::State;
+use crate::superblock::Superblock;
+use crate::turns::Turns;
+use crate::wal::Wal;
+use crate::{IoDone, IoRequest, Lookup, ObjectStat, SpaceUsage, StoreEvent};
 use bytes::Bytes;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use types::{ObjectId, PgId};
-use wire::Rope;
 
-/// An open store. See the crate's documentation for the order of calls.
-pub struct Store {}
+/// An open store.
+///
+/// *Commands:* [`Store::submit`], [`Store::checkpoint`]. *Lookups:* [`Store::stat`], [`Store::read`],
+/// [`Store::extents`], [`Store::list`], `omap_*`, `pg_*`. *Events in:* [`Store::io_done`]. *Actions out:*
+/// [`Store::poll_io`], [`Store::poll_event`].
+///
+/// A turn of the caller's loop feeds all completions in, handles events, submits, calls [`Store::end_turn`] **once, also
+/// if nothing was submitted** (a checkpoint moves on there), and then carries out what [`Store::poll_io`] gives.
+/// Requests may be carried out in any order and at the same time.
+#[derive(Debug)]
+pub struct Store {
+    pub(crate) superblock: Superblock,
+    pub(crate) state: State,
+    pub(crate) allocator: Allocator,
+    pub(crate) wal: Wal,
+    /// Blocks that objects hold.
+    pub(crate) data_blocks: u64,
+    pub(crate) turns: Turns,
+    pub(crate) in_flight: InFlight,
+    pub(crate) merges: Merges,
+    pub(crate) reads: Reads,
+    pub(crate) freeing: Freeing,
+    pub(crate) discards: Discards,
+    pub(crate) checkpoint: Checkpoint,
+    pub(crate) io: IoQueue,
+    pub(crate) events: VecDeque<StoreEvent>,
+    /// Why no further commit will happen.
+    pub(crate) stopped: Option<String>,
+}
 
 impl Store {
-    /// The requests that make the device an empty store. Carry them out in order, one after another; the last is a
-    /// flush. Errors: sizes that do not fit.
-    pub fn format(_config: &StoreConfig) -> Result<Vec<IoRequest>, FormatError> {
-        unimplemented!()
-    }
-    /// Begins to open the store on a device. Nothing is written.
-    pub fn open(_config: StoreConfig) -> Opening {
-        unimplemented!()
-    }
-    /// Takes a transaction: lookups see it at once; it is durable when [`StoreEvent::Committed`] names its ticket.
-    /// Errors: nothing has happened.
-    pub fn submit(&mut self, _txn: Transaction) -> Result<Ticket, SubmitError> {
-        unimplemented!()
-    }
-    pub fn stat(&mut self, _object: &ObjectId) -> Lookup<Option<Arc<ObjectStat>>> {
-        unimplemented!()
-    }
-    /// Bytes of `offset .. offset + len`, clipped to the object's size; none for an absent object. Answered with
-    /// [`StoreEvent::ReadDone`] if pending.
-    pub fn read(&mut self, _object: &ObjectId, _offset: u64, _len: u64) -> Lookup<Rope> {
-        unimplemented!()
-    }
-    /// Allocated ranges (offset, length) within `offset .. offset + len`, clipped to the size, in order, adjoining
-    /// ones joined.
-    pub fn extents(&mut self, _object: &ObjectId, _offset: u64, _len: u64) -> Lookup<Vec<(u64, u64)>> {
-        unimplemented!()
-    }
-    /// Those of `keys` that exist, with their values, in the order asked.
-    pub fn omap_get(&mut self, _object: &ObjectId, _keys: &[Bytes]) -> Lookup<Vec<(Bytes, Bytes)>> {
-        unimplemented!()
-    }
-    /// At most `max` entries with keys behind `start_after` (empty: from the first) that begin with `prefix`, in
-    /// order; and whether there are more.
-    pub fn omap_list(
-        &mut self,
-        _object: &ObjectId,
-        _start_after: &[u8],
-        _prefix: &[u8],
-        _max: usize,
-    ) -> Lookup<(Vec<(Bytes, Bytes)>, bool)> {
-        unimplemented!()
-    }
-    pub fn omap_header(&mut self, _object: &ObjectId) -> Lookup<Bytes> {
-        unimplemented!()
-    }
-    /// At most `max` objects in `from .. until`, in order.
-    pub fn list(&mut self, _from: &ObjectId, _until: &ObjectId, _max: usize) -> Lookup<Vec<ObjectId>> {
-        unimplemented!()
-    }
-    /// Placement groups with anything in their table, in order.
-    pub fn pgs(&self) -> Vec<PgId> {
-        unimplemented!()
-    }
-    pub fn pgs_contain(&self, _pg: PgId) -> bool {
-        unimplemented!()
-    }
-    pub fn pg_get(&mut self, _pg: PgId, _key: &[u8]) -> Lookup<Option<Bytes>> {
-        unimplemented!()
-    }
-    /// Entries of the group's table in `begin .. end`, in order.
-    pub fn pg_list(&mut self, _pg: PgId, _begin: &[u8], _end: &[u8]) -> Lookup<Vec<(Bytes, Bytes)>> {
-        unimplemented!()
-    }
-    /// Ends a turn of the caller's loop: what was submitted is laid out and sent to the device, as far as the two
-    /// turns in flight allow. Call it after completions were fed in.
-    pub fn end_turn(&mut self) {
-        unimplemented!()
-    }
-    pub fn poll_io(&mut self) -> Option<IoRequest> {
-        unimplemented!()
-    }
-    pub fn io_done(&mut self, _done: IoDone) {
-        unimplemented!()
-    }
-    pub fn poll_event(&mut self) -> Option<StoreEvent> {
-        unimplemented!()
-    }
-    pub fn usage(&self) -> SpaceUsage {
-        unimplemented!()
-    }
     /// The store's own identity, as it was formatted with. The OSD tells it to the monitors.
     pub fn uuid(&self) -> types::Fsid {
-        unimplemented!()
+        self.superblock.uuid
     }
-    /// Whether nothing is under way: all commits done, no checkpoint running, no read or discard pending.
+
+    /// Size, attributes and whether there is an omap; `None` for an absent object.
+    pub fn stat(&mut self, object: &ObjectId) -> Lookup<Option<Arc<ObjectStat>>> {
+        Lookup::Ready(self.onode(object).map(|onode| onode.stat.clone()))
+    }
+
+    /// Allocated ranges (offset, length) within `offset .. offset + len`, clipped to the size, in order, adjoining ones
+    /// joined; none for an absent object.
+    pub fn extents(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Vec<(u64, u64)>> {
+        let mut extents: Vec<(u64, u64)> = Vec::new();
+        if let Some(onode) = self.onode(object) {
+            let end = offset.saturating_add(len).min(onode.size());
+            if offset < end {
+                for (first, run) in onode.blocks.runs((offset / BLOCK) as u32, end.div_ceil(BLOCK)) {
+                    let begin = (u64::from(first) * BLOCK).max(offset);
+                    let stop = ((u64::from(first) + u64::from(run.count)) * BLOCK).min(end);
+                    match extents.last_mut() {
+                        Some((at, len)) if *at + *len == begin => *len += stop - begin,
+                        _ => extents.push((begin, stop - begin)),
+                    }
+                }
+            }
+        }
+        Lookup::Ready(extents)
+    }
+
+    /// Those of `keys` that the object's omap has, with their values, in the order asked.
+    pub fn omap_get(&mut self, object: &ObjectId, keys: &[Bytes]) -> Lookup<Vec<(Bytes, Bytes)>> {
+        let omap = self.onode(object).and_then(|onode| onode.omap.as_ref());
+        let found = omap.into_iter().flat_map(|omap| {
+            let value = |key: &Bytes| {
+                Some((key.clone(), Bytes::copy_from_slice(self.state.omap.get(&omap_key(omap.id, key))?)))
+            };
+            keys.iter().filter_map(value)
+        });
+        Lookup::Ready(found.collect())
+    }
+
+    /// At most `max` entries with keys behind `start_after` (empty: from the first, the empty key included) that begin
+    /// with `prefix`, in order; and whether there are more.
+    pub fn omap_list(
+        &mut self,
+        object: &ObjectId,
+        start_after: &[u8],
+        prefix: &[u8],
+        max: usize,
+    ) -> Lookup<(Vec<(Bytes, Bytes)>, bool)> {
+        let Some(omap) = self.onode(object).and_then(|onode| onode.omap.as_ref()) else {
+            return Lookup::Ready((Vec::new(), false));
+        };
+        let begin = omap_key(omap.id, prefix);
+        let end = behind_prefix(&begin);
+        // The first key behind another is that key with a zero byte.
+        let after = [&omap_key(omap.id, start_after)[..], &[0]].concat();
+        let from = if start_after.is_empty() { &begin[..] } else { begin.as_ref().max(&after[..]) };
+        let mut entries = self.state.omap.range(from, end.as_deref());
+        let copy = |(key, value): (&[u8], &crate::state::Value)| {
+            (Bytes::copy_from_slice(&key[key::OMAP_PREFIX_BYTES..]), Bytes::copy_from_slice(value))
+        };
+        let page = entries.by_ref().take(max).map(copy).collect();
+        Lookup::Ready((page, entries.next().is_some()))
+    }
+
+    /// The omap's header; empty if there is none.
+    pub fn omap_header(&mut self, object: &ObjectId) -> Lookup<Bytes> {
+        let omap = self.onode(object).and_then(|onode| onode.omap.as_ref());
+        Lookup::Ready(omap.map(|omap| omap.header.clone()).unwrap_or_default())
+    }
+
+    /// At most `max` objects in `from .. until`, in order.
+    pub fn list(&mut self, from: &ObjectId, until: &ObjectId, max: usize) -> Lookup<Vec<ObjectId>> {
+        let objects = self.state.objects.range(&object_key(from), Some(&object_key(until)));
+        Lookup::Ready(objects.take(max).map(|(key, _)| key::known_object(key)).collect())
+    }
+
+    /// Placement groups with anything in their table, in order.
+    pub fn pgs(&self) -> Vec<PgId> {
+        let mut pgs = Vec::new();
+        let mut from = Some(Box::default());
+        while let Some((key, _)) = from.as_ref().and_then(|from| self.state.pgs.range(from, None).next()) {
+            let pg = key::pg_of(key).expect("keys of the table are checked when they come in");
+            pgs.push(pg);
+            from = behind_prefix(&pg_key(pg, &[]));
+        }
+        pgs
+    }
+
+    /// Whether the group has anything in its table.
+    pub fn pgs_contain(&self, pg: PgId) -> bool {
+        let begin = pg_key(pg, &[]);
+        self.state.pgs.range(&begin, behind_prefix(&begin).as_deref()).next().is_some()
+    }
+
+    /// A value of the group's table.
+    pub fn pg_get(&mut self, pg: PgId, key: &[u8]) -> Lookup<Option<Bytes>> {
+        Lookup::Ready(self.state.pgs.get(&pg_key(pg, key)).map(|value| Bytes::copy_from_slice(value)))
+    }
+
+    /// Entries of the group's table in `begin .. end`, in order.
+    pub fn pg_list(&mut self, pg: PgId, begin: &[u8], end: &[u8]) -> Lookup<Vec<(Bytes, Bytes)>> {
+        let entries = self.state.pgs.range(&pg_key(pg, begin), Some(&pg_key(pg, end)));
+        let copy = |(key, value): (&[u8], &crate::state::Value)| {
+            (Bytes::copy_from_slice(&key[key::PG_PREFIX_BYTES..]), Bytes::copy_from_slice(value))
+        };
+        Lookup::Ready(entries.map(copy).collect())
+    }
+
+    /// How full the store is.
+    pub fn usage(&self) -> SpaceUsage {
+        let total_bytes = self.superblock.device_bytes;
+        let free_bytes = self.free_blocks().saturating_sub(self.reserved_blocks()) * BLOCK;
+        let data_bytes = self.data_blocks * BLOCK;
+        SpaceUsage {
+            total_bytes,
+            free_bytes,
+            data_bytes,
+            stored_bytes: self.state.totals.stored_bytes,
+            omap_bytes: self.state.totals.omap_bytes,
+            metadata_bytes: total_bytes - data_bytes - free_bytes,
+            objects: self.state.objects.len() as u64,
+        }
+    }
+
+    /// Blocks that are free or will be once their release has passed all stages.
+    pub(crate) fn free_blocks(&self) -> u64 {
+        let stages = self.turns.freed_blocks() + self.freeing.blocks() + self.discards.blocks();
+        u64::from(self.allocator.free_blocks()) + stages
+    }
+
+    /// Whether nothing is under way: all commits done, no checkpoint, read or discard running or wanted.
     pub fn is_idle(&self) -> bool {
-        unimplemented!()
+        self.io.is_idle()
+            && self.turns.is_idle()
+            && self.merges.is_empty()
+            && self.checkpoint.is_idle()
+            && self.discards.is_idle()
     }
-    /// Starts a checkpoint at the next turn, so that the next open replays little. For an orderly stop: call this,
-    /// then turn the loop until [`Store::is_idle`].
-    pub fn checkpoint(&mut self) {
-        unimplemented!()
-    }
-}
 
-/// A store being opened: carry out what [`Opening::poll_io`] asks for until [`Opening::poll_result`] answers.
-pub struct Opening {}
-
-impl Opening {
+    /// The next request to carry out.
     pub fn poll_io(&mut self) -> Option<IoRequest> {
-        unimplemented!()
+        self.io.poll()
     }
-    pub fn io_done(&mut self, _done: IoDone) {
-        unimplemented!()
+
+    /// The next event, in the order in which they happened.
+    pub fn poll_event(&mut self) -> Option<StoreEvent> {
+        self.events.pop_front()
     }
-    pub fn poll_result(&mut self) -> Option<Result<Store, OpenError>> {
-        unimplemented!()
+
+    /// Takes the outcome of a request. Panics for a request that was not made or is done already.
+    pub fn io_done(&mut self, done: IoDone) {
+        let purpose = self.io.finish(done.id);
+        match (purpose, done.result) {
+            (Purpose::Read { id, part }, result) => self.read_part_done(id, part, filled(result)),
+            (Purpose::MergeRead { target, sequence }, result) => self.merge_read_done(target, sequence, filled(result)),
+            (Purpose::Discard { run }, result) => {
+                self.discards.done(run, result.is_ok(), &mut self.allocator);
+            }
+            (_, _) if self.stopped.is_some() => {}
+            (purpose, Err(errno)) => self.fail(format!("{purpose:?} failed: {}", types::Errno(errno))),
+            (Purpose::TurnWrite { lsn }, Ok(_)) => self.turn_write_done(lsn),
+            (Purpose::TurnFlush, Ok(_)) => self.turn_flush_done(),
+            (Purpose::CheckpointChunk | Purpose::CheckpointRoot | Purpose::CheckpointFlush, Ok(_)) => {
+                self.checkpoint_io_done(purpose);
+            }
+        }
+    }
+
+    /// Stops for good: what is in memory may never become durable.
+    pub(crate) fn fail(&mut self, reason: String) {
+        if self.stopped.is_none() {
+            self.io.drop_writes();
+            self.events.push_back(StoreEvent::Failed { reason: reason.clone() });
+            self.stopped = Some(reason);
+        }
+    }
+
+    pub(crate) fn onode(&self, object: &ObjectId) -> Option<&Onode> {
+        self.state.objects.get(&object_key(object))
+    }
+
+    /// Hands freed blocks on, as far as they may go.
+    pub(crate) fn release_freed(&mut self) {
+        let (allocator, discards) = (&mut self.allocator, &mut self.discards);
+        self.freeing.release(self.turns.vouched_lsn, allocator, |run: Run| discards.freed(run));
     }
 }
 
-/// Why a device cannot be made a store.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum FormatError {
-    #[error("device of {bytes} bytes: a store takes {min} to {max}", min = StoreConfig::DEVICE_BYTES_MIN, max = StoreConfig::DEVICE_BYTES_MAX)]
-    DeviceSize { bytes: u64 },
-    #[error("log of {bytes} bytes on a device of {device_bytes}: it takes a multiple of 4096 from {min} to half of the device", min = StoreConfig::WAL_BYTES_MIN)]
-    WalSize { bytes: u64, device_bytes: u64 },
-}
-
-/// Why a device does not open as this OSD's store. Nothing was written.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("not a store: neither superblock has its magic and checksum")]
-    NotAStore,
+/// A read's buffer. Panics if a successful read comes without: the caller broke the contract of [`IoDone`].
+fn filled(result: Result<Option<types::AlignedBuf>, i32>) -> Result<types::AlignedBuf, i32> {
+    result.map(|buf| buf.expect("a read that succeeded hands its buffer back"))
 }

@@ -65,17 +65,16 @@ impl<V: Clone> Table<V> {
     }
 
     /// Entries of `begin .. end`, in order; to the last without an end.
-    pub fn range<'a>(&'a self, begin: &[u8], end: Option<&[u8]>) -> impl Iterator<Item = (&'a [u8], &'a V)> {
+    pub fn range<'a>(
+        &'a self,
+        begin: &[u8],
+        end: Option<&[u8]>,
+    ) -> impl Iterator<Item = (&'a [u8], &'a V)> + use<'a, V> {
         let end = end.map_or(Bound::Unbounded, Bound::Excluded);
         // `BTreeMap::range` panics on a range that ends before it begins.
         let empty = matches!(end, Bound::Excluded(end) if end <= begin);
         let range = (!empty).then(|| self.map.range::<[u8], _>((Bound::Included(begin), end)));
         range.into_iter().flatten().map(|(key, value)| (&**key, value))
-    }
-
-    /// Entries behind `key`, in order.
-    pub fn behind<'a>(&'a self, key: &[u8]) -> impl Iterator<Item = (&'a [u8], &'a V)> {
-        self.map.range::<[u8], _>((Bound::Excluded(key), Bound::Unbounded)).map(|(key, value)| (&**key, value))
     }
 
     /// Removes the entries of `begin .. end` and hands them to `removed`, in order.

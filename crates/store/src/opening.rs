@@ -1,0 +1,495 @@
+//! Opening: labels, checkpoint, log.
+//!
+//! The log is replayed from the checkpoint on. Of the records behind the highest LSN that any record vouches for, the
+//! first that is torn (itself, or a data block whose content is not what the record says) ends the log: it was never
+//! acknowledged. Anything wrong at or before that LSN is damage, and the store does not open.
+
+use crate::allocator::{Allocator, Run};
+use crate::checkpoint::Checkpoint;
+use crate::config::BLOCK;
+use crate::format::check_sizes;
+use crate::freeing::{Discards, Freeing};
+use crate::redo::{Redo, decode_body};
+use crate::state::State;
+use crate::superblock::{ChunkHeader, ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
+use crate::turns::Turns;
+use crate::wal::{RecordHead, RecordHeader, Wal};
+use crate::{FormatError, IoDone, IoId, IoRequest, Store, StoreConfig};
+use std::collections::{BTreeMap, VecDeque};
+use types::{AlignedBuf, Errno, Fsid, OsdId, crc32c};
+use wire::DecodeError;
+
+/// Why a device does not open as this OSD's store. Nothing was written.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("not a store: no superblock where one should be")]
+    NotAStore,
+    #[error("store of format {version} with blocks of {block_bytes} bytes; this software knows format 1 with 4096")]
+    UnknownFormat { version: u32, block_bytes: u32 },
+    #[error("log record at {offset:#x} has layout {version}; this software knows 1")]
+    UnknownRecord { version: u8, offset: u64 },
+    #[error("store of {found}, not of {expected}")]
+    ForeignOsd { found: OsdId, expected: OsdId },
+    #[error("store of cluster {found}, not of {expected}")]
+    ForeignCluster { found: Fsid, expected: Fsid },
+    #[error("device has {device_bytes} bytes, but the store on it {store_bytes}: it was cut short")]
+    Truncated { device_bytes: u64, store_bytes: u64 },
+    #[error("superblock with impossible sizes: {0}")]
+    Sizes(FormatError),
+    #[error("neither checkpoint root is readable")]
+    NoCheckpoint,
+    #[error("checkpoint damaged at {offset:#x}: {what}")]
+    DamagedCheckpoint { offset: u64, what: &'static str },
+    #[error("checkpoint damaged: {0}")]
+    CheckpointEntry(DecodeError),
+    #[error("log record {lsn} is damaged, although records up to {vouched_lsn} were durable")]
+    DamagedLog { lsn: u64, vouched_lsn: u64 },
+    #[error("log record {lsn}: {source}")]
+    RecordBody { lsn: u64, source: DecodeError },
+    #[error("blocks {start} to {end} belong to an object, but not to the device's data area or not to it alone")]
+    DamagedSpace { start: u32, end: u32 },
+    #[error("device error at {offset:#x}: {}", Errno(*errno))]
+    Device { offset: u64, errno: i32 },
+}
+
+/// Log bytes read at once while looking for records.
+const SCAN_BYTES: u64 = 1 << 20;
+/// The most read at once when data blocks are verified.
+const VERIFY_BLOCKS_MAX: u32 = 256;
+
+#[derive(Debug)]
+enum Step {
+    Superblocks,
+    Roots,
+    Chunk(Run),
+    /// Looking for the beginnings of records; this many bytes of the log are done.
+    Scan(u64),
+    Record(RecordHeader),
+    /// The data of a record that nothing vouches for is being compared: the checksums of each buffer in turn.
+    Verify {
+        header: RecordHeader,
+        steps: Vec<Redo>,
+        crcs: Vec<Vec<u32>>,
+    },
+    Flush,
+    Over,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Waiting,
+    Full(AlignedBuf),
+}
+
+/// A store being opened: carry out what [`Opening::poll_io`] asks for and hand it to [`Opening::io_done`], until
+/// [`Opening::poll_result`] answers.
+#[derive(Debug)]
+pub struct Opening {
+    config: StoreConfig,
+    out: VecDeque<IoRequest>,
+    next_id: u64,
+    /// Reads of this step, in order, with their ids.
+    reads: Vec<(IoId, u64, Slot)>,
+    waiting: usize,
+    step: Step,
+    result: Option<Result<Store, OpenError>>,
+    // What is known so far:
+    superblock: Option<Superblock>,
+    root: Option<Root>,
+    state: State,
+    chunks: Vec<Run>,
+    stream: Vec<u8>,
+    stream_bytes: u64,
+    /// Beginnings of records by LSN, with their place in the ring; of several, the one of the latest session.
+    headers: BTreeMap<u64, (RecordHeader, u64)>,
+    vouched_lsn: u64,
+    session: u64,
+    wal: Option<Wal>,
+    /// Blocks written by records that nothing vouches for.
+    unvouched: Vec<Run>,
+}
+
+impl Store {
+    /// Begins to open the store on a device. `config.device_bytes` is the size the device has now; `fsid` and `osd` are
+    /// those it must be labelled with. Nothing is written.
+    pub fn open(config: StoreConfig) -> Opening {
+        let mut opening = Opening {
+            config,
+            out: VecDeque::new(),
+            next_id: 0,
+            reads: Vec::new(),
+            waiting: 0,
+            step: Step::Superblocks,
+            result: None,
+            superblock: None,
+            root: None,
+            state: State::default(),
+            chunks: Vec::new(),
+            stream: Vec::new(),
+            stream_bytes: 0,
+            headers: BTreeMap::new(),
+            vouched_lsn: 0,
+            session: 0,
+            wal: None,
+            unvouched: Vec::new(),
+        };
+        if opening.config.device_bytes < WAL_OFFSET {
+            opening.end(Err(OpenError::NotAStore));
+        } else {
+            SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| opening.read(offset, BLOCK));
+        }
+        opening
+    }
+}
+
+impl Opening {
+    pub fn poll_io(&mut self) -> Option<IoRequest> {
+        self.out.pop_front()
+    }
+
+    /// The store, or why there is none; `None` as long as requests are under way. Answers once.
+    pub fn poll_result(&mut self) -> Option<Result<Store, OpenError>> {
+        self.result.take()
+    }
+
+    /// Takes the outcome of a request. Panics for one that was not made.
+    pub fn io_done(&mut self, done: IoDone) {
+        if matches!(self.step, Step::Over) {
+            return;
+        }
+        if matches!(self.step, Step::Flush) {
+            let store = match done.result {
+                Ok(_) => Ok(()),
+                Err(errno) => Err(OpenError::Device { offset: 0, errno }),
+            };
+            let result = store.and_then(|()| self.build());
+            return self.end(result);
+        }
+        let slot = self.reads.iter_mut().find(|(id, ..)| *id == done.id);
+        let (_, offset, slot) = slot.unwrap_or_else(|| panic!("{:?} done, but not under way", done.id));
+        match done.result {
+            Ok(buf) => *slot = Slot::Full(buf.expect("a read that succeeded hands its buffer back")),
+            Err(errno) => {
+                let offset = *offset;
+                return self.end(Err(OpenError::Device { offset, errno }));
+            }
+        }
+        self.waiting -= 1;
+        if self.waiting == 0 {
+            let buffers: Vec<AlignedBuf> = std::mem::take(&mut self.reads)
+                .into_iter()
+                .map(|(id, _, slot)| match slot {
+                    Slot::Full(buf) => buf,
+                    Slot::Waiting => panic!("{id:?} is missing although none is waited for"),
+                })
+                .collect();
+            if let Err(error) = self.advance(buffers) {
+                self.end(Err(error));
+            }
+        }
+    }
+
+    fn end(&mut self, result: Result<Store, OpenError>) {
+        self.step = Step::Over;
+        self.out.clear();
+        self.result = Some(result);
+    }
+
+    fn read(&mut self, offset: u64, len: u64) {
+        let id = IoId(self.next_id);
+        self.next_id += 1;
+        self.waiting += 1;
+        self.reads.push((id, offset, Slot::Waiting));
+        self.out.push_back(IoRequest::Read { id, offset, buf: AlignedBuf::zeroed(len as usize) });
+    }
+
+    fn superblock(&self) -> &Superblock {
+        self.superblock.as_ref().expect("the superblock comes first")
+    }
+
+    fn root(&self) -> &Root {
+        self.root.as_ref().expect("the root comes before what it names")
+    }
+
+    /// Takes the buffers of a step and begins the next.
+    fn advance(&mut self, buffers: Vec<AlignedBuf>) -> Result<(), OpenError> {
+        match std::mem::replace(&mut self.step, Step::Over) {
+            Step::Superblocks => self.take_superblocks(&buffers),
+            Step::Roots => self.take_roots(&buffers),
+            Step::Chunk(place) => self.take_chunk(place, &buffers[0]),
+            Step::Scan(at) => self.scan(at, &buffers),
+            Step::Record(header) => self.take_record(header, &buffers[0]),
+            Step::Verify { header, steps, crcs } => {
+                let blocks = |buf: &AlignedBuf| {
+                    buf.as_slice().chunks_exact(BLOCK as usize).map(crc32c::checksum).collect::<Vec<u32>>()
+                };
+                // A block made of damaged bytes has the inverted checksum: written as it was meant to be.
+                let same = |(found, crc): (u32, &u32)| found == *crc || found == !*crc;
+                if buffers.iter().zip(&crcs).all(|(buf, crcs)| blocks(buf).into_iter().zip(crcs).all(same)) {
+                    self.apply(header, steps);
+                    self.next_record()
+                } else {
+                    self.end_of_log(header.lsn)
+                }
+            }
+            step @ (Step::Flush | Step::Over) => panic!("buffers for {step:?}"),
+        }
+    }
+
+    fn take_superblocks(&mut self, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
+        let found =
+            buffers.iter().find_map(|block| Superblock::decode(block.as_slice())).ok_or(OpenError::NotAStore)?;
+        let superblock = found
+            .map_err(|found| OpenError::UnknownFormat { version: found.version, block_bytes: found.block_bytes })?;
+        if superblock.fsid != self.config.fsid {
+            return Err(OpenError::ForeignCluster { found: superblock.fsid, expected: self.config.fsid });
+        }
+        if superblock.osd != self.config.osd {
+            return Err(OpenError::ForeignOsd { found: superblock.osd, expected: self.config.osd });
+        }
+        check_sizes(superblock.device_bytes, superblock.wal_bytes).map_err(OpenError::Sizes)?;
+        if superblock.device_bytes > self.config.device_bytes {
+            let (device_bytes, store_bytes) = (self.config.device_bytes, superblock.device_bytes);
+            return Err(OpenError::Truncated { device_bytes, store_bytes });
+        }
+        self.superblock = Some(superblock);
+        ROOT_OFFSETS.into_iter().for_each(|offset| self.read(offset, BLOCK));
+        self.step = Step::Roots;
+        Ok(())
+    }
+
+    fn take_roots(&mut self, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
+        let uuid = self.superblock().uuid;
+        let roots = buffers.iter().filter_map(|block| Root::decode(block.as_slice(), uuid));
+        let root = roots.max_by_key(|root| root.sequence).ok_or(OpenError::NoCheckpoint)?;
+        if root.wal_head > self.superblock().wal_bytes {
+            return Err(OpenError::DamagedCheckpoint { offset: root.offset(), what: "log position beyond the log" });
+        }
+        (self.vouched_lsn, self.session) = (root.covered_lsn, root.session);
+        self.state.next_omap_id = root.next_omap_id;
+        let first = root.first_chunk;
+        self.root = Some(root);
+        self.next_chunk(first)
+    }
+
+    fn next_chunk(&mut self, place: Option<Run>) -> Result<(), OpenError> {
+        let Some(place) = place else {
+            if self.stream_bytes != self.root().stream_bytes || !self.stream.is_empty() {
+                let offset = self.root().offset();
+                return Err(OpenError::DamagedCheckpoint { offset, what: "entries end early" });
+            }
+            self.step = Step::Scan(0);
+            self.read_log(0);
+            return Ok(());
+        };
+        if place.start < self.superblock().data_begin() || place.end() > self.superblock().device_blocks() {
+            return Err(OpenError::DamagedCheckpoint {
+                offset: place.offset_bytes(),
+                what: "chunk outside of the device",
+            });
+        }
+        self.step = Step::Chunk(place);
+        self.read(place.offset_bytes(), place.len_bytes());
+        Ok(())
+    }
+
+    fn take_chunk(&mut self, place: Run, buf: &AlignedBuf) -> Result<(), OpenError> {
+        let damaged = |what| OpenError::DamagedCheckpoint { offset: place.offset_bytes(), what };
+        let (uuid, sequence) = (self.superblock().uuid, self.root().sequence);
+        let (header, payload) =
+            ChunkHeader::unseal(buf.as_slice(), uuid, sequence).ok_or(damaged("chunk unreadable"))?;
+        self.stream_bytes += payload.len() as u64;
+        if payload.is_empty() || self.stream_bytes > self.root().stream_bytes {
+            return Err(damaged("more entries than the root says"));
+        }
+        self.stream.extend_from_slice(payload);
+        let mut at = 0;
+        while let Some(head) = self.stream[at..].first_chunk::<4>() {
+            let len = u32::from_le_bytes(*head) as usize;
+            let Some(entry) = self.stream[at + 4..].get(..len) else { break };
+            self.state.restore(entry).map_err(OpenError::CheckpointEntry)?;
+            at += 4 + len;
+        }
+        self.stream.drain(..at);
+        let used = if header.next.is_some() { place.count } else { header.used_blocks() };
+        self.chunks.push(Run { start: place.start, count: used });
+        self.next_chunk(header.next)
+    }
+
+    fn read_log(&mut self, at: u64) {
+        let len = SCAN_BYTES.min(self.superblock().wal_bytes - at);
+        self.read(WAL_OFFSET + at, len);
+    }
+
+    fn scan(&mut self, at: u64, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
+        let bytes = buffers[0].as_slice();
+        let uuid = self.superblock().uuid;
+        for (index, block) in bytes.chunks_exact(BLOCK as usize).enumerate() {
+            let place = at + index as u64 * BLOCK;
+            let header = match RecordHeader::decode(block, uuid) {
+                None => continue,
+                Some(RecordHead::NewerVersion(version)) => {
+                    return Err(OpenError::UnknownRecord { version, offset: WAL_OFFSET + place });
+                }
+                Some(RecordHead::Known(header)) => header,
+            };
+            self.vouched_lsn = self.vouched_lsn.max(header.durable_lsn);
+            self.session = self.session.max(header.session);
+            if header.lsn > self.root().covered_lsn {
+                let known = self.headers.entry(header.lsn).or_insert((header, place));
+                if known.0.session < header.session {
+                    *known = (header, place);
+                }
+            }
+        }
+        let next = at + bytes.len() as u64;
+        if next < self.superblock().wal_bytes {
+            self.step = Step::Scan(next);
+            self.read_log(next);
+            return Ok(());
+        }
+        let (root, superblock) = (self.root(), self.superblock());
+        let wal =
+            Wal::new(uuid, self.session + 1, WAL_OFFSET, superblock.wal_bytes, root.wal_head, root.covered_lsn + 1);
+        // From here on the session is that of the last record replayed.
+        let root_session = root.session;
+        self.wal = Some(wal);
+        self.session = root_session;
+        self.next_record()
+    }
+
+    fn next_lsn(&self) -> u64 {
+        self.wal.as_ref().expect("made at the end of the scan").next_lsn
+    }
+
+    fn next_record(&mut self) -> Result<(), OpenError> {
+        let lsn = self.next_lsn();
+        let Some((header, place)) =
+            self.headers.get(&lsn).copied().filter(|(header, _)| header.session >= self.session)
+        else {
+            return self.end_of_log(lsn);
+        };
+        if place + header.record_bytes() > self.superblock().wal_bytes {
+            return self.end_of_log(lsn);
+        }
+        self.step = Step::Record(header);
+        self.read(WAL_OFFSET + place, header.record_bytes());
+        Ok(())
+    }
+
+    fn take_record(&mut self, header: RecordHeader, buf: &AlignedBuf) -> Result<(), OpenError> {
+        let Some(body) = header.body(buf.as_slice()) else { return self.end_of_log(header.lsn) };
+        let steps = decode_body(body).map_err(|source| OpenError::RecordBody { lsn: header.lsn, source })?;
+        if header.lsn <= self.vouched_lsn {
+            self.apply(header, steps);
+            return self.next_record();
+        }
+        let mut crcs = Vec::new();
+        for step in &steps {
+            let Redo::Map { runs, crcs: all, .. } = step else { continue };
+            let mut rest = &all[..];
+            for run in runs {
+                if run.end() > self.superblock().device_blocks() {
+                    return Err(OpenError::DamagedSpace { start: run.start, end: run.end() });
+                }
+                self.unvouched.push(*run);
+                for start in (run.start..run.end()).step_by(VERIFY_BLOCKS_MAX as usize) {
+                    let part = Run { start, count: VERIFY_BLOCKS_MAX.min(run.end() - start) };
+                    let (here, behind) = rest.split_at(part.count as usize);
+                    crcs.push(here.to_vec());
+                    rest = behind;
+                    self.read(part.offset_bytes(), part.len_bytes());
+                }
+            }
+        }
+        if crcs.is_empty() {
+            self.apply(header, steps);
+            return self.next_record();
+        }
+        self.step = Step::Verify { header, steps, crcs };
+        Ok(())
+    }
+
+    fn apply(&mut self, header: RecordHeader, steps: Vec<Redo>) {
+        let (_, place) = self.headers[&header.lsn];
+        let wal = self.wal.as_mut().expect("made at the end of the scan");
+        assert!(wal.adopt(place, header.record_bytes()), "record {} overlaps others that are whole", header.lsn);
+        self.session = header.session;
+        let mut freed = Vec::new();
+        steps.iter().for_each(|step| self.state.apply(step, &mut freed));
+    }
+
+    /// The log ends before `lsn`.
+    fn end_of_log(&mut self, lsn: u64) -> Result<(), OpenError> {
+        if lsn <= self.vouched_lsn {
+            return Err(OpenError::DamagedLog { lsn, vouched_lsn: self.vouched_lsn });
+        }
+        // Records that were found may sit in the device's cache. Whoever sees this state may rely on it.
+        self.step = Step::Flush;
+        self.out.push_back(IoRequest::Flush { id: IoId(self.next_id) });
+        Ok(())
+    }
+
+    fn build(&mut self) -> Result<Store, OpenError> {
+        let superblock = self.superblock().clone();
+        let mut state = std::mem::take(&mut self.state);
+        let data = Run { start: superblock.data_begin(), count: superblock.device_blocks() - superblock.data_begin() };
+        let mut allocator = Allocator::new(superblock.device_blocks());
+        allocator.release(data);
+        let mut data_blocks = 0;
+        state.track_blocks(|_, run| {
+            if run.start < data.start || run.end() > data.end() {
+                return Err(OpenError::DamagedSpace { start: run.start, end: run.end() });
+            }
+            let mut again = Vec::new();
+            for block in run.start..run.end() {
+                let one = Run { start: block, count: 1 };
+                if allocator.is_free(block) {
+                    allocator.take(one);
+                    data_blocks += 1;
+                } else {
+                    crate::allocator::push_run(&mut again, one);
+                }
+            }
+            Ok(again)
+        })?;
+        for chunk in &self.chunks {
+            if !(chunk.start..chunk.end()).all(|block| allocator.is_free(block)) {
+                return Err(OpenError::DamagedSpace { start: chunk.start, end: chunk.end() });
+            }
+            allocator.take(*chunk);
+        }
+        allocator.settle();
+        let mut discards = Discards::new(superblock.device_blocks());
+        discards.freed(Run { start: data.start, count: allocator.high_water().saturating_sub(data.start) });
+        let wal = self.wal.take().expect("made at the end of the scan");
+        let durable_lsn = wal.next_lsn - 1;
+        let mut freeing = Freeing::default();
+        let unvouched = self.unvouched.iter().flat_map(|run| run.start..run.end());
+        let mut held = Vec::new();
+        for block in unvouched {
+            if allocator.is_free(block) {
+                allocator.take(Run { start: block, count: 1 });
+                held.push(Run { start: block, count: 1 });
+            }
+        }
+        freeing.push(durable_lsn, held);
+        Ok(Store {
+            turns: Turns::new(durable_lsn, self.vouched_lsn),
+            checkpoint: Checkpoint::new(self.root().sequence, std::mem::take(&mut self.chunks)),
+            superblock,
+            state,
+            allocator,
+            wal,
+            data_blocks,
+            in_flight: Default::default(),
+            merges: Default::default(),
+            reads: Default::default(),
+            freeing,
+            discards,
+            io: Default::default(),
+            events: VecDeque::new(),
+            stopped: None,
+        })
+    }
+}

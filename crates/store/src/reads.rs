@@ -1,0 +1,209 @@
+//! Reads of objects' bytes.
+
+use crate::allocator::Run;
+use crate::block_map::BlockMap;
+use crate::config::BLOCK;
+use crate::in_flight::Found;
+use crate::io_queue::Purpose;
+use crate::key::{Key, known_object, object_key};
+use crate::{Lookup, LookupId, ReadError, Store, StoreEvent};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use types::{AlignedBuf, ObjectId, crc32c};
+use wire::Rope;
+
+/// One request reads at most this much: 1 MiB, so that many buffers of one size come and go.
+const READ_BLOCKS_MAX: u32 = 256;
+
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// `len` zeros that take no memory.
+fn zeros(mut len: u64) -> Rope {
+    let mut rope = Rope::new();
+    while len > 0 {
+        let piece = len.min(ZEROS.len() as u64);
+        rope.push(Bytes::from_static(&ZEROS[..piece as usize]));
+        len -= piece;
+    }
+    rope
+}
+
+#[derive(Debug)]
+enum Part {
+    Ready(Rope),
+    /// On its way from the device: object block, place, what the checksums should be.
+    Device {
+        first: u32,
+        run: Run,
+        crcs: Vec<u32>,
+    },
+    /// A block that is still being put together; it will come whole.
+    Merge {
+        first: u32,
+        device: u32,
+    },
+}
+
+#[derive(Debug)]
+struct Read {
+    object: Key,
+    parts: Vec<Part>,
+    /// Parts that are not ready.
+    pending: usize,
+    /// Bytes of the parts before the range asked for, and the range's length.
+    skip: usize,
+    len: usize,
+    number: u64,
+    error: Option<ReadError>,
+}
+
+/// Reads under way.
+#[derive(Default, Debug)]
+pub(crate) struct Reads {
+    next_id: u64,
+    reads: BTreeMap<LookupId, Read>,
+}
+
+impl Store {
+    /// Bytes of `offset .. offset + len`, clipped to the object's size; holes read as zeros; none for an absent object.
+    /// If pending, [`StoreEvent::ReadDone`] brings them, as they were at the time of this call.
+    pub fn read(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
+        let key = object_key(object);
+        let Some(onode) = self.state.objects.get(&key) else { return Lookup::Ready(Rope::new()) };
+        let end = offset.saturating_add(len).min(onode.size());
+        if offset >= end {
+            return Lookup::Ready(Rope::new());
+        }
+        let id = LookupId(self.reads.next_id);
+        let (parts, error) = self.read_parts(&key, &onode.blocks, offset / BLOCK, end.div_ceil(BLOCK));
+        let pending = parts.iter().filter(|part| !matches!(part, Part::Ready(_))).count();
+        let (skip, len) = ((offset % BLOCK) as usize, (end - offset) as usize);
+        if pending == 0 && error.is_none() {
+            return Lookup::Ready(assemble(parts, skip, len));
+        }
+        self.reads.next_id += 1;
+        if let Some(error) = error {
+            // Known at once, but callers expect errors where bytes would come.
+            self.events.push_back(StoreEvent::ReadDone { id, result: Err(error) });
+            return Lookup::Pending(id);
+        }
+        for (at, part) in parts.iter().enumerate() {
+            match part {
+                Part::Ready(_) => {}
+                Part::Device { run, .. } => self.io.read(Purpose::Read { id, part: at }, *run),
+                Part::Merge { device, .. } => self.merges.wait(*device, id, at),
+            }
+        }
+        let number = self.freeing.begin_read();
+        self.reads.reads.insert(id, Read { object: key, parts, pending, skip, len, number, error: None });
+        Lookup::Pending(id)
+    }
+
+    /// The parts of the object's blocks `first .. end`, in order, and the first error that is known without reading.
+    fn read_parts(&self, key: &[u8], blocks: &BlockMap, first: u64, end: u64) -> (Vec<Part>, Option<ReadError>) {
+        let mut parts = Vec::new();
+        let mut at = first;
+        let mut error = None;
+        for (begin, run) in blocks.runs(first as u32, end) {
+            if at < u64::from(begin) {
+                parts.push(Part::Ready(zeros((u64::from(begin) - at) * BLOCK)));
+            }
+            at = u64::from(begin) + u64::from(run.count);
+            let object_block = |device: u32| begin + (device - run.start);
+            for found in self.in_flight.split(run) {
+                match found {
+                    Found::Here { data, damaged: false, .. } => parts.push(Part::Ready(data)),
+                    Found::Here { run, .. } => {
+                        error = error.or(Some(checksum_error(key, object_block(run.start), run.start)));
+                    }
+                    Found::OnDevice(mut rest) => {
+                        while rest.count > 0 {
+                            let merge = self.merges.first_in(rest);
+                            if merge == Some(rest.start) {
+                                parts.push(Part::Merge { first: object_block(rest.start), device: rest.start });
+                                rest = Run { start: rest.start + 1, count: rest.count - 1 };
+                                continue;
+                            }
+                            let until = merge.unwrap_or(rest.end()).min(rest.start + READ_BLOCKS_MAX);
+                            let part = Run { start: rest.start, count: until - rest.start };
+                            let first = object_block(part.start);
+                            let mut crcs = Vec::with_capacity(part.count as usize);
+                            blocks.for_each(first, u64::from(first) + u64::from(part.count), |_, b| crcs.push(b.crc));
+                            parts.push(Part::Device { first, run: part, crcs });
+                            rest = Run { start: until, count: rest.end() - until };
+                        }
+                    }
+                }
+            }
+        }
+        if at < end {
+            parts.push(Part::Ready(zeros((end - at) * BLOCK)));
+        }
+        (parts, error)
+    }
+
+    pub(crate) fn read_part_done(&mut self, id: LookupId, at: usize, result: Result<AlignedBuf, i32>) {
+        let read = self.reads.reads.get_mut(&id).unwrap_or_else(|| panic!("a part of {id:?}, which is over"));
+        let Part::Device { first, run, crcs } = &read.parts[at] else { panic!("part {at} of {id:?} was not read") };
+        let outcome = match result {
+            Err(errno) => Err(ReadError::Device {
+                object: known_object(&read.object),
+                object_offset: u64::from(*first) * BLOCK,
+                device_offset: run.offset_bytes(),
+                errno,
+            }),
+            Ok(buf) => {
+                let blocks = buf.as_slice().chunks_exact(BLOCK as usize).zip(crcs);
+                match blocks.into_iter().position(|(block, crc)| crc32c::checksum(block) != *crc) {
+                    Some(bad) => Err(checksum_error(&read.object, first + bad as u32, run.start + bad as u32)),
+                    None => Ok(Rope::from(buf.freeze())),
+                }
+            }
+        };
+        self.part_ready(id, at, outcome);
+    }
+
+    /// The block that a read waited for is whole; `None` if it is made of damaged bytes.
+    pub(crate) fn merged_part_ready(&mut self, id: LookupId, at: usize, data: Option<Rope>) {
+        let read = self.reads.reads.get(&id).unwrap_or_else(|| panic!("a part of {id:?}, which is over"));
+        let Part::Merge { first, device } = read.parts[at] else { panic!("part {at} of {id:?} was not merged") };
+        let outcome = data.ok_or_else(|| checksum_error(&read.object, first, device));
+        self.part_ready(id, at, outcome);
+    }
+
+    fn part_ready(&mut self, id: LookupId, at: usize, outcome: Result<Rope, ReadError>) {
+        let read = self.reads.reads.get_mut(&id).expect("looked up by the caller");
+        match outcome {
+            Ok(data) => read.parts[at] = Part::Ready(data),
+            Err(error) => read.error = read.error.take().or(Some(error)),
+        }
+        read.pending -= 1;
+        if read.pending > 0 {
+            return;
+        }
+        let read = self.reads.reads.remove(&id).expect("just there");
+        self.freeing.end_read(read.number);
+        self.release_freed();
+        let result = match read.error {
+            Some(error) => Err(error),
+            None => Ok(assemble(read.parts, read.skip, read.len)),
+        };
+        self.events.push_back(StoreEvent::ReadDone { id, result });
+    }
+}
+
+fn checksum_error(key: &[u8], block: u32, device: u32) -> ReadError {
+    let (object_offset, device_offset) = (u64::from(block) * BLOCK, u64::from(device) * BLOCK);
+    ReadError::Checksum { object: known_object(key), object_offset, device_offset }
+}
+
+fn assemble(parts: Vec<Part>, skip: usize, len: usize) -> Rope {
+    let mut rope = Rope::new();
+    for part in parts {
+        match part {
+            Part::Ready(data) => rope.append(data),
+            part => panic!("{part:?} in a finished read"),
+        }
+    }
+    if skip == 0 && rope.len() == len { rope } else { rope.slice(skip, len) }
+}

@@ -1,0 +1,472 @@
+//! From a transaction's steps to redo steps: space is checked and taken, blocks are made whole.
+
+use crate::allocator::Run;
+use crate::config::BLOCK;
+use crate::in_flight::Found;
+use crate::key::{Key, object_key};
+use crate::merges::{Base, CrcSlot, Patch, damaged_crc, merged};
+use crate::redo::Redo;
+use crate::superblock::checkpoint_bytes_max;
+use crate::turns::Staged;
+use crate::{OBJECT_BYTES_MAX, Step, Store, SubmitError, Ticket, Transaction};
+use bytes::Bytes;
+use types::{AlignedBuf, BLOCK_BYTES, ObjectId, PgId, crc32c};
+use wire::Rope;
+
+/// Blocks that a write touches.
+fn blocks_touched(offset: u64, len: u64) -> u64 {
+    if len == 0 { 0 } else { (offset + len).div_ceil(BLOCK) - offset / BLOCK }
+}
+
+/// Room that steps need at most.
+#[derive(Default)]
+struct Need {
+    blocks: u64,
+    /// Bytes added to the next checkpoint.
+    metadata_bytes: u64,
+    /// Whether any step stores something new, which a full store refuses.
+    grows: bool,
+}
+
+impl Need {
+    fn add(&mut self, step: &Step) {
+        let name_bytes =
+            |object: &ObjectId| 128 + 2 * (object.name.len() + object.nspace.len() + object.key.len()) as u64;
+        match step {
+            Step::Write { object, offset, data } => {
+                let blocks = blocks_touched(*offset, data.len() as u64);
+                self.blocks += blocks;
+                self.metadata_bytes += name_bytes(object) + blocks * 20;
+                self.grows |= blocks > 0;
+            }
+            // A range's edges may lie within blocks, which are then written anew.
+            Step::Zero { .. } => self.blocks += 2,
+            Step::Truncate { .. } => self.blocks += 1,
+            Step::SetAttr { object, name, value } => {
+                self.metadata_bytes += name_bytes(object) + (name.len() + value.len()) as u64;
+                self.grows = true;
+            }
+            Step::OmapSet { object, entries } => {
+                let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len() + 32).sum();
+                self.metadata_bytes += name_bytes(object) + bytes as u64;
+                self.grows = true;
+            }
+            Step::OmapSetHeader { object, header } => {
+                self.metadata_bytes += name_bytes(object) + header.len() as u64;
+                self.grows = true;
+            }
+            Step::Touch { object } => {
+                self.metadata_bytes += name_bytes(object);
+                self.grows = true;
+            }
+            Step::Clone { to, .. } => {
+                self.metadata_bytes += name_bytes(to);
+                self.grows = true;
+            }
+            Step::PgSet { key, value } => self.metadata_bytes += (key.len() + value.len() + 32) as u64,
+            Step::Remove { .. }
+            | Step::RemoveAttr { .. }
+            | Step::OmapRemove { .. }
+            | Step::OmapRemoveRange { .. }
+            | Step::OmapClear { .. }
+            | Step::PgRemove { .. }
+            | Step::PgRemoveRange { .. }
+            | Step::PgDestroy { .. } => {}
+        }
+    }
+}
+
+fn object_of(step: &Step) -> Option<&ObjectId> {
+    match step {
+        Step::Touch { object }
+        | Step::Write { object, .. }
+        | Step::Zero { object, .. }
+        | Step::Truncate { object, .. }
+        | Step::Remove { object }
+        | Step::SetAttr { object, .. }
+        | Step::RemoveAttr { object, .. }
+        | Step::OmapSet { object, .. }
+        | Step::OmapRemove { object, .. }
+        | Step::OmapRemoveRange { object, .. }
+        | Step::OmapClear { object }
+        | Step::OmapSetHeader { object, .. }
+        | Step::Clone { to: object, .. } => Some(object),
+        Step::PgSet { .. } | Step::PgRemove { .. } | Step::PgRemoveRange { .. } | Step::PgDestroy { .. } => None,
+    }
+}
+
+impl Store {
+    /// Takes a transaction: lookups see it at once; it is durable when [`crate::StoreEvent::Committed`] names its
+    /// ticket or a later one. Errors: nothing has happened.
+    pub fn submit(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
+        self.admit(&txn)?;
+        let mut staged = self.turns.new_staged();
+        let ticket = staged.ticket;
+        for step in txn.steps {
+            self.stage(txn.pg, step, &mut staged);
+        }
+        self.turns.stage(staged);
+        Ok(Ticket(ticket))
+    }
+
+    /// Checks all that could keep a transaction from happening.
+    fn admit(&mut self, txn: &Transaction) -> Result<(), SubmitError> {
+        if let Some(reason) = &self.stopped {
+            return Err(SubmitError::Stopped(reason.clone()));
+        }
+        let mut need = Need::default();
+        for (index, step) in txn.steps.iter().enumerate() {
+            if let Some(object) = object_of(step).filter(|object| object.max || object.is_min()) {
+                return Err(SubmitError::Cursor(object.clone()));
+            }
+            let (what, end) = match step {
+                Step::Write { offset, data, .. } => ("write", offset.saturating_add(data.len() as u64)),
+                Step::Truncate { size, .. } => ("truncation", *size),
+                _ => ("", 0),
+            };
+            if end > OBJECT_BYTES_MAX {
+                let object = object_of(step).expect("both have one").clone();
+                return Err(SubmitError::ObjectTooLarge { what, object, end });
+            }
+            if let Step::Clone { from, .. } = step
+                && !self.will_exist(from, txn.pg, &txn.steps[..index])
+            {
+                return Err(SubmitError::CloneSource(from.clone()));
+            }
+            need.add(step);
+        }
+        let growth = checkpoint_bytes_max(need.metadata_bytes) / BLOCK;
+        let reserved = if need.grows { self.reserved_blocks() + growth } else { 0 };
+        let free = u64::from(self.allocator.free_blocks()).saturating_sub(reserved);
+        if need.blocks > free || (need.grows && free == 0) {
+            // What earlier transactions freed becomes usable with the help of one more record.
+            self.turns.vouch_wanted = true;
+            let needed_bytes = need.blocks * BLOCK + need.metadata_bytes;
+            return Err(SubmitError::NoSpace { needed_bytes, free_bytes: free * BLOCK });
+        }
+        Ok(())
+    }
+
+    /// Whether the object exists after these steps.
+    fn will_exist(&self, object: &ObjectId, pg: PgId, before: &[Step]) -> bool {
+        for step in before.iter().rev() {
+            match step {
+                Step::Remove { object: removed } if removed == object => return false,
+                Step::PgDestroy { pg_num } => {
+                    let (begin, end) = crate::key::pg_object_range(pg, *pg_num);
+                    let key = object_key(object);
+                    if begin <= key && key < end {
+                        return false;
+                    }
+                }
+                step if object_of(step) == Some(object) => return true,
+                _ => {}
+            }
+        }
+        self.onode(object).is_some()
+    }
+
+    /// Blocks kept for the next checkpoint and for transactions that delete.
+    pub(crate) fn reserved_blocks(&self) -> u64 {
+        let checkpoint = checkpoint_bytes_max(self.state.totals.checkpoint_bytes).div_ceil(BLOCK);
+        let chunks = 2 * u64::from(self.chunk_blocks());
+        let deletes = u64::from(self.superblock.device_blocks()) / 256 + 16;
+        (checkpoint + chunks).saturating_sub(self.checkpoint.blocks_taken()) + deletes
+    }
+
+    fn stage(&mut self, pg: PgId, step: Step, staged: &mut Staged) {
+        let key = object_of(&step).map(object_key);
+        let object = || key.clone().expect("steps on objects have one");
+        let redo = match step {
+            Step::Touch { .. } => Redo::Touch { object: object() },
+            Step::Write { offset, data, .. } => return self.stage_write(object(), offset, data, staged),
+            Step::Zero { offset, len, .. } => return self.stage_zero(object(), offset, len, staged),
+            Step::Truncate { size, .. } => return self.stage_truncate(object(), size, staged),
+            Step::Remove { .. } => Redo::Remove { object: object() },
+            Step::SetAttr { name, value, .. } => Redo::SetAttr { object: object(), name, value },
+            Step::RemoveAttr { name, .. } => Redo::RemoveAttr { object: object(), name },
+            Step::OmapSet { entries, .. } => Redo::OmapSet { object: object(), entries },
+            Step::OmapRemove { keys, .. } => Redo::OmapRemove { object: object(), keys },
+            Step::OmapRemoveRange { begin, end, .. } => Redo::OmapRemoveRange { object: object(), begin, end },
+            Step::OmapClear { .. } => Redo::OmapClear { object: object() },
+            Step::OmapSetHeader { header, .. } => Redo::OmapSetHeader { object: object(), header },
+            Step::Clone { from, .. } => return self.stage_clone(object_key(&from), object(), staged),
+            Step::PgSet { key, value } => Redo::PgSet { pg, key, value },
+            Step::PgRemove { key } => Redo::PgRemove { pg, key },
+            Step::PgRemoveRange { begin, end } => Redo::PgRemoveRange { pg, begin, end },
+            Step::PgDestroy { pg_num } => Redo::PgDestroy { pg, pg_num },
+        };
+        self.apply(redo, staged);
+    }
+
+    fn apply(&mut self, redo: Redo, staged: &mut Staged) {
+        let freed_before = staged.freed.len();
+        let last_before = staged.freed.last().copied();
+        self.state.apply(&redo, &mut staged.freed);
+        // The last run may have grown.
+        let grown = last_before.map_or(0, |run| staged.freed[freed_before - 1].count - run.count);
+        let freed: u64 = staged.freed[freed_before..].iter().map(|run| u64::from(run.count)).sum();
+        self.data_blocks -= freed + u64::from(grown);
+        staged.push(redo);
+    }
+
+    fn stage_clone(&mut self, from: Key, to: Key, staged: &mut Staged) {
+        self.apply(Redo::Clone { from: from.clone(), to: to.clone() }, staged);
+        if !self.merges.is_empty() && from != to {
+            let source = &self.state.objects.get(&from).expect("a clone leaves its source").blocks;
+            self.merges.cloned(&from, &to, |at, device| source.get(at).is_some_and(|block| block.device == device));
+        }
+    }
+
+    fn size(&self, key: &[u8]) -> u64 {
+        self.state.objects.get(key).map_or(0, |onode| onode.size())
+    }
+
+    fn stage_write(&mut self, key: Key, offset: u64, data: Rope, staged: &mut Staged) {
+        let len = data.len() as u64;
+        if len == 0 {
+            return self.apply(Redo::Touch { object: key }, staged);
+        }
+        let end = offset + len;
+        let (first, last) = (offset / BLOCK, (end - 1) / BLOCK);
+        let skip = (offset % BLOCK) as usize;
+        let mut contents = Contents::default();
+        let head_end = (end - first * BLOCK).min(BLOCK) as usize;
+        if skip > 0 || head_end < BLOCK_BYTES {
+            let patch = Patch { at: skip, data: data.slice(0, head_end - skip) };
+            self.part_of_block(&key, first as u32, patch, &mut contents);
+        }
+        let tail = (end - last * BLOCK) as usize;
+        let tail = if last > first && tail < BLOCK_BYTES { tail } else { 0 };
+        let middle_begin = if contents.is_empty() { 0 } else { head_end - skip };
+        if middle_begin < data.len() - tail {
+            let middle = match (middle_begin, tail) {
+                (0, 0) => aligned(data.clone()),
+                _ => aligned(data.slice(middle_begin, data.len() - tail - middle_begin)),
+            };
+            contents.push_whole(middle);
+        }
+        if tail > 0 {
+            let patch = Patch { at: 0, data: data.slice(data.len() - tail, tail) };
+            self.part_of_block(&key, last as u32, patch, &mut contents);
+        }
+        let size = self.size(&key).max(end);
+        self.put_blocks(key, size, first as u32, contents, staged);
+    }
+
+    fn stage_zero(&mut self, key: Key, offset: u64, len: u64, staged: &mut Staged) {
+        let size = self.size(&key);
+        let end = offset.saturating_add(len).min(size);
+        if offset >= end {
+            return self.apply(Redo::Touch { object: key }, staged);
+        }
+        // Behind the size all is zeros: a last block whose bytes all go can go itself.
+        let whole_end = if end == size { end.div_ceil(BLOCK) } else { end / BLOCK };
+        let whole_begin = offset.div_ceil(BLOCK);
+        if whole_begin > whole_end {
+            return self.zero_in_block(key, size, offset, end, staged);
+        }
+        if !offset.is_multiple_of(BLOCK) {
+            self.zero_in_block(key.clone(), size, offset, whole_begin * BLOCK, staged);
+        }
+        if whole_begin < whole_end {
+            self.apply(Redo::Unmap { object: key.clone(), first: whole_begin as u32, end: whole_end as u32 }, staged);
+        }
+        if end > whole_end * BLOCK {
+            self.zero_in_block(key, size, whole_end * BLOCK, end, staged);
+        }
+    }
+
+    fn stage_truncate(&mut self, key: Key, size: u64, staged: &mut Staged) {
+        let old = self.size(&key);
+        if size < old && !size.is_multiple_of(BLOCK) {
+            // What is behind the new size must read as zeros if the object grows again.
+            let block_end = size.next_multiple_of(BLOCK).min(old);
+            self.zero_in_block(key.clone(), old, size, block_end, staged);
+        }
+        self.apply(Redo::Resize { object: key, size }, staged);
+    }
+
+    /// Zeros a range within one block, if that block is allocated.
+    fn zero_in_block(&mut self, key: Key, size: u64, begin: u64, end: u64, staged: &mut Staged) {
+        let block = (begin / BLOCK) as u32;
+        let allocated = self.state.objects.get(&key).is_some_and(|onode| onode.blocks.get(block).is_some());
+        if !allocated {
+            return self.apply(Redo::Touch { object: key }, staged);
+        }
+        let zeros = Bytes::from(vec![0; (end - begin) as usize]);
+        let mut contents = Contents::default();
+        self.part_of_block(&key, block, Patch { at: (begin % BLOCK) as usize, data: zeros.into() }, &mut contents);
+        self.put_blocks(key, size, block, contents, staged);
+    }
+
+    /// Appends to `contents` one block of which only a part is written.
+    fn part_of_block(&self, key: &[u8], block: u32, patch: Patch, contents: &mut Contents) {
+        match self.base_of(key, block, &patch) {
+            Base::Zeros => contents.push_block(merged(None, &patch), false),
+            Base::Memory { block, damaged } => contents.push_block(merged(Some(&block.into_bytes()), &patch), damaged),
+            base => contents.push_merge(base, patch),
+        }
+    }
+
+    /// What a block holds besides the part that `patch` covers.
+    fn base_of(&self, key: &[u8], block: u32, patch: &Patch) -> Base {
+        let Some(onode) = self.state.objects.get(key) else { return Base::Zeros };
+        let Some(old) = onode.blocks.get(block) else { return Base::Zeros };
+        let valid = onode.size().saturating_sub(u64::from(block) * BLOCK).min(BLOCK);
+        if patch.at == 0 && patch.data.len() as u64 >= valid {
+            return Base::Zeros;
+        }
+        if self.merges.contains(old.device) {
+            return Base::Merge(old.device);
+        }
+        match self.in_flight.split(Run { start: old.device, count: 1 }).pop() {
+            Some(Found::Here { data, damaged, .. }) => Base::Memory { block: data, damaged },
+            _ => Base::Device { device: old.device, crc: old.crc },
+        }
+    }
+
+    /// Gives the blocks a place and puts them into the object.
+    fn put_blocks(&mut self, key: Key, size: u64, first: u32, contents: Contents, staged: &mut Staged) {
+        let Contents { crcs, parts } = contents;
+        let count = crcs.len() as u32;
+        let runs = self.allocator.allocate(count).expect("space was checked when the transaction was admitted");
+        self.data_blocks += u64::from(count);
+        let step = staged.steps();
+        self.apply(Redo::Map { object: key.clone(), size, first, runs: runs.clone(), crcs }, staged);
+        let mut places = runs.into_iter();
+        let mut place = places.next().expect("at least one block");
+        let mut index = 0;
+        for part in parts {
+            let (mut data, damaged) = match part {
+                Part::Blocks { data, damaged } => (data, damaged),
+                Part::Merge { base, patch } => {
+                    let slot = CrcSlot { ticket: staged.ticket, step, index: index as usize };
+                    self.begin_merge(place.start, (key.clone(), first + index), base, patch, slot);
+                    staged.merges += 1;
+                    take_front(&mut place, 1, &mut places);
+                    index += 1;
+                    continue;
+                }
+            };
+            while !data.is_empty() {
+                let here = place.count.min((data.len() as u64 / BLOCK) as u32);
+                let bytes = here as usize * BLOCK_BYTES;
+                let (now, rest) = match bytes == data.len() {
+                    true => (data, Rope::new()),
+                    false => (data.slice(0, bytes), data.slice(bytes, data.len() - bytes)),
+                };
+                self.in_flight.insert(place.start, now.clone(), damaged);
+                staged.data.push((place.start, now));
+                take_front(&mut place, here, &mut places);
+                index += here;
+                data = rest;
+            }
+        }
+    }
+}
+
+/// Shortens the run by `count` blocks; an emptied one is replaced by the next.
+fn take_front(run: &mut Run, count: u32, next: &mut impl Iterator<Item = Run>) {
+    *run = Run { start: run.start + count, count: run.count - count };
+    if run.count == 0 {
+        *run = next.next().unwrap_or(*run);
+    }
+}
+
+enum Part {
+    Blocks { data: Rope, damaged: bool },
+    Merge { base: Base, patch: Patch },
+}
+
+/// The blocks of one write, in order, with their checksums (0 where it is not known yet).
+#[derive(Default)]
+struct Contents {
+    crcs: Vec<u32>,
+    parts: Vec<Part>,
+}
+
+impl Contents {
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    fn push_block(&mut self, block: AlignedBuf, damaged: bool) {
+        let crc = crc32c::checksum(block.as_slice());
+        self.crcs.push(if damaged { damaged_crc(crc) } else { crc });
+        self.parts.push(Part::Blocks { data: block.freeze().into(), damaged });
+    }
+
+    /// `data`: whole blocks in pieces of whole blocks.
+    fn push_whole(&mut self, data: Rope) {
+        for piece in data.pieces() {
+            self.crcs.extend(piece.chunks_exact(BLOCK_BYTES).map(crc32c::checksum));
+        }
+        self.parts.push(Part::Blocks { data, damaged: false });
+    }
+
+    fn push_merge(&mut self, base: Base, patch: Patch) {
+        self.crcs.push(0);
+        self.parts.push(Part::Merge { base, patch });
+    }
+}
+
+/// The same bytes (whole blocks) in pieces that begin on 4 KiB boundaries of memory and are whole blocks long. Pieces
+/// that are so already are shared, the others copied.
+fn aligned(data: Rope) -> Rope {
+    let fits =
+        |piece: &Bytes| piece.as_ptr().addr().is_multiple_of(BLOCK_BYTES) && piece.len().is_multiple_of(BLOCK_BYTES);
+    if data.pieces().all(fits) {
+        return data;
+    }
+    let mut out = Rope::new();
+    // Unfitting pieces since the last block boundary that a fitting piece could begin at.
+    let mut loose = Rope::new();
+    let copy = |loose: Rope, out: &mut Rope| {
+        if loose.is_empty() {
+            return;
+        }
+        let mut buf = AlignedBuf::zeroed(loose.len());
+        let mut at = 0;
+        for piece in loose.pieces() {
+            buf.as_mut_slice()[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        out.push(buf.freeze());
+    };
+    for piece in data.into_pieces() {
+        let on_boundary = loose.len().is_multiple_of(BLOCK_BYTES);
+        let whole = piece.len() / BLOCK_BYTES * BLOCK_BYTES;
+        if on_boundary && whole > 0 && piece.as_ptr().addr().is_multiple_of(BLOCK_BYTES) {
+            copy(std::mem::take(&mut loose), &mut out);
+            out.push(piece.slice(..whole));
+            loose.push(piece.slice(whole..));
+        } else {
+            loose.push(piece);
+        }
+    }
+    copy(loose, &mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn aligning_changes_no_byte(pieces in prop::collection::vec((0usize..3, 0usize..9000), 1..6)) {
+            let mut rope = Rope::new();
+            for (kind, len) in pieces {
+                let buf = AlignedBuf::copy_from(&(0..len + 1).map(|i| (i * 7 + kind) as u8).collect::<Vec<u8>>()).freeze();
+                rope.push(match kind { 0 => buf.slice(..len / 4096 * 4096), 1 => buf.slice(..len), _ => buf.slice(1..) });
+            }
+            let whole = rope.len() / 4096 * 4096;
+            let rope = rope.slice(0, whole);
+            let out = aligned(rope.clone());
+            prop_assert_eq!(out.to_vec(), rope.to_vec());
+            prop_assert!(out.pieces().all(|p| p.as_ptr().addr() % 4096 == 0 && p.len() % 4096 == 0));
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! A store on a simulated device beside a model, driven by a seed.
+
+use super::model::{Model, ModelObject};
+use crate::{
+    IoRequest, Lookup, LookupId, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, StoreEvent, SubmitError,
+    Ticket, Transaction,
+};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use types::{AlignedBuf, Fsid, ObjectId, OsdId, PgId, PoolId};
+use wire::Rope;
+
+/// Xorshift64*: the same numbers for the same seed, everywhere.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
+    }
+
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    pub fn chance(&mut self, one_in: u64) -> bool {
+        self.below(one_in) == 0
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        // Distinct per call, cheap to make.
+        let word = self.next();
+        (0..len as u64).map(|i| (word.wrapping_add(i.wrapping_mul(i | 1)) >> (i % 8)) as u8).collect()
+    }
+}
+
+pub const KIB: u64 = 1024;
+
+pub fn config() -> StoreConfig {
+    StoreConfig { device_bytes: 4 << 20, wal_bytes: 64 * KIB, fsid: Fsid([1; 16]), osd: OsdId(7), uuid: Fsid([2; 16]) }
+}
+
+pub fn object(number: u64) -> ObjectId {
+    ObjectId::head(PoolId(1), (number as u32).wrapping_mul(0x9e37_79b9), b"", format!("object-{number}").as_bytes())
+}
+
+pub const PG: PgId = PgId::new(1, 0);
+
+pub fn txn(steps: Vec<Step>) -> Transaction {
+    Transaction { pg: PG, steps }
+}
+
+pub fn write(number: u64, offset: u64, data: impl Into<Vec<u8>>) -> Step {
+    Step::Write { object: object(number), offset, data: Rope::from(data.into()) }
+}
+
+pub fn formatted(config: &StoreConfig) -> SimDevice {
+    let mut device = SimDevice::new(config.device_bytes);
+    for request in Store::format(config).unwrap() {
+        device.submit(request);
+        device.complete(0).result.unwrap();
+    }
+    device
+}
+
+/// Opens the store on a device, which must not be written to meanwhile.
+pub fn open(device: &mut SimDevice, config: &StoreConfig) -> Result<Store, OpenError> {
+    let mut opening = Store::open(config.clone());
+    loop {
+        if let Some(result) = opening.poll_result() {
+            return result;
+        }
+        while let Some(request) = opening.poll_io() {
+            assert!(matches!(request, IoRequest::Read { .. } | IoRequest::Flush { .. }), "opening writes: {request:?}");
+            device.submit(request);
+        }
+        assert!(device.queued() > 0, "opening waits for nothing");
+        opening.io_done(device.complete(0));
+    }
+}
+
+/// Reads to the end, whatever else the store does meanwhile.
+pub fn read(
+    store: &mut Store,
+    device: &mut SimDevice,
+    object: &ObjectId,
+    offset: u64,
+    len: u64,
+) -> Result<Rope, ReadError> {
+    let wanted = match store.read(object, offset, len) {
+        Lookup::Ready(data) => return Ok(data),
+        Lookup::Pending(id) => id,
+    };
+    loop {
+        while let Some(event) = store.poll_event() {
+            match event {
+                StoreEvent::ReadDone { id, result } if id == wanted => return result,
+                StoreEvent::Failed { reason } => panic!("{reason}"),
+                _ => {}
+            }
+        }
+        while let Some(request) = store.poll_io() {
+            device.submit(request);
+        }
+        assert!(device.queued() > 0, "the read waits for nothing");
+        store.io_done(device.complete(0));
+    }
+}
+
+pub fn ready<T>(lookup: Lookup<T>) -> T {
+    match lookup {
+        Lookup::Ready(value) => value,
+        Lookup::Pending(id) => panic!("{id:?} is pending"),
+    }
+}
+
+/// Everything the store says it holds. Bytes that fail their checksum are a failed test.
+pub fn contents(store: &mut Store, device: &mut SimDevice) -> Model {
+    let mut model = Model::default();
+    for id in ready(store.list(&ObjectId::min(), &ObjectId::max(), usize::MAX)) {
+        let stat = ready(store.stat(&id)).expect("listed");
+        let data = read(store, device, &id, 0, u64::MAX).unwrap().to_vec();
+        assert_eq!(data.len() as u64, stat.size_bytes);
+        let (omap, more) = ready(store.omap_list(&id, b"", b"", usize::MAX));
+        assert!(!more && (stat.has_omap || omap.is_empty()));
+        let attrs = stat.attrs.iter().map(|(name, value)| (name.to_vec(), value.clone())).collect();
+        let header = ready(store.omap_header(&id));
+        model.objects.insert(id, ModelObject { data: Arc::new(data), attrs, omap: omap.into_iter().collect(), header });
+    }
+    for pg in store.pgs() {
+        assert!(store.pgs_contain(pg));
+        for (key, value) in ready(store.pg_list(pg, b"", &[0xff; 40])) {
+            model.pgs.insert((pg, key), value);
+        }
+    }
+    model
+}
+
+/// A store, its device, the model, and all models since the last commit.
+pub struct Bench {
+    pub config: StoreConfig,
+    pub store: Store,
+    pub device: SimDevice,
+    pub random: Random,
+    pub model: Model,
+    /// The model after each transaction that is not known to be durable, and after the last that is.
+    pub history: VecDeque<(Ticket, u64, Model)>,
+    reads: BTreeMap<LookupId, Vec<u8>>,
+    pub objects: u64,
+    pub commits: u64,
+    pub refused: u64,
+}
+
+impl Bench {
+    pub fn new(seed: u64) -> Bench {
+        Bench::with(config(), seed)
+    }
+
+    pub fn with(config: StoreConfig, seed: u64) -> Bench {
+        let mut device = formatted(&config);
+        let store = open(&mut device, &config).unwrap();
+        Bench::on(config, store, device, Model::default(), Random::new(seed))
+    }
+
+    pub fn on(config: StoreConfig, store: Store, device: SimDevice, model: Model, random: Random) -> Bench {
+        let history = VecDeque::from([(Ticket(0), model.digest(), model.clone())]);
+        Bench {
+            config,
+            store,
+            device,
+            random,
+            model,
+            history,
+            reads: BTreeMap::new(),
+            objects: 6,
+            commits: 0,
+            refused: 0,
+        }
+    }
+
+    pub fn submit(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
+        let ticket = self.store.submit(txn.clone())?;
+        self.model.apply(&txn);
+        self.history.push_back((ticket, self.model.digest(), self.model.clone()));
+        Ok(ticket)
+    }
+
+    fn some_object(&mut self) -> ObjectId {
+        object(self.random.below(self.objects))
+    }
+
+    fn some_bytes(&mut self) -> Bytes {
+        let len = self.random.below(40) as usize;
+        self.random.bytes(len).into()
+    }
+
+    fn some_key(&mut self) -> Bytes {
+        Bytes::from(format!("key-{}", self.random.below(12)))
+    }
+
+    /// Offset and length within the first 48 KiB, half of the time on block boundaries.
+    fn some_range(&mut self) -> (u64, u64) {
+        if self.random.chance(2) {
+            return (self.random.below(8) * 4096, (1 + self.random.below(4)) * 4096);
+        }
+        let len = if self.random.chance(2) { self.random.below(300) } else { self.random.below(16 * KIB) };
+        (self.random.below(32 * KIB), len)
+    }
+
+    fn some_data(&mut self, len: usize) -> Rope {
+        let bytes = self.random.bytes(len);
+        match self.random.below(3) {
+            0 => AlignedBuf::copy_from(&bytes).freeze().into(),
+            1 => Rope::from(bytes),
+            _ => {
+                let cut = self.random.below(len as u64 + 1) as usize;
+                let (a, b) = bytes.split_at(cut);
+                [AlignedBuf::copy_from(a).freeze(), Bytes::copy_from_slice(b)].into_iter().collect()
+            }
+        }
+    }
+
+    pub fn some_step(&mut self, exists: &Model) -> Step {
+        let object = self.some_object();
+        let (offset, len) = self.some_range();
+        match self.random.below(24) {
+            0..=7 => Step::Write { object, offset, data: self.some_data(len as usize) },
+            8 => Step::Zero { object, offset, len },
+            9 => Step::Truncate { object, size: offset },
+            10 => Step::Remove { object },
+            11 => Step::Touch { object },
+            12 | 13 => Step::SetAttr { object, name: self.some_key().to_vec(), value: self.some_bytes() },
+            14 => Step::RemoveAttr { object, name: self.some_key().to_vec() },
+            15 => {
+                let count = self.random.below(4);
+                let entries = (0..count).map(|_| (self.some_key(), self.some_bytes())).collect();
+                Step::OmapSet { object, entries }
+            }
+            16 => Step::OmapRemove { object, keys: vec![self.some_key(), self.some_key()] },
+            17 => Step::OmapRemoveRange { object, begin: self.some_key(), end: self.some_key() },
+            18 if self.random.chance(3) => Step::OmapClear { object },
+            18 => Step::OmapSetHeader { object, header: self.some_bytes() },
+            19 if exists.objects.contains_key(&object) => Step::Clone { from: object, to: self.some_object() },
+            20 if self.random.chance(10) => Step::PgDestroy { pg_num: 1 + self.random.below(5) as u32 },
+            21 => Step::PgRemove { key: self.some_key() },
+            22 => Step::PgRemoveRange { begin: self.some_key(), end: self.some_key() },
+            _ => Step::PgSet { key: self.some_key(), value: self.some_bytes() },
+        }
+    }
+
+    pub fn some_transaction(&mut self) -> Transaction {
+        let pg = PgId::new(1, self.random.below(2) as u32);
+        let mut after = self.model.clone();
+        let mut txn = Transaction { pg, steps: Vec::new() };
+        for _ in 0..1 + self.random.below(3) {
+            let step = self.some_step(&after);
+            after.apply(&Transaction { pg, steps: vec![step.clone()] });
+            txn.steps.push(step);
+        }
+        txn
+    }
+
+    /// A read of a random range, compared with the model at once or when it is done.
+    pub fn check_some_read(&mut self) {
+        let object = self.some_object();
+        let (offset, len) = self.some_range();
+        let model = self.model.objects.get(&object);
+        let data = model.map_or(&[][..], |object| &object.data[..]);
+        let begin = (offset as usize).min(data.len());
+        let expected = data[begin..(begin + len as usize).min(data.len())].to_vec();
+        match self.store.read(&object, offset, len) {
+            Lookup::Ready(found) => assert_eq!(found.to_vec(), expected, "{object} {offset}+{len}"),
+            Lookup::Pending(id) => drop(self.reads.insert(id, expected)),
+        }
+        let stat = ready(self.store.stat(&object));
+        assert_eq!(stat.map(|stat| stat.size_bytes), self.model.objects.get(&object).map(|o| o.data.len() as u64));
+    }
+
+    pub fn submit_some(&mut self) {
+        let txn = self.some_transaction();
+        match self.submit(txn) {
+            Ok(_) => {}
+            Err(SubmitError::NoSpace { .. }) => self.refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// One turn of a caller's loop.
+    pub fn turn(&mut self) {
+        for _ in 0..self.random.below(4) {
+            self.submit_some();
+        }
+        for _ in 0..self.random.below(3) {
+            self.check_some_read();
+        }
+        self.store.end_turn();
+        self.pump();
+        for _ in 0..self.random.below(6) {
+            self.complete_some();
+        }
+        self.events();
+    }
+
+    pub fn pump(&mut self) {
+        while let Some(request) = self.store.poll_io() {
+            self.device.submit(request);
+        }
+    }
+
+    /// Any one of the queued requests is done.
+    pub fn complete_some(&mut self) {
+        if self.device.queued() > 0 {
+            let index = self.random.below(self.device.queued() as u64) as usize;
+            self.store.io_done(self.device.complete(index));
+            self.pump();
+        }
+    }
+
+    pub fn events(&mut self) {
+        while let Some(event) = self.store.poll_event() {
+            match event {
+                StoreEvent::Committed(ticket) => {
+                    self.commits += 1;
+                    assert!(self.history[0].0 < ticket, "{ticket:?} is committed twice or never was submitted");
+                    while self.history[0].0 < ticket {
+                        self.history.pop_front();
+                    }
+                }
+                StoreEvent::ReadDone { id, result } => {
+                    let expected = self.reads.remove(&id).expect("a read that was begun");
+                    assert_eq!(result.unwrap().to_vec(), expected);
+                }
+                event => panic!("{event:?}"),
+            }
+        }
+    }
+
+    /// Turns until nothing is under way.
+    pub fn settle(&mut self) {
+        let mut turns = 0;
+        loop {
+            self.store.end_turn();
+            self.pump();
+            while self.device.queued() > 0 {
+                self.complete_some();
+            }
+            self.events();
+            if self.store.is_idle() {
+                break;
+            }
+            turns += 1;
+            assert!(turns < 10_000, "never idle: {:?}", self.store);
+        }
+        assert!(self.reads.is_empty() && self.history.len() == 1);
+    }
+
+    /// Every block of the device is held by one thing, and the store holds what the model does.
+    pub fn check_all(&mut self) {
+        assert!(self.store.blocks_add_up(), "blocks are lost or held twice");
+        let found = contents(&mut self.store, &mut self.device);
+        assert_eq!(found, self.model);
+    }
+
+    /// Opens what `device` holds and finds which of the transactions not known to be durable it ends with.
+    pub fn reopen(&self, mut device: SimDevice) -> (Store, SimDevice, usize) {
+        let mut store = open(&mut device, &self.config).unwrap_or_else(|error| panic!("{error}"));
+        let found = contents(&mut store, &mut device);
+        let digest = found.digest();
+        let at = self.history.iter().position(|(_, known, _)| *known == digest).unwrap_or_else(|| {
+            let (first, last) = (&self.history[0], &self.history[self.history.len() - 1]);
+            panic!(
+                "found {found:#?}\nneither {:?}, which was committed, {:#?}\nnor any up to {:?}, {:#?}",
+                first.0, first.2, last.0, last.2
+            )
+        });
+        assert!(store.blocks_add_up());
+        (store, device, at)
+    }
+}

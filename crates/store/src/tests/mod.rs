@@ -1,0 +1,10 @@
+//! Tests of the whole store over a simulated device, against a naive model.
+
+mod commit;
+mod crash;
+mod damage;
+mod harness;
+mod lookups;
+mod model;
+mod opening;
+mod space;

@@ -1,0 +1,334 @@
+//! The commit pipeline: staged transactions, turns on their way to the device, acknowledgement in log order.
+//!
+//! A turn is a batch of transactions: their data and one log record are written together, then one flush makes them
+//! durable. At most two turns are in flight; what is submitted meanwhile waits and goes together into the next one.
+
+use crate::allocator::Run;
+use crate::config::BLOCK;
+use crate::io_queue::Purpose;
+use crate::merges::CrcSlot;
+use crate::redo::{Redo, body_overhead_bytes, encode_body};
+use crate::wal::record_bytes;
+use crate::{Store, StoreEvent, Ticket};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use wire::Rope;
+
+/// More would only delay acknowledgements: the flush of one turn covers the writes of the next.
+const TURNS_MAX: usize = 2;
+/// Data of one turn, so that a flood of large writes does not hold up the small ones behind it: 32 MiB.
+const TURN_DATA_BYTES_MAX: u64 = 32 << 20;
+/// One write request: 4 MiB, in at most as many pieces as one system call takes.
+const WRITE_BYTES_MAX: usize = 4 << 20;
+const WRITE_PIECES_MAX: usize = 512;
+
+/// A submitted transaction that is not on its way yet.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub ticket: u64,
+    steps: Vec<Redo>,
+    steps_bytes: u64,
+    /// Blocks of it that are still being made.
+    pub merges: usize,
+    /// Device block and content.
+    pub data: Vec<(u32, Rope)>,
+    pub freed: Vec<Run>,
+}
+
+impl Staged {
+    pub fn push(&mut self, redo: Redo) {
+        self.steps_bytes += redo.encoded_bytes();
+        self.steps.push(redo);
+    }
+
+    /// Number of steps so far.
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn data_bytes(&self) -> u64 {
+        self.data.iter().map(|(_, data)| data.len() as u64).sum()
+    }
+}
+
+/// A batch on its way.
+#[derive(Debug)]
+struct Turn {
+    lsn: u64,
+    last_ticket: Option<u64>,
+    writes_left: usize,
+    /// The highest LSN its record vouches for.
+    vouches_for: u64,
+    freed: Vec<Run>,
+    /// Where its data begins in the table of blocks in flight.
+    in_flight: Vec<u32>,
+    /// It has no log record: the checkpoint under way makes it durable.
+    by_checkpoint: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Turns {
+    next_ticket: u64,
+    staged: VecDeque<Staged>,
+    turns: VecDeque<Turn>,
+    /// The LSN up to which the flush under way makes turns durable.
+    flushing: Option<u64>,
+    pub durable_lsn: u64,
+    /// The highest LSN that a durable record or checkpoint says is durable.
+    pub vouched_lsn: u64,
+    /// A record without transactions shall be written if only that makes freed blocks usable.
+    pub vouch_wanted: bool,
+}
+
+impl Turns {
+    pub fn new(durable_lsn: u64, vouched_lsn: u64) -> Turns {
+        Turns {
+            next_ticket: 1,
+            staged: VecDeque::new(),
+            turns: VecDeque::new(),
+            flushing: None,
+            durable_lsn,
+            vouched_lsn,
+            vouch_wanted: false,
+        }
+    }
+
+    pub fn new_staged(&self) -> Staged {
+        let (steps, data, freed) = Default::default();
+        Staged { ticket: self.next_ticket, steps, steps_bytes: 0, merges: 0, data, freed }
+    }
+
+    pub fn stage(&mut self, staged: Staged) {
+        assert_eq!(staged.ticket, self.next_ticket, "transactions are staged in the order of tickets");
+        self.next_ticket += 1;
+        self.staged.push_back(staged);
+    }
+
+    /// A block of a staged transaction is whole.
+    pub fn merged(&mut self, slot: CrcSlot, crc: u32, device: u32, data: Rope) {
+        let front = self.staged.front().expect("a transaction waits for its merges").ticket;
+        let staged = &mut self.staged[(slot.ticket - front) as usize];
+        let Redo::Map { crcs, .. } = &mut staged.steps[slot.step] else { panic!("{slot:?} is no mapping") };
+        crcs[slot.index] = crc;
+        staged.data.push((device, data));
+        staged.merges -= 1;
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.staged.is_empty() && self.turns.is_empty()
+    }
+
+    /// The ticket of the last transaction submitted.
+    pub fn last_ticket(&self) -> u64 {
+        self.next_ticket - 1
+    }
+
+    /// Whether all transactions up to `ticket` are on their way.
+    pub fn emitted(&self, ticket: u64) -> bool {
+        self.staged.front().is_none_or(|staged| staged.ticket > ticket)
+    }
+
+    /// Bytes that the staged transactions take in the log at least.
+    pub fn staged_log_bytes(&self) -> u64 {
+        self.staged.iter().map(|staged| staged.steps_bytes).sum()
+    }
+
+    /// Whether the turn `lsn` and all before it are durable, or would be once the checkpoint that covers them is.
+    pub fn settled_to(&self, lsn: u64) -> bool {
+        self.turns.iter().filter(|turn| turn.lsn <= lsn).all(|turn| turn.by_checkpoint && turn.writes_left == 0)
+    }
+
+    /// Blocks freed by transactions that are not durable.
+    pub fn freed_blocks(&self) -> u64 {
+        let runs = self.staged.iter().flat_map(|s| &s.freed).chain(self.turns.iter().flat_map(|t| &t.freed));
+        runs.map(|run| u64::from(run.count)).sum()
+    }
+
+    /// How many staged transactions up to the ticket `limit`, from the first, can go into one turn of at most
+    /// `record_max` bytes of log (at least one, if it is ready), and the length of their record's body.
+    fn ready(&self, limit: u64, record_max: u64) -> (usize, u64) {
+        let (mut count, mut steps_bytes, mut data_bytes) = (0, 0, 0);
+        for staged in self.staged.iter().take_while(|staged| staged.ticket <= limit && staged.merges == 0) {
+            let body = steps_bytes + staged.steps_bytes + body_overhead_bytes(count + 1);
+            data_bytes += staged.data_bytes();
+            if count > 0 && (record_bytes(body as usize) > record_max || data_bytes > TURN_DATA_BYTES_MAX) {
+                break;
+            }
+            steps_bytes += staged.steps_bytes;
+            count += 1;
+        }
+        (count, steps_bytes + body_overhead_bytes(count))
+    }
+}
+
+impl Store {
+    /// Ends a turn of the caller's loop: what was submitted is laid out and sent to the device, as far as the turns in
+    /// flight allow; a checkpoint or discards move on.
+    pub fn end_turn(&mut self) {
+        if self.stopped.is_some() {
+            return;
+        }
+        self.begin_checkpoint_if_due();
+        while self.turns.turns.len() < TURNS_MAX && self.turns.turns.iter().all(|turn| !turn.by_checkpoint) {
+            // A record's transactions are either all in the checkpoint under way or all behind it.
+            let limit = self.checkpoint.boundary().unwrap_or(u64::MAX);
+            let (count, body_bytes) = self.turns.ready(limit, self.wal.record_bytes_max());
+            if count == 0 {
+                self.vouch_for_freed_blocks();
+                break;
+            }
+            if self.wal.has_room(record_bytes(body_bytes as usize)) {
+                self.emit(count, false);
+            } else if self.turns.turns.is_empty() {
+                // The log is full, or will never take so large a record. A checkpoint needs no log.
+                if !self.checkpoint.is_running() {
+                    self.begin_checkpoint();
+                } else if self.checkpoint.boundary().is_none() {
+                    break;
+                }
+                let boundary = self.checkpoint.boundary().expect("just begun, or not past it yet");
+                let ready =
+                    self.turns.staged.iter().take_while(|staged| staged.merges == 0 && staged.ticket <= boundary);
+                let count = ready.count();
+                let whole = self.turns.staged.get(count).is_none_or(|next| next.ticket > boundary);
+                if whole {
+                    self.emit(count, true);
+                }
+                break;
+            } else {
+                break;
+            }
+            self.settle_boundary();
+        }
+        self.settle_boundary();
+        self.advance_checkpoint();
+        if let Some(run) = self.discards.next(&mut self.allocator) {
+            self.io.discard(run);
+        }
+    }
+
+    /// Once all transactions that the checkpoint holds have their LSNs, the checkpoint knows what it covers.
+    fn settle_boundary(&mut self) {
+        if self.checkpoint.boundary().is_some_and(|ticket| self.turns.emitted(ticket)) {
+            self.checkpoint.cover(self.wal.next_lsn - 1);
+        }
+    }
+
+    /// Writes a record without transactions if blocks wait for nothing else, space is short and nothing else is going
+    /// to be written.
+    fn vouch_for_freed_blocks(&mut self) {
+        let short = self.allocator.free_blocks() < self.superblock.device_blocks() / 16;
+        let waits = self.freeing.waits_for_more_than(self.turns.vouched_lsn);
+        let room = self.wal.has_room(record_bytes(body_overhead_bytes(0) as usize));
+        if (short || self.turns.vouch_wanted) && waits && room && self.turns.is_idle() {
+            self.emit(0, false);
+        }
+        if !waits {
+            self.turns.vouch_wanted = false;
+        }
+    }
+
+    /// Sends the first `count` staged transactions to the device as one turn.
+    fn emit(&mut self, count: usize, by_checkpoint: bool) {
+        let batch: Vec<Staged> = self.turns.staged.drain(..count).collect();
+        let last_ticket = batch.last().map(|staged| staged.ticket);
+        let vouches_for = self.turns.durable_lsn;
+        let lsn = self.wal.next_lsn;
+        let mut writes_left = 0;
+        if by_checkpoint {
+            self.wal.skip_lsn();
+        } else {
+            let body = encode_body(batch.iter().map(|staged| &staged.steps[..]));
+            let (offset, record) = self.wal.append(&body, vouches_for);
+            self.io.write(Purpose::TurnWrite { lsn }, offset, record.freeze().into());
+            writes_left += 1;
+        }
+        let (mut data, mut freed) = (Vec::new(), Vec::new());
+        for staged in batch {
+            data.extend(staged.data);
+            freed.extend(staged.freed);
+        }
+        data.sort_unstable_by_key(|(start, _)| *start);
+        let in_flight = data.iter().map(|(start, _)| *start).collect();
+        let mut write = |offset: u64, pieces: Rope| {
+            self.io.write(Purpose::TurnWrite { lsn }, offset, pieces);
+            writes_left += 1;
+        };
+        let (mut begin, mut joined, mut pieces) = (0, Rope::new(), 0);
+        for (start, rope) in data {
+            let offset = u64::from(start) * BLOCK;
+            for piece in split(rope) {
+                let here = begin + joined.len() as u64;
+                if joined.is_empty()
+                    || offset_of(&piece, offset) != here
+                    || joined.len() + piece.1.len() > WRITE_BYTES_MAX
+                    || pieces == WRITE_PIECES_MAX
+                {
+                    if !joined.is_empty() {
+                        write(begin, std::mem::take(&mut joined));
+                    }
+                    (begin, pieces) = (offset_of(&piece, offset), 0);
+                }
+                joined.push(piece.1);
+                pieces += 1;
+            }
+        }
+        if !joined.is_empty() {
+            write(begin, joined);
+        }
+        let turn = Turn { lsn, last_ticket, writes_left, vouches_for, freed, in_flight, by_checkpoint };
+        self.turns.turns.push_back(turn);
+    }
+
+    pub(crate) fn turn_write_done(&mut self, lsn: u64) {
+        let turn = self.turns.turns.iter_mut().find(|turn| turn.lsn == lsn).expect("a turn waits for its writes");
+        turn.writes_left -= 1;
+        self.flush_turns();
+    }
+
+    /// Flushes if turns at the front are written and no flush is under way.
+    fn flush_turns(&mut self) {
+        let written = self.turns.turns.iter().take_while(|turn| turn.writes_left == 0 && !turn.by_checkpoint);
+        if self.turns.flushing.is_none()
+            && let Some(last) = written.last()
+        {
+            self.turns.flushing = Some(last.lsn);
+            self.io.flush(Purpose::TurnFlush);
+        }
+    }
+
+    pub(crate) fn turn_flush_done(&mut self) {
+        let lsn = self.turns.flushing.take().expect("a flush of turns was under way");
+        self.turns_durable(lsn);
+        self.flush_turns();
+    }
+
+    /// Turns up to `lsn` are durable.
+    pub(crate) fn turns_durable(&mut self, lsn: u64) {
+        while self.turns.turns.front().is_some_and(|turn| turn.lsn <= lsn) {
+            let turn = self.turns.turns.pop_front().expect("just seen");
+            self.turns.durable_lsn = turn.lsn;
+            self.turns.vouched_lsn = self.turns.vouched_lsn.max(turn.vouches_for);
+            self.freeing.push(turn.lsn, turn.freed);
+            turn.in_flight.into_iter().for_each(|start| self.in_flight.remove(start));
+            if let Some(ticket) = turn.last_ticket {
+                self.events.push_back(StoreEvent::Committed(Ticket(ticket)));
+            }
+        }
+        self.release_freed();
+    }
+}
+
+/// The pieces of a rope with their offsets in it.
+fn split(rope: Rope) -> impl Iterator<Item = (usize, Bytes)> {
+    let mut at = 0;
+    rope.into_pieces().map(move |piece| {
+        let offset = at;
+        at += piece.len();
+        (offset, piece)
+    })
+}
+
+fn offset_of(piece: &(usize, Bytes), rope_offset: u64) -> u64 {
+    rope_offset + piece.0 as u64
+}
