@@ -78,6 +78,25 @@ pub(crate) const fn stable_mask(count: u32) -> u32 {
 mod tests {
     use super::*;
 
+    // Recorded from the library that Ceph 16.2.15's daemons share.
+    #[test]
+    fn hashes_do_not_move() {
+        let high: Vec<u8> = (120..160).collect();
+        for (name, linux, rjenkins) in [
+            (&b""[..], 0, 0xbd49_d10d),
+            (b"a", 0x42f2, 0x29ee_c818),
+            (b"foo", 0x0024_db2a, 0x7fc1_f406),
+            (b"twelve_chars", 0xf0aa_3540, 0x93ed_3221),
+            (b"rbd_data.1234567890ab.0000000000000001", 0xe90f_2d7b, 0x4df3_93f2),
+            (&[b'x'; 300], 0x0fee_0148, 0xe48a_4118),
+            (&high, 0xa2fe_5b90, 0x359c_cf1c),
+        ] {
+            assert_eq!((hash_name_linux(b"", name, b""), hash_name(b"", name, b"")), (linux, rjenkins), "{name:?}");
+            assert_eq!(hash_name(b"", b"other", name) == rjenkins, !name.is_empty(), "a key replaces the name");
+        }
+        assert_eq!(hash_name(b"ns", b"foo", b""), hash_name(b"", b"ns\x1ffoo", b""));
+    }
+
     #[test]
     fn masks_cover_counts() {
         for (count, mask) in [(1, 0), (2, 1), (3, 3), (4, 3), (5, 7), (256, 255), (257, 511)] {
