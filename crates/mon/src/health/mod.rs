@@ -21,6 +21,11 @@ pub fn evaluate(state: &MonState, volatile: &Volatile) -> HealthReport {
     report
 }
 
+/// Whether alarms of a kind are wanted: they are unless the option is off.
+fn warns(state: &MonState, option: &str) -> bool {
+    !matches!(state.mon_option("", option), Some("false" | "0" | "no" | "off"))
+}
+
 /// How bad an alarm is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Severity {

@@ -1,8 +1,8 @@
 //! Alarms about OSDs and the OSD map.
 
-use super::{HealthReport, Severity};
+use super::{HealthReport, Severity, warns};
 use crate::MonState;
-use crate::pools::SIZE_DEFAULT;
+use crate::pools::{PGS_PER_OSD_MAX, SIZE_DEFAULT};
 use osdmap::{OsdMapFlags, OsdState};
 use std::collections::BTreeMap;
 use types::OsdId;
@@ -12,12 +12,19 @@ pub(super) fn check(state: &MonState, report: &mut HealthReport) {
     flags(state, report);
     fullness(state, report);
     let map = state.osdmap();
-    let (count, _, _) = map.counts();
+    let (count, _, osds_in) = map.counts();
     let wanted = state.mon_option("", "osd_pool_default_size").and_then(|s| s.parse().ok());
     let wanted: usize = wanted.unwrap_or(SIZE_DEFAULT.into());
-    if count < wanted {
+    if count < wanted && warns(state, "mon_warn_on_too_few_osds") {
         let summary = format!("OSD count {count} < osd_pool_default_size {wanted}");
-        report.raise("TOO_FEW_OSDS", Severity::Warn, summary, Vec::new());
+        report.raise_counted("TOO_FEW_OSDS", Severity::Warn, summary, wanted - count, Vec::new());
+    }
+    let copies: u64 = map.pools.values().map(|pool| u64::from(pool.pg_num) * u64::from(pool.size)).sum();
+    let per_osd = copies / osds_in.max(1) as u64;
+    let max = state.mon_option("", "mon_max_pg_per_osd").and_then(|s| s.parse().ok()).unwrap_or(PGS_PER_OSD_MAX);
+    if osds_in > 0 && max > 0 && per_osd > max {
+        let summary = format!("too many PGs per OSD ({per_osd} > max {max})");
+        report.raise_counted("TOO_MANY_PGS", Severity::Warn, summary, (per_osd - max) as usize, Vec::new());
     }
     let ordered = map.nearfull_ratio <= map.backfillfull_ratio && map.backfillfull_ratio <= map.full_ratio;
     if !ordered {
@@ -130,14 +137,14 @@ fn flags(state: &MonState, report: &mut HealthReport) {
 
 fn fullness(state: &MonState, report: &mut HealthReport) {
     let map = state.osdmap();
-    let mut raise = |code, severity, bit, word| {
+    let mut raise = |code, severity, bit, word, is| {
         let detail: Vec<String> =
-            map.osds().filter(|(_, osd)| osd.state.contains(bit)).map(|(id, _)| format!("{id} is {word}")).collect();
+            map.osds().filter(|(_, osd)| osd.state.contains(bit)).map(|(id, _)| format!("{id} is {is}")).collect();
         if !detail.is_empty() {
             report.raise(code, severity, format!("{} {word} osd(s)", detail.len()), detail);
         }
     };
-    raise("OSD_FULL", Severity::Error, OsdState::FULL, "full");
-    raise("OSD_BACKFILLFULL", Severity::Warn, OsdState::BACKFILLFULL, "backfill full");
-    raise("OSD_NEARFULL", Severity::Warn, OsdState::NEARFULL, "near full");
+    raise("OSD_FULL", Severity::Error, OsdState::FULL, "full", "full");
+    raise("OSD_BACKFILLFULL", Severity::Warn, OsdState::BACKFILLFULL, "backfillfull", "backfill full");
+    raise("OSD_NEARFULL", Severity::Warn, OsdState::NEARFULL, "nearfull", "near full");
 }

@@ -1,6 +1,6 @@
 //! Alarms about pools.
 
-use super::{HealthReport, Severity};
+use super::{HealthReport, Severity, warns};
 use crate::{MonState, Volatile};
 use osdmap::PoolFlags;
 
@@ -10,6 +10,7 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     let mut no_app = Vec::new();
     let mut no_redundancy = Vec::new();
     let mut smaller_pgp_num = Vec::new();
+    let mut uneven = Vec::new();
     let (mut full, mut backfillfull, mut nearfull) = (Vec::new(), Vec::new(), Vec::new());
     for (id, pool) in &map.pools {
         let name = name(*id);
@@ -18,6 +19,9 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
         }
         if pool.size == 1 {
             no_redundancy.push(format!("pool '{name}' has no replicas configured"));
+        }
+        if !pool.pg_num.is_power_of_two() {
+            uneven.push(format!("pool '{name}' pg_num {} is not a power of two", pool.pg_num));
         }
         if pool.pg_num > pool.pgp_num {
             smaller_pgp_num.push(format!("pool {name} pg_num {} > pgp_num {}", pool.pg_num, pool.pgp_num));
@@ -31,7 +35,7 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
             nearfull.push(format!("pool '{name}' is nearfull"));
         }
     }
-    if !no_app.is_empty() {
+    if !no_app.is_empty() && warns(state, "mon_warn_on_pool_no_app") {
         let summary = format!("{} pool(s) do not have an application enabled", no_app.len());
         let count = no_app.len();
         no_app.push(
@@ -41,14 +45,16 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
         );
         report.raise_counted("POOL_APP_NOT_ENABLED", Severity::Warn, summary, count, no_app);
     }
-    let mut raise = |code, detail: Vec<String>, words: &str| {
-        if !detail.is_empty() {
+    let mut raise = |code, option, detail: Vec<String>, words: &str| {
+        if !detail.is_empty() && warns(state, option) {
             report.raise(code, Severity::Warn, format!("{} {words}", detail.len()), detail);
         }
     };
-    raise("POOL_NO_REDUNDANCY", no_redundancy, "pool(s) have no replicas configured");
-    raise("SMALLER_PGP_NUM", smaller_pgp_num, "pools have pg_num > pgp_num");
-    raise("POOL_FULL", full, "pool(s) full");
-    raise("POOL_BACKFILLFULL", backfillfull, "pool(s) backfillfull");
-    raise("POOL_NEARFULL", nearfull, "pool(s) nearfull");
+    raise("POOL_NO_REDUNDANCY", "mon_warn_on_pool_no_redundancy", no_redundancy, "pool(s) have no replicas configured");
+    let not_power_of_two = "mon_warn_on_pool_pg_num_not_power_of_two";
+    raise("POOL_PG_NUM_NOT_POWER_OF_TWO", not_power_of_two, uneven, "pool(s) have non-power-of-two pg_num");
+    raise("SMALLER_PGP_NUM", "", smaller_pgp_num, "pools have pg_num > pgp_num");
+    raise("POOL_FULL", "", full, "pool(s) full");
+    raise("POOL_BACKFILLFULL", "", backfillfull, "pool(s) backfillfull");
+    raise("POOL_NEARFULL", "", nearfull, "pool(s) nearfull");
 }

@@ -22,6 +22,9 @@ use wire::{Encode, Message, Target};
 const WAITING_MAX: usize = 10_000;
 /// Global ids are made durable in ranges of this size.
 const GLOBAL_IDS_RANGE: u64 = 10_000;
+/// Most lines taken from one message, and how long each may be.
+const LOG_LINES_MAX: usize = 200;
+const LOG_LINE_BYTES_MAX: usize = 4096;
 /// A snapshot replaces this many batches.
 pub(super) const SNAPSHOT_EVERY: u64 = 500;
 
@@ -116,8 +119,15 @@ impl Proposals {
         self.log_lines.push((entry, None));
     }
 
-    /// Adds lines that a daemon or client sent, acknowledging the last one's number.
+    /// Adds lines that a daemon or client sent, acknowledging the last one's number. What is too much or too long is
+    /// cut: the log's tail is part of the state.
     pub fn log_for(&mut self, session: SessionId, mut entries: Vec<LogEntry>) {
+        let surplus = entries.len().saturating_sub(LOG_LINES_MAX);
+        entries.drain(..surplus);
+        for entry in &mut entries {
+            let end = entry.message.floor_char_boundary(LOG_LINE_BYTES_MAX);
+            entry.message.truncate(end);
+        }
         let Some(last) = entries.pop() else { return };
         self.log_lines.extend(entries.into_iter().map(|entry| (entry, None)));
         let answer = Answer::LogAck { session, last: last.seq, channel: last.channel.clone() };

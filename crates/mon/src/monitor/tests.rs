@@ -648,6 +648,10 @@ fn log_lines_are_kept_acknowledged_and_shown() {
     let shown: Vec<String> =
         h.heard::<msg::Log>(watcher).into_iter().flat_map(|log| log.entries).map(|entry| entry.message).collect();
     assert_eq!(shown, ["loud"]);
+    let flood = (0..1000).map(|i| line(i, msg::LogPriority::DEBUG, &"ä".repeat(100_000))).collect();
+    h.say(client, msg::Log { have: 0, fsid: FSID, entries: flood });
+    let kept = &h.monitor.state().log.entries;
+    assert!(kept.len() < 300 && kept.iter().all(|entry| entry.message.len() <= 4096));
 }
 
 #[test]
