@@ -13,6 +13,9 @@
 //!
 //! Only the last two open sockets and read clocks.
 
+// Answers with many fields are written as one `json!`.
+#![recursion_limit = "256"]
+
 pub mod bootstrap;
 pub mod commands;
 pub mod daemon;

@@ -3,9 +3,58 @@
 //! A handler looks at the state and either answers or proposes updates together with the answer to give once they are
 //! durable. It never waits: at most one batch is on its way to the log at a time, and a command that may change
 //! something is handled when none is, so that what it looks at is what its updates apply to.
+//!
+//! * `table.rs` — start here: all commands, and what `ceph` is told about them. Each topic's file holds its commands'
+//!   signatures beside their handlers.
+//! * `signature.rs`, `arguments.rs`: from a signature to checked arguments.
+//! * `context.rs`: what a handler works with. `format.rs`, `text_table.rs`, `units.rs`: how answers are printed.
+//!
+//! Words, output texts and JSON keys are those of Ceph 16.2, so that its tools and people's scripts work unchanged.
+//! What Ceph's manager daemon would answer is answered here.
+
+mod arguments;
+mod auth;
+mod base64;
+mod blocklist;
+mod cluster;
+mod config;
+mod config_key;
+mod config_options;
+mod context;
+mod crush_change;
+mod crush_query;
+mod crush_tree;
+mod ec_profiles;
+mod format;
+mod health;
+mod keyring;
+mod log;
+mod mgr;
+mod mon;
+mod osd_change;
+mod osd_df;
+mod osd_dump;
+mod osd_flags;
+mod osd_query;
+mod osd_tree;
+mod pg;
+mod pg_dump;
+mod pg_print;
+mod pool_applications;
+mod pool_print;
+mod pool_settings;
+mod pools;
+mod signature;
+mod table;
+mod text_table;
+mod units;
 
 use crate::{MonState, Update, Volatile};
+use arguments::Arguments;
 use bytes::Bytes;
+use context::Context;
+use format::Format;
+use serde_json::Value;
 use types::{EntityName, Errno, Utime};
 
 /// One command as it came.
@@ -63,14 +112,38 @@ pub enum Outcome {
     },
 }
 
+/// What a handler returns; the error is the answer of a command that cannot be done.
+type Answer = Result<Outcome, Reply>;
+
 /// Handles one command.
 pub fn handle(state: &MonState, volatile: &Volatile, request: &Request<'_>) -> Outcome {
-    let _ = volatile;
-    let Ok(serde_json::Value::Object(command)) = serde_json::from_str(request.command) else {
-        return Outcome::Reply(Reply::error(Errno::EINVAL, "command is not a JSON object"));
+    answer(state, volatile, request).unwrap_or_else(Outcome::Reply)
+}
+
+fn answer(state: &MonState, volatile: &Volatile, request: &Request<'_>) -> Answer {
+    let invalid = |sentence: String| Reply::error(Errno::EINVAL, sentence);
+    let Ok(Value::Object(command)) = serde_json::from_str(request.command) else {
+        return Err(invalid("command is not a JSON object".to_owned()));
     };
-    match command.get("prefix").and_then(serde_json::Value::as_str) {
-        Some("fsid") => Outcome::Reply(Reply::output(format!("{}\n", state.fsid))),
-        _ => Outcome::Reply(Reply::error(Errno::EINVAL, "command not known")),
+    let prefix = command.get("prefix").and_then(Value::as_str);
+    let prefix = prefix.ok_or_else(|| invalid("command has no prefix".to_owned()))?;
+    if prefix == "get_command_descriptions" {
+        return Ok(Outcome::Reply(Reply::output(table::descriptions())));
     }
+    let known = table::find(prefix).ok_or_else(|| invalid("command not known".to_owned()))?;
+    let format = command.get("format").and_then(Value::as_str).unwrap_or_default();
+    let format = Format::from_name(format)
+        .ok_or_else(|| invalid(format!("format '{format}' is not supported; use plain, json or json-pretty")))?;
+    let args = Arguments::parse(&known.signature, &command).map_err(|e| invalid(format!("{prefix}: {e}")))?;
+    (known.command.handler)(&Context { state, volatile, request, args, format })
+}
+
+/// The answer of a command that cannot be done.
+fn refuse<T>(errno: Errno, sentence: impl Into<String>) -> Result<T, Reply> {
+    Err(Reply::error(errno, sentence))
+}
+
+/// Success, with a sentence for stderr.
+fn done(status: impl Into<String>) -> Answer {
+    Ok(Outcome::Reply(Reply::status(status)))
 }

@@ -101,7 +101,7 @@ impl Volatile {
 }
 
 impl PgTotals {
-    fn add(&mut self, pg: &PgReport) {
+    pub(crate) fn add(&mut self, pg: &PgReport) {
         self.pgs += 1;
         self.objects += pg.objects;
         self.bytes += pg.bytes;

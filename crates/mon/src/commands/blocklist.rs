@@ -1,0 +1,90 @@
+//! `ceph osd blocklist`: clients that are locked out.
+
+use super::context::{Context, with_status};
+use super::table::Command;
+use super::{Answer, Format, Reply, done, refuse};
+use serde_json::{Value, json};
+use std::time::Duration;
+use types::{Errno, Utime};
+use wire::EntityAddr;
+use wire::addr::AddrKind;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new(
+        "osd blocklist {range:String,req=false} {blocklistop:Choices,strings=add|rm} {addr:EntityAddr} \
+         {expire:Float,range=0.0,req=false}",
+        "rw",
+        "lock a client out, or let it in again",
+        |c| change(c, "blocklistop", "blocklist"),
+    ),
+    Command::new(
+        "osd blacklist {blacklistop:Choices,strings=add|rm} {addr:EntityAddr} {expire:Float,range=0.0,req=false}",
+        "rw",
+        "lock a client out, or let it in again",
+        |c| change(c, "blacklistop", "blocklist"),
+    ),
+    Command::new("osd blocklist ls", "r", "list clients that are locked out", list),
+    Command::new("osd blacklist ls", "r", "list clients that are locked out", list),
+    Command::new("osd blocklist clear", "rw", "let all clients in again", clear),
+    Command::new("osd blacklist clear", "rw", "let all clients in again", clear),
+];
+
+/// For how long, unless told otherwise.
+const EXPIRE_SECONDS: f64 = 3600.0;
+/// Longer than any cluster lives, and still a stamp.
+const EXPIRE_SECONDS_MAX: f64 = 1e9;
+
+fn change(c: &Context<'_>, op: &str, word: &str) -> Answer {
+    let text = c.args.word("addr");
+    let range = c.args.has("range");
+    let Some(mut addr) = parse(text, range) else {
+        return refuse(Errno::EINVAL, format!("unable to parse address {text}"));
+    };
+    addr.kind = if range { AddrKind::CIDR } else { AddrKind::ANY };
+    let shown = addr.legacy_str();
+    let entries = if range { &c.map().range_blocklist } else { &c.map().blocklist };
+    if c.args.word(op) == "add" {
+        let seconds = c.args.float("expire").unwrap_or(EXPIRE_SECONDS).min(EXPIRE_SECONDS_MAX);
+        let until = Utime::from_unix(c.request.now.to_unix() + Duration::from_secs_f64(seconds));
+        let status = format!("{word}ing {shown} until {until} ({seconds} sec)");
+        return c.change_map(status, |incremental| {
+            let new = if range { &mut incremental.new_range_blocklist } else { &mut incremental.new_blocklist };
+            new.insert(addr, until);
+        });
+    }
+    if !entries.contains_key(&addr) {
+        return done(format!("{shown} isn't {word}ed"));
+    }
+    c.change_map(format!("un-{word}ing {shown}"), |incremental| {
+        let old = if range { &mut incremental.old_range_blocklist } else { &mut incremental.old_blocklist };
+        old.push(addr);
+    })
+}
+
+/// An address, or in a range `network/bits`, whose bits stand where the nonce does.
+fn parse(text: &str, range: bool) -> Option<EntityAddr> {
+    let addr = EntityAddr::parse(text, AddrKind::ANY).ok()?;
+    let bits_max = if addr.ip()?.is_ipv4() { 32 } else { 128 };
+    (!range || addr.nonce <= bits_max).then_some(addr)
+}
+
+fn list(c: &Context<'_>) -> Answer {
+    let entries = || c.map().blocklist.iter().chain(&c.map().range_blocklist);
+    let text = || -> String { entries().map(|(addr, until)| format!("{} {until}\n", addr.legacy_str())).collect() };
+    let value = || -> Value {
+        entries().map(|(addr, until)| json!({"addr": addr.legacy_str(), "until": until.to_string()})).collect()
+    };
+    let answer = match c.format {
+        Format::Plain => c.text(text()),
+        _ => c.value(value()),
+    };
+    with_status(answer, format!("listed {} entries", entries().count()))
+}
+
+fn clear(c: &Context<'_>) -> Answer {
+    let reply: Reply = Reply::status(" removed all blocklist entries");
+    c.change_map(reply.status, |incremental| {
+        incremental.old_blocklist.extend(c.map().blocklist.keys().copied());
+        incremental.old_range_blocklist.extend(c.map().range_blocklist.keys().copied());
+    })
+}

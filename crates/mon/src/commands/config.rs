@@ -1,0 +1,210 @@
+//! `ceph config`: options kept centrally and handed to daemons and clients.
+
+use super::config_options::{self, Known};
+use super::context::Context;
+use super::table::Command;
+use super::text_table::TextTable;
+use super::{Answer, Reply, done, refuse};
+use crate::Update;
+use crate::state::ConfigSubject;
+use serde_json::{Map, Value, json};
+use types::Errno;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new(
+        "config set {who:String} {name:String} {value:String} {force:Bool,req=false}",
+        "rw",
+        "set an option for some daemons or clients",
+        set,
+    ),
+    Command::new("config rm {who:String} {name:String}", "rw", "go back to an option's value from elsewhere", remove),
+    Command::new(
+        "config get {who:String} {key:String,req=false}",
+        "r",
+        "print the options, or one option, that apply to a daemon or client",
+        get,
+    ),
+    Command::new("config dump", "r", "print all options that are set", dump),
+    Command::new("config help {key:String}", "r", "explain an option", help),
+    Command::new("config ls", "r", "list the options there are", list),
+    Command::new("config generate-minimal-conf", "r", "print a ceph.conf that is enough for clients", minimal_conf),
+    Command::new("config log {num:Int,req=false}", "r", "print recent changes of options", log),
+];
+
+const KINDS: &[&str] = &["mon", "mgr", "osd", "mds", "client"];
+
+/// Section and mask of a target such as `osd/class:ssd`.
+fn split_target(who: &str) -> (&str, &str) {
+    who.split_once('/').unwrap_or((who, ""))
+}
+
+/// Whether options can be set for `who`.
+fn is_target(who: &str) -> bool {
+    let (section, mask) = split_target(who);
+    let kind = section.split_once('.').map_or(section, |(kind, id)| if id.is_empty() { "" } else { kind });
+    let masks_ok = mask.is_empty()
+        || mask.split('/').all(|part| part.split_once(':').is_some_and(|(key, v)| !key.is_empty() && !v.is_empty()));
+    (section == "global" || KINDS.contains(&kind)) && masks_ok
+}
+
+fn canonical(name: &str) -> String {
+    name.replace([' ', '-'], "_")
+}
+
+fn set(c: &Context<'_>) -> Answer {
+    let (who, name) = (c.args.word("who"), canonical(c.args.word("name")));
+    if !is_target(who) {
+        return refuse(Errno::EINVAL, format!("unrecognized config target '{who}'"));
+    }
+    let value = c.args.word("value");
+    let value = match config_options::find(&name) {
+        Known::Ours(option) => option.normalize(value).map_err(|e| Reply::error(Errno::EINVAL, e))?,
+        Known::Unknown if !c.args.flag("force") => {
+            return refuse(Errno::EINVAL, format!("unrecognized config option '{name}'"));
+        }
+        Known::Clients | Known::Unknown => value.to_owned(),
+    };
+    if c.state.config.get(who, &name) == Some(value.as_str()) {
+        return done("");
+    }
+    c.propose(vec![Update::Config { who: who.to_owned(), name, value: Some(value) }], Reply::default())
+}
+
+fn remove(c: &Context<'_>) -> Answer {
+    let (who, name) = (c.args.word("who"), canonical(c.args.word("name")));
+    if !is_target(who) {
+        return refuse(Errno::EINVAL, format!("unrecognized config target '{who}'"));
+    }
+    if c.state.config.get(who, &name).is_none() {
+        return done("");
+    }
+    c.propose(vec![Update::Config { who: who.to_owned(), name, value: None }], Reply::default())
+}
+
+/// One line of a listing.
+struct Row<'a> {
+    who: String,
+    mask: &'a str,
+    name: &'a str,
+    value: &'a str,
+    known: Known,
+}
+
+fn table<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
+    let columns = [("WHO", 'l'), ("MASK", 'l'), ("LEVEL", 'l'), ("OPTION", 'l'), ("VALUE", 'l'), ("RO", 'l')];
+    let mut table = TextTable::with_columns(&columns);
+    for row in rows {
+        let read_only = if row.known.at_runtime() { "" } else { "*" };
+        let cells = [&row.who, row.mask, row.known.level(), row.name, row.value, read_only];
+        table.row(cells.iter().map(|cell| (*cell).to_owned()).collect());
+    }
+    table.render(true)
+}
+
+fn dump(c: &Context<'_>) -> Answer {
+    // Whole cluster first, then kinds of daemons, then single ones, as in Ceph.
+    let depth = |section: &str| if section == "global" { 0 } else { 1 + usize::from(section.contains('.')) };
+    let mut options: Vec<_> = c.state.config.iter().collect();
+    options.sort_by_key(|(who, name, _)| {
+        let (section, mask) = split_target(who);
+        (depth(section), section, *name, mask)
+    });
+    let rows = options.iter().map(|(who, name, value)| {
+        let (section, mask) = split_target(who);
+        let who = format!("{}{section}", "  ".repeat(depth(section)));
+        Row { who, mask, name, value, known: config_options::find(name) }
+    });
+    let value = || {
+        let entry = |(who, name, value): &(&str, &str, &str)| {
+            let (section, mask) = split_target(who);
+            let known = config_options::find(name);
+            let mut entry = json!({
+                "section": section,
+                "name": name,
+                "value": value,
+                "level": known.level(),
+                "can_update_at_runtime": known.at_runtime(),
+                "mask": mask,
+            });
+            add_mask(mask, &mut entry, "location_type", "location_value");
+            entry
+        };
+        options.iter().map(entry).collect()
+    };
+    c.either(|| table(rows), value)
+}
+
+/// Adds what a mask restricts an option to.
+fn add_mask(mask: &str, entry: &mut Value, location_type: &str, location_value: &str) {
+    for (key, value) in mask.split('/').filter_map(|part| part.split_once(':')) {
+        if key == "class" {
+            entry["device_class"] = json!(value);
+        } else {
+            entry[location_type] = json!(key);
+            entry[location_value] = json!(value);
+        }
+    }
+}
+
+fn get(c: &Context<'_>) -> Answer {
+    let who = c.args.word("who");
+    let (kind, id) = who.split_once('.').unwrap_or((who, ""));
+    if !KINDS.contains(&kind) && who != "global" {
+        return refuse(Errno::EINVAL, format!("unrecognized entity '{who}'"));
+    }
+    let osd = (kind == "osd").then(|| super::arguments::parse_osd(id)).flatten();
+    let (host, class) = match osd {
+        Some(osd) => (c.host_name(osd), c.device_class(osd)),
+        None => (None, None),
+    };
+    let subject = ConfigSubject { kind, id, host: host.as_deref(), device_class: class.as_deref() };
+    let effective = c.state.config.effective(&subject);
+    if let Some(key) = c.args.text("key") {
+        let key = canonical(key);
+        return match (effective.get(key.as_str()), config_options::find(&key)) {
+            (Some((value, _)), _) => c.text(format!("{value}\n")),
+            (None, Known::Ours(option)) => c.text(format!("{}\n", option.default)),
+            (None, _) => refuse(Errno::ENOENT, format!("unrecognized key '{key}'")),
+        };
+    }
+    let rows = effective.iter().map(|(name, (value, who))| {
+        let (section, mask) = split_target(who);
+        Row { who: section.to_owned(), mask, name, value, known: config_options::find(name) }
+    });
+    let value = || {
+        let mut object = Map::new();
+        for (name, (value, who)) in &effective {
+            let (section, mask) = split_target(who);
+            let mut restricted = json!({});
+            add_mask(mask, &mut restricted, "location_type", "location_value");
+            let at_runtime = config_options::find(name).at_runtime();
+            let entry =
+                json!({"value": value, "section": section, "mask": restricted, "can_update_at_runtime": at_runtime});
+            object.insert((*name).to_owned(), entry);
+        }
+        Value::Object(object)
+    };
+    c.either(|| table(rows), value)
+}
+
+fn help(c: &Context<'_>) -> Answer {
+    let key = canonical(c.args.word("key"));
+    match config_options::find(&key) {
+        Known::Ours(option) => c.either(|| option.help_text(), || option.help_value()),
+        _ => refuse(Errno::ENOENT, format!("unrecognized key '{key}'")),
+    }
+}
+
+fn list(c: &Context<'_>) -> Answer {
+    let text = || config_options::names().map(|name| format!("{name}\n")).collect();
+    c.either(text, || config_options::names().map(|name| json!(name)).collect())
+}
+
+fn minimal_conf(c: &Context<'_>) -> Answer {
+    let fsid = c.state.fsid;
+    c.text(format!("# minimal ceph.conf for {fsid}\n[global]\n\tfsid = {fsid}\n\tmon_host = {}\n", c.mon_host()))
+}
+
+fn log(_: &Context<'_>) -> Answer {
+    refuse(Errno::EOPNOTSUPP, "the history of options is not kept; `ceph log last 100 info audit` shows past commands")
+}

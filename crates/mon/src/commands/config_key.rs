@@ -1,0 +1,94 @@
+//! `ceph config-key`: a small store of keys and values for whoever needs one.
+
+use super::context::Context;
+use super::table::Command;
+use super::{Answer, Outcome, Reply, done, refuse};
+use crate::Update;
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+use types::Errno;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("config-key get {key:String}", "r", "print the value of a key", get),
+    Command::new(
+        "config-key set {key:String} {val:String,req=false}",
+        "rw",
+        "set a key to the value given or to the input",
+        set,
+    ),
+    Command::new(
+        "config-key put {key:String} {val:String,req=false}",
+        "rw",
+        "set a key to the value given or to the input",
+        set,
+    ),
+    Command::new("config-key rm {key:String}", "rw", "remove a key", remove),
+    Command::new("config-key del {key:String}", "rw", "remove a key", remove),
+    Command::new("config-key exists {key:String}", "r", "say whether a key exists", exists),
+    Command::new("config-key ls", "r", "list keys", list),
+    Command::new("config-key list", "r", "list keys", list),
+    Command::new("config-key dump {key:String,req=false}", "r", "print keys, or those with a prefix, and values", dump),
+];
+
+/// The longest value.
+const VALUE_BYTES_MAX: usize = 64 * 1024;
+const KEY_BYTES_MAX: usize = 1024;
+
+fn get(c: &Context<'_>) -> Answer {
+    match c.state.config_keys.get(c.args.word("key")) {
+        Some(value) => Ok(Outcome::Reply(Reply::output(value.clone()))),
+        None => refuse(Errno::ENOENT, format!("key '{}' doesn't exist", c.args.word("key"))),
+    }
+}
+
+fn set(c: &Context<'_>) -> Answer {
+    let key = c.args.word("key");
+    let value = match c.args.text("val") {
+        Some(value) => Bytes::copy_from_slice(value.as_bytes()),
+        None => c.request.input.clone(),
+    };
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        return refuse(Errno::EINVAL, format!("a key has 1 to {KEY_BYTES_MAX} bytes"));
+    }
+    if value.len() > VALUE_BYTES_MAX {
+        return refuse(
+            Errno::EFBIG,
+            format!("error: entry size limited to {VALUE_BYTES_MAX} bytes, this one has {}", value.len()),
+        );
+    }
+    let reply = Reply::status(format!("set {key}"));
+    c.propose(vec![Update::ConfigKey { key: key.to_owned(), value: Some(value) }], reply)
+}
+
+fn remove(c: &Context<'_>) -> Answer {
+    let key = c.args.word("key");
+    if !c.state.config_keys.contains_key(key) {
+        return done("no such key");
+    }
+    c.propose(vec![Update::ConfigKey { key: key.to_owned(), value: None }], Reply::status("key deleted"))
+}
+
+fn exists(c: &Context<'_>) -> Answer {
+    let key = c.args.word("key");
+    match c.state.config_keys.contains_key(key) {
+        true => done(format!("key '{key}' exists")),
+        false => refuse(Errno::ENOENT, format!("key '{key}' doesn't exist")),
+    }
+}
+
+fn list(c: &Context<'_>) -> Answer {
+    c.value(c.state.config_keys.keys().map(|key| json!(key)).collect())
+}
+
+fn dump(c: &Context<'_>) -> Answer {
+    let prefix = c.args.text("key").unwrap_or_default();
+    let mut object = Map::new();
+    for (key, value) in c.state.config_keys.iter().filter(|(key, _)| key.starts_with(prefix)) {
+        let shown = match std::str::from_utf8(value) {
+            Ok(text) if text.chars().all(|ch| !ch.is_control() || ch.is_whitespace()) => text.to_owned(),
+            _ => format!("<<< binary blob of length {} >>>", value.len()),
+        };
+        object.insert(key.clone(), json!(shown));
+    }
+    c.value(Value::Object(object))
+}

@@ -1,0 +1,204 @@
+//! The options that `ceph config` knows: each declared once, with its type, default and help.
+
+use serde_json::{Value, json};
+
+/// What an option's value looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum OptionKind {
+    Bool,
+    Uint,
+    /// Bytes; `2G`, `512Mi` and plain numbers.
+    Size,
+    Float,
+    /// Seconds.
+    Secs,
+    Choice(&'static [&'static str]),
+}
+
+impl OptionKind {
+    fn name(self) -> &'static str {
+        match self {
+            OptionKind::Bool => "bool",
+            OptionKind::Uint => "uint",
+            OptionKind::Size => "size",
+            OptionKind::Float => "float",
+            OptionKind::Secs => "secs",
+            OptionKind::Choice(_) => "str",
+        }
+    }
+}
+
+/// One option.
+#[derive(Debug)]
+pub(super) struct ConfigOption {
+    pub name: &'static str,
+    pub kind: OptionKind,
+    pub default: &'static str,
+    pub help: &'static str,
+}
+
+const fn option(name: &'static str, kind: OptionKind, default: &'static str, help: &'static str) -> ConfigOption {
+    ConfigOption { name, kind, default, help }
+}
+
+/// Options that something here acts on, and options of Ceph that scripts set and that are kept for what will.
+const OPTIONS: &[ConfigOption] = &[
+    option("mon_allow_pool_delete", OptionKind::Bool, "true", "Whether pools may be deleted"),
+    option("mon_max_pg_per_osd", OptionKind::Uint, "250", "Most copies of placement groups per OSD, on average"),
+    option("mon_osd_down_out_interval", OptionKind::Secs, "600", "How long an OSD is down before it is marked out"),
+    option("osd_pool_default_pg_num", OptionKind::Uint, "32", "Placement groups of a new pool"),
+    option("osd_pool_default_size", OptionKind::Uint, "3", "Replicas of a new pool"),
+    option("mon_max_pool_pg_num", OptionKind::Uint, "65536", "Kept; nothing acts on it"),
+    option(
+        "osd_pool_default_pg_autoscale_mode",
+        OptionKind::Choice(&["off", "warn", "on"]),
+        "off",
+        "Kept; nothing acts on it",
+    ),
+    option("osd_max_backfills", OptionKind::Uint, "1", "Kept; nothing acts on it"),
+    option("osd_recovery_max_active", OptionKind::Uint, "0", "Kept; nothing acts on it"),
+    option("osd_recovery_sleep", OptionKind::Float, "0", "Kept; nothing acts on it"),
+    option("osd_recovery_op_priority", OptionKind::Uint, "3", "Kept; nothing acts on it"),
+    option("osd_memory_target", OptionKind::Size, "117440512", "Kept; nothing acts on it"),
+    option("osd_scrub_begin_hour", OptionKind::Uint, "0", "Kept; nothing acts on it"),
+    option("osd_scrub_end_hour", OptionKind::Uint, "0", "Kept; nothing acts on it"),
+];
+
+/// Options of clients begin so. They are handed to clients as they are; what they mean only clients know.
+const CLIENT_PREFIXES: &[&str] = &["client_", "debug_", "librados_", "log_", "ms_", "objecter_", "rados_", "rbd_"];
+
+/// What is known of an option's name.
+pub(super) enum Known {
+    Ours(&'static ConfigOption),
+    Clients,
+    Unknown,
+}
+
+impl Known {
+    /// Ceph's word for who should touch the option.
+    pub fn level(&self) -> &'static str {
+        match self {
+            Known::Ours(_) | Known::Clients => "advanced",
+            Known::Unknown => "unknown",
+        }
+    }
+
+    /// Whether a change has effect without a restart.
+    pub fn at_runtime(&self) -> bool {
+        !matches!(self, Known::Unknown)
+    }
+}
+
+pub(super) fn find(name: &str) -> Known {
+    match OPTIONS.iter().find(|option| option.name == name) {
+        Some(option) => Known::Ours(option),
+        None if CLIENT_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) => Known::Clients,
+        None => Known::Unknown,
+    }
+}
+
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    OPTIONS.iter().map(|option| option.name)
+}
+
+impl ConfigOption {
+    /// The value as it is kept, or why it is none.
+    pub fn normalize(&self, value: &str) -> Result<String, String> {
+        let not = |wanted: &str| format!("error parsing value: '{value}' is not {wanted}");
+        match self.kind {
+            OptionKind::Bool => match value {
+                "true" | "yes" | "on" | "1" => Ok("true".to_owned()),
+                "false" | "no" | "off" | "0" => Ok("false".to_owned()),
+                _ => Err(not("true or false")),
+            },
+            OptionKind::Uint => value.parse::<u64>().map(|n| n.to_string()).map_err(|_| not("a whole number")),
+            OptionKind::Secs => {
+                let number = value.strip_suffix('s').unwrap_or(value);
+                number.parse::<u64>().map(|n| n.to_string()).map_err(|_| not("a whole number of seconds"))
+            }
+            OptionKind::Size => parse_size(value).map(|n| n.to_string()).ok_or_else(|| not("a size such as 512M")),
+            OptionKind::Float => match value.parse::<f64>() {
+                Ok(n) if n.is_finite() => Ok(n.to_string()),
+                _ => Err(not("a number")),
+            },
+            OptionKind::Choice(choices) if choices.contains(&value) => Ok(value.to_owned()),
+            OptionKind::Choice(choices) => Err(not(&format!("one of {}", choices.join(", ")))),
+        }
+    }
+
+    /// `ceph config help`.
+    pub fn help_text(&self) -> String {
+        let possible = match self.kind {
+            OptionKind::Choice(choices) => format!("  Possible values:  {}\n", choices.join(" ")),
+            _ => String::new(),
+        };
+        let (name, kind) = (self.name, self.kind.name());
+        let default = self.default;
+        format!(
+            "{name} - {}\n  ({kind}, advanced)\n  Default: {default}\n{possible}  Can update at runtime: true\n",
+            self.help
+        )
+    }
+
+    pub fn help_value(&self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.kind.name(),
+            "level": "advanced",
+            "desc": self.help,
+            "long_desc": "",
+            "default": self.default,
+            "daemon_default": "",
+            "tags": [],
+            "services": [],
+            "see_also": [],
+            "min": "",
+            "max": "",
+            "can_update_at_runtime": true,
+            "flags": ["runtime"],
+        })
+    }
+}
+
+/// Bytes from `4096`, `2G`, `2Gi`, `2GiB`; units are powers of 1024.
+pub(super) fn parse_size(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim_start().trim_end_matches('B').trim_end_matches('i');
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        "P" | "p" => 50,
+        "E" | "e" => 60,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_values() {
+        for option in OPTIONS {
+            assert_eq!(option.normalize(option.default).as_deref(), Ok(option.default), "{}", option.name);
+        }
+    }
+
+    #[test]
+    fn sizes_have_binary_units() {
+        let check = |text, expect| assert_eq!(parse_size(text), expect, "{text}");
+        check("4096", Some(4096));
+        check("10Ki", Some(10_240));
+        check("2G", Some(2 << 30));
+        check("1 TiB", Some(1 << 40));
+        check("", None);
+        check("x", None);
+        check("99999999999999999999", None);
+        check("16E", None);
+    }
+}

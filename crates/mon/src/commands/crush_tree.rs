@@ -1,0 +1,132 @@
+//! The CRUSH hierarchy as tables and values: the frame of `osd tree`, `osd df tree` and `osd crush tree`.
+
+use super::context::weight;
+use crush::{CrushMap, TreeItem, TreeOptions};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use types::OsdId;
+
+/// One line of a tree.
+pub(super) struct Node<'a> {
+    pub id: i32,
+    pub depth: usize,
+    /// 16.16.
+    pub weight: u32,
+    pub name: String,
+    pub type_name: &'a str,
+    pub type_id: u16,
+    pub class: Option<&'a str>,
+    /// In the order in which Ceph's JSON has them, which is from the last to the first.
+    pub children: Vec<i32>,
+    pub parent: Option<i32>,
+}
+
+impl Node<'_> {
+    pub fn osd(&self) -> Option<OsdId> {
+        (self.id >= 0).then_some(OsdId(self.id))
+    }
+
+    /// The last column of trees: `    host a`, `        osd.0`.
+    pub fn label(&self) -> String {
+        let indent = "    ".repeat(self.depth);
+        if self.id < 0 { format!("{indent}{} {}", self.type_name, self.name) } else { format!("{indent}{}", self.name) }
+    }
+
+    /// What every tree says of an item.
+    pub fn value(&self) -> Map<String, Value> {
+        let mut object = Map::new();
+        let mut put = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
+        put("id", json!(self.id));
+        if let Some(class) = self.class {
+            put("device_class", json!(class));
+        }
+        put("name", json!(self.name));
+        put("type", json!(self.type_name));
+        put("type_id", json!(self.type_id));
+        if self.id >= 0 {
+            put("crush_weight", json!(weight(self.weight)));
+            put("depth", json!(self.depth));
+        }
+        if self.parent.is_some() {
+            put("pool_weights", json!({}));
+        }
+        object
+    }
+}
+
+/// The trees from the roots down, or the one below `from`.
+pub(super) fn nodes(crush: &CrushMap, options: TreeOptions, from: Option<i32>) -> Vec<Node<'_>> {
+    let all = crush.tree(options);
+    let items = match from {
+        None => all,
+        Some(root) => {
+            let Some(start) = all.iter().position(|item| item.id == root) else { return Vec::new() };
+            let base = all[start].depth;
+            let below = all[start + 1..].iter().take_while(|item| item.depth > base).count();
+            let mut items = all[start..=start + below].to_vec();
+            items.iter_mut().for_each(|item| item.depth -= base);
+            items[0].parent = None;
+            items
+        }
+    };
+    items.into_iter().map(|item| node(crush, item)).collect()
+}
+
+fn node(crush: &CrushMap, item: TreeItem) -> Node<'_> {
+    let id = item.id;
+    let type_id = if id < 0 { crush.kind(id).unwrap_or(0) } else { 0 };
+    let name = crush.name(id).map_or_else(|| if id < 0 { String::new() } else { format!("osd.{id}") }, str::to_owned);
+    let class = match id < 0 {
+        true => name.split_once('~').and_then(|(_, class)| crush.classes().map(|(_, name)| name).find(|n| *n == class)),
+        false => crush.class_of(id),
+    };
+    let mut children = item.children;
+    children.reverse();
+    Node {
+        id,
+        depth: item.depth,
+        weight: item.weight,
+        name,
+        type_name: crush.type_name(type_id).unwrap_or("unknown"),
+        type_id,
+        class,
+        children,
+        parent: item.parent,
+    }
+}
+
+/// OSDs that exist but stand nowhere in the hierarchy.
+pub(super) fn strays(crush: &CrushMap, osds: impl Iterator<Item = OsdId>) -> Vec<Node<'_>> {
+    let placed: BTreeSet<i32> = crush.devices();
+    let stray = |osd: OsdId| Node {
+        id: osd.0,
+        depth: 0,
+        weight: 0,
+        name: osd.to_string(),
+        type_name: crush.type_name(0).unwrap_or("osd"),
+        type_id: 0,
+        class: crush.class_of(osd.0),
+        children: Vec::new(),
+        parent: None,
+    };
+    osds.filter(|osd| !placed.contains(&osd.0)).map(stray).collect()
+}
+
+/// Leaves out devices that `keep` does not want, and then buckets without any device left.
+pub(super) fn prune<'a>(nodes: Vec<Node<'a>>, keep: impl Fn(OsdId) -> bool) -> Vec<Node<'a>> {
+    let mut kept: BTreeSet<i32> = BTreeSet::new();
+    for node in nodes.iter().rev() {
+        let wanted = match node.osd() {
+            Some(osd) => keep(osd),
+            None => node.children.iter().any(|child| kept.contains(child)),
+        };
+        if wanted {
+            kept.insert(node.id);
+        }
+    }
+    let mut nodes: Vec<_> = nodes.into_iter().filter(|node| kept.contains(&node.id)).collect();
+    for node in &mut nodes {
+        node.children.retain(|child| kept.contains(child));
+    }
+    nodes
+}

@@ -1,0 +1,279 @@
+//! Questions about the monitors, and `ceph tell mon.X`.
+
+use super::context::{Context, addrs_value, legacy_addr, stamp, with_status};
+use super::table::Command;
+use super::{Answer, Outcome, Reply, cluster, refuse};
+use osdmap::mon_features;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use types::{Errno, Utime};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("mon stat", "r", "print in one line who the monitors are", stat),
+    Command::new("mon dump {epoch:Int,range=0,req=false}", "r", "print the monitor map", dump),
+    Command::new("mon getmap {epoch:Int,range=0,req=false}", "r", "get the monitor map, encoded", get_map),
+    Command::new("mon metadata {id:String,req=false}", "r", "print what monitors say about themselves", metadata),
+    Command::new("mon versions", "r", "count the versions that monitors run", |c| {
+        c.value(json!(cluster::mon_counts(c, "ceph_version")))
+    }),
+    Command::new("mon count-metadata {property:String}", "r", "count monitors by a property", |c| {
+        c.value(json!(cluster::mon_counts(c, c.args.word("property"))))
+    }),
+    Command::new(
+        "mon feature ls {with_value:Choices,req=false,strings=--with-value}",
+        "r",
+        "list what all monitors can do",
+        features,
+    ),
+    Command::new("mon ok-to-stop {ids:String,n=N}", "r", "say whether monitors can stop without harm", ok_to_stop),
+    Command::new("quorum_status", "r", "print who of the monitors decides", quorum_status),
+    Command::new("time-sync-status", "r", "print how far the monitors' clocks are apart", time_sync_status),
+    Command::new("mon_status", "r", "print how this monitor is", mon_status),
+    Command::new("version", "r", "print what this monitor runs", version),
+];
+
+/// There is one monitor, and it was elected once.
+pub(super) const ELECTION_EPOCH: u64 = 1;
+
+/// A stamp with `Z`, as the monitor map prints it.
+fn zulu(t: Utime) -> String {
+    stamp(t).replace("+0000", "Z")
+}
+
+/// The monitor map as a value.
+fn map_value(c: &Context<'_>) -> Value {
+    let map = &c.state.monmap;
+    let mons = map.by_rank().enumerate().map(|(rank, mon)| {
+        json!({
+            "rank": rank,
+            "name": mon.name,
+            "public_addrs": addrs_value(&mon.addrs),
+            "addr": legacy_addr(&mon.addrs),
+            "public_addr": legacy_addr(&mon.addrs),
+            "priority": mon.priority,
+            "weight": mon.weight,
+            "crush_location": location_text(&mon.crush_location),
+        })
+    });
+    json!({
+        "epoch": map.epoch.0,
+        "fsid": map.fsid.to_string(),
+        "modified": zulu(map.last_changed),
+        "created": zulu(map.created),
+        "min_mon_release": map.min_mon_release.0,
+        "min_mon_release_name": map.min_mon_release.name(),
+        "election_strategy": map.strategy,
+        // The keys of these two end so in Ceph.
+        "disallowed_leaders: ": map.disallowed_leaders.iter().cloned().collect::<Vec<_>>().join(","),
+        "stretch_mode": map.stretch_mode,
+        "tiebreaker_mon": map.tiebreaker,
+        "removed_ranks: ": map.removed_ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(","),
+        "features": {
+            "persistent": mon_features::names(map.persistent_features),
+            "optional": mon_features::names(map.optional_features),
+        },
+        "mons": mons.collect::<Vec<_>>(),
+    })
+}
+
+fn location_text(location: &BTreeMap<String, String>) -> String {
+    let pairs: Vec<String> = location.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
+fn quorum(c: &Context<'_>) -> Vec<usize> {
+    (0..c.state.monmap.ranks.len()).collect()
+}
+
+fn leader<'a>(c: &Context<'a>) -> &'a str {
+    c.state.monmap.ranks.first().map_or("", String::as_str)
+}
+
+fn stat(c: &Context<'_>) -> Answer {
+    let map = &c.state.monmap;
+    let text = || {
+        let mons: Vec<String> = map.by_rank().map(|mon| format!("{}={}", mon.name, mon.addrs)).collect();
+        let ranks: Vec<String> = quorum(c).iter().map(usize::to_string).collect();
+        format!(
+            "{}: {} mons at {{{}}} removed_ranks: {{}}, election epoch {ELECTION_EPOCH}, leader 0 {}, quorum {} {}\n",
+            map.epoch,
+            map.mons.len(),
+            mons.join(","),
+            leader(c),
+            ranks.join(","),
+            map.ranks.join(","),
+        )
+    };
+    let value = || {
+        let members = map.ranks.iter().enumerate().map(|(rank, name)| json!({"rank": rank, "name": name}));
+        json!({
+            "epoch": map.epoch.0,
+            "min_mon_release_name": map.min_mon_release.name(),
+            "num_mons": map.mons.len(),
+            "leader": leader(c),
+            "quorum": members.collect::<Vec<_>>(),
+        })
+    };
+    c.either(text, value)
+}
+
+/// Older monitor maps are not kept.
+fn check_epoch(c: &Context<'_>) -> Result<(), Reply> {
+    match c.args.int("epoch").filter(|epoch| *epoch != 0 && *epoch != i64::from(c.state.monmap.epoch.0)) {
+        Some(epoch) => refuse(Errno::ENOENT, format!("there is no map for epoch {epoch}")),
+        None => Ok(()),
+    }
+}
+
+fn dump(c: &Context<'_>) -> Answer {
+    check_epoch(c)?;
+    let map = &c.state.monmap;
+    let text = || {
+        let mut out = format!("epoch {}\nfsid {}\n", map.epoch.0, map.fsid);
+        out += &format!("last_changed {}\ncreated {}\n", stamp(map.last_changed), stamp(map.created));
+        out += &format!("min_mon_release {} ({})\n", map.min_mon_release.0, map.min_mon_release.name());
+        out += &format!("election_strategy: {}\n", map.strategy);
+        for (rank, mon) in map.by_rank().enumerate() {
+            out += &format!("{rank}: {} mon.{}\n", mon.addrs, mon.name);
+        }
+        out
+    };
+    let value = || {
+        let mut value = map_value(c);
+        value["quorum"] = json!(quorum(c));
+        value
+    };
+    with_status(c.either(text, value), format!("dumped monmap epoch {}", map.epoch.0))
+}
+
+fn get_map(c: &Context<'_>) -> Answer {
+    check_epoch(c)?;
+    let encoded = wire::Encode::to_vec(&c.state.monmap, wire::Target::PACIFIC);
+    with_status(Ok(Outcome::Reply(Reply::output(encoded))), format!("got monmap epoch {}", c.state.monmap.epoch.0))
+}
+
+fn metadata(c: &Context<'_>) -> Answer {
+    let value = |name: &str, with_name: bool| {
+        let mut object = Map::new();
+        if with_name {
+            object.insert("name".to_owned(), json!(name));
+        }
+        if let Some(mon) = c.state.monmap.mons.get(name) {
+            object.insert("addrs".to_owned(), json!(mon.addrs.to_string()));
+        }
+        for (key, value) in c.state.mon_metadata.get(name).into_iter().flatten() {
+            object.insert(key.clone(), json!(value));
+        }
+        Value::Object(object)
+    };
+    match c.args.text("id").filter(|id| !id.is_empty()) {
+        Some(id) => {
+            let id = id.strip_prefix("mon.").unwrap_or(id);
+            match c.state.monmap.mons.contains_key(id) {
+                true => c.value(value(id, false)),
+                false => refuse(Errno::ENOENT, "requested mon not found"),
+            }
+        }
+        None => c.value(c.state.monmap.ranks.iter().map(|name| value(name, true)).collect()),
+    }
+}
+
+fn features(c: &Context<'_>) -> Answer {
+    let all = mon_features::names(mon_features::THROUGH_PACIFIC);
+    let map = &c.state.monmap;
+    let with_values = c.args.has("with_value");
+    let (persistent, optional) =
+        (mon_features::names(map.persistent_features), mon_features::names(map.optional_features));
+    let text = || {
+        let bracket = |names: &[&str]| {
+            let name = |(bit, name): (usize, &&str)| {
+                if with_values { format!("{name}({})", 1u64 << bit) } else { (*name).to_owned() }
+            };
+            format!("[{}]", names.iter().enumerate().map(name).collect::<Vec<_>>().join(","))
+        };
+        let (known, here) = (bracket(&all), bracket(&persistent));
+        let epoch = map.epoch.0;
+        format!(
+            "all features\n\tsupported: {known}\n\tpersistent: {known}\non current monmap (epoch {epoch})\n\tpersistent: \
+             {here}\n\trequired: {here}\n"
+        )
+    };
+    let value = || {
+        json!({
+            "all": {"supported": all, "persistent": all},
+            "monmap": {"persistent": persistent, "optional": optional, "required": persistent},
+        })
+    };
+    c.either(text, value)
+}
+
+fn ok_to_stop(c: &Context<'_>) -> Answer {
+    let ids = c.args.texts("ids");
+    let ranks = &c.state.monmap.ranks;
+    let left: Vec<&str> = ranks.iter().map(String::as_str).filter(|name| !ids.contains(name)).collect();
+    let needed = ranks.len() / 2 + 1;
+    let (left_text, ids_text) = (left.join(","), ids.join(","));
+    if left.len() < needed {
+        let sentence = format!("not enough monitors would be available ({left_text}) after stopping mons [{ids_text}]");
+        return refuse(Errno::EBUSY, sentence);
+    }
+    super::done(format!("quorum should be preserved ({left_text}) after stopping [{ids_text}]"))
+}
+
+fn quorum_status(c: &Context<'_>) -> Answer {
+    let value = json!({
+        "election_epoch": ELECTION_EPOCH,
+        "quorum": quorum(c),
+        "quorum_names": c.state.monmap.ranks,
+        "quorum_leader_name": leader(c),
+        "quorum_age": c.since(c.volatile.started).as_secs(),
+        "features": {
+            "quorum_con": wire::codec::features::PACIFIC.to_string(),
+            "quorum_mon": mon_features::names(c.state.monmap.persistent_features),
+        },
+        "monmap": map_value(c),
+    });
+    match c.format {
+        // Ceph prints this on one line where nothing is asked for.
+        super::Format::Plain => c.text(super::Format::Json.render(&value) + "\n"),
+        _ => c.value(value),
+    }
+}
+
+fn time_sync_status(c: &Context<'_>) -> Answer {
+    c.value(json!({"timechecks": {"epoch": ELECTION_EPOCH, "round": 0, "round_status": "finished"}}))
+}
+
+fn mon_status(c: &Context<'_>) -> Answer {
+    let features = mon_features::names(c.state.monmap.persistent_features);
+    let bits = wire::codec::features::PACIFIC.to_string();
+    c.value(json!({
+        "name": c.volatile.name,
+        "rank": c.state.monmap.rank(&c.volatile.name),
+        "state": "leader",
+        "election_epoch": ELECTION_EPOCH,
+        "quorum": quorum(c),
+        "quorum_age": c.since(c.volatile.started).as_secs(),
+        "features": {
+            "required_con": bits,
+            "required_mon": features,
+            "quorum_con": bits,
+            "quorum_mon": features,
+        },
+        "outside_quorum": [],
+        "extra_probe_peers": [],
+        "sync_provider": [],
+        "monmap": map_value(c),
+    }))
+}
+
+fn version(c: &Context<'_>) -> Answer {
+    let number = env!("CARGO_PKG_VERSION");
+    let release = c.map().require_osd_release.name();
+    if c.request.tell {
+        return c.value(json!({"version": number, "release": release, "release_type": "dev"}));
+    }
+    let said = c.state.mon_metadata.get(&c.volatile.name).and_then(|said| said.get("ceph_version"));
+    let text = said.cloned().unwrap_or_else(|| format!("nacre {number}"));
+    c.either(|| format!("{text}\n"), || json!({"version": text}))
+}

@@ -1,0 +1,251 @@
+//! `ceph pg`: placement groups in short and in lists.
+
+use super::context::{Context, osds_text, osds_value, with_status};
+use super::pg_print;
+use super::table::Command;
+use super::text_table::TextTable;
+use super::{Answer, Format, Reply, pools, refuse, units};
+use crate::volatile::{IoRates, PgStat, pg_state_bit, pg_state_text};
+use serde_json::{Map, Value, json};
+use types::{Errno, OsdId, PgId, PoolId};
+use wire::nacre::mon::pg_state;
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("pg stat", "r", "print in one line how placement groups are", stat),
+    Command::new("pg map {pgid:Pgid}", "r", "print where a placement group is placed", map),
+    Command::new(
+        "pg ls {pool:Int,req=false} {states:String,n=N,req=false}",
+        "r",
+        "list placement groups, of one pool or in some states",
+        |c| {
+            let pool = c.args.int("pool").map(PoolId);
+            if let Some(pool) = pool.filter(|pool| c.map().pool(*pool).is_none()) {
+                return refuse(Errno::ENOENT, format!("pool {pool} does not exist"));
+            }
+            list(c, |pg| pool.is_none_or(|pool| pg.report.pgid.pool == pool))
+        },
+    ),
+    Command::new(
+        "pg ls-by-pool {poolstr:String} {states:String,n=N,req=false}",
+        "r",
+        "list the placement groups of a pool",
+        |c| {
+            let name = c.args.word("poolstr");
+            let Some(pool) = c.map().pool_by_name(name) else {
+                return refuse(Errno::ENOENT, format!("pool {name} does not exist"));
+            };
+            list(c, |pg| pg.report.pgid.pool == pool)
+        },
+    ),
+    Command::new(
+        "pg ls-by-osd {osd:OsdName} {pool:Int,req=false} {states:String,n=N,req=false}",
+        "r",
+        "list the placement groups on an OSD",
+        |c| list_on_osd(c, |pg, osd| pg.report.up.contains(&osd) || pg.report.acting.contains(&osd)),
+    ),
+    Command::new(
+        "pg ls-by-primary {osd:OsdName} {pool:Int,req=false} {states:String,n=N,req=false}",
+        "r",
+        "list the placement groups whose primary an OSD is",
+        |c| list_on_osd(c, |pg, osd| pg_print::primary(&pg.report.acting) == osd.0),
+    ),
+    Command::new(
+        "pg dump_stuck {stuckops:Choices,n=N,req=false,strings=inactive|unclean|stale|undersized|degraded} \
+         {threshold:Int,req=false}",
+        "r",
+        "list placement groups that have not been well for a while",
+        dump_stuck,
+    ),
+];
+
+fn stat(c: &Context<'_>) -> Answer {
+    let (totals, space) = (c.volatile.totals(None), c.volatile.space());
+    let used = space.total_bytes.saturating_sub(space.free_bytes);
+    let rates = total_rates(c);
+    let states = c.volatile.pgs_by_state();
+    let text = || {
+        let counts: Vec<String> = states.iter().map(|(state, n)| format!("{n} {}", pg_state_text(*state))).collect();
+        let mut out = format!("{} pgs: {}", totals.pgs, counts.join(", "));
+        let (data, used) = (units::bytes(totals.bytes), units::bytes(used));
+        out += &format!(
+            "; {data} data, {used} used, {} / {} avail",
+            units::bytes(space.free_bytes),
+            units::bytes(space.total_bytes)
+        );
+        if let Some(io) = io_short(&rates) {
+            out += &format!("; {io}");
+        }
+        if totals.degraded_copies > 0 {
+            let share = totals.degraded_copies as f64 * 100.0 / totals.copies.max(1) as f64;
+            out += &format!("; {}/{} objects degraded ({share:.3}%)", totals.degraded_copies, totals.copies);
+        }
+        out + "\n"
+    };
+    let value = || {
+        let states: Vec<Value> =
+            states.iter().map(|(state, n)| json!({"name": pg_state_text(*state), "num": n})).collect();
+        let mut summary = Map::new();
+        let mut put = |key: &str, value: Value| drop(summary.insert(key.to_owned(), value));
+        put("num_pg_by_state", json!(states));
+        put("num_pgs", json!(totals.pgs));
+        put("num_bytes", json!(totals.bytes));
+        put("total_bytes", json!(space.total_bytes));
+        put("total_avail_bytes", json!(space.free_bytes));
+        put("total_used_bytes", json!(used));
+        put("total_used_raw_bytes", json!(used));
+        let (read, written) = (rates.read_bytes.round() as u64, rates.write_bytes.round() as u64);
+        let ops = (rates.read_ops + rates.write_ops).round() as u64;
+        for (key, n) in [("read_bytes_sec", read), ("write_bytes_sec", written), ("io_sec", ops)] {
+            if n > 0 {
+                put(key, json!(n));
+            }
+        }
+        if totals.degraded_copies > 0 {
+            put("degraded_objects", json!(totals.degraded_copies));
+            put("degraded_total", json!(totals.copies));
+            put("degraded_ratio", json!(totals.degraded_copies as f64 / totals.copies.max(1) as f64));
+        }
+        json!({"pg_ready": true, "pg_summary": summary})
+    };
+    c.either(text, value)
+}
+
+/// Client I/O over all pools.
+pub(super) fn total_rates(c: &Context<'_>) -> IoRates {
+    c.volatile.rates.values().fold(IoRates::default(), |sum, rates| IoRates {
+        read_ops: sum.read_ops + rates.read_ops,
+        read_bytes: sum.read_bytes + rates.read_bytes,
+        write_ops: sum.write_ops + rates.write_ops,
+        write_bytes: sum.write_bytes + rates.write_bytes,
+    })
+}
+
+/// `1.7 MiB/s wr, 8 op/s`.
+fn io_short(rates: &IoRates) -> Option<String> {
+    pools::io_text(rates)?;
+    let mut parts = Vec::new();
+    if rates.read_bytes.round() > 0.0 {
+        parts.push(format!("{}/s rd", units::bytes(rates.read_bytes.round() as u64)));
+    }
+    if rates.write_bytes.round() > 0.0 {
+        parts.push(format!("{}/s wr", units::bytes(rates.write_bytes.round() as u64)));
+    }
+    parts.push(format!("{} op/s", units::count((rates.read_ops + rates.write_ops).round() as u64)));
+    Some(parts.join(", "))
+}
+
+fn map(c: &Context<'_>) -> Answer {
+    let raw = c.args.pg("pgid").expect("the signature requires it");
+    let Some(pool) = c.map().pool(raw.pool) else {
+        return refuse(Errno::ENOENT, format!("pg '{raw}' does not exist"));
+    };
+    let pg = PgId { pool: raw.pool, seed: pool.seed_of_hash(raw.seed) };
+    let place = c.map().pg_to_up_acting(pg).map_err(|e| Reply::error(Errno::EINVAL, e.to_string()))?;
+    let epoch = c.map().epoch;
+    let text = || {
+        let (up, acting) = (osds_text(&place.up), osds_text(&place.acting));
+        format!("osdmap {epoch} pg {raw} ({pg}) -> up {up} acting {acting}\n")
+    };
+    let value = || {
+        json!({
+            "epoch": epoch.0,
+            "raw_pgid": raw.to_string(),
+            "pgid": pg.to_string(),
+            "up": osds_value(&place.up),
+            "acting": osds_value(&place.acting),
+        })
+    };
+    c.either(text, value)
+}
+
+/// The states asked for: each a set of bits that must be set together, such as `active+clean`.
+fn wanted_states(c: &Context<'_>) -> Result<Vec<u64>, Reply> {
+    let state = |text: &&str| {
+        text.split('+')
+            .map(pg_state_bit)
+            .try_fold(0, |bits, bit| Some(bits | bit?))
+            .ok_or_else(|| Reply::error(Errno::EINVAL, format!("'{text}' is not a valid pg state")))
+    };
+    c.args.texts("states").iter().map(state).collect()
+}
+
+fn list_on_osd(c: &Context<'_>, on: impl Fn(&PgStat, OsdId) -> bool) -> Answer {
+    let osd = c.existing_osd("osd")?;
+    let pool = c.args.int("pool").map(PoolId);
+    list(c, |pg| on(pg, osd) && pool.is_none_or(|pool| pg.report.pgid.pool == pool))
+}
+
+fn list(c: &Context<'_>, keep: impl Fn(&PgStat) -> bool) -> Answer {
+    let states = wanted_states(c)?;
+    let in_state = |pg: &PgStat| {
+        let is = pg.report.state;
+        states.is_empty() || states.iter().any(|state| if *state == 0 { is == 0 } else { is & state == *state })
+    };
+    let pgs: Vec<&PgStat> = c.volatile.pgs.values().filter(|pg| keep(pg) && in_state(pg)).collect();
+    c.either(|| list_text(c, &pgs), || json!({"pg_ready": true, "pg_stats": pg_print::values(&pgs)}))
+}
+
+/// Says where the numbers of omap entries come from.
+pub(super) const OMAP_NOTE: &str = "\n* NOTE: Omap statistics are gathered during deep scrub and may be inaccurate soon \
+                                    afterwards depending on utilization. See \
+                                    http://docs.ceph.com/en/latest/dev/placement-group/#omap-statistics for further \
+                                    details.\n";
+
+fn list_text(c: &Context<'_>, pgs: &[&PgStat]) -> String {
+    let right = ["OBJECTS", "DEGRADED", "MISPLACED", "UNFOUND", "BYTES", "OMAP_BYTES*", "OMAP_KEYS*", "LOG", "STATE"];
+    let right =
+        right.into_iter().chain(["SINCE", "VERSION", "REPORTED", "UP", "ACTING", "SCRUB_STAMP", "DEEP_SCRUB_STAMP"]);
+    let columns: Vec<(&str, char)> = [("PG", 'l')].into_iter().chain(right.map(|heading| (heading, 'R'))).collect();
+    let mut table = TextTable::with_columns(&columns);
+    for pg in pgs {
+        let r = &pg.report;
+        let members = |osds: &[OsdId]| format!("{}p{}", osds_text(osds), pg_print::primary(osds));
+        table.row(vec![
+            r.pgid.to_string(),
+            r.objects.to_string(),
+            r.degraded_copies.to_string(),
+            "0".to_owned(),
+            "0".to_owned(),
+            r.bytes.to_string(),
+            r.omap_bytes.to_string(),
+            r.omap_keys.to_string(),
+            r.log_entries.to_string(),
+            pg_state_text(r.state),
+            units::age(c.since(pg.last_change)),
+            r.last_update.to_string(),
+            format!("{}:{}", r.epoch.0, r.sequence),
+            members(&r.up),
+            members(&r.acting),
+            super::context::stamp(types::Utime::ZERO),
+            super::context::stamp(types::Utime::ZERO),
+        ]);
+    }
+    table.render(true) + OMAP_NOTE
+}
+
+/// For how many seconds something must have lasted to be stuck.
+const STUCK_SECONDS: i64 = 60;
+
+fn dump_stuck(c: &Context<'_>) -> Answer {
+    let threshold = c.args.int("threshold").unwrap_or(STUCK_SECONDS).max(0) as u64;
+    let kinds = c.args.texts("stuckops");
+    let kinds = if kinds.is_empty() { vec!["inactive", "unclean", "stale", "undersized", "degraded"] } else { kinds };
+    let is_stuck = |pg: &PgStat| {
+        let state = pg.report.state;
+        let since = |well: bool, stamp: types::Utime| !well && c.since(stamp).as_secs() >= threshold;
+        kinds.iter().any(|kind| match *kind {
+            "inactive" => since(state & pg_state::ACTIVE != 0, pg.last_active),
+            "unclean" => since(state & pg_state::CLEAN != 0, pg.last_clean),
+            "stale" => since(state & pg_state::STALE == 0, pg.last_unstale),
+            "undersized" => since(state & pg_state::UNDERSIZED == 0, pg.last_fullsized),
+            _ => since(state & pg_state::DEGRADED == 0, pg.last_undegraded),
+        })
+    };
+    let pgs: Vec<&PgStat> = c.volatile.pgs.values().filter(|pg| is_stuck(pg)).collect();
+    let answer = match c.format {
+        Format::Plain if pgs.is_empty() => c.text(""),
+        Format::Plain => c.text(pg_print::brief_text(&pgs)),
+        _ => c.value(json!({"pg_ready": true, "stuck_pg_stats": pg_print::brief_values(&pgs)})),
+    };
+    with_status(answer, "ok")
+}

@@ -1,0 +1,247 @@
+//! Statistics of placement groups as values and tables.
+//!
+//! What Ceph counts and nothing here can have yet (clones, cache tiers, scrub errors, misplaced objects) is 0.
+
+use super::context::{osds_text, osds_value, stamp};
+use super::text_table::TextTable;
+use crate::volatile::{PgStat, PgTotals, pg_state_text};
+use serde_json::{Map, Value, json};
+use types::{OsdId, Utime};
+
+/// The first OSD that is there; -1 for none.
+pub(super) fn primary(osds: &[OsdId]) -> i32 {
+    osds.iter().find(|osd| osd.is_some()).map_or(-1, |osd| osd.0)
+}
+
+/// Counters in Ceph's order; those not named in `known` are 0.
+const SUM_KEYS: &[&str] = &[
+    "num_bytes",
+    "num_objects",
+    "num_object_clones",
+    "num_object_copies",
+    "num_objects_missing_on_primary",
+    "num_objects_missing",
+    "num_objects_degraded",
+    "num_objects_misplaced",
+    "num_objects_unfound",
+    "num_objects_dirty",
+    "num_whiteouts",
+    "num_read",
+    "num_read_kb",
+    "num_write",
+    "num_write_kb",
+    "num_scrub_errors",
+    "num_shallow_scrub_errors",
+    "num_deep_scrub_errors",
+    "num_objects_recovered",
+    "num_bytes_recovered",
+    "num_keys_recovered",
+    "num_objects_omap",
+    "num_objects_hit_set_archive",
+    "num_bytes_hit_set_archive",
+    "num_flush",
+    "num_flush_kb",
+    "num_evict",
+    "num_evict_kb",
+    "num_promote",
+    "num_flush_mode_high",
+    "num_flush_mode_low",
+    "num_evict_mode_some",
+    "num_evict_mode_full",
+    "num_objects_pinned",
+    "num_legacy_snapsets",
+    "num_large_omap_objects",
+    "num_objects_manifest",
+    "num_omap_bytes",
+    "num_omap_keys",
+    "num_objects_repaired",
+];
+
+/// `stat_sum`.
+pub(super) fn sum_value(totals: &PgTotals) -> Value {
+    let mut object = Map::new();
+    for key in SUM_KEYS {
+        let n = match *key {
+            "num_bytes" => totals.bytes,
+            // Every object counts as changed since it was last in a cache tier, which is never.
+            "num_objects" | "num_objects_dirty" => totals.objects,
+            "num_object_copies" => totals.copies,
+            "num_objects_degraded" => totals.degraded_copies,
+            "num_read" => totals.read_ops,
+            "num_read_kb" => totals.read_kib,
+            "num_write" => totals.write_ops,
+            "num_write_kb" => totals.write_kib,
+            "num_omap_bytes" => totals.omap_bytes,
+            "num_omap_keys" => totals.omap_keys,
+            _ => 0,
+        };
+        object.insert((*key).to_owned(), json!(n));
+    }
+    Value::Object(object)
+}
+
+/// Space by kind. Groups do not know how much space they take on devices, only OSDs do.
+pub(super) fn statfs_value(total: u64, available: u64, allocated: u64, stored: u64, omap: u64, meta: u64) -> Value {
+    json!({
+        "total": total,
+        "available": available,
+        "internally_reserved": 0,
+        "allocated": allocated,
+        "data_stored": stored,
+        "data_compressed": 0,
+        "data_compressed_allocated": 0,
+        "data_compressed_original": 0,
+        "omap_allocated": omap,
+        "internal_metadata": meta,
+    })
+}
+
+pub(super) fn values(pgs: &[&PgStat]) -> Value {
+    pgs.iter().map(|pg| value(pg)).collect()
+}
+
+/// One group in full.
+fn value(pg: &PgStat) -> Value {
+    let r = &pg.report;
+    let mut totals = PgTotals::default();
+    totals.add(r);
+    totals.copies = r.objects * r.acting.len() as u64;
+    let never = stamp(Utime::ZERO);
+    json!({
+        "pgid": r.pgid.to_string(),
+        "version": r.last_update.to_string(),
+        "reported_seq": r.sequence,
+        "reported_epoch": r.epoch.0,
+        "state": pg_state_text(r.state),
+        "last_fresh": stamp(pg.last_fresh),
+        "last_change": stamp(pg.last_change),
+        "last_active": stamp(pg.last_active),
+        "last_peered": stamp(pg.last_peered),
+        "last_clean": stamp(pg.last_clean),
+        "last_became_active": stamp(pg.last_became_active),
+        "last_became_peered": stamp(pg.last_became_peered),
+        "last_unstale": stamp(pg.last_unstale),
+        "last_undegraded": stamp(pg.last_undegraded),
+        "last_fullsized": stamp(pg.last_fullsized),
+        "mapping_epoch": r.interval_since.0,
+        "log_start": r.log_start.to_string(),
+        "ondisk_log_start": r.log_start.to_string(),
+        "created": r.created.0,
+        "last_epoch_clean": pg.last_epoch_clean.0,
+        "parent": "0.0",
+        "parent_split_bits": 0,
+        "last_scrub": "0'0",
+        "last_scrub_stamp": never,
+        "last_deep_scrub": "0'0",
+        "last_deep_scrub_stamp": never,
+        "last_clean_scrub_stamp": never,
+        "log_size": r.log_entries,
+        "ondisk_log_size": r.log_entries,
+        "stats_invalid": false,
+        "dirty_stats_invalid": false,
+        "omap_stats_invalid": false,
+        "hitset_stats_invalid": false,
+        "hitset_bytes_stats_invalid": false,
+        "pin_stats_invalid": false,
+        "manifest_stats_invalid": false,
+        "snaptrimq_len": 0,
+        "stat_sum": sum_value(&totals),
+        "up": osds_value(&r.up),
+        "acting": osds_value(&r.acting),
+        "avail_no_missing": [],
+        "object_location_counts": [],
+        "blocked_by": [],
+        "up_primary": primary(&r.up),
+        "acting_primary": primary(&r.acting),
+        "purged_snaps": [],
+    })
+}
+
+pub(super) fn brief_values(pgs: &[&PgStat]) -> Value {
+    let one = |pg: &&PgStat| {
+        let r = &pg.report;
+        json!({
+            "pgid": r.pgid.to_string(),
+            "state": pg_state_text(r.state),
+            "up": osds_value(&r.up),
+            "acting": osds_value(&r.acting),
+            "up_primary": primary(&r.up),
+            "acting_primary": primary(&r.acting),
+        })
+    };
+    pgs.iter().map(one).collect()
+}
+
+pub(super) fn brief_text(pgs: &[&PgStat]) -> String {
+    let columns =
+        [("PG_STAT", 'l'), ("STATE", 'R'), ("UP", 'R'), ("UP_PRIMARY", 'R'), ("ACTING", 'R'), ("ACTING_PRIMARY", 'R')];
+    let mut table = TextTable::with_columns(&columns);
+    for pg in pgs {
+        let r = &pg.report;
+        table.row(vec![
+            r.pgid.to_string(),
+            pg_state_text(r.state),
+            osds_text(&r.up),
+            primary(&r.up).to_string(),
+            osds_text(&r.acting),
+            primary(&r.acting).to_string(),
+        ]);
+    }
+    table.render(true)
+}
+
+pub(super) fn full_text(pgs: &[&PgStat]) -> String {
+    let right = [
+        "OBJECTS",
+        "MISSING_ON_PRIMARY",
+        "DEGRADED",
+        "MISPLACED",
+        "UNFOUND",
+        "BYTES",
+        "OMAP_BYTES*",
+        "OMAP_KEYS*",
+        "LOG",
+        "DISK_LOG",
+        "STATE",
+        "STATE_STAMP",
+        "VERSION",
+        "REPORTED",
+        "UP",
+        "UP_PRIMARY",
+        "ACTING",
+        "ACTING_PRIMARY",
+        "LAST_SCRUB",
+        "SCRUB_STAMP",
+        "LAST_DEEP_SCRUB",
+        "DEEP_SCRUB_STAMP",
+        "SNAPTRIMQ_LEN",
+    ];
+    let columns: Vec<(&str, char)> =
+        [("PG_STAT", 'l')].into_iter().chain(right.into_iter().map(|heading| (heading, 'R'))).collect();
+    let mut table = TextTable::with_columns(&columns);
+    for pg in pgs {
+        let r = &pg.report;
+        let mut cells = vec![r.pgid.to_string()];
+        cells.extend(
+            [r.objects, 0, r.degraded_copies, 0, 0, r.bytes, r.omap_bytes, r.omap_keys, r.log_entries, r.log_entries]
+                .map(|n| n.to_string()),
+        );
+        cells.extend([
+            pg_state_text(r.state),
+            stamp(pg.last_change),
+            r.last_update.to_string(),
+            format!("{}:{}", r.epoch.0, r.sequence),
+            osds_text(&r.up),
+            primary(&r.up).to_string(),
+            osds_text(&r.acting),
+            primary(&r.acting).to_string(),
+            "0'0".to_owned(),
+            stamp(Utime::ZERO),
+            "0'0".to_owned(),
+            stamp(Utime::ZERO),
+            "0".to_owned(),
+        ]);
+        table.row(cells);
+    }
+    table.render(true)
+}

@@ -1,0 +1,127 @@
+//! All commands, and what `ceph` is told about them.
+
+use super::signature::Signature;
+use super::{
+    Answer, Context, auth, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles, health, log,
+    mgr, mon, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_tree, pg, pg_dump, pool_applications,
+    pool_settings, pools,
+};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// One command: the only place that says what it looks like, what it is for and what it does.
+pub(super) struct Command {
+    /// See [`Signature`].
+    pub signature: &'static str,
+    /// One line for `ceph --help`.
+    pub help: &'static str,
+    /// What an entity must be allowed: some of `r`, `w`, `x`.
+    pub permissions: &'static str,
+    pub handler: fn(&Context<'_>) -> Answer,
+}
+
+impl Command {
+    pub const fn new(
+        signature: &'static str,
+        permissions: &'static str,
+        help: &'static str,
+        handler: fn(&Context<'_>) -> Answer,
+    ) -> Command {
+        Command { signature, help, permissions, handler }
+    }
+}
+
+const TOPICS: &[&[Command]] = &[
+    auth::COMMANDS,
+    blocklist::COMMANDS,
+    cluster::COMMANDS,
+    config::COMMANDS,
+    config_key::COMMANDS,
+    crush_change::COMMANDS,
+    crush_query::COMMANDS,
+    ec_profiles::COMMANDS,
+    health::COMMANDS,
+    log::COMMANDS,
+    mgr::COMMANDS,
+    mon::COMMANDS,
+    osd_change::COMMANDS,
+    osd_df::COMMANDS,
+    osd_dump::COMMANDS,
+    osd_flags::COMMANDS,
+    osd_query::COMMANDS,
+    osd_tree::COMMANDS,
+    pg::COMMANDS,
+    pg_dump::COMMANDS,
+    pool_applications::COMMANDS,
+    pool_settings::COMMANDS,
+    pools::COMMANDS,
+];
+
+/// A command with its signature read.
+pub(super) struct Known {
+    pub signature: Signature,
+    pub command: &'static Command,
+}
+
+fn all() -> &'static BTreeMap<String, Known> {
+    static ALL: OnceLock<BTreeMap<String, Known>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut all = BTreeMap::new();
+        for command in TOPICS.iter().copied().flatten() {
+            let signature = Signature::parse(command.signature);
+            let prefix = signature.prefix.clone();
+            assert!(all.insert(prefix, Known { signature, command }).is_none(), "'{}' twice", command.signature);
+        }
+        all
+    })
+}
+
+/// The command whose words are `prefix`.
+pub(super) fn find(prefix: &str) -> Option<&'static Known> {
+    all().get(prefix)
+}
+
+/// The answer to `get_command_descriptions`: from it `ceph` knows which words it may take and where they go.
+///
+/// No command carries the flag that would send it to a manager daemon.
+pub(super) fn descriptions() -> String {
+    let mut object = Map::new();
+    for (number, (prefix, known)) in all().iter().enumerate() {
+        object.insert(
+            format!("cmd{number:03}"),
+            json!({
+                "sig": known.signature.describe(),
+                "help": known.command.help,
+                "module": module(prefix),
+                "perm": known.command.permissions,
+                "flags": 0,
+            }),
+        );
+    }
+    Value::Object(object).to_string()
+}
+
+/// The part of the cluster that a command is about, as `ceph` groups commands.
+fn module(prefix: &str) -> &'static str {
+    let first = prefix.split(' ').next().unwrap_or_default();
+    ["osd", "pg", "auth", "config", "config-key", "mgr", "fs", "mds"]
+        .into_iter()
+        .find(|module| *module == first)
+        .unwrap_or("mon")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_described() {
+        let Value::Object(described) = serde_json::from_str(&descriptions()).unwrap() else { panic!("no object") };
+        assert_eq!(described.len(), TOPICS.iter().map(|topic| topic.len()).sum::<usize>());
+        for entry in described.values() {
+            assert!(entry["sig"][0].is_string(), "{entry}");
+            assert!(!entry["help"].as_str().unwrap().is_empty(), "{entry}");
+        }
+    }
+}
