@@ -21,6 +21,7 @@ pub struct Listing {
     nspace: Bytes,
     /// Where to go on; `None` at the end.
     cursor: Option<ObjectId>,
+    page_objects: u64,
 }
 
 impl Listing {
@@ -28,7 +29,13 @@ impl Listing {
     pub(crate) const ALL_NAMESPACES: &[u8] = b"\x01";
 
     pub(crate) fn new(pool: Pool, nspace: Bytes) -> Listing {
-        Listing { pool, nspace, cursor: Some(ObjectId::min()) }
+        Listing { pool, nspace, cursor: Some(ObjectId::min()), page_objects: PAGE_OBJECTS }
+    }
+
+    /// The same walk with at most so many objects per page, at least 1.
+    pub fn with_page_size(mut self, objects: u64) -> Listing {
+        self.page_objects = objects.max(1);
+        self
     }
 
     /// The next objects; `None` at the end. A page may be empty.
@@ -36,7 +43,7 @@ impl Listing {
         let Some(cursor) = &self.cursor else { return Ok(None) };
         let subject = Subject::Group { pool: self.pool.id(), nspace: self.nspace.clone(), hash: cursor.hash };
         let epoch = 0; // does not matter to OSDs that know object cursors
-        let mut request = Request::new(subject, vec![Op::pg_nls(cursor, PAGE_OBJECTS, epoch)], Utime::ZERO);
+        let mut request = Request::new(subject, vec![Op::pg_nls(cursor, self.page_objects, epoch)], Utime::ZERO);
         request.flags = OpFlags::PGOP | OpFlags::IGNORE_OVERLAY;
         let reply = self.pool.submit(request).await?;
         if let Some(errno) = reply.error() {

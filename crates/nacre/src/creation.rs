@@ -33,11 +33,21 @@ async fn mkfs(layout: &Layout, daemon: &str, program: &Path) -> Result<()> {
     let output =
         command.kill_on_drop(true).output().await.with_context(|| format!("cannot run {}", program.display()))?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-        bail!("{daemon} could not be created: {}", last.trim().trim_start_matches("error: "));
+        let said = last_words(&output.stderr);
+        bail!("{daemon} could not be created: {}", said.as_deref().unwrap_or("it said nothing"));
     }
     Ok(())
+}
+
+/// The line of a daemon's output that best says why it ended: its last error or panic, else its last line.
+pub fn last_words(output: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(output);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let error = lines.iter().rposition(|line| line.starts_with("error: "));
+    // A panic's message stands on the line behind its place in the source.
+    let panic = lines.iter().rposition(|line| line.contains("panicked at")).map(|at| at + 1);
+    let line = error.max(panic).and_then(|at| lines.get(at)).or(lines.last())?;
+    Some(line.trim_start_matches("error: ").to_owned())
 }
 
 /// Removes what [`create`] makes, and the directory itself where `dir_too`. `run/` stays, with the supervisor's lock.
@@ -85,6 +95,15 @@ mod tests {
         std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         path
+    }
+
+    #[test]
+    fn the_line_that_says_why() {
+        let check = |output: &str, line| assert_eq!(last_words(output.as_bytes()).as_deref(), line, "{output}");
+        check("", None);
+        check("starting\n\nbusy \n", Some("busy"));
+        check("error: no room\nstack backtrace:\n", Some("no room"));
+        check("error: old\nthread 'x' panicked at a.rs:1:2:\nextent lost\nnote: more\n", Some("extent lost"));
     }
 
     #[tokio::test(flavor = "current_thread")]

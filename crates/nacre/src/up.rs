@@ -332,11 +332,10 @@ async fn wait_healthy(
     }
 }
 
-/// The last line of a log that is not empty.
+/// What a log says of the end of its daemon.
 fn last_words(log: &std::path::Path) -> Option<String> {
     let text = std::fs::read(log).ok()?;
-    let tail = &text[text.len().saturating_sub(4096)..];
-    String::from_utf8_lossy(tail).lines().rfind(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())
+    creation::last_words(&text[text.len().saturating_sub(16 << 10)..])
 }
 
 fn describe(ended: &Ended) -> String {

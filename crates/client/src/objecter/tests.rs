@@ -1,1 +1,390 @@
+//! The objecter against a scripted cluster: sessions are a log, maps are real.
 
+mod scripted;
+mod whole_cluster;
+
+use super::*;
+use osdmap::OsdMapFlags;
+use scripted::{MON_ADDRS, Scripted};
+use types::{ObjectId, PgId, PoolId, SnapId, Utime};
+use wire::basic::Locator;
+use wire::messages::{Op, PoolOpKind};
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn write(name: &str) -> Request {
+    let subject = Subject::Object { locator: Locator::pool(PoolId(1)), name: name.to_owned().into() };
+    Request::new(subject, vec![Op::write_full(bytes::Bytes::from_static(b"x"))], Utime::ZERO)
+}
+
+fn read(name: &str) -> Request {
+    let subject = Subject::Object { locator: Locator::pool(PoolId(1)), name: name.to_owned().into() };
+    Request::new(subject, vec![Op::read(0, 10)], Utime::ZERO)
+}
+
+#[test]
+fn the_first_monitor_to_answer_stays() {
+    let mut s = Scripted::new(5);
+    let dialled = s.link.dialled_mons();
+    assert_eq!(dialled.len(), 3, "three of five at once");
+    s.open(dialled[1]);
+    assert_eq!(s.link.closed, [dialled[0], dialled[2]]);
+    let subscribe = s.sent::<msg::MonSubscribe>(dialled[1]);
+    assert_eq!(subscribe[0].1.what["osdmap"], Subscription { start: 0, onetime: false });
+    let map = s.full();
+    s.send_map(dialled[1], map);
+    // Lost: the hunt goes on with others, and asks for what it does not have yet.
+    s.lose(dialled[1]);
+    let again = s.link.dialled_mons();
+    assert_eq!(again.len(), 3 + 3);
+    s.open(again[4]);
+    assert_eq!(s.sent::<msg::MonSubscribe>(again[4])[0].1.what["osdmap"].start, 2);
+}
+
+#[test]
+fn monitors_that_do_not_answer_are_tried_again_and_again() {
+    let mut s = Scripted::new(2);
+    for round in 1..5 {
+        assert_eq!(s.link.dialled_mons().len(), 2 * round);
+        let last: Vec<_> = s.link.dialled_mons().split_off(2 * round - 2);
+        last.into_iter().for_each(|session| s.lose(session));
+        assert!(s.objecter.last_mon_failure().contains("lost"));
+        s.advance_to_next_wake();
+    }
+    // Some that answer nothing at all: the round times out.
+    let before = s.link.dialled_mons().len();
+    s.advance(ms(3000));
+    assert_eq!(s.link.dialled_mons().len(), before + 2);
+}
+
+#[test]
+fn an_operation_goes_to_the_primary_and_its_answer_comes_back() {
+    let mut s = Scripted::connected();
+    s.submit(write("a"), 7);
+    let (osd, tid, op) = s.only_op();
+    let target = s.objecter.placement.as_mut().unwrap().target(&write("a").subject).unwrap();
+    assert_eq!(Some(osd), target.group.primary);
+    assert_eq!((op.pgid, op.raw_hash, op.epoch), (target.group.pg, target.hash, Epoch(1)));
+    assert_eq!((op.flags, op.retry_attempt, op.snap), (OpFlags(0x40_0024), 0, SnapId::HEAD));
+    s.answer(osd, tid, &op, 0);
+    let (who, result) = s.done();
+    assert!(who == 7 && matches!(&result, Ok(Answer::Op(reply)) if reply.result == 0 && reply.version == 5));
+    assert_eq!(s.objecter.in_flight(), 0);
+    // Once more: nobody waits for it any longer.
+    s.answer(osd, tid, &op, 0);
+    assert!(s.objecter.poll_done().is_none());
+}
+
+#[test]
+fn a_new_primary_gets_the_same_operation_again() {
+    let mut s = Scripted::connected();
+    s.submit(write("a"), 1);
+    let (old, tid, op) = s.only_op();
+    s.push_map(|map| map.pg_temp(op.pgid.pg, old.0));
+    let (new, tid2, op2) = s.last_op();
+    assert!(new != old && tid2 == tid && op2.retry_attempt == 1 && op2.epoch == Epoch(2), "{old} {new} {op2}");
+    // The old primary's late answer does not count; nor one to an earlier attempt.
+    s.answer(old, tid, &op, -5);
+    assert!(s.objecter.poll_done().is_none());
+    s.answer(new, tid, &op, -5);
+    assert!(s.objecter.poll_done().is_none());
+    s.answer(new, tid, &op2, 0);
+    assert!(s.done().1.is_ok());
+}
+
+#[test]
+fn a_lost_session_is_opened_again_and_everything_sent_in_order() {
+    let mut s = Scripted::connected();
+    for i in 0..20 {
+        s.submit(write("same object"), i);
+    }
+    let (osd, ..) = s.last_op();
+    let session = s.link.session_of(osd);
+    s.lose(session);
+    assert_eq!(s.link.sent.iter().filter(|(_, e)| e.header.kind == msg::OsdOp::TYPE).count(), 20);
+    s.advance_to_next_wake();
+    let again = s.link.session_of(osd);
+    assert_ne!(session, again);
+    let ops = s.sent::<msg::OsdOp>(again);
+    assert_eq!(ops.len(), 20);
+    assert!(ops.is_sorted_by_key(|(tid, _)| *tid) && ops.iter().all(|(_, op)| op.retry_attempt == 1));
+    // An OSD that cannot be reached is tried less and less often.
+    let mut waits = Vec::new();
+    for _ in 0..8 {
+        let at = s.now;
+        s.lose(s.link.session_of(osd));
+        s.advance_to_next_wake();
+        waits.push(s.now - at);
+    }
+    assert!(waits.is_sorted() && waits[7] == ms(2000), "{waits:?}");
+}
+
+#[test]
+fn an_osd_that_restarted_is_dialled_at_its_new_address() {
+    let mut s = Scripted::connected();
+    s.submit(write("a"), 1);
+    let (osd, tid, _) = s.only_op();
+    let session = s.link.session_of(osd);
+    s.push_map(|map| map.restart(osd.0));
+    assert!(s.link.closed.contains(&session));
+    let (osd2, tid2, op2) = s.last_op();
+    assert_eq!((osd2, tid2, op2.retry_attempt), (osd, tid, 1));
+    assert_ne!(s.link.session_of(osd), session);
+}
+
+#[test]
+fn operations_wait_for_an_osd_that_is_up() {
+    let mut s = Scripted::connected();
+    s.push_map(|map| (0..3).for_each(|osd| map.down(osd)));
+    s.submit(write("a"), 1);
+    assert!(s.ops_sent().is_empty());
+    s.push_map(|map| (0..3).for_each(|osd| map.restart(osd)));
+    s.only_op();
+}
+
+#[test]
+fn flags_hold_back_what_they_forbid() {
+    let mut s = Scripted::connected();
+    s.submit(write("before"), 0);
+    s.push_map(|map| map.flags(OsdMapFlags::PAUSEWR));
+    s.submit(write("during"), 1);
+    s.submit(read("reading"), 2);
+    assert_eq!(s.ops_sent().len(), 2, "the write of before and the read");
+    s.push_map(|map| map.flags(OsdMapFlags::FULL));
+    let mut urgent = write("urgent");
+    urgent.flags = OpFlags::FULL_TRY;
+    s.submit(urgent, 3);
+    let names = |s: &Scripted| s.ops_sent().into_iter().map(|(_, _, op)| op.name).collect::<Vec<_>>();
+    assert!(!names(&s).contains(&"during".into()) && names(&s).contains(&"urgent".into()));
+    s.push_map(|map| map.flags(OsdMapFlags(0)));
+    let sent = names(&s);
+    assert!(sent.contains(&"during".into()));
+    assert_eq!(sent.iter().filter(|n| *n == "before").count(), 2, "OSDs drop what a flag forbids, so it is sent again");
+}
+
+#[test]
+fn a_pool_that_is_not_there_is_looked_for_in_the_newest_map() {
+    let missing = || {
+        let subject = Subject::Object { locator: Locator::pool(PoolId(9)), name: "a".into() };
+        Request::new(subject, vec![Op::stat()], Utime::ZERO)
+    };
+    let mut s = Scripted::connected();
+    s.submit(missing(), 1);
+    let (tid, question) = s.sent::<msg::MonGetVersion>(s.mon()).pop().unwrap();
+    assert_eq!(question.what, "osdmap");
+    s.mon_says(msg::MonGetVersionReply { handle: tid, version: 1, oldest: 1 }, tid);
+    assert_eq!(s.done(), (1, Err(Errno::ENOENT.into())));
+    // The monitors know a newer map: wait for it, in vain.
+    s.submit(missing(), 2);
+    let (tid, _) = s.sent::<msg::MonGetVersion>(s.mon()).pop().unwrap();
+    s.mon_says(msg::MonGetVersionReply { handle: tid, version: 2, oldest: 1 }, tid);
+    assert!(s.objecter.poll_done().is_none());
+    s.push_map(|_| {});
+    assert_eq!(s.done(), (2, Err(Errno::ENOENT.into())));
+    // And not in vain.
+    s.submit(missing(), 3);
+    let (tid, _) = s.sent::<msg::MonGetVersion>(s.mon()).pop().unwrap();
+    s.push_map(|map| map.pool(9));
+    let (osd, op_tid, op) = s.only_op();
+    s.mon_says(msg::MonGetVersionReply { handle: tid, version: 2, oldest: 1 }, tid);
+    s.answer(osd, op_tid, &op, 0);
+    assert!(matches!(s.done(), (3, Ok(_))));
+    // A pool that is removed fails what is under way.
+    s.submit(missing(), 4);
+    s.push_map(|map| map.remove_pool(9));
+    let (tid, _) = s.sent::<msg::MonGetVersion>(s.mon()).pop().unwrap();
+    s.mon_says(msg::MonGetVersionReply { handle: tid, version: 4, oldest: 1 }, tid);
+    assert_eq!(s.done(), (4, Err(Errno::ENOENT.into())));
+}
+
+#[test]
+fn an_osd_may_ask_to_wait() {
+    let mut s = Scripted::connected();
+    s.submit(write("a"), 1);
+    let (osd, tid, op) = s.only_op();
+    let session = s.link.session_of(osd);
+    let block = |op_: BackoffOp, id| msg::OsdBackoff {
+        pgid: op.pgid,
+        epoch: Epoch(1),
+        op: op_,
+        id,
+        begin: ObjectId::min(),
+        end: ObjectId::max(),
+    };
+    s.says(session, block(BackoffOp::Block, 3), 0);
+    let acks = s.sent::<msg::OsdBackoff>(session);
+    assert_eq!((acks.len(), acks[0].1.op, acks[0].1.id), (1, BackoffOp::AckBlock, 3));
+    s.submit(write("a"), 2);
+    assert_eq!(s.ops_sent().len(), 1, "held back");
+    s.says(session, block(BackoffOp::Unblock, 4), 0);
+    assert_eq!(s.ops_sent().len(), 1, "another hold's id");
+    s.says(session, block(BackoffOp::Unblock, 3), 0);
+    let sent: Vec<_> = s.ops_sent().into_iter().map(|(_, tid, op)| (tid, op.retry_attempt)).collect();
+    assert_eq!(sent, [(tid, 0), (tid, 1), (tid + 1, 0)]);
+    // A hold ends with its session.
+    s.says(session, block(BackoffOp::Block, 5), 0);
+    s.lose(session);
+    s.advance_to_next_wake();
+    assert_eq!(s.ops_sent().len(), 5);
+}
+
+#[test]
+fn try_again_means_at_once() {
+    let mut s = Scripted::connected();
+    s.submit(write("a"), 1);
+    let (osd, tid, op) = s.only_op();
+    s.answer(osd, tid, &op, Errno::EAGAIN.as_result());
+    let (_, tid2, op2) = s.last_op();
+    assert_eq!((tid2, op2.retry_attempt, s.ops_sent().len()), (tid, 1, 2));
+}
+
+#[test]
+fn what_takes_too_long_ends() {
+    let mut s = Scripted::connected();
+    s.objecter.settings.op_timeout = Some(ms(500));
+    s.objecter.settings.mon_op_timeout = Some(ms(700));
+    s.submit(write("a"), 1);
+    s.ask(MonRequest::Version { map: "osdmap".into() }, 2);
+    s.advance(ms(499));
+    assert!(s.objecter.poll_done().is_none());
+    assert_eq!(s.objecter.next_wake(), Some(s.now + ms(1)));
+    s.advance(ms(1));
+    assert_eq!(s.done(), (1, Err(Error::TimedOut { seconds: 0 })));
+    s.advance(ms(200));
+    assert_eq!(s.done(), (2, Err(Error::TimedOut { seconds: 0 })));
+    assert_eq!(s.objecter.next_wake(), None);
+}
+
+#[test]
+fn requests_to_monitors_move_to_the_next_monitor() {
+    let mut s = Scripted::connected();
+    s.ask(MonRequest::Command { json: "{}".into(), input: "in".into() }, 1);
+    let (tid, command) = s.sent::<msg::MonCommand>(s.mon()).pop().unwrap();
+    assert_eq!((command.cmd, command.fsid, command.input.to_vec()), (vec!["{}".to_owned()], s.fsid, b"in".to_vec()));
+    s.lose(s.mon());
+    let next = *s.link.dialled_mons().last().unwrap();
+    s.open(next);
+    let (tid2, _) = s.sent::<msg::MonCommand>(next).pop().unwrap();
+    assert_eq!(tid, tid2);
+    let ack = msg::MonCommandAck {
+        version: 1,
+        result: -22,
+        status: "no".into(),
+        cmd: vec![],
+        output: b"out".to_vec().into(),
+    };
+    s.mon_says(ack, tid);
+    let reply = CommandReply { result: -22, status: "no".into(), output: "out".into() };
+    assert_eq!(s.done(), (1, Ok(Answer::Mon(MonAnswer::Command(reply)))));
+}
+
+#[test]
+fn a_pool_operation_is_done_when_the_map_says_so() {
+    let mut s = Scripted::connected();
+    let request = MonRequest::PoolOp { op: PoolOpKind::CREATE, pool: PoolId(0), snap: SnapId(0), name: "p".into() };
+    s.ask(request.clone(), 1);
+    let (tid, _) = s.sent::<msg::PoolOp>(s.mon()).pop().unwrap();
+    let reply =
+        |result, epoch| msg::PoolOpReply { version: 2, fsid: s.fsid, result, epoch: Epoch(epoch), response: None };
+    let (created, exists) = (reply(0, 2), reply(-17, 2));
+    s.mon_says(created, tid);
+    assert!(s.objecter.poll_done().is_none());
+    s.push_map(|map| map.pool(2));
+    assert_eq!(s.done(), (1, Ok(Answer::Mon(MonAnswer::PoolOp(None)))));
+    s.ask(request, 2);
+    let (tid, _) = s.sent::<msg::PoolOp>(s.mon()).pop().unwrap();
+    s.mon_says(exists, tid);
+    assert_eq!(s.done(), (2, Err(Errno::EEXIST.into())));
+}
+
+#[test]
+fn gaps_between_maps_are_asked_for_and_foreign_maps_ignored() {
+    let mut s = Scripted::connected();
+    let mon = s.mon();
+    let (_second, third) = (s.next_increment(|_| {}), s.next_increment(|_| {}));
+    let asked = s.sent::<msg::MonSubscribe>(mon).len();
+    s.says(mon, third, 0);
+    assert_eq!(s.objecter.epoch(), Epoch(1));
+    let subscriptions = s.sent::<msg::MonSubscribe>(mon);
+    assert_eq!((subscriptions.len(), subscriptions[asked].1.what["osdmap"].start), (asked + 1, 2));
+    // A full map jumps over what is missing.
+    let full = s.cluster_map(|_| {});
+    assert!(full.last() > Epoch(3));
+    let mut foreign = full.clone();
+    foreign.fsid = Fsid([9; 16]);
+    s.says(mon, foreign, 0);
+    assert_eq!(s.objecter.epoch(), Epoch(1));
+    s.objecter.wait_for_map(full.last(), 5);
+    assert!(s.objecter.poll_done().is_none());
+    s.says(mon, full.clone(), 0);
+    assert_eq!(s.objecter.epoch(), full.last());
+    assert_eq!(s.done(), (5, Ok(Answer::MapReached)));
+    s.objecter.wait_for_map(Epoch(1), 6);
+    assert_eq!(s.done(), (6, Ok(Answer::MapReached)));
+}
+
+#[test]
+fn damaged_messages_are_ignored_or_fail_their_operation() {
+    let mut s = Scripted::connected();
+    s.submit(write("a"), 1);
+    let (osd, tid, op) = s.only_op();
+    let session = s.link.session_of(osd);
+    for kind in [msg::OsdMap::TYPE, msg::OsdBackoff::TYPE, msg::MonMap::TYPE, msg::MonCommandAck::TYPE, 9999] {
+        let mut envelope = msg::MonGetMap.seal(tid, WireTarget::default());
+        envelope.header.kind = kind;
+        envelope.front = bytes::Bytes::from_static(&[0xff; 7]);
+        s.raw(session, envelope.clone());
+        s.raw(s.mon(), envelope);
+    }
+    assert!(s.objecter.poll_done().is_none());
+    let mut short = msg::OsdOpReply::to(&op, 0, Epoch(1));
+    short.ops.clear();
+    s.says(session, short, tid);
+    assert!(matches!(s.done(), (1, Err(Error::Answer(_)))));
+    s.submit(write("b"), 2);
+    let (osd, tid, op) = s.last_op();
+    let mut envelope = msg::OsdOpReply::to(&op, 0, Epoch(1)).seal(tid, WireTarget::default());
+    envelope.front.truncate(10);
+    s.raw(s.link.session_of(osd), envelope);
+    assert!(matches!(s.done(), (2, Err(Error::Answer(_)))));
+}
+
+#[test]
+fn a_new_monitor_map_names_new_monitors() {
+    let mut s = Scripted::connected();
+    let mut map = osdmap::MonMap::new(s.fsid, Utime::ZERO);
+    map.epoch = Epoch(4);
+    let addr = EntityAddrVec::msgr2("10.9.9.9:3300".parse().unwrap(), 0);
+    map.add("z", addr.clone());
+    let bytes = wire::Encode::to_vec(&map, WireTarget::default());
+    s.mon_says(msg::MonMap { map: bytes.into() }, 0);
+    s.lose(s.mon());
+    assert_eq!(s.link.dials.last().unwrap().1, addr);
+    assert!(!MON_ADDRS.contains(&"10.9.9.9:3300"));
+}
+
+#[test]
+fn nobody_is_left_waiting_after_the_end() {
+    let mut s = Scripted::connected();
+    s.submit(write("a"), 1);
+    s.ask(MonRequest::Statfs { pool: None }, 2);
+    s.objecter.wait_for_map(Epoch(99), 3);
+    s.objecter.shut_down();
+    let mut who: Vec<u64> = std::iter::from_fn(|| s.objecter.poll_done()).map(|done| done.completion).collect();
+    who.sort();
+    assert_eq!(who, [1, 2, 3]);
+}
+
+#[test]
+fn listings_go_to_the_group_of_their_cursor() {
+    let mut s = Scripted::connected();
+    let subject = Subject::Group { pool: PoolId(1), nspace: "n".into(), hash: 0xabcd_1235 };
+    let mut request = Request::new(subject, vec![Op::pg_nls(&ObjectId::min(), 10, 0)], Utime::ZERO);
+    request.flags = OpFlags::PGOP;
+    s.submit(request, 1);
+    let (_, _, op) = s.only_op();
+    assert_eq!(op.pgid.pg, PgId::new(1, 5), "eight groups: the three lowest bits");
+    assert!(op.name.is_empty() && op.locator.nspace == "n" && op.flags.has(OpFlags::PGOP | OpFlags::READ));
+}

@@ -1,0 +1,168 @@
+//! Random events against OSDs that behave: everything is answered once, in the order of each object.
+
+use super::scripted::Scripted;
+use super::{ms, write};
+use crate::objecter::Answer;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use types::OsdId;
+use wire::Message;
+use wire::messages as msg;
+use wire::msgr::SessionId;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Submit {
+        object: u8,
+    },
+    /// OSDs take in, and answer, up to so many messages.
+    Deliver {
+        count: u8,
+    },
+    LoseOsd {
+        osd: u8,
+    },
+    LoseMon,
+    Restart {
+        osd: u8,
+    },
+    Down {
+        osd: u8,
+    },
+    MoveAway {
+        osd: u8,
+        seed: u8,
+    },
+    Time {
+        ms: u16,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..4u8).prop_map(|object| Step::Submit { object }),
+        6 => (1..6u8).prop_map(|count| Step::Deliver { count }),
+        2 => (0..3u8).prop_map(|osd| Step::LoseOsd { osd }),
+        1 => Just(Step::LoseMon),
+        1 => (0..3u8).prop_map(|osd| Step::Restart { osd }),
+        1 => (0..3u8).prop_map(|osd| Step::Down { osd }),
+        1 => (0..3u8, 0..8u8).prop_map(|(osd, seed)| Step::MoveAway { osd, seed }),
+        2 => (1..3000u16).prop_map(|ms| Step::Time { ms }),
+    ]
+}
+
+/// OSDs share one memory of what was executed, as replicas do.
+#[derive(Default)]
+struct Osds {
+    /// How much of what was sent has been looked at.
+    seen: usize,
+    executed: BTreeSet<u64>,
+    /// Transaction ids by object, in order of execution.
+    order: BTreeMap<Vec<u8>, Vec<u64>>,
+    lost: BTreeSet<SessionId>,
+}
+
+impl Osds {
+    fn deliver(&mut self, s: &mut Scripted, count: usize) {
+        for _ in 0..count {
+            let Some((session, envelope)) = s.link.sent.get(self.seen).cloned() else { return };
+            self.seen += 1;
+            let Some(osd) = s.link.osd_of(session).filter(|_| envelope.header.kind == msg::OsdOp::TYPE) else {
+                continue;
+            };
+            // What was sent on a session that is gone never arrives, or finds nobody.
+            if self.lost.contains(&session) || s.link.closed.contains(&session) || s.link.session_of(osd) != session {
+                continue;
+            }
+            let op = msg::OsdOp::open(&envelope).unwrap();
+            let placed = s.map.pg_to_up_acting(op.pgid.pg).unwrap();
+            if placed.acting_primary != Some(osd) || !s.map.is_up(osd) {
+                continue; // as a real OSD: dropped, the client will see a newer map
+            }
+            let tid = envelope.header.tid;
+            if self.executed.insert(tid) {
+                self.order.entry(op.name.to_vec()).or_default().push(tid);
+            }
+            s.says(session, msg::OsdOpReply::to(&op, 0, s.map.epoch), tid);
+        }
+    }
+
+    fn lose(&mut self, s: &mut Scripted, session: SessionId) {
+        let known = !s.link.closed.contains(&session) && self.lost.insert(session);
+        if known {
+            s.lose(session);
+        }
+    }
+}
+
+fn dialled(s: &Scripted, osd: u8) -> Option<SessionId> {
+    let osd = OsdId(osd.into());
+    s.link.dials.iter().rev().find(|(.., session)| s.link.osd_of(*session) == Some(osd)).map(|(.., session)| *session)
+}
+
+/// A monitor answers the latest dial, and gives the newest map.
+fn find_mon(s: &mut Scripted) {
+    if !s.objecter.has_mon() {
+        let mon = *s.link.dialled_mons().last().unwrap();
+        s.open(mon);
+        let map = s.full();
+        s.mon_says(map, 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #[test]
+    fn everything_is_answered_once_and_in_order(steps in proptest::collection::vec(step(), 1..80)) {
+        let mut s = Scripted::connected();
+        let mut osds = Osds::default();
+        let mut submitted = BTreeMap::<Vec<u8>, Vec<u64>>::new();
+        let mut next = 0;
+        let mut answered = BTreeSet::new();
+        for step in steps {
+            match step {
+                Step::Submit { object } => {
+                    let name = format!("o{object}");
+                    s.submit(write(&name), next);
+                    submitted.entry(name.into_bytes()).or_default().push(next);
+                    next += 1;
+                }
+                Step::Deliver { count } => osds.deliver(&mut s, count.into()),
+                Step::LoseOsd { osd } => {
+                    if let Some(session) = dialled(&s, osd) {
+                        osds.lose(&mut s, session);
+                    }
+                }
+                Step::LoseMon => {
+                    let mon = s.mon();
+                    s.lose(mon);
+                    find_mon(&mut s);
+                }
+                Step::Restart { osd } => s.push_map(|map| map.restart(osd.into())),
+                Step::Down { osd } => s.push_map(|map| map.down(osd.into())),
+                Step::MoveAway { osd, seed } => s.push_map(|map| map.pg_temp(types::PgId::new(1, seed.into()), osd.into())),
+                Step::Time { ms: n } => s.advance(ms(n.into())),
+            }
+            while let Some(done) = s.objecter.poll_done() {
+                prop_assert!(matches!(done.result, Ok(Answer::Op(_))));
+                prop_assert!(answered.insert(done.completion), "answered twice");
+            }
+        }
+        // The cluster heals: everything under way must come to its end.
+        s.push_map(|map| (0..3).for_each(|osd| map.restart(osd)));
+        for _ in 0..50 {
+            osds.deliver(&mut s, usize::MAX);
+            s.advance(ms(2000));
+            find_mon(&mut s);
+        }
+        while let Some(done) = s.objecter.poll_done() {
+            prop_assert!(answered.insert(done.completion), "answered twice");
+        }
+        prop_assert_eq!(answered.len() as u64, next);
+        prop_assert_eq!(s.objecter.in_flight(), 0);
+        for (name, tids) in &osds.order {
+            prop_assert!(tids.is_sorted(), "object {:?} executed in the order {:?}", name, tids);
+            prop_assert_eq!(tids.len(), submitted[name].len());
+        }
+    }
+}
