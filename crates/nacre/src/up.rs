@@ -348,22 +348,38 @@ fn describe(ended: &Ended) -> String {
 
 fn first_steps(layout: &Layout, state: &ClusterState, options: &cli::Up) -> String {
     let conf = shell_word(layout.conf());
+    let nacre = program_word();
     let dir = if options.dir.dir == std::path::Path::new(cli::DEFAULT_DIR) {
         String::new()
     } else {
         format!(" --dir {}", shell_word(layout.dir().to_owned()))
     };
     let end = if options.background {
-        format!("nacre down{dir}    stops it; the data stays")
+        format!("To stop it (the data stays):\n  {nacre} down{dir}")
     } else {
         "Ctrl-C stops it; the data stays.".to_owned()
     };
     format!(
         "{} OSDs, monitor at {}:{}\n\n\
-         Try:\n  nacre pool create photos{dir}\n  nacre put photos hello README.md{dir}\n  nacre get photos hello -{dir}\n  nacre status{dir}\n\n\
-         With Ceph's own tools:\n  ceph -c {conf} -s\n  rados -c {conf} -p photos ls\n  rados -c {conf} bench -p photos 10 write\n\n{end}",
+         Try:\n  {nacre} pool create photos{dir}\n  {nacre} put photos hello /etc/hostname{dir}\n  {nacre} get photos hello -{dir}\n  {nacre} status{dir}\n\n\
+         With Ceph's own tools:\n  ceph -c {conf} -s\n  rados -c {conf} -p photos ls\n  rados -c {conf} -p photos bench 10 write\n\n{end}",
         state.osds, state.bind, state.port
     )
+}
+
+/// How this program is called from the working directory: by its name if that finds it, else by its path.
+fn program_word() -> String {
+    let Ok(program) = std::env::current_exe() else { return "nacre".into() };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|dir| dir.join("nacre")).find(|candidate| candidate.is_file());
+    if found.and_then(|found| found.canonicalize().ok()).is_some_and(|found| found == program) {
+        return "nacre".into();
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    match program.strip_prefix(&here) {
+        Ok(relative) if relative.components().count() > 1 => shell_word(relative.to_owned()),
+        _ => shell_word(program),
+    }
 }
 
 /// `path` as a shell takes it for one word.
