@@ -109,6 +109,33 @@ impl Health {
     }
 }
 
+/// Since when OSDs are up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OsdStarts {
+    /// Of the OSD map.
+    pub epoch: u64,
+    /// Epochs in which the OSDs that are up came up.
+    up_from: Vec<u64>,
+}
+
+impl OsdStarts {
+    /// From the output of `osd dump` in JSON.
+    fn from_dump(dump: &Value) -> OsdStarts {
+        let up = dump["osds"].as_array().into_iter().flatten().filter(|osd| osd["up"] == 1);
+        let up_from = up.filter_map(|osd| osd["up_from"].as_u64()).collect();
+        OsdStarts { epoch: dump["epoch"].as_u64().unwrap_or(0), up_from }
+    }
+
+    pub async fn ask(cluster: &Cluster) -> Result<OsdStarts> {
+        Ok(OsdStarts::from_dump(&json_command(cluster, json!({"prefix": "osd dump"})).await?))
+    }
+
+    /// OSDs that came up after `epoch`.
+    pub fn newer_than(&self, epoch: u64) -> u64 {
+        self.up_from.iter().filter(|up_from| **up_from > epoch).count() as u64
+    }
+}
+
 /// One line per pool, from the output of `df` in JSON.
 pub fn pool_table(df: &Value) -> String {
     let mut rows = vec![["POOL", "ID", "OBJECTS", "STORED", "USED", "AVAILABLE"].map(String::from)];
@@ -175,6 +202,13 @@ mod tests {
         assert_eq!(health.progress(3), "3 OSDs up, HEALTH_WARN (OSD_DOWN: 1 osds down)");
         (health.status, health.problems) = ("HEALTH_OK".into(), vec![]);
         assert!(health.is_ok_with(3) && !health.is_ok_with(4));
+    }
+
+    #[test]
+    fn only_fresh_starts_count() {
+        let osd = |up: u32, from: u64| json!({"osd": 0, "up": up, "in": 1, "up_from": from});
+        let starts = OsdStarts::from_dump(&json!({"epoch": 9, "osds": [osd(1, 4), osd(1, 10), osd(0, 11)]}));
+        assert_eq!((starts.epoch, starts.newer_than(3), starts.newer_than(9)), (9, 2, 1));
     }
 
     #[test]

@@ -21,7 +21,10 @@ pub fn run(options: &cli::Status) -> Result<u8> {
     let pid = |name: &String| daemon_pid(&layout, name).map(|pid| pid.as_raw_nonzero().get());
     let stopped: Vec<&str> = daemons.iter().filter(|name| pid(name).is_none()).map(String::as_str).collect();
     let running = stopped.len() < daemons.len();
-    let answer: Result<(Value, Value)> = if running {
+    let mon_runs = state.mon_ids().any(|id| pid(&format!("mon.{id}")).is_some());
+    let answer: Result<(Value, Value)> = if running && !mon_runs {
+        Err(anyhow::anyhow!("no monitor runs"))
+    } else if running {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let ask = async {

@@ -40,6 +40,8 @@ pub struct Ended {
 
 /// The running daemons of one cluster.
 pub struct Supervisor {
+    plan: Plan,
+    ended_tx: Option<mpsc::UnboundedSender<Ended>>,
     phase: watch::Sender<Phase>,
     osds: JoinSet<()>,
     mons: JoinSet<()>,
@@ -60,25 +62,36 @@ pub struct Plan {
 }
 
 impl Supervisor {
-    /// Starts all daemons. Must be called on the process's main thread, which lives as long as the process: daemons
+    /// Starts the monitors. Must be called on the process's main thread, which lives as long as the process: daemons
     /// ask the kernel to stop them when the thread that started them ends.
-    pub fn start(plan: &Plan) -> Supervisor {
+    pub fn start(plan: Plan) -> Supervisor {
         let (phase, _) = watch::channel(Phase::Run);
         let (ended_tx, ended) = mpsc::unbounded_channel();
-        let (mut osds, mut mons) = (JoinSet::new(), JoinSet::new());
-        for daemon in &plan.daemons {
-            let (set, stop_at) =
-                if daemon.starts_with("mon.") { (&mut mons, Phase::StopAll) } else { (&mut osds, Phase::StopOsds) };
-            let keeper = Keeper {
-                plan: plan.clone(),
-                daemon: daemon.clone(),
-                stop_at,
-                phase: phase.subscribe(),
-                ended: ended_tx.clone(),
-            };
-            set.spawn(keeper.run());
+        let (osds, mons) = (JoinSet::new(), JoinSet::new());
+        let mut supervisor = Supervisor { plan, ended_tx: Some(ended_tx), phase, osds, mons, ended };
+        for daemon in supervisor.plan.daemons.clone().into_iter().filter(|daemon| daemon.starts_with("mon.")) {
+            let keeper = supervisor.keeper(daemon, Phase::StopAll);
+            supervisor.mons.spawn(keeper.run());
         }
-        Supervisor { phase, osds, mons, ended }
+        supervisor
+    }
+
+    /// Starts the OSDs, on the same thread. A second call does nothing.
+    pub fn start_osds(&mut self) {
+        if self.ended_tx.is_none() {
+            return;
+        }
+        for daemon in self.plan.daemons.clone().into_iter().filter(|daemon| !daemon.starts_with("mon.")) {
+            let keeper = self.keeper(daemon, Phase::StopOsds);
+            self.osds.spawn(keeper.run());
+        }
+        // From here on the keepers alone report.
+        self.ended_tx = None;
+    }
+
+    fn keeper(&self, daemon: String, stop_at: Phase) -> Keeper {
+        let ended = self.ended_tx.clone().expect("daemons are started once");
+        Keeper { plan: self.plan.clone(), daemon, stop_at, phase: self.phase.subscribe(), ended }
     }
 
     /// The next daemon that ended by itself; `None` once none is left that could.
@@ -230,6 +243,12 @@ mod tests {
         Plan { layout, program, daemons, restart: true, extra_args: vec![] }
     }
 
+    fn started(plan: &Plan) -> Supervisor {
+        let mut supervisor = Supervisor::start(plan.clone());
+        supervisor.start_osds();
+        supervisor
+    }
+
     async fn events_until(dir: &Scratch, done: impl Fn(&[String]) -> bool) -> Vec<String> {
         for _ in 0..500 {
             let text = std::fs::read_to_string(dir.path().join("events")).unwrap_or_default();
@@ -248,7 +267,7 @@ mod tests {
     async fn osds_stop_before_monitors() {
         let dir = Scratch::new();
         let plan = stand_in(&dir, PATIENT);
-        let supervisor = Supervisor::start(&plan);
+        let supervisor = started(&plan);
         events_until(&dir, |e| e.len() == 3).await;
         assert!(plan.daemons.iter().all(|d| plan.layout.pid_file(d).exists()));
         // Shells show as the script's interpreter, so these are not mistaken for daemons of ours.
@@ -265,7 +284,7 @@ mod tests {
         let dir = Scratch::new();
         // The first start of osd.1 fails, the second stays.
         let body = format!("[ $name = osd.1 ] && [ $(grep -c '^osd.1 start' $events) = 1 ] && exit 3\n{PATIENT}");
-        let mut supervisor = Supervisor::start(&stand_in(&dir, &body));
+        let mut supervisor = started(&stand_in(&dir, &body));
         let ended = supervisor.next_ended().await.unwrap();
         let expect = Ended {
             daemon: "osd.1".into(),
@@ -282,7 +301,7 @@ mod tests {
         let dir = Scratch::new();
         let mut plan = stand_in(&dir, &format!("[ $name = osd.0 ] && kill -9 $$\n{PATIENT}"));
         plan.restart = false;
-        let mut supervisor = Supervisor::start(&plan);
+        let mut supervisor = started(&plan);
         let ended = supervisor.next_ended().await.unwrap();
         assert_eq!((ended.how.as_str(), ended.again_in), ("was killed by signal 9", None));
         supervisor.stop(std::future::pending()).await;
@@ -292,7 +311,7 @@ mod tests {
     async fn who_does_not_stop_is_killed_when_asked_twice() {
         let dir = Scratch::new();
         let plan = stand_in(&dir, "trap '' TERM\necho \"$name deaf\" >> $events\nwhile :; do sleep 0.01; done");
-        let supervisor = Supervisor::start(&plan);
+        let supervisor = started(&plan);
         events_until(&dir, |e| e.iter().filter(|line| line.ends_with("deaf")).count() == 3).await;
         let started = Instant::now();
         supervisor.stop(tokio::time::sleep(Duration::from_millis(100))).await;
@@ -305,7 +324,7 @@ mod tests {
         let mut plan = stand_in(&dir, "");
         plan.program = dir.path().join("missing");
         plan.daemons.truncate(1);
-        let mut supervisor = Supervisor::start(&plan);
+        let mut supervisor = started(&plan);
         assert!(supervisor.next_ended().await.unwrap().how.starts_with("cannot be started"));
         supervisor.stop(std::future::pending()).await;
     }

@@ -4,7 +4,7 @@ use crate::byte_size::ByteSize;
 use crate::cli::{self, OsdSize};
 use crate::conf_writer::{ceph_conf, random_bytes};
 use crate::creation;
-use crate::health::Health;
+use crate::health::{Health, OsdStarts};
 use crate::layout::Layout;
 use crate::preflight;
 use crate::process::{SupervisorLock, daemon_pid, supervisor_pid, wait_until_gone};
@@ -24,7 +24,11 @@ use tokio::time::Instant;
 /// `--detach` gives up waiting after this.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(60);
 /// How often health is asked for while waiting for it.
-const POLL: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(100);
+/// OSDs are started once a monitor answers, but not later than this.
+const OSDS_WITHIN: Duration = Duration::from_secs(20);
+/// How long daemons may take to follow a supervisor that was killed.
+const FOLLOW_WITHIN: Duration = Duration::from_secs(20);
 /// A daemon that ends this often before the cluster is healthy will not get better.
 const EARLY_ENDS_MAX: u32 = 3;
 
@@ -117,7 +121,7 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
         extra_args: log.map(|filter| vec!["--log".to_owned(), filter.to_owned()]).unwrap_or_default(),
     };
     tracing::info!(dir = %layout.dir().display(), "starting {} daemons", plan.daemons.len());
-    let mut supervisor = Supervisor::start(&plan);
+    let mut supervisor = Supervisor::start(plan);
     let deadline = options.background.then(|| started + HEALTHY_WITHIN);
     let waited = tokio::select! {
         waited = wait_healthy(&layout, &state, &mut supervisor, deadline, report) => waited,
@@ -185,7 +189,7 @@ fn claim(layout: &Layout, options: &cli::Up) -> Result<(Found, SupervisorLock, b
             agrees(state, options)?;
             // After a supervisor was killed its daemons take a moment to follow.
             let survivor = || state.daemons().into_iter().find(|daemon| daemon_pid(layout, daemon).is_some());
-            if !wait_until_gone(Duration::from_secs(5), || survivor().is_some()) {
+            if !wait_until_gone(FOLLOW_WITHIN, || survivor().is_some()) {
                 let daemon = survivor().unwrap_or_default();
                 let dir = layout.dir().display();
                 bail!(
@@ -273,7 +277,10 @@ enum Waited {
     Interrupted,
 }
 
-/// Waits for HEALTH_OK with all OSDs up.
+/// Starts the OSDs once a monitor answers, and waits for HEALTH_OK with all of them up.
+///
+/// After a crash the monitors' map still shows OSDs up that have not started yet. So only OSDs count whose start is
+/// newer than the map at which they were started.
 ///
 /// Errors: a daemon that keeps ending; nobody listens any more.
 async fn wait_healthy(
@@ -283,36 +290,39 @@ async fn wait_healthy(
     deadline: Option<Instant>,
     report: &mut Report,
 ) -> Result<Waited> {
+    let started = Instant::now();
     let mut cluster: Option<Cluster> = None;
+    let mut before: Option<u64> = None;
     let mut last = "no monitor has answered yet".to_owned();
     let mut early_ends = std::collections::BTreeMap::<String, u32>::new();
     loop {
         report.send(Event::Step(format!("starting: {last}")))?;
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            supervisor.start_osds();
             return Ok(Waited::TooLong(last));
         }
+        if started.elapsed() >= OSDS_WITHIN {
+            supervisor.start_osds();
+        }
         let asked = async {
-            tokio::time::sleep(POLL).await;
             let connected = match cluster.take() {
                 Some(cluster) => cluster,
-                None => {
-                    let mut config = Config::from_conf(layout.conf())?;
-                    config.connect_timeout = Duration::from_secs(2);
-                    config.mon_op_timeout = Some(Duration::from_secs(2));
-                    Cluster::connect(config).await?
-                }
+                None => connect_briefly(layout).await?,
             };
             let health = Health::ask(&connected).await?;
-            anyhow::Ok((connected, health))
+            let osds = OsdStarts::ask(&connected).await?;
+            anyhow::Ok((connected, health, osds))
         };
         tokio::select! {
             answer = asked => match answer {
-                Ok((connected, health)) if health.is_ok_with(state.osds) => {
-                    drop(connected);
-                    return Ok(Waited::Healthy);
-                }
-                Ok((connected, health)) => {
+                Ok((connected, mut health, osds)) => {
                     cluster = Some(connected);
+                    let before = *before.get_or_insert(osds.epoch);
+                    supervisor.start_osds();
+                    health.osds_up = osds.newer_than(before);
+                    if health.is_ok_with(state.osds) {
+                        return Ok(Waited::Healthy);
+                    }
                     last = health.progress(state.osds);
                 }
                 Err(error) => tracing::debug!("while waiting for health: {error:#}"),
@@ -329,7 +339,15 @@ async fn wait_healthy(
                 report.send(Event::Note(describe(&ended)))?;
             }
         }
+        tokio::time::sleep(POLL).await;
     }
+}
+
+async fn connect_briefly(layout: &Layout) -> Result<Cluster> {
+    let mut config = Config::from_conf(layout.conf())?;
+    config.connect_timeout = Duration::from_secs(2);
+    config.mon_op_timeout = Some(Duration::from_secs(2));
+    Ok(Cluster::connect(config).await?)
 }
 
 /// What a log says of the end of its daemon.
