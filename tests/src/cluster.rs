@@ -18,7 +18,7 @@ pub struct TestCluster {
 }
 
 /// The `nacre` binary: `NACRE_BIN`, or the one built beside these tests.
-fn binary() -> PathBuf {
+pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("NACRE_BIN") {
         return path.into();
     }

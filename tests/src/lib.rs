@@ -7,6 +7,6 @@ mod cluster;
 mod command;
 mod files;
 
-pub use cluster::TestCluster;
+pub use cluster::{TestCluster, binary};
 pub use command::{Outcome, clients_are_here, run};
 pub use files::{Pattern, assert_same_bytes};
