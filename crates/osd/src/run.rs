@@ -29,6 +29,11 @@ impl Stop {
         self.wanted.load(Ordering::Acquire)
     }
 
+    /// Why the OSD ended by itself, if it did.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().expect("nobody panics while holding it").clone()
+    }
+
     pub(crate) fn failed(&self, reason: String) {
         *self.failure.lock().expect("nobody panics while holding it") = Some(reason);
     }
@@ -45,8 +50,7 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let mut osd = Osd::new(reactor.io(), config, stop.clone()).with_context(|| format!("{id} cannot start"))?;
     reactor.run(&mut osd)?;
     drop(osd);
-    let failure = stop.failure.lock().expect("nobody panics while holding it").take();
-    match failure {
+    match stop.failure() {
         Some(reason) => Err(anyhow::anyhow!(reason)),
         None => Ok(()),
     }

@@ -1,1 +1,32 @@
-//! TODO
+//! Whole clusters in one thread, in virtual time, under a seed: OSDs, a monitor and clients, on a network that breaks
+//! and disks that forget, and checks of what must hold nevertheless.
+//!
+//! OSDs run unchanged ([`osd::Osd`] on the reactor's simulated world); of monitor and client the cores run, in small
+//! processes that stand for their drivers. A run is a function of its seed.
+//!
+//! * [`check_seed`] — start here: one run; its failure names the seed and tells what happened. [`run`] is its course.
+//! * [`cluster`]: the processes and what can be done to them; [`faults`]: what is done to them.
+//! * [`workload`]: what clients ask; [`history`]: what they asked and were answered;
+//!   [`model`], [`content`]: what an object should then be.
+//! * [`check`]: what must hold, one property a file. [`stored`] reads disks for it.
+//! * [`timeline`]: what happened, line by line.
+
+pub mod check;
+mod client_process;
+pub mod cluster;
+pub mod content;
+pub mod faults;
+mod format_process;
+pub mod history;
+pub mod model;
+mod mon_log;
+mod mon_process;
+mod port;
+mod process;
+mod request;
+pub mod run;
+pub mod stored;
+pub mod timeline;
+pub mod workload;
+
+pub use run::{Failure, Report, check_seed};

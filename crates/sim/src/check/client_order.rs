@@ -1,0 +1,36 @@
+//! Changes that one client sends to one object without waiting take effect in the order in which it sent them.
+
+use super::search::{Found, search};
+use super::{Violation, by_object};
+use crate::history::{Answer, Operation, Usage};
+use std::collections::BTreeMap;
+
+pub fn pipelined_updates_keep_their_order(history: &[Operation]) -> Result<(), Violation> {
+    for (object, operations) in by_object(history) {
+        match object.usage {
+            Usage::Register => match search(&operations, true) {
+                Found::Order => {}
+                Found::None(why) => return Err(Violation(format!("{object} breaks a client's order: {why}"))),
+                Found::GaveUp => return Err(Violation(format!("{object}: too many orders are possible to judge"))),
+            },
+            Usage::Log => log_keeps_order(&operations).map_err(|why| Violation(format!("{object}: {why}")))?,
+        }
+    }
+    Ok(())
+}
+
+fn log_keeps_order(operations: &[&Operation]) -> Result<(), String> {
+    for read in operations {
+        let Some((_, Answer::Seen(Some(seen)))) = &read.answer else { continue };
+        let mut newest: BTreeMap<u64, u64> = BTreeMap::new();
+        for (id, ..) in seen.content.runs() {
+            let Some(append) = operations.iter().find(|o| o.id == id) else { continue };
+            if let Some(before) = newest.insert(append.client, id)
+                && before > id
+            {
+                return Err(format!("#{id} stands behind #{before}, which its client sent later: {read}"));
+            }
+        }
+    }
+    Ok(())
+}

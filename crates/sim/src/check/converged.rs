@@ -1,0 +1,50 @@
+//! All members of a placement group hold the same objects, byte for byte.
+
+use super::Violation;
+use crate::stored::StoredObject;
+use std::collections::BTreeMap;
+use types::{ObjectId, OsdId, PgId};
+
+/// What each member of `pg` holds of it.
+pub fn replicas_are_identical(
+    pg: PgId,
+    members: &[(OsdId, BTreeMap<ObjectId, StoredObject>)],
+) -> Result<(), Violation> {
+    let Some(((first, reference), others)) = members.split_first() else {
+        return Err(Violation(format!("pg {pg} has no members")));
+    };
+    for (osd, objects) in others {
+        if objects == reference {
+            continue;
+        }
+        let names: std::collections::BTreeSet<_> = reference.keys().chain(objects.keys()).collect();
+        for name in names {
+            let differ = match (reference.get(name), objects.get(name)) {
+                (Some(_), None) => format!("is missing on {osd}"),
+                (None, Some(_)) => format!("is on {osd} alone"),
+                (Some(a), Some(b)) if a != b => differences(a, b),
+                _ => continue,
+            };
+            return Err(Violation(format!("pg {pg}: {name} differs between {first} and {osd}: {differ}")));
+        }
+    }
+    Ok(())
+}
+
+fn differences(a: &StoredObject, b: &StoredObject) -> String {
+    let mut parts = Vec::new();
+    if a.bytes != b.bytes {
+        let at = a.bytes.iter().zip(&b.bytes).position(|(a, b)| a != b);
+        let at = at.unwrap_or(a.bytes.len().min(b.bytes.len()));
+        parts.push(format!("bytes (lengths {} and {}, from byte {at} on)", a.bytes.len(), b.bytes.len()));
+    }
+    for name in a.attrs.keys().chain(b.attrs.keys()).collect::<std::collections::BTreeSet<_>>() {
+        if a.attrs.get(name) != b.attrs.get(name) {
+            parts.push(format!("attribute {}", name.escape_ascii()));
+        }
+    }
+    if a.omap != b.omap || a.omap_header != b.omap_header {
+        parts.push(format!("omap ({} and {} entries)", a.omap.len(), b.omap.len()));
+    }
+    parts.join(", ")
+}

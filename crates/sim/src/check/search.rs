@@ -1,0 +1,138 @@
+//! The search for an order in which operations on one object could have happened one after another (Wing and Gong,
+//! 1993, with the memory of Lowe, 2017).
+
+use crate::history::{Answer, Ask, Operation};
+use crate::model::{Shown, State, apply};
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Positions looked at before the search gives up.
+const POSITIONS_MAX: usize = 400_000;
+
+/// The outcome of a search.
+pub(super) enum Found {
+    Order,
+    /// No order; what the best attempt could not explain.
+    None(String),
+    /// Too many possibilities.
+    GaveUp,
+}
+
+struct Search<'a> {
+    operations: &'a [&'a Operation],
+    /// For each operation, those that must be placed before it.
+    before: Vec<Vec<usize>>,
+    placed: Vec<bool>,
+    seen: HashSet<(Vec<bool>, u64)>,
+    positions: usize,
+    /// The longest prefix found: operations placed, the state behind them, what might have come next.
+    best: (usize, State, Vec<usize>),
+}
+
+/// Looks for an order of `operations` that explains every answer. With `keep_client_order`, whatever a client asks
+/// after a change of its own comes after that change.
+///
+/// A read behind an unanswered read of the same client may be overtaken: a read that has to be sent again sees what
+/// is there then.
+pub(super) fn search(operations: &[&Operation], keep_client_order: bool) -> Found {
+    let must_precede = |a: &Operation, b: &Operation| {
+        let ordered = keep_client_order && a.client == b.client && a.id < b.id && a.is_change() && a.answer.is_some();
+        a.is_before(b) || ordered
+    };
+    let before = |b: &Operation| {
+        let all = operations.iter().enumerate();
+        all.filter(|(_, a)| a.id != b.id && must_precede(a, b)).map(|(index, _)| index).collect()
+    };
+    let mut search = Search {
+        operations,
+        before: operations.iter().map(|b| before(b)).collect(),
+        placed: vec![false; operations.len()],
+        seen: HashSet::new(),
+        positions: 0,
+        best: (0, None, Vec::new()),
+    };
+    match search.place_rest(&None, 0) {
+        _ if search.positions > POSITIONS_MAX => Found::GaveUp,
+        true => Found::Order,
+        false => Found::None(search.explain()),
+    }
+}
+
+impl Search<'_> {
+    /// Whether the operations not placed yet can follow `state`.
+    fn place_rest(&mut self, state: &State, count: usize) -> bool {
+        let done = |search: &Self| {
+            let answered = |i: &usize| search.operations[*i].answer.is_some();
+            (0..search.operations.len()).filter(answered).all(|i| search.placed[i])
+        };
+        if done(self) {
+            return true;
+        }
+        self.positions += 1;
+        if self.positions > POSITIONS_MAX || !self.seen.insert((self.placed.clone(), digest(state))) {
+            return false;
+        }
+        let free = |search: &Self, i: usize| !search.placed[i] && search.before[i].iter().all(|b| search.placed[*b]);
+        let candidates: Vec<usize> = (0..self.operations.len()).filter(|i| free(self, *i)).collect();
+        if count >= self.best.0 {
+            self.best = (count, state.clone(), candidates.clone());
+        }
+        // What fits and changes nothing may as well come now: nothing is lost by it.
+        for &i in &candidates {
+            let mut next = state.clone();
+            if self.operations[i].answer.is_some() && fits(self.operations[i], &mut next) && next == *state {
+                return self.try_next(i, &next, count);
+            }
+        }
+        for &i in &candidates {
+            let mut next = state.clone();
+            if fits(self.operations[i], &mut next) && next != *state && self.try_next(i, &next, count) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn try_next(&mut self, i: usize, next: &State, count: usize) -> bool {
+        self.placed[i] = true;
+        if self.place_rest(next, count + 1) {
+            return true;
+        }
+        self.placed[i] = false;
+        false
+    }
+
+    fn explain(&self) -> String {
+        let (count, state, candidates) = &self.best;
+        let mut text = format!(
+            "of {} operations {count} can be put in an order; then the object is {} and none of these can come next:",
+            self.operations.len(),
+            Shown(state)
+        );
+        for i in candidates {
+            text.push_str(&format!("\n    {}", self.operations[*i]));
+        }
+        text
+    }
+}
+
+/// Whether the operation could have had its answer in `state`; changes `state` to what follows.
+fn fits(operation: &Operation, state: &mut State) -> bool {
+    let answer = operation.answer.as_ref().map(|(_, answer)| answer);
+    match (&operation.ask, answer) {
+        (Ask::Read, Some(Answer::Seen(seen))) => seen == state,
+        (Ask::Read, None) => true,
+        (Ask::Read, Some(_)) => false,
+        (Ask::Change(changes), answer) => match (apply(state, operation.id, changes), answer) {
+            (Ok(()), Some(Answer::Done) | None) | (Err(_), None) => true,
+            (Err(errno), Some(Answer::Failed(told))) => errno == *told,
+            _ => false,
+        },
+    }
+}
+
+fn digest(state: &State) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    hasher.finish()
+}

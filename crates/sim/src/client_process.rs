@@ -1,0 +1,308 @@
+//! A client as a process of the simulated world: the objecter's core, a messenger, and something to do.
+
+use crate::check::Listed;
+use crate::content::OpId;
+use crate::history::{Answer, Ask, ObjectName, Operation};
+use crate::port::Port;
+use crate::request::{self, page, page_request};
+use crate::workload::{IN_FLIGHT_MAX, Workload, objects};
+use client::objecter::{self, MonRequest, Objecter, Settings};
+use reactor::sim::SimIo;
+use reactor::{Event, Handler, Io};
+use std::collections::VecDeque;
+use std::time::Duration;
+use types::{EntityType, ObjectId, PoolId, SnapId};
+use wire::EntityAddrVec;
+use wire::basic::AuthName;
+use wire::messages::PoolOpKind;
+use wire::msgr::{Config, Messenger, Output};
+
+const WAKE: u64 = 1;
+const ASK: u64 = 2;
+
+/// Name of the pool that all is done in.
+pub const POOL: &str = "sim";
+
+/// What a client is for.
+pub enum Purpose {
+    /// Makes the pool.
+    MakePool,
+    Work(Workload),
+    /// Reads every object once, then lists the pool.
+    Look(VecDeque<ObjectName>),
+}
+
+impl Purpose {
+    pub fn look() -> Purpose {
+        Purpose::Look(objects().collect())
+    }
+}
+
+/// Whose answer has come.
+#[derive(Debug)]
+enum Completion {
+    Pool,
+    Operation(usize),
+    Page(ObjectId),
+}
+
+/// One client, from start to end.
+pub struct ClientProcess {
+    number: u64,
+    pool: PoolId,
+    /// World time at the start.
+    born: Duration,
+    port: Port,
+    objecter: Objecter<Completion>,
+    purpose: Purpose,
+    history: Vec<Operation>,
+    in_flight: usize,
+    /// Nothing more is asked until something is answered.
+    waits: bool,
+    listed: Vec<Listed>,
+    is_done: bool,
+    /// An answer that no correct cluster gives.
+    wrong: Option<String>,
+}
+
+/// A client's operations are numbered from its number times this.
+const OPERATIONS_MAX: u64 = 10_000;
+
+impl ClientProcess {
+    /// Starts client `number` at world time `born`. `pool` matters only once there is one.
+    pub fn start(
+        io: &mut SimIo,
+        number: u64,
+        born: Duration,
+        mon: &EntityAddrVec,
+        pool: PoolId,
+        purpose: Purpose,
+    ) -> ClientProcess {
+        let config = Config::client(AuthName::new(EntityType::CLIENT, "admin"), io.random());
+        let settings = Settings {
+            mons: vec![mon.clone()],
+            hostname: format!("client{number}"),
+            op_timeout: None,
+            mon_op_timeout: None,
+            seed: io.random(),
+        };
+        let mut process = ClientProcess {
+            number,
+            pool,
+            born,
+            port: Port::new(Messenger::new(Config { bulk_min_bytes: None, ..config })),
+            objecter: Objecter::new(settings),
+            purpose,
+            history: Vec::new(),
+            in_flight: 0,
+            waits: false,
+            listed: Vec::new(),
+            is_done: false,
+            wrong: None,
+        };
+        process.objecter.start(&mut process.port.messenger, io.now());
+        if let Purpose::MakePool = process.purpose {
+            let (op, name) = (PoolOpKind::CREATE, POOL.to_owned());
+            let ask = MonRequest::PoolOp { op, pool: PoolId(0), snap: SnapId(0), name };
+            process.objecter.ask(ask, Completion::Pool, &mut process.port.messenger, io.now());
+        }
+        io.set_timer(io.now(), ASK);
+        process.settle(io);
+        process
+    }
+
+    /// Whether everything it is for has been answered.
+    pub fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// An answer that no correct cluster gives, in words.
+    pub fn wrong_answer(&self) -> Option<&str> {
+        self.wrong.as_deref()
+    }
+
+    pub fn history(&self) -> &[Operation] {
+        &self.history
+    }
+
+    pub fn listed(&self) -> &[Listed] {
+        &self.listed
+    }
+
+    /// What it waits for, for people.
+    pub fn waits_for(&self) -> impl Iterator<Item = &Operation> {
+        self.history.iter().filter(|operation| operation.answer.is_none())
+    }
+
+    fn world_time(&self, io: &SimIo) -> Duration {
+        self.born + io.now()
+    }
+
+    /// Asks for as much as may be asked now.
+    fn ask_more(&mut self, io: &mut SimIo) {
+        match &mut self.purpose {
+            Purpose::MakePool => {}
+            Purpose::Work(workload) => {
+                self.waits = self.in_flight >= IN_FLIGHT_MAX;
+                if self.waits {
+                    return;
+                }
+                match workload.next() {
+                    Some((object, ask)) => {
+                        let pause = workload.pause();
+                        io.set_timer(io.now() + pause, ASK);
+                        self.operate(io, object, ask);
+                    }
+                    None => {
+                        self.waits = true;
+                        self.is_done = self.in_flight == 0;
+                    }
+                }
+            }
+            Purpose::Look(left) => match left.pop_front() {
+                Some(object) => {
+                    io.set_timer(io.now(), ASK);
+                    self.operate(io, object, Ask::Read);
+                }
+                None if self.in_flight == 0 && !self.is_done => self.list_from(io, ObjectId::min()),
+                None => self.waits = true,
+            },
+        }
+    }
+
+    fn operate(&mut self, io: &mut SimIo, object: ObjectName, ask: Ask) {
+        let index = self.history.len();
+        let id: OpId = self.number * OPERATIONS_MAX + index as u64 + 1;
+        let request = request::request(self.pool, id, object, &ask, io.wall_clock());
+        let operation =
+            Operation { id, client: self.number, object, ask, asked_at: self.world_time(io), answer: None };
+        tracing::info!("{operation}");
+        self.history.push(operation);
+        self.in_flight += 1;
+        self.objecter.submit(request, Completion::Operation(index), &mut self.port.messenger, io.now());
+    }
+
+    fn list_from(&mut self, io: &SimIo, cursor: ObjectId) {
+        self.in_flight += 1;
+        let request = page_request(self.pool, &cursor);
+        self.objecter.submit(request, Completion::Page(cursor), &mut self.port.messenger, io.now());
+    }
+
+    fn done(&mut self, io: &mut SimIo, done: objecter::Done<Completion>) {
+        let reply = done.result.map(|answer| match answer {
+            objecter::Answer::Op(reply) => Some(reply),
+            objecter::Answer::Mon(_) | objecter::Answer::MapReached => None,
+        });
+        let outcome = match (done.completion, reply.transpose()) {
+            (Completion::Pool, None) => {
+                self.is_done = true;
+                Ok(())
+            }
+            (Completion::Pool, Some(reply)) => Err(format!("the pool cannot be made: {reply:?}")),
+            (Completion::Operation(index), Some(reply)) => self.operation_done(io, index, reply),
+            (Completion::Page(cursor), Some(reply)) => self.page_done(io, cursor, reply),
+            (other, None) => Err(format!("{other:?} is answered by a monitor")),
+        };
+        if let Err(why) = outcome {
+            tracing::error!("{why}");
+            self.wrong.get_or_insert(why);
+        }
+    }
+
+    fn operation_done(
+        &mut self,
+        io: &mut SimIo,
+        index: usize,
+        reply: Result<objecter::Reply, client::Error>,
+    ) -> Result<(), String> {
+        let at = self.world_time(io);
+        self.in_flight -= 1;
+        if self.waits {
+            io.set_timer(io.now(), ASK);
+        }
+        let operation = &mut self.history[index];
+        let answer = request::answer(&operation.ask, reply).map_err(|why| format!("{operation}: {why}"))?;
+        if let (Answer::Seen(state), Purpose::Work(workload)) = (&answer, &mut self.purpose) {
+            workload.saw(operation.object, state);
+        }
+        operation.answer = Some((at, answer));
+        tracing::info!("{operation}");
+        Ok(())
+    }
+
+    fn page_done(
+        &mut self,
+        io: &SimIo,
+        cursor: ObjectId,
+        reply: Result<objecter::Reply, client::Error>,
+    ) -> Result<(), String> {
+        self.in_flight -= 1;
+        let page = page(reply)?;
+        self.listed.extend(page.objects.iter().map(|object| (object.nspace.to_vec(), object.name.to_vec())));
+        if page.next.max {
+            self.is_done = true;
+        } else if page.next <= cursor {
+            return Err(format!("a listing goes back from {cursor} to {}", page.next));
+        } else {
+            self.list_from(io, page.next);
+        }
+        Ok(())
+    }
+
+    /// Hands outputs around until nothing is left to do.
+    fn settle(&mut self, io: &mut SimIo) {
+        loop {
+            let now = io.now();
+            let mut quiet = true;
+            while let Some(output) = self.port.poll(io) {
+                quiet = false;
+                let link = &mut self.port.messenger;
+                match output {
+                    Output::Opened { session, .. } => self.objecter.opened(session, link),
+                    Output::Message { session, envelope } => self.objecter.message(session, envelope, link, now),
+                    Output::Reset { session, reason } => {
+                        tracing::debug!("{reason}");
+                        self.objecter.reset(session, reason, link, now);
+                    }
+                    Output::Refused { reason, .. } | Output::Faulted { reason, .. } => tracing::debug!("{reason}"),
+                    Output::Connect { .. } | Output::Transmit { .. } | Output::Close { .. } => {}
+                }
+            }
+            while let Some(done) = self.objecter.poll_done() {
+                quiet = false;
+                self.done(io, done);
+            }
+            if quiet {
+                break;
+            }
+        }
+        let wakes = [self.objecter.next_wake(), self.port.messenger.next_wake()];
+        if let Some(at) = wakes.into_iter().flatten().min() {
+            io.set_timer(at.max(io.now() + Duration::from_millis(1)), WAKE);
+        }
+    }
+}
+
+impl Handler<SimIo> for ClientProcess {
+    fn received(&mut self, io: &mut SimIo, conn: reactor::ConnId, bytes: &[u8]) -> usize {
+        self.port.received(io, conn, bytes)
+    }
+
+    fn event(&mut self, io: &mut SimIo, event: Event) {
+        match event {
+            Event::Connected { conn, result } => self.port.connected(io, conn, result),
+            Event::Closed { conn, cause } => self.port.closed(io, conn, &cause),
+            Event::Timer { token: ASK } => self.ask_more(io),
+            Event::Timer { .. } => {
+                self.port.messenger.tick(io.now());
+                self.objecter.tick(&mut self.port.messenger, io.now());
+            }
+            _ => {}
+        }
+    }
+
+    fn turn_end(&mut self, io: &mut SimIo) {
+        self.settle(io);
+    }
+}
+

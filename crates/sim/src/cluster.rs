@@ -1,0 +1,313 @@
+//! A whole cluster in one simulated world: one monitor, some OSDs, some clients; and what can be done to them.
+
+use crate::client_process::{ClientProcess, POOL, Purpose};
+use crate::format_process::FormatProcess;
+use crate::history::Operation;
+use crate::mon_log::MonLog;
+use crate::mon_process::MonProcess;
+use crate::process::{Process, Program};
+use crate::timeline;
+use mon::BootstrapSpec;
+use mon::bootstrap::bootstrap;
+use mon::log::MapLog;
+use osd::{Osd, OsdConfig, Stop};
+use reactor::sim::{Crash, NodeId, Rng, SimDisk, SimIo, World, WorldConfig};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+use store::StoreConfig;
+use types::{Fsid, OsdId, PoolId, Utime};
+use wire::nacre::mon::pg_state;
+use wire::{Encode, EntityAddrVec, Target};
+
+/// Copies of each object, and placement groups of the pool.
+pub const COPIES: u8 = 3;
+pub const GROUPS: u32 = 8;
+
+const MON: &str = "a";
+const MON_PORT: u16 = 3300;
+const DISK: &str = "disk";
+const DISK_BYTES: u64 = 256 << 20;
+/// Small, so that it wraps around.
+const WAL_BYTES: u64 = 2 << 20;
+const FSID: Fsid = Fsid([7; 16]);
+
+/// How a cluster is made.
+pub struct ClusterConfig {
+    pub osds: usize,
+    pub world: WorldConfig,
+    /// An OSD that is down for so long is replaced by others.
+    pub down_out_interval: Duration,
+    /// OSDs listen at the same ports after a restart, instead of at any.
+    pub fixed_ports: bool,
+}
+
+struct OsdNode {
+    node: NodeId,
+    stop: Stop,
+}
+
+struct ClientNode {
+    node: NodeId,
+    number: u64,
+}
+
+/// A cluster and its clients.
+pub struct Cluster {
+    pub world: World<Process>,
+    mon: NodeId,
+    mon_addrs: EntityAddrVec,
+    /// While the monitor is not running.
+    mon_log: Option<MonLog>,
+    osds: Vec<OsdNode>,
+    clients: Vec<ClientNode>,
+    fixed_ports: bool,
+    clients_made: u64,
+    pool: PoolId,
+    /// Of clients that have ended.
+    history: Vec<Operation>,
+}
+
+fn stop() -> Stop {
+    Stop::new().expect("the system has an event counter left")
+}
+
+fn uuid(osd: usize) -> Fsid {
+    Fsid([osd as u8 + 1; 16])
+}
+
+/// What an OSD's store is made with.
+pub fn store_config(osd: usize) -> StoreConfig {
+    StoreConfig {
+        device_bytes: DISK_BYTES,
+        wal_bytes: WAL_BYTES,
+        fsid: FSID,
+        osd: OsdId(osd as i32),
+        uuid: uuid(osd),
+    }
+}
+
+impl Cluster {
+    /// Formats the disks and the monitor's log. Nothing runs yet.
+    pub fn new(seed: u64, config: ClusterConfig) -> Cluster {
+        let mut world: World<Process> = World::new(seed, config.world);
+        let mon = world.add_node();
+        let mon_addr = SocketAddr::new(world.address(mon), MON_PORT);
+        let mon_addrs = EntityAddrVec::msgr2(mon_addr, 0);
+        let option = |name: &str, value: String| ("global".to_owned(), name.to_owned(), value);
+        let spec = BootstrapSpec {
+            fsid: FSID,
+            monitors: vec![(MON.to_owned(), mon_addrs.clone())],
+            config: vec![
+                option("osd_pool_default_size", COPIES.to_string()),
+                option("osd_pool_default_pg_num", GROUPS.to_string()),
+                option("mon_osd_down_out_interval", config.down_out_interval.as_secs().to_string()),
+            ],
+            now: Utime::ZERO,
+        };
+        let mut log = MonLog::default();
+        log.append(1, &bootstrap(&spec).to_vec(Target::PACIFIC)).expect("memory does not fail");
+        let osds = (0..config.osds).map(|_| OsdNode { node: world.add_node(), stop: stop() }).collect();
+        let mut cluster = Cluster {
+            world,
+            mon,
+            mon_addrs,
+            mon_log: Some(log),
+            osds,
+            clients: Vec::new(),
+            fixed_ports: config.fixed_ports,
+            clients_made: 0,
+            pool: PoolId(0),
+            history: Vec::new(),
+        };
+        (0..config.osds).for_each(|osd| cluster.format(osd));
+        cluster
+    }
+
+    fn format(&mut self, osd: usize) {
+        let node = self.osds[osd].node;
+        self.start(node, format!("mkfs.{osd}"), |io, _| {
+            Program::Format(FormatProcess::start(io, Path::new(DISK), &store_config(osd)))
+        });
+        let formatted = self.world.run_until_done(Duration::from_secs(60), |world| !world.is_running(node));
+        assert!(formatted, "formatting takes too long");
+    }
+
+    fn start(&mut self, node: NodeId, name: String, make: impl FnOnce(&mut SimIo, Duration) -> Program) {
+        let born = self.world.now();
+        timeline::at(born, &name);
+        self.world.start(node, |io| Process { name, born, program: make(io, born) });
+    }
+
+    pub fn osd_count(&self) -> usize {
+        self.osds.len()
+    }
+
+    pub fn client_count(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// All nodes: the monitor's, the OSDs', the clients'.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        let osds = self.osds.iter().map(|osd| osd.node);
+        let clients = self.clients.iter().map(|client| client.node);
+        std::iter::once(self.mon).chain(osds).chain(clients).collect()
+    }
+
+    pub fn start_mon(&mut self) {
+        let Some(log) = self.mon_log.take() else { return };
+        let addr = self.mon_addrs.msgr2_addr().sockaddr.expect("made from a socket address");
+        self.start(self.mon, format!("mon.{MON}"), |io, _| {
+            Program::Mon(Box::new(MonProcess::start(io, MON, addr, log)))
+        });
+    }
+
+    pub fn kill_mon(&mut self, crash: Crash) {
+        if let Some(Process { program: Program::Mon(mon), .. }) = self.world.kill(self.mon, crash) {
+            self.mon_log = Some(mon.into_log(self.world.rng()));
+        }
+    }
+
+    pub fn mon_runs(&self) -> bool {
+        self.world.is_running(self.mon)
+    }
+
+    pub fn osd_runs(&self, osd: usize) -> bool {
+        self.world.is_running(self.osds[osd].node)
+    }
+
+    pub fn start_osd(&mut self, osd: usize) {
+        let node = self.osds[osd].node;
+        if self.world.is_running(node) {
+            return;
+        }
+        let ip = self.world.address(node);
+        let port = |fixed| if self.fixed_ports { fixed } else { 0 };
+        let config = OsdConfig {
+            id: OsdId(osd as i32),
+            fsid: FSID,
+            device: DISK.into(),
+            public_bind: SocketAddr::new(ip, port(6800)),
+            cluster_bind: SocketAddr::new(ip, port(6801)),
+            public_advertise: None,
+            cluster_advertise: None,
+            monitors: vec![self.mon_addrs.clone()],
+            location: [("host".to_owned(), format!("host{osd}"))].into(),
+            device_class: "ssd".to_owned(),
+            memory_bytes: 64 << 20,
+        };
+        let stop = stop();
+        self.osds[osd].stop = stop.clone();
+        self.start(node, format!("osd.{osd}"), |io, _| {
+            Program::Osd(Box::new(Osd::new(io, config, stop).expect("an OSD's disk and addresses are there")))
+        });
+    }
+
+    pub fn kill_osd(&mut self, osd: usize, crash: Crash) {
+        drop(self.world.kill(self.osds[osd].node, crash));
+    }
+
+    pub fn osd_node(&self, osd: usize) -> NodeId {
+        self.osds[osd].node
+    }
+
+    pub fn disk(&mut self, osd: usize) -> &SimDisk {
+        let node = self.osds[osd].node;
+        self.world.disk(node, Path::new(DISK)).expect("formatted at the beginning")
+    }
+
+    /// Starts a client on a node of its own; returns its index.
+    pub fn add_client(&mut self, purpose: Purpose) -> usize {
+        let node = self.world.add_node();
+        self.clients.push(ClientNode { node, number: 0 });
+        self.start_client(self.clients.len() - 1, purpose);
+        self.clients.len() - 1
+    }
+
+    /// Starts a new client on the node of one that has ended.
+    pub fn start_client(&mut self, client: usize, purpose: Purpose) {
+        self.clients_made += 1;
+        let number = self.clients_made;
+        self.clients[client].number = number;
+        let (node, mon, pool) = (self.clients[client].node, self.mon_addrs.clone(), self.pool);
+        self.start(node, format!("client.{number}"), |io, born| {
+            Program::Client(Box::new(ClientProcess::start(io, number, born, &mon, pool, purpose)))
+        });
+    }
+
+    /// Ends a client; what it has not been answered stays in doubt.
+    pub fn kill_client(&mut self, client: usize) {
+        let process = self.world.kill(self.clients[client].node, Crash::Process);
+        if let Some(Process { program: Program::Client(client), .. }) = process {
+            self.history.extend_from_slice(client.history());
+        }
+    }
+
+    pub fn client(&self, client: usize) -> Option<&ClientProcess> {
+        match &self.world.handler(self.clients[client].node)?.program {
+            Program::Client(client) => Some(client),
+            _ => None,
+        }
+    }
+
+    pub fn clients(&self) -> impl Iterator<Item = &ClientProcess> {
+        (0..self.clients.len()).filter_map(|client| self.client(client))
+    }
+
+    /// Everything that clients have asked.
+    pub fn history(&self) -> Vec<Operation> {
+        let running = self.clients().flat_map(|client| client.history().iter());
+        self.history.iter().chain(running).cloned().collect()
+    }
+
+    pub fn monitor(&self) -> Option<&mon::Monitor> {
+        match &self.world.handler(self.mon)?.program {
+            Program::Mon(mon) => Some(mon.monitor()),
+            _ => None,
+        }
+    }
+
+    /// To be called once the pool has been made.
+    pub fn find_pool(&mut self) -> PoolId {
+        let monitor = self.monitor().expect("the monitor runs");
+        self.pool = monitor.state().osdmap().pool_by_name(POOL).expect("the pool has been made");
+        self.pool
+    }
+
+    /// Whether the monitor says that all OSDs are up and all placement groups active and clean; else, what is not.
+    pub fn is_clean(&self) -> Result<(), String> {
+        let Some(monitor) = self.monitor() else { return Err("the monitor does not run".to_owned()) };
+        let map = monitor.state().osdmap();
+        let up = map.up_osds().count();
+        if up < self.osds.len() {
+            return Err(format!("{up} of {} OSDs are up in epoch {}", self.osds.len(), map.epoch));
+        }
+        let pgs = &monitor.volatile().pgs;
+        let clean = pg_state::ACTIVE | pg_state::CLEAN;
+        let unclean = pgs.iter().filter(|(_, pg)| pg.report.state != clean);
+        let unclean: Vec<_> =
+            unclean.map(|(id, pg)| format!("{id} is {} by osds {:?}", mon::volatile::pg_state_text(pg.report.state), pg.report.acting)).collect();
+        if pgs.is_empty() || !unclean.is_empty() {
+            return Err(format!("{} groups, not clean: {}", pgs.len(), unclean.join(", ")));
+        }
+        Ok(())
+    }
+
+    /// What must never be: an OSD that ends by itself, or an answer that makes no sense.
+    pub fn check_processes(&self) -> Result<(), String> {
+        for (osd, node) in self.osds.iter().enumerate() {
+            if let Some(reason) = node.stop.failure() {
+                return Err(format!("osd.{osd} stopped by itself: {reason}"));
+            }
+        }
+        match self.clients().find_map(|client| client.wrong_answer()) {
+            Some(wrong) => Err(wrong.to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// A number from the seed, for decisions of the run.
+    pub fn rng(&mut self) -> &mut Rng {
+        self.world.rng()
+    }
+}

@@ -1,0 +1,184 @@
+//! What goes wrong in a run, and when: drawn from the seed before it begins.
+
+use reactor::sim::{Crash, Rng, WorldConfig};
+use std::time::Duration;
+
+/// How long something is away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Away(pub Duration);
+
+/// One misfortune.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Fault {
+    KillOsd {
+        osd: usize,
+        crash: Crash,
+        away: Away,
+    },
+    KillMon {
+        crash: Crash,
+        away: Away,
+    },
+    /// The monitor and all OSDs at once. They come back one by one within `spread`.
+    KillAll {
+        crash: Crash,
+        away: Away,
+        spread: Duration,
+    },
+    /// All OSDs start again at once; the monitor too, in the middle of it.
+    BootStorm {
+        mon_after: Duration,
+    },
+    /// A client ends; another takes its place.
+    KillClient {
+        client: usize,
+    },
+    /// Connections between two nodes are reset.
+    Sever {
+        a: usize,
+        b: usize,
+    },
+    /// Nothing gets from the one node to the other, nor back unless `one_way`.
+    Block {
+        a: usize,
+        b: usize,
+        one_way: bool,
+        lasts: Away,
+    },
+    /// A node is cut off from all others.
+    Isolate {
+        node: usize,
+        lasts: Away,
+    },
+}
+
+/// Which misfortunes a run sees; chosen by its seed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mix {
+    /// Delays only.
+    Calm,
+    /// Connections break.
+    Resets,
+    /// OSDs are killed and come back at once or soon.
+    QuickRestarts,
+    /// OSDs are killed or lose power, and stay away for some time.
+    LongAbsences,
+    /// OSDs stay away so long that others take their place.
+    Replaced,
+    /// The monitor is killed.
+    Monitor,
+    /// Everything is killed at once.
+    Blackout,
+    /// Nodes do not reach each other.
+    Partitions,
+    Everything,
+}
+
+impl Mix {
+    const ALL: [Mix; 9] = [
+        Mix::Calm,
+        Mix::Resets,
+        Mix::QuickRestarts,
+        Mix::LongAbsences,
+        Mix::Replaced,
+        Mix::Monitor,
+        Mix::Blackout,
+        Mix::Partitions,
+        Mix::Everything,
+    ];
+
+    pub fn of(seed: u64) -> Mix {
+        Mix::ALL[(seed % Mix::ALL.len() as u64) as usize]
+    }
+
+    /// The weather that goes with it.
+    pub fn world(self, rng: &mut Rng) -> WorldConfig {
+        const MS: Duration = Duration::from_millis(1);
+        let mut config = WorldConfig::default();
+        if matches!(self, Mix::Resets | Mix::Everything) {
+            config.reset_one_in = [50, 300, 2000][rng.below(3) as usize];
+        }
+        match rng.below(4) {
+            // A slow network, on which messages of several connections overtake each other by far.
+            0 => config.latency = MS / 10..=15 * MS,
+            // Slow disks: much is not durable when something dies.
+            1 => config.flush_latency = MS..=40 * MS,
+            _ => {}
+        }
+        config
+    }
+
+    fn draw(self, rng: &mut Rng, osds: usize, clients: usize) -> Fault {
+        let crash = if rng.one_in(2) { Crash::Power } else { Crash::Process };
+        let osd = rng.below(osds as u64) as usize;
+        // Nodes are the monitor, then OSDs, then clients.
+        let nodes = 1 + osds + clients;
+        let a = rng.below(nodes as u64) as usize;
+        let b = (a + 1 + rng.below(nodes as u64 - 1) as usize) % nodes;
+        match self {
+            Mix::Calm => Fault::KillClient { client: rng.below(clients as u64) as usize },
+            Mix::Resets => Fault::Sever { a, b },
+            Mix::QuickRestarts => Fault::KillOsd { osd, crash: Crash::Process, away: quick(rng) },
+            Mix::LongAbsences => Fault::KillOsd { osd, crash, away: long(rng) },
+            Mix::Replaced => match rng.one_in(4) {
+                true => Fault::KillOsd { osd, crash, away: quick(rng) },
+                false => Fault::KillOsd { osd, crash, away: long(rng) },
+            },
+            Mix::Monitor => match rng.below(4) {
+                0 => Fault::KillOsd { osd, crash, away: quick(rng) },
+                1 => Fault::BootStorm { mon_after: Duration::from_millis(rng.below(1500)) },
+                2 => Fault::KillMon { crash, away: long(rng) },
+                _ => Fault::KillMon { crash, away: quick(rng) },
+            },
+            Mix::Blackout => {
+                let spread = if rng.one_in(2) { Duration::ZERO } else { Duration::from_millis(rng.below(4000)) };
+                Fault::KillAll { crash, away: quick(rng), spread }
+            }
+            Mix::Partitions => match rng.below(3) {
+                0 => Fault::Isolate { node: a, lasts: long(rng) },
+                1 => Fault::Sever { a, b },
+                _ => Fault::Block { a, b, one_way: rng.one_in(2), lasts: long(rng) },
+            },
+            Mix::Everything => {
+                let which = 1 + rng.below(Mix::ALL.len() as u64 - 2) as usize;
+                match rng.one_in(12) {
+                    true => Mix::Calm.draw(rng, osds, clients),
+                    false => Mix::ALL[which].draw(rng, osds, clients),
+                }
+            }
+        }
+    }
+
+    /// Misfortunes with their times since the workload's beginning, in order.
+    pub fn plan(self, rng: &mut Rng, osds: usize, clients: usize) -> Vec<(Duration, Fault)> {
+        let (count, within_ms) = match self {
+            Mix::Calm => (rng.below(3), 6_000),
+            Mix::Resets => (5 + rng.below(20), 6_000),
+            Mix::QuickRestarts => (2 + rng.below(8), 10_000),
+            Mix::Blackout => (1 + rng.below(4), 12_000),
+            _ => (2 + rng.below(7), 15_000),
+        };
+        let mut plan: Vec<(Duration, Fault)> = (0..count)
+            .map(|_| (Duration::from_millis(200 + rng.below(within_ms)), self.draw(rng, osds, clients)))
+            .collect();
+        plan.sort_by_key(|(at, _)| *at);
+        plan
+    }
+}
+
+/// From at once to a second: often faster than anybody notices.
+fn quick(rng: &mut Rng) -> Away {
+    Away(match rng.below(3) {
+        0 => Duration::from_micros(rng.below(5_000)),
+        1 => Duration::from_millis(rng.below(200)),
+        _ => Duration::from_millis(rng.below(2_000)),
+    })
+}
+
+fn long(rng: &mut Rng) -> Away {
+    Away(match rng.below(3) {
+        0 => Duration::from_millis(500 + rng.below(3_000)),
+        1 => Duration::from_secs(3 + rng.below(8)),
+        _ => Duration::from_secs(10 + rng.below(30)),
+    })
+}

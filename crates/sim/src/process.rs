@@ -1,0 +1,64 @@
+//! Whatever runs on a node.
+
+use crate::client_process::ClientProcess;
+use crate::format_process::FormatProcess;
+use crate::mon_process::MonProcess;
+use crate::timeline;
+use osd::Osd;
+use reactor::sim::SimIo;
+use reactor::{Event, Handler, Io};
+use std::time::Duration;
+
+/// The program that a process runs.
+pub enum Program {
+    Osd(Box<Osd>),
+    Mon(Box<MonProcess>),
+    Client(Box<ClientProcess>),
+    Format(FormatProcess),
+}
+
+/// A process, with what the timeline shows of it.
+pub struct Process {
+    pub name: String,
+    /// World time at its start.
+    pub born: Duration,
+    pub program: Program,
+}
+
+impl Process {
+    fn enter(&self, io: &SimIo) {
+        timeline::at(self.born + io.now(), &self.name);
+    }
+}
+
+impl Handler<SimIo> for Process {
+    fn received(&mut self, io: &mut SimIo, conn: reactor::ConnId, bytes: &[u8]) -> usize {
+        self.enter(io);
+        match &mut self.program {
+            Program::Osd(osd) => osd.received(io, conn, bytes),
+            Program::Mon(mon) => mon.received(io, conn, bytes),
+            Program::Client(client) => client.received(io, conn, bytes),
+            Program::Format(format) => format.received(io, conn, bytes),
+        }
+    }
+
+    fn event(&mut self, io: &mut SimIo, event: Event) {
+        self.enter(io);
+        match &mut self.program {
+            Program::Osd(osd) => osd.event(io, event),
+            Program::Mon(mon) => mon.event(io, event),
+            Program::Client(client) => client.event(io, event),
+            Program::Format(format) => format.event(io, event),
+        }
+    }
+
+    fn turn_end(&mut self, io: &mut SimIo) {
+        self.enter(io);
+        match &mut self.program {
+            Program::Osd(osd) => osd.turn_end(io),
+            Program::Mon(mon) => mon.turn_end(io),
+            Program::Client(client) => client.turn_end(io),
+            Program::Format(format) => Handler::turn_end(format, io),
+        }
+    }
+}

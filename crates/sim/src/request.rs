@@ -1,0 +1,145 @@
+//! The workload's requests as messages, and the answers read back.
+
+use crate::content::{Content, OpId, WORD_BYTES};
+use crate::history::{Answer, Ask, ObjectName};
+use crate::model::{Change, Object, State};
+use bytes::Bytes;
+use client::Error;
+use client::objecter::{Reply, Request, Subject};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{Errno, ObjectId, PoolId, Utime};
+use wire::Decode;
+use wire::basic::Locator;
+use wire::messages::listing::ObjectListing;
+use wire::messages::op_data::{OmapValsOutput, StatOutput};
+use wire::messages::{Op, OpFlags, OpReply, XattrArgs};
+
+/// Namespace that stands for all of them in listings.
+const ALL_NAMESPACES: &[u8] = b"\x01";
+/// Few, so that listings take several pages.
+const PAGE_OBJECTS: u64 = 3;
+
+/// What operation `id` asks of `object`, for the cluster.
+pub(crate) fn request(pool: PoolId, id: OpId, object: ObjectName, ask: &Ask, mtime: Utime) -> Request {
+    let nspace = Bytes::from_static(object.nspace());
+    let locator = Locator { nspace, ..Locator::pool(pool) };
+    let subject = Subject::Object { locator, name: object.to_string().into() };
+    let ops = match ask {
+        Ask::Read => {
+            let omap = Op::omap_get_vals(Bytes::new(), 1000, Bytes::new());
+            vec![Op::stat(), Op::read(0, 0), Op::get_xattrs(), omap]
+        }
+        Ask::Change(changes) => changes.iter().map(|change| part(id, change)).collect(),
+    };
+    Request::new(subject, ops, mtime)
+}
+
+fn part(id: OpId, change: &Change) -> Op {
+    let data = |words| Bytes::from(Content::written_by(id, words).to_bytes());
+    match change {
+        Change::Guard { attr, left_by: 0 } => Op::cmp_xattr(&name(*attr), b"", XattrArgs::EQ),
+        Change::Guard { attr, left_by } => Op::cmp_xattr(&name(*attr), &value(*left_by), XattrArgs::EQ),
+        Change::Write { at, words } => Op::write(at * WORD_BYTES, data(*words)),
+        Change::WriteFull { words } => Op::write_full(data(*words)),
+        Change::Append { words } => Op::append(data(*words)),
+        Change::Truncate { words } => Op::truncate(words * WORD_BYTES),
+        Change::Zero { at, words } => Op::zero(at * WORD_BYTES, words * WORD_BYTES),
+        Change::Create { exclusive } => Op::create(*exclusive),
+        Change::Remove => Op::delete(),
+        Change::SetAttr { attr } => Op::set_xattr(&name(*attr), &value(id)),
+        Change::RemoveAttr { attr } => Op::rm_xattr(&name(*attr)),
+        Change::OmapSet { keys } => {
+            let entries: BTreeMap<_, _> = keys.iter().map(|key| (name(*key).into(), value(id).into())).collect();
+            Op::omap_set_vals(&entries)
+        }
+        Change::OmapRemove { key } => Op::omap_rm_keys(&BTreeSet::from([name(*key).into()])),
+        Change::OmapClear => Op::omap_clear(),
+    }
+}
+
+fn name(number: u8) -> Vec<u8> {
+    format!("n{number}").into_bytes()
+}
+
+fn value(id: OpId) -> Vec<u8> {
+    id.to_string().into_bytes()
+}
+
+fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// What the cluster answered to `ask`.
+///
+/// Errors: an answer that no correct cluster gives, in words.
+pub(crate) fn answer(ask: &Ask, result: Result<Reply, Error>) -> Result<Answer, String> {
+    let reply = match result {
+        Ok(reply) => reply,
+        Err(Error::Errno(errno)) => return failed(ask, errno),
+        Err(error) => return Err(format!("the objecter failed: {error}")),
+    };
+    if let Some(errno) = reply.error() {
+        return failed(ask, errno);
+    }
+    match ask {
+        Ask::Change(_) => Ok(Answer::Done),
+        Ask::Read => Ok(Answer::Seen(Some(object(&reply.parts)?))),
+    }
+}
+
+fn failed(ask: &Ask, errno: Errno) -> Result<Answer, String> {
+    match (ask, errno) {
+        (Ask::Read, Errno::ENOENT) => Ok(Answer::Seen(State::None)),
+        (Ask::Read, errno) => Err(format!("a read failed with {errno}")),
+        (_, Errno::ENOENT | Errno::EEXIST | Errno::ECANCELED) => Ok(Answer::Failed(errno)),
+        (_, errno) => Err(format!("a change failed with {errno}")),
+    }
+}
+
+fn object(parts: &[OpReply]) -> Result<Object, String> {
+    let [stat, data, attrs, omap] = parts else { return Err(format!("{} parts answered of 4", parts.len())) };
+    let stat: StatOutput = decoded(stat)?;
+    let data = data.outdata.clone().into_bytes();
+    if stat.size_bytes != data.len() as u64 {
+        return Err(format!("an object of {} bytes gives {} bytes", stat.size_bytes, data.len()));
+    }
+    let content = Content::from_bytes(&data).ok_or_else(|| format!("{} bytes are no whole words", data.len()))?;
+    let attrs: BTreeMap<Bytes, Bytes> = decoded(attrs)?;
+    let omap: OmapValsOutput = decoded(omap)?;
+    if omap.truncated {
+        return Err("a short omap listing says that there is more".to_owned());
+    }
+    Ok(Object { content, attrs: names_and_values(attrs)?, omap: names_and_values(omap.entries)? })
+}
+
+fn names_and_values(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<BTreeMap<u8, OpId>, String> {
+    let entry = |(key, value): (Bytes, Bytes)| {
+        let number = key.strip_prefix(b"n").and_then(parsed).zip(parsed(&value));
+        number.ok_or_else(|| format!("{key:?} = {value:?} was never set"))
+    };
+    entries.into_iter().map(entry).collect()
+}
+
+fn decoded<T: Decode>(part: &OpReply) -> Result<T, String> {
+    let bytes = part.outdata.clone().into_bytes();
+    T::decode(&mut wire::Reader::shared(&bytes)).map_err(|e| format!("output cannot be read: {e}"))
+}
+
+/// The page of a listing that begins at `cursor`.
+pub(crate) fn page_request(pool: PoolId, cursor: &ObjectId) -> Request {
+    let nspace = Bytes::from_static(ALL_NAMESPACES);
+    let subject = Subject::Group { pool, nspace, hash: cursor.hash };
+    let mut request = Request::new(subject, vec![Op::pg_nls(cursor, PAGE_OBJECTS, 0)], Utime::ZERO);
+    request.flags = OpFlags::PGOP | OpFlags::IGNORE_OVERLAY;
+    request
+}
+
+/// The page, and where the next begins.
+pub(crate) fn page(result: Result<Reply, Error>) -> Result<ObjectListing, String> {
+    let reply = result.map_err(|error| format!("a listing failed: {error}"))?;
+    match (reply.error(), &reply.parts[..]) {
+        (Some(errno), _) => Err(format!("a listing failed: {errno}")),
+        (None, [part]) => decoded(part),
+        (None, parts) => Err(format!("a listing of {} parts", parts.len())),
+    }
+}

@@ -1,0 +1,396 @@
+//! One run: a cluster, a workload, misfortunes, an end in peace, and the checks.
+
+use crate::check::{
+    Violation, histories_are_linearizable, listing_agrees_with_objects, pipelined_updates_keep_their_order,
+    replicas_are_identical, updates_are_applied_once,
+};
+use crate::client_process::Purpose;
+use crate::cluster::{Cluster, ClusterConfig, GROUPS, store_config};
+use crate::faults::{Fault, Mix};
+use crate::history::{Answer, ObjectName};
+use crate::stored::Stored;
+use crate::timeline;
+use crate::workload::Workload;
+use reactor::sim::{Crash, NodeId, Rng};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+use types::{OsdId, PgId};
+
+/// How often it is looked whether something is done.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A new cluster must be clean within this time.
+const START_TIME_MAX: Duration = Duration::from_secs(60);
+/// Once misfortunes have ended, everything must be clean and answered within this time.
+const HEAL_TIME_MAX: Duration = Duration::from_secs(180);
+/// Statistics are at most this old; a state that lasts longer is the true one.
+const SETTLED_AFTER: Duration = Duration::from_secs(6);
+
+/// What a run has shown.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub seed: u64,
+    pub mix: Mix,
+    /// A digest of everything that happened.
+    pub fingerprint: u64,
+    pub operations: usize,
+    /// Operations that were never answered.
+    pub in_doubt: usize,
+    /// Virtual time.
+    pub took: Duration,
+    /// From the end of misfortunes until all was clean and answered.
+    pub healed_in: Duration,
+}
+
+/// A run that has shown a fault.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub seed: u64,
+    pub mix: Mix,
+    pub violation: Violation,
+    /// The last of what happened.
+    pub timeline: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LINES: usize = 80;
+        let from = self.timeline.len().saturating_sub(LINES);
+        writeln!(f, "the last of what happened under seed {}:", self.seed)?;
+        self.timeline[from..].iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        writeln!(f, "\nseed {} ({:?}): {}", self.seed, self.mix, self.violation.0)?;
+        write!(f, "again, with all lines: cargo run -p sim -- --seed {} --timeline", self.seed)
+    }
+}
+
+/// Runs one seed; if something does not hold, once more for its timeline.
+pub fn check_seed(seed: u64) -> Result<Report, Box<Failure>> {
+    run(seed).map_err(|violation| {
+        let (again, timeline) = timeline::recorded(|| run(seed));
+        let violation = match again {
+            Err(again) if again == violation => violation,
+            other => Violation(format!("{}\n(the same seed then gave {other:?})", violation.0)),
+        };
+        Box::new(Failure { seed, mix: Mix::of(seed), violation, timeline })
+    })
+}
+
+/// Runs one seed. A panic counts as a violation.
+pub fn run(seed: u64) -> Result<Report, Violation> {
+    catch_unwind(AssertUnwindSafe(|| Run::new(seed).complete())).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(Violation(format!("panic: {}", text.unwrap_or_default())))
+    })
+}
+
+/// Something that is to happen.
+enum Due {
+    Fault(Fault),
+    StartOsd(usize),
+    StartMon,
+    KillMon,
+    Unblock(NodeId, NodeId),
+}
+
+struct Run {
+    seed: u64,
+    mix: Mix,
+    /// For the plan; the world has its own.
+    rng: Rng,
+    cluster: Cluster,
+    due: BTreeMap<(Duration, u64), Due>,
+    dues_made: u64,
+    workers: Vec<usize>,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mix = Mix::of(seed);
+        let mut rng = Rng::new(seed ^ 0x5eed);
+        let out_soon = matches!(mix, Mix::Replaced) || (mix == Mix::Everything && rng.one_in(2));
+        let config = ClusterConfig {
+            osds: if out_soon { 4 } else { 3 + rng.below(2) as usize },
+            world: mix.world(&mut rng),
+            down_out_interval: Duration::from_secs(if out_soon { 3 + rng.below(6) } else { 600 }),
+            fixed_ports: rng.one_in(2),
+        };
+        let cluster = Cluster::new(seed, config);
+        Run { seed, mix, rng, cluster, due: BTreeMap::new(), dues_made: 0, workers: Vec::new() }
+    }
+
+    fn complete(mut self) -> Result<Report, Violation> {
+        self.start()?;
+        self.misfortunes()?;
+        let healed_in = self.heal()?;
+        self.look_at_everything()?;
+        let history = self.cluster.history();
+        updates_are_applied_once(&history)?;
+        histories_are_linearizable(&history)?;
+        pipelined_updates_keep_their_order(&history)?;
+        self.compare_replicas()?;
+        Ok(Report {
+            seed: self.seed,
+            mix: self.mix,
+            fingerprint: self.cluster.world.fingerprint(),
+            operations: history.len(),
+            in_doubt: history.iter().filter(|operation| operation.answer.is_none()).count(),
+            took: self.cluster.world.now(),
+            healed_in,
+        })
+    }
+
+    fn note(&self, line: impl FnOnce() -> String) {
+        timeline::note(self.cluster.world.now(), line);
+    }
+
+    fn check_processes(&self) -> Result<(), Violation> {
+        self.cluster.check_processes().map_err(Violation)
+    }
+
+    /// Lets time pass until `done`, at most `time`.
+    fn wait(
+        &mut self,
+        what: &str,
+        time: Duration,
+        mut done: impl FnMut(&Cluster) -> Result<(), String>,
+    ) -> Result<(), Violation> {
+        let end = self.cluster.world.now() + time;
+        loop {
+            let Err(why) = done(&self.cluster) else { return Ok(()) };
+            if self.cluster.world.now() >= end {
+                return Err(Violation(format!("{what} takes longer than {time:?}: {why}")));
+            }
+            self.cluster.world.run_for(LOOK_EVERY);
+            self.check_processes()?;
+        }
+    }
+
+    fn start(&mut self) -> Result<(), Violation> {
+        let osds = self.cluster.osd_count();
+        self.cluster.start_mon();
+        for osd in 0..osds {
+            self.cluster.start_osd(osd);
+            let pause = Duration::from_millis(self.rng.below(300));
+            self.cluster.world.run_for(pause);
+        }
+        self.wait("the first start", START_TIME_MAX, |cluster| {
+            let up = cluster.monitor().map_or(0, |monitor| monitor.state().osdmap().up_osds().count());
+            if up == osds { Ok(()) } else { Err(format!("{up} of {osds} OSDs are up")) }
+        })?;
+        let maker = self.cluster.add_client(Purpose::MakePool);
+        self.wait("making the pool", START_TIME_MAX, |cluster| {
+            cluster.client(maker).filter(|client| client.is_done()).map(drop).ok_or("it is not there".to_owned())
+        })?;
+        self.cluster.find_pool();
+        self.cluster.kill_client(maker);
+        if !self.rng.one_in(4) {
+            self.wait("becoming clean", START_TIME_MAX, Cluster::is_clean)?;
+        }
+        let purpose = self.work();
+        self.cluster.start_client(maker, purpose);
+        self.workers.push(maker);
+        for _ in 0..1 + self.rng.below(2) {
+            let purpose = self.work();
+            let worker = self.cluster.add_client(purpose);
+            self.workers.push(worker);
+        }
+        Ok(())
+    }
+
+    fn work(&mut self) -> Purpose {
+        let requests = 20 + self.rng.below(60) as u32;
+        let pause_max = Duration::from_millis(50 + self.rng.below(900));
+        Purpose::Work(Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max))
+    }
+
+    fn at(&mut self, at: Duration, due: Due) {
+        self.dues_made += 1;
+        self.due.insert((at, self.dues_made), due);
+    }
+
+    fn misfortunes(&mut self) -> Result<(), Violation> {
+        let begin = self.cluster.world.now();
+        for (at, fault) in self.mix.plan(&mut self.rng, self.cluster.osd_count(), self.cluster.client_count()) {
+            self.at(begin + at, Due::Fault(fault));
+        }
+        while let Some(((at, _), due)) = self.due.pop_first() {
+            while self.cluster.world.now() < at {
+                let next = at.min(self.cluster.world.now() + LOOK_EVERY);
+                self.cluster.world.run_until(next);
+                self.check_processes()?;
+            }
+            // Once faults alone are over, what is away comes back with the healing.
+            let more_faults = self.due.values().any(|due| matches!(due, Due::Fault(_) | Due::KillMon));
+            let is_fault = matches!(due, Due::Fault(_) | Due::KillMon);
+            self.happen(due);
+            if !more_faults && !is_fault {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, due: Due) {
+        let now = self.cluster.world.now();
+        match due {
+            Due::Fault(fault) => self.fault(fault),
+            Due::StartOsd(osd) => {
+                self.note(|| format!("osd.{osd} is started"));
+                self.cluster.start_osd(osd);
+            }
+            Due::StartMon => {
+                self.note(|| "the monitor is started".to_owned());
+                self.cluster.start_mon();
+            }
+            Due::KillMon => {
+                self.note(|| "the monitor is killed".to_owned());
+                self.cluster.kill_mon(Crash::Process);
+                self.at(now + Duration::from_millis(300), Due::StartMon);
+            }
+            Due::Unblock(a, b) => {
+                self.note(|| format!("{a:?} reaches {b:?} again"));
+                self.cluster.world.unblock(a, b);
+            }
+        }
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        self.note(|| format!("{fault:?}"));
+        let now = self.cluster.world.now();
+        match fault {
+            Fault::KillOsd { osd, crash, away } => {
+                self.cluster.kill_osd(osd, crash);
+                self.at(now + away.0, Due::StartOsd(osd));
+            }
+            Fault::KillMon { crash, away } => {
+                self.cluster.kill_mon(crash);
+                self.at(now + away.0, Due::StartMon);
+            }
+            Fault::KillAll { crash, away, spread } => {
+                self.cluster.kill_mon(crash);
+                (0..self.cluster.osd_count()).for_each(|osd| self.cluster.kill_osd(osd, crash));
+                self.start_all(now + away.0, spread);
+            }
+            Fault::BootStorm { mon_after } => {
+                (0..self.cluster.osd_count()).for_each(|osd| self.cluster.kill_osd(osd, Crash::Process));
+                self.start_all(now + Duration::from_millis(10), Duration::ZERO);
+                self.at(now + mon_after, Due::KillMon);
+            }
+            Fault::KillClient { client } => {
+                let is_worker = self.workers.contains(&client);
+                if is_worker && self.cluster.client(client).is_some_and(|client| !client.is_done()) {
+                    self.cluster.kill_client(client);
+                    let purpose = self.work();
+                    self.cluster.start_client(client, purpose);
+                }
+            }
+            Fault::Sever { a, b } => {
+                let nodes = self.cluster.nodes();
+                self.cluster.world.sever(nodes[a], nodes[b]);
+            }
+            Fault::Block { a, b, one_way, lasts } => {
+                let nodes = self.cluster.nodes();
+                self.block(nodes[a], nodes[b], now + lasts.0);
+                if !one_way {
+                    self.block(nodes[b], nodes[a], now + lasts.0);
+                }
+            }
+            Fault::Isolate { node, lasts } => {
+                let nodes = self.cluster.nodes();
+                for (index, other) in nodes.iter().enumerate() {
+                    if index != node {
+                        self.block(nodes[node], *other, now + lasts.0);
+                        self.block(*other, nodes[node], now + lasts.0);
+                    }
+                }
+            }
+        }
+    }
+
+    fn block(&mut self, from: NodeId, to: NodeId, until: Duration) {
+        self.cluster.world.block(from, to);
+        self.at(until, Due::Unblock(from, to));
+    }
+
+    fn start_all(&mut self, from: Duration, spread: Duration) {
+        let spread_ms = spread.as_millis() as u64 + 1;
+        let at = from + Duration::from_millis(self.rng.below(spread_ms));
+        self.at(at, Due::StartMon);
+        for osd in 0..self.cluster.osd_count() {
+            let at = from + Duration::from_millis(self.rng.below(spread_ms));
+            self.at(at, Due::StartOsd(osd));
+        }
+    }
+
+    /// Ends all misfortunes; then everything must become clean, and everybody be answered.
+    fn heal(&mut self) -> Result<Duration, Violation> {
+        self.due.clear();
+        self.cluster.world.unblock_all();
+        self.cluster.start_mon();
+        (0..self.cluster.osd_count()).for_each(|osd| self.cluster.start_osd(osd));
+        self.note(|| "misfortunes are over".to_owned());
+        let begin = self.cluster.world.now();
+        let workers = self.workers.clone();
+        let mut clean_since = None;
+        self.wait("healing", HEAL_TIME_MAX, |cluster| {
+            let now = cluster.world.now();
+            if let Err(why) = cluster.is_clean() {
+                clean_since = None;
+                return Err(why);
+            }
+            for worker in workers.iter().filter_map(|worker| cluster.client(*worker)) {
+                if !worker.is_done() {
+                    let waits: Vec<String> = worker.waits_for().map(|operation| format!("\n    {operation}")).collect();
+                    return Err(format!("a client still waits, for{}", waits.concat()));
+                }
+            }
+            let since = *clean_since.get_or_insert(now);
+            if now >= since + SETTLED_AFTER { Ok(()) } else { Err("it has just become clean".to_owned()) }
+        })?;
+        Ok(self.cluster.world.now() - begin)
+    }
+
+    /// A last client reads and lists everything.
+    fn look_at_everything(&mut self) -> Result<(), Violation> {
+        let looker = self.cluster.add_client(Purpose::look());
+        self.wait("a last look", HEAL_TIME_MAX, |cluster| {
+            let client = cluster.client(looker).expect("just started");
+            if client.is_done() { Ok(()) } else { Err("it is not answered".to_owned()) }
+        })?;
+        let looker = self.cluster.client(looker).expect("just seen");
+        let mut exist: BTreeMap<ObjectName, bool> = BTreeMap::new();
+        for operation in looker.history() {
+            if let Some((_, Answer::Seen(state))) = &operation.answer {
+                exist.insert(operation.object, state.is_some());
+            }
+        }
+        listing_agrees_with_objects(looker.listed(), &exist)
+    }
+
+    /// Ends every OSD and compares what their disks hold.
+    fn compare_replicas(&mut self) -> Result<(), Violation> {
+        let crash = if self.rng.one_in(2) { Crash::Power } else { Crash::Process };
+        let pool = self.cluster.find_pool();
+        let map = self.cluster.monitor().expect("the monitor runs").state().osdmap().clone();
+        let osds = self.cluster.osd_count();
+        (0..osds).for_each(|osd| self.cluster.kill_osd(osd, crash));
+        let mut groups: BTreeMap<PgId, Vec<(OsdId, _)>> = BTreeMap::new();
+        for osd in 0..osds {
+            let id = OsdId(osd as i32);
+            let failed = |why: String| Violation(format!("the disk of {id}: {why}"));
+            let mut stored = Stored::open(self.cluster.disk(osd), store_config(osd)).map_err(failed)?;
+            for seed in 0..GROUPS {
+                let pg = PgId { pool, seed };
+                let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
+                if placed.acting.contains(&id) {
+                    let (from, until) = osdmap::pg_range(pg, GROUPS);
+                    let objects = stored.objects(&from, &until).map_err(failed)?;
+                    groups.entry(pg).or_default().push((id, objects));
+                }
+            }
+        }
+        groups.iter().try_for_each(|(pg, members)| replicas_are_identical(*pg, members))
+    }
+}

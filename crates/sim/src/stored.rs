@@ -1,0 +1,130 @@
+//! What an OSD's disk holds, read by opening its store without the OSD.
+
+use bytes::Bytes;
+use reactor::sim::SimDisk;
+use std::collections::BTreeMap;
+use store::{IoDone, IoRequest, Lookup, LookupId, ReadError, Store, StoreConfig, StoreEvent};
+use types::ObjectId;
+use wire::Rope;
+
+/// Objects asked for, and entries of an omap, at once.
+const PAGE: usize = 100;
+
+/// All of one object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredObject {
+    pub bytes: Vec<u8>,
+    pub attrs: BTreeMap<Vec<u8>, Bytes>,
+    pub omap_header: Bytes,
+    pub omap: Vec<(Bytes, Bytes)>,
+}
+
+/// A store that is only read from.
+pub struct Stored<'a> {
+    disk: &'a SimDisk,
+    store: Store,
+    read: BTreeMap<LookupId, Result<Rope, ReadError>>,
+}
+
+fn carry_out(disk: &SimDisk, request: IoRequest) -> Option<IoDone> {
+    match request {
+        IoRequest::Read { id, offset, mut buf } => {
+            let bytes = disk.peek(offset, buf.len());
+            buf.as_mut_slice().copy_from_slice(&bytes);
+            Some(IoDone { id, result: Ok(Some(buf)) })
+        }
+        // Housekeeping, which nobody waits for here.
+        IoRequest::Write { .. } | IoRequest::Flush { .. } | IoRequest::Discard { .. } => None,
+    }
+}
+
+impl<'a> Stored<'a> {
+    /// Opens the store on `disk`.
+    ///
+    /// Errors: it does not open, or opening it waits for more than reads.
+    pub fn open(disk: &'a SimDisk, config: StoreConfig) -> Result<Stored<'a>, String> {
+        let mut opening = Store::open(config);
+        loop {
+            match opening.poll_result() {
+                Some(Ok(store)) => return Ok(Stored { disk, store, read: BTreeMap::new() }),
+                Some(Err(e)) => return Err(format!("the store does not open: {e}")),
+                None => {}
+            }
+            let request = opening.poll_io().ok_or("the store waits for nothing and does not open")?;
+            let done = carry_out(disk, request).ok_or("a store that opens writes")?;
+            opening.io_done(done);
+        }
+    }
+
+    fn ready<T>(&mut self, mut lookup: impl FnMut(&mut Store) -> Lookup<T>) -> Result<T, String> {
+        loop {
+            match lookup(&mut self.store) {
+                Lookup::Ready(value) => return Ok(value),
+                Lookup::Pending(_) if self.pump() => {}
+                Lookup::Pending(_) => return Err("a lookup waits for nothing".to_owned()),
+            }
+        }
+    }
+
+    /// Carries out what the store wants. Whether it wanted anything.
+    fn pump(&mut self) -> bool {
+        let mut any = false;
+        while let Some(request) = self.store.poll_io() {
+            any = true;
+            if let Some(done) = carry_out(self.disk, request) {
+                self.store.io_done(done);
+            }
+        }
+        while let Some(event) = self.store.poll_event() {
+            if let StoreEvent::ReadDone { id, result } = event {
+                self.read.insert(id, result);
+            }
+        }
+        any
+    }
+
+    fn bytes(&mut self, object: &ObjectId, len: u64) -> Result<Vec<u8>, String> {
+        let id = match self.store.read(object, 0, len) {
+            Lookup::Ready(bytes) => return Ok(bytes.to_vec()),
+            Lookup::Pending(id) => id,
+        };
+        self.pump();
+        let result = self.read.remove(&id).ok_or("a read waits for nothing")?;
+        result.map(|bytes| bytes.to_vec()).map_err(|e| e.to_string())
+    }
+
+    /// Every object in `from .. until`.
+    pub fn objects(&mut self, from: &ObjectId, until: &ObjectId) -> Result<BTreeMap<ObjectId, StoredObject>, String> {
+        let mut names = Vec::new();
+        let mut cursor = from.clone();
+        loop {
+            let page = self.ready(|store| store.list(&cursor, until, PAGE))?;
+            let end = page.len() < PAGE;
+            if let Some(last) = page.last() {
+                cursor = ObjectId { snap: types::SnapId(last.snap.0 + 1), ..last.clone() };
+            }
+            names.extend(page);
+            if end {
+                break;
+            }
+        }
+        names.into_iter().map(|name| Ok((name.clone(), self.object(&name)?))).collect()
+    }
+
+    fn object(&mut self, name: &ObjectId) -> Result<StoredObject, String> {
+        let stat = self.ready(|store| store.stat(name))?.ok_or_else(|| format!("{name} is listed and absent"))?;
+        let bytes = self.bytes(name, stat.size_bytes).map_err(|e| format!("{name}: {e}"))?;
+        let mut omap: Vec<(Bytes, Bytes)> = Vec::new();
+        loop {
+            let after = omap.last().map(|(key, _)| key.clone()).unwrap_or_default();
+            let (entries, more) = self.ready(|store| store.omap_list(name, &after, b"", PAGE))?;
+            omap.extend(entries);
+            if !more {
+                break;
+            }
+        }
+        let omap_header = self.ready(|store| store.omap_header(name))?;
+        let attrs = stat.attrs.iter().map(|(name, value)| (name.to_vec(), value.clone())).collect();
+        Ok(StoredObject { bytes, attrs, omap_header, omap })
+    }
+}
