@@ -174,8 +174,7 @@ impl ClientProcess {
         let index = self.history.len();
         let id: OpId = self.number * OPERATIONS_MAX + index as u64 + 1;
         let request = request::request(self.pool, id, object, &ask, io.wall_clock());
-        let operation =
-            Operation { id, client: self.number, object, ask, asked_at: self.world_time(io), answer: None };
+        let operation = Operation { id, client: self.number, object, ask, asked_at: self.world_time(io), answer: None };
         tracing::info!("{operation}");
         self.history.push(operation);
         self.in_flight += 1;
@@ -305,4 +304,3 @@ impl Handler<SimIo> for ClientProcess {
         self.settle(io);
     }
 }
-

@@ -78,13 +78,7 @@ fn uuid(osd: usize) -> Fsid {
 
 /// What an OSD's store is made with.
 pub fn store_config(osd: usize) -> StoreConfig {
-    StoreConfig {
-        device_bytes: DISK_BYTES,
-        wal_bytes: WAL_BYTES,
-        fsid: FSID,
-        osd: OsdId(osd as i32),
-        uuid: uuid(osd),
-    }
+    StoreConfig { device_bytes: DISK_BYTES, wal_bytes: WAL_BYTES, fsid: FSID, osd: OsdId(osd as i32), uuid: uuid(osd) }
 }
 
 impl Cluster {
@@ -285,8 +279,11 @@ impl Cluster {
         let pgs = &monitor.volatile().pgs;
         let clean = pg_state::ACTIVE | pg_state::CLEAN;
         let unclean = pgs.iter().filter(|(_, pg)| pg.report.state != clean);
-        let unclean: Vec<_> =
-            unclean.map(|(id, pg)| format!("{id} is {} by osds {:?}", mon::volatile::pg_state_text(pg.report.state), pg.report.acting)).collect();
+        let unclean: Vec<_> = unclean
+            .map(|(id, pg)| {
+                format!("{id} is {} by osds {:?}", mon::volatile::pg_state_text(pg.report.state), pg.report.acting)
+            })
+            .collect();
         if pgs.is_empty() || !unclean.is_empty() {
             return Err(format!("{} groups, not clean: {}", pgs.len(), unclean.join(", ")));
         }

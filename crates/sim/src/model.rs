@@ -9,18 +9,43 @@ use types::Errno;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
     /// Holds if the attribute is what this operation left, or, for 0, absent.
-    Guard { attr: u8, left_by: OpId },
-    Write { at: u64, words: u64 },
-    WriteFull { words: u64 },
-    Append { words: u64 },
-    Truncate { words: u64 },
-    Zero { at: u64, words: u64 },
-    Create { exclusive: bool },
+    Guard {
+        attr: u8,
+        left_by: OpId,
+    },
+    Write {
+        at: u64,
+        words: u64,
+    },
+    WriteFull {
+        words: u64,
+    },
+    Append {
+        words: u64,
+    },
+    Truncate {
+        words: u64,
+    },
+    Zero {
+        at: u64,
+        words: u64,
+    },
+    Create {
+        exclusive: bool,
+    },
     Remove,
-    SetAttr { attr: u8 },
-    RemoveAttr { attr: u8 },
-    OmapSet { keys: Vec<u8> },
-    OmapRemove { key: u8 },
+    SetAttr {
+        attr: u8,
+    },
+    RemoveAttr {
+        attr: u8,
+    },
+    OmapSet {
+        keys: Vec<u8>,
+    },
+    OmapRemove {
+        key: u8,
+    },
     OmapClear,
 }
 

@@ -36,7 +36,8 @@ impl MonProcess {
             random.fill(&mut bytes);
             bytes
         });
-        let config = Config { bulk_min_bytes: None, ..Config::mon(0, name, EntityAddrVec::msgr2(addr, 0), io.random()) };
+        let config =
+            Config { bulk_min_bytes: None, ..Config::mon(0, name, EntityAddrVec::msgr2(addr, 0), io.random()) };
         let mut process = MonProcess {
             monitor: Monitor::new(name, state, entropy),
             port: Port::new(Messenger::new(config)),

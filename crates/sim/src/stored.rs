@@ -4,7 +4,7 @@ use bytes::Bytes;
 use reactor::sim::SimDisk;
 use std::collections::BTreeMap;
 use store::{IoDone, IoRequest, Lookup, LookupId, ReadError, Store, StoreConfig, StoreEvent};
-use types::ObjectId;
+use types::{BLOCK_BYTES, ObjectId};
 use wire::Rope;
 
 /// Objects asked for, and entries of an omap, at once.
@@ -19,30 +19,49 @@ pub struct StoredObject {
     pub omap: Vec<(Bytes, Bytes)>,
 }
 
-/// A store that is only read from.
+/// A store that is only read from; what it writes of its own accord stays in memory.
 pub struct Stored<'a> {
-    disk: &'a SimDisk,
+    disk: Overlay<'a>,
     store: Store,
     read: BTreeMap<LookupId, Result<Rope, ReadError>>,
 }
 
-fn carry_out(disk: &SimDisk, request: IoRequest) -> Option<IoDone> {
-    match request {
-        IoRequest::Read { id, offset, mut buf } => {
-            let bytes = disk.peek(offset, buf.len());
-            buf.as_mut_slice().copy_from_slice(&bytes);
-            Some(IoDone { id, result: Ok(Some(buf)) })
+/// A disk, and blocks written since, which it does not see.
+struct Overlay<'a> {
+    disk: &'a SimDisk,
+    blocks: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Overlay<'_> {
+    fn carry_out(&mut self, request: IoRequest) -> IoDone {
+        match request {
+            IoRequest::Read { id, offset, mut buf } => {
+                for (i, block) in buf.as_mut_slice().chunks_mut(BLOCK_BYTES).enumerate() {
+                    let at = offset + (i * BLOCK_BYTES) as u64;
+                    match self.blocks.get(&at) {
+                        Some(written) => block.copy_from_slice(written),
+                        None => block.copy_from_slice(&self.disk.peek(at, block.len())),
+                    }
+                }
+                IoDone { id, result: Ok(Some(buf)) }
+            }
+            IoRequest::Write { id, offset, data } => {
+                for (i, block) in data.to_vec().chunks(BLOCK_BYTES).enumerate() {
+                    self.blocks.insert(offset + (i * BLOCK_BYTES) as u64, block.to_vec());
+                }
+                IoDone { id, result: Ok(None) }
+            }
+            IoRequest::Flush { id } | IoRequest::Discard { id, .. } => IoDone { id, result: Ok(None) },
         }
-        // Housekeeping, which nobody waits for here.
-        IoRequest::Write { .. } | IoRequest::Flush { .. } | IoRequest::Discard { .. } => None,
     }
 }
 
 impl<'a> Stored<'a> {
     /// Opens the store on `disk`.
     ///
-    /// Errors: it does not open, or opening it waits for more than reads.
+    /// Errors: it does not open.
     pub fn open(disk: &'a SimDisk, config: StoreConfig) -> Result<Stored<'a>, String> {
+        let mut disk = Overlay { disk, blocks: BTreeMap::new() };
         let mut opening = Store::open(config);
         loop {
             match opening.poll_result() {
@@ -51,8 +70,7 @@ impl<'a> Stored<'a> {
                 None => {}
             }
             let request = opening.poll_io().ok_or("the store waits for nothing and does not open")?;
-            let done = carry_out(disk, request).ok_or("a store that opens writes")?;
-            opening.io_done(done);
+            opening.io_done(disk.carry_out(request));
         }
     }
 
@@ -71,9 +89,7 @@ impl<'a> Stored<'a> {
         let mut any = false;
         while let Some(request) = self.store.poll_io() {
             any = true;
-            if let Some(done) = carry_out(self.disk, request) {
-                self.store.io_done(done);
-            }
+            self.store.io_done(self.disk.carry_out(request));
         }
         while let Some(event) = self.store.poll_event() {
             if let StoreEvent::ReadDone { id, result } = event {

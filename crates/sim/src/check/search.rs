@@ -77,16 +77,22 @@ impl Search<'_> {
         if count >= self.best.0 {
             self.best = (count, state.clone(), candidates.clone());
         }
-        // What fits and changes nothing may as well come now: nothing is lost by it.
+        // What never changes anything and fits may as well come now: nothing is lost by it.
+        let changes_nothing =
+            |operation: &Operation| matches!(operation.answer, Some((_, Answer::Seen(_) | Answer::Failed(_))));
         for &i in &candidates {
             let mut next = state.clone();
-            if self.operations[i].answer.is_some() && fits(self.operations[i], &mut next) && next == *state {
+            if changes_nothing(self.operations[i]) && fits(self.operations[i], &mut next) {
                 return self.try_next(i, &next, count);
             }
         }
         for &i in &candidates {
+            let operation = self.operations[i];
             let mut next = state.clone();
-            if fits(self.operations[i], &mut next) && next != *state && self.try_next(i, &next, count) {
+            let may_come = !changes_nothing(operation) && fits(operation, &mut next);
+            // One that was never answered need not have happened, so it comes only where it does something.
+            let worth_it = operation.answer.is_some() || next != *state;
+            if may_come && worth_it && self.try_next(i, &next, count) {
                 return true;
             }
         }
@@ -135,4 +141,77 @@ fn digest(state: &State) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{ObjectName, Usage};
+    use crate::model::Change;
+    use std::time::Duration;
+    use types::Errno;
+
+    const X: ObjectName = ObjectName { usage: Usage::Register, index: 0 };
+
+    fn operation(id: u64, client: u64, ask: Ask, asked: u64, answer: Option<(u64, Answer)>) -> Operation {
+        let ms = Duration::from_millis;
+        let answer = answer.map(|(at, answer)| (ms(at), answer));
+        Operation { id, client, object: X, ask, asked_at: ms(asked), answer }
+    }
+
+    fn write(id: u64, client: u64, asked: u64, done: Option<u64>) -> Operation {
+        let ask = Ask::Change(vec![Change::WriteFull { words: 1 }]);
+        operation(id, client, ask, asked, done.map(|at| (at, Answer::Done)))
+    }
+
+    fn read(id: u64, client: u64, asked: u64, done: u64, sees: u64) -> Operation {
+        let mut state = None;
+        if sees != 0 {
+            apply(&mut state, sees, &[Change::WriteFull { words: 1 }]).expect("a write fits");
+        }
+        operation(id, client, Ask::Read, asked, Some((done, Answer::Seen(state))))
+    }
+
+    /// Whether there is an order, and one that keeps the clients' order.
+    fn check(operations: &[Operation], expect: (bool, bool)) {
+        let operations: Vec<&Operation> = operations.iter().collect();
+        let found = |keep| matches!(search(&operations, keep), Found::Order);
+        assert_eq!((found(false), found(true)), expect, "{operations:?}");
+    }
+
+    #[test]
+    fn an_acknowledged_write_must_be_seen() {
+        check(&[write(1, 1, 0, Some(5)), read(2, 2, 6, 7, 1)], (true, true));
+        check(&[write(1, 1, 0, Some(5)), read(2, 2, 6, 7, 0)], (false, false));
+        check(&[write(1, 1, 0, Some(5)), read(2, 2, 4, 7, 0)], (true, true));
+    }
+
+    #[test]
+    fn a_write_in_doubt_may_be_seen_but_then_stays() {
+        check(&[write(1, 1, 0, None), read(2, 2, 6, 7, 0), read(3, 2, 8, 9, 1)], (true, true));
+        check(&[write(1, 1, 0, None), read(2, 2, 6, 7, 1), read(3, 2, 8, 9, 0)], (false, false));
+    }
+
+    #[test]
+    fn overlapping_writes_of_one_client_keep_their_order() {
+        let seen = |last| [write(1, 1, 0, Some(5)), write(2, 1, 1, Some(4)), read(3, 2, 6, 7, last)];
+        check(&seen(2), (true, true));
+        check(&seen(1), (true, false));
+    }
+
+    #[test]
+    fn what_does_nothing_now_may_do_something_later() {
+        let zero = Ask::Change(vec![Change::Zero { at: 0, words: 1 }]);
+        let zero = operation(2, 2, zero, 0, Some((5, Answer::Done)));
+        let empty = Answer::Seen(Some(crate::model::Object::default()));
+        let read = operation(3, 2, Ask::Read, 6, Some((7, empty)));
+        check(&[zero, write(1, 1, 0, Some(5)), read], (true, true));
+    }
+
+    #[test]
+    fn failures_are_answers_too() {
+        let remove = |answer| operation(1, 1, Ask::Change(vec![Change::Remove]), 6, Some((7, answer)));
+        check(&[write(2, 2, 0, Some(5)), remove(Answer::Failed(Errno::ENOENT))], (false, false));
+        check(&[write(2, 2, 0, Some(5)), remove(Answer::Done)], (true, true));
+    }
 }

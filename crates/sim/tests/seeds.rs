@@ -1,0 +1,49 @@
+//! Many seeds, each a cluster with its misfortunes.
+//!
+//! * `NACRE_SIM_SEED=n`: only this seed.
+//! * `NACRE_SIM_SEEDS=n`: so many instead of the usual number.
+
+use sim::check_seed;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Seeds of a usual run.
+const SEEDS: u64 = 270;
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+fn check(seeds: impl Iterator<Item = u64>) {
+    let seeds: Vec<u64> = seeds.collect();
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    if let Err(failure) = check_seed(*seed) {
+                        panic!("{failure}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn clusters_keep_their_promises_under_all_seeds() {
+    match number("NACRE_SIM_SEED") {
+        Some(seed) => check(std::iter::once(seed)),
+        None => check(0..number("NACRE_SIM_SEEDS").unwrap_or(SEEDS)),
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_runs_and_others_do_not() {
+    let runs = || (100..109).map(|seed| check_seed(seed).map(|report| report.fingerprint)).collect::<Vec<_>>();
+    let first = runs().into_iter().map(|run| run.unwrap_or_else(|failure| panic!("{failure}"))).collect::<Vec<_>>();
+    let second = runs().into_iter().map(|run| run.unwrap_or_else(|failure| panic!("{failure}"))).collect::<Vec<_>>();
+    assert_eq!(first, second);
+    assert_eq!(first.iter().collect::<std::collections::BTreeSet<_>>().len(), first.len());
+}
