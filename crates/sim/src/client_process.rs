@@ -147,7 +147,7 @@ impl ClientProcess {
                 if self.waits {
                     return;
                 }
-                match workload.next() {
+                match workload.draw() {
                     Some((object, ask)) => {
                         let pause = workload.pause();
                         io.set_timer(io.now() + pause, ASK);

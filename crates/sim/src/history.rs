@@ -25,7 +25,7 @@ pub struct ObjectName {
 impl ObjectName {
     /// Every other object lies in a namespace of its own kind.
     pub fn nspace(self) -> &'static [u8] {
-        if self.index % 2 == 0 { b"" } else { b"other" }
+        if self.index.is_multiple_of(2) { b"" } else { b"other" }
     }
 }
 

@@ -43,7 +43,7 @@ impl Workload {
     }
 
     /// The next request, `None` once all were asked.
-    pub fn next(&mut self) -> Option<(ObjectName, Ask)> {
+    pub fn draw(&mut self) -> Option<(ObjectName, Ask)> {
         self.left = self.left.checked_sub(1)?;
         let rng = &mut self.rng;
         if rng.one_in(4) {
