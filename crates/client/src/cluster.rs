@@ -103,8 +103,14 @@ impl Cluster {
         Ok(self.driver.shared.look(|o| o.placement().map(|p| p.pool_names()).unwrap_or_default()))
     }
 
-    /// Creates a pool with the cluster's defaults. Errors: [`Errno::EEXIST`] and what the monitors say.
+    /// Creates a pool with the cluster's defaults. Errors: [`Errno::EEXIST`] if the newest map has it, and what the
+    /// monitors say.
     pub async fn create_pool(&self, name: &str) -> Result<(), Error> {
+        // Monitors answer a repeated request with success, so whether the pool was there is asked before.
+        self.wait_for_latest_map().await?;
+        if self.driver.shared.look(|o| o.placement().is_some_and(|p| p.pool_id(name).is_some())) {
+            return Err(Errno::EEXIST.into());
+        }
         self.pool_op(PoolOpKind::CREATE, PoolId(0), name).await
     }
 

@@ -227,6 +227,9 @@ pub fn pool_op(state: &MonState, op: &PoolOp, now: Utime) -> PoolOpOutcome {
     let mut incremental = state.next_incremental(now);
     let mut data = None;
     let decided = match op.op {
+        // There already, perhaps because this is a repetition of a request whose answer was lost: as in Ceph that is
+        // success, and a client that wants to know looks at its map first.
+        PoolOpKind::CREATE if state.osdmap().pool_by_name(&op.name).is_some() => return PoolOpOutcome::done(),
         PoolOpKind::CREATE => {
             let rule_id = u32::try_from(op.crush_rule).ok();
             let new = NewPool { name: op.name.clone(), rule_id, ..NewPool::default() };
