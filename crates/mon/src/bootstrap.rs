@@ -3,6 +3,7 @@
 use crate::update::{Batch, Update};
 use crush::CrushMap;
 use osdmap::{MonMap, OsdMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{Epoch, Fsid, Utime};
 use wire::codec::Release;
@@ -48,6 +49,12 @@ fn first_monmap(spec: &BootstrapSpec) -> MonMap {
     map
 }
 
+/// The erasure code profile that a new cluster has, as in Ceph.
+fn default_profile() -> BTreeMap<String, String> {
+    let pairs = [("k", "2"), ("m", "2"), ("plugin", "jerasure"), ("technique", "reed_sol_van")];
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
 fn first_osdmap(spec: &BootstrapSpec) -> OsdMap {
     let mut crush = CrushMap::new();
     crush.add_bucket(ROOT, "root").expect("an empty map takes a root");
@@ -58,6 +65,7 @@ fn first_osdmap(spec: &BootstrapSpec) -> OsdMap {
     map.modified = spec.now;
     map.crush = Arc::new(crush);
     map.require_osd_release = Release::PACIFIC;
+    map.erasure_code_profiles.insert("default".to_owned(), default_profile());
     // From Mimic on, block images are cloned without protecting snapshots first.
     map.require_min_compat_client = Release::MIMIC;
     map

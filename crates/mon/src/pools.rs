@@ -43,8 +43,8 @@ pub enum PoolError {
         "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX} (you may adjust 'mon max pool pg num' for higher values)"
     )]
     PgNum,
-    #[error("specified pgp_num must > 0 and <= pg_num")]
-    PgpNum,
+    #[error("'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {0}")]
+    PgpNum(u32),
     #[error("pool size must be between 1 and 10")]
     Size,
     #[error("specified rule {0} doesn't exist")]
@@ -71,9 +71,9 @@ impl PoolError {
         match self {
             PoolError::Exists(_) => Errno::EEXIST,
             PoolError::NoRule(_) | PoolError::NoDefaultRule => Errno::ENOENT,
-            PoolError::PgNum | PoolError::TooManyPgs { .. } => Errno::ERANGE,
+            PoolError::PgNum | PoolError::PgpNum(_) | PoolError::TooManyPgs { .. } => Errno::ERANGE,
             PoolError::DeletionDisabled | PoolError::NoDelete => Errno::EPERM,
-            PoolError::NoName | PoolError::PgpNum | PoolError::Size | PoolError::UnfitRule(..) => Errno::EINVAL,
+            PoolError::NoName | PoolError::Size | PoolError::UnfitRule(..) => Errno::EINVAL,
         }
     }
 }
@@ -93,7 +93,7 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
     }
     let pgp_num = new.pgp_num.unwrap_or(pg_num);
     if pgp_num == 0 || pgp_num > pg_num {
-        return Err(PoolError::PgpNum);
+        return Err(PoolError::PgpNum(pg_num));
     }
     let (rule, rule_name) = rule_for(state, new)?;
     let size = match new.size.or(config_number(state, "osd_pool_default_size")) {

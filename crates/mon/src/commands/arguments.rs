@@ -14,6 +14,8 @@ pub enum ArgumentError {
     Type { name: &'static str, wanted: &'static str, got: String },
     #[error("argument '{name}': {value} is not between {low} and {high}")]
     Range { name: &'static str, value: f64, low: f64, high: f64 },
+    #[error("argument '{name}': {value} is below {low}")]
+    TooLow { name: &'static str, value: f64, low: f64 },
     #[error("argument '{name}': '{got}' is not one of {choices}")]
     Choice { name: &'static str, got: String, choices: String },
 }
@@ -167,9 +169,10 @@ fn check(parameter: &Parameter, value: &Value) -> Result<Argument, ArgumentError
         ArgumentError::Type { name, wanted, got }
     };
     let in_range = |n: f64| match parameter.range {
-        Some((low, high)) if n < low || high.is_some_and(|high| n > high) || n.is_nan() => {
-            Err(ArgumentError::Range { name, value: n, low, high: high.unwrap_or(f64::INFINITY) })
-        }
+        Some((low, high)) if n < low || high.is_some_and(|high| n > high) || n.is_nan() => Err(match high {
+            Some(high) => ArgumentError::Range { name, value: n, low, high },
+            None => ArgumentError::TooLow { name, value: n, low },
+        }),
         _ => Ok(()),
     };
     // Texts may come as numbers: `ceph` and scripts are not strict about quotes.

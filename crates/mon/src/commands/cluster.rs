@@ -9,7 +9,7 @@ use crate::volatile::pg_state_text;
 use osdmap::PgPool;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::{OsdId, PoolId};
+use types::PoolId;
 use wire::nacre::mon::pg_state;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -239,7 +239,7 @@ impl PoolSpace {
             used += (pg.report.bytes + pg.report.omap_bytes) * copies;
             used_omap += pg.report.omap_bytes * copies;
         }
-        let available_raw = available_raw(c, pool);
+        let available_raw = c.volatile.rule_available_bytes(c.map(), pool.crush_rule.into());
         PoolSpace {
             stored: totals.bytes + totals.omap_bytes,
             omap: totals.omap_bytes,
@@ -259,23 +259,6 @@ impl PoolSpace {
         let whole = self.used + self.available_raw;
         if whole == 0 { 0.0 } else { self.used as f64 / whole as f64 }
     }
-}
-
-/// How many more raw bytes a pool can take until the first of its OSDs is full.
-fn available_raw(c: &Context<'_>, pool: &PgPool) -> u64 {
-    let weights: BTreeMap<i32, f64> = c.crush().rule_weights(pool.crush_rule.into());
-    let mut least: Option<f64> = None;
-    let sum: f64 = weights.iter().filter(|(osd, _)| c.map().is_in(OsdId(**osd))).map(|(_, w)| w).sum();
-    for (osd, weight) in weights {
-        let Some(stat) = c.volatile.osds.get(&OsdId(osd)).filter(|_| weight > 0.0 && c.map().is_in(OsdId(osd))) else {
-            continue;
-        };
-        let reserve = stat.stats.total_bytes as f64 * (1.0 - f64::from(c.map().full_ratio));
-        let room = (stat.stats.free_bytes as f64 - reserve).max(0.0);
-        let projected = room * sum / weight;
-        least = Some(least.map_or(projected, |least| least.min(projected)));
-    }
-    least.unwrap_or(0.0) as u64
 }
 
 fn df(c: &Context<'_>) -> Answer {

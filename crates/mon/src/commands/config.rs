@@ -8,6 +8,7 @@ use super::{Answer, Reply, done, refuse};
 use crate::Update;
 use crate::state::ConfigSubject;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use types::Errno;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -23,6 +24,12 @@ pub(super) const COMMANDS: &[Command] = &[
         "r",
         "print the options, or one option, that apply to a daemon or client",
         get,
+    ),
+    Command::new(
+        "config show {who:String} {key:String,req=false}",
+        "r",
+        "print the options that a daemon got from here",
+        show,
     ),
     Command::new("config dump", "r", "print all options that are set", dump),
     Command::new("config help {key:String}", "r", "explain an option", help),
@@ -146,8 +153,8 @@ fn add_mask(mask: &str, entry: &mut Value, location_type: &str, location_value: 
     }
 }
 
-fn get(c: &Context<'_>) -> Answer {
-    let who = c.args.word("who");
+/// The options that apply to `who`: by name their values and the sections they come from.
+fn effective<'a>(c: &Context<'a>, who: &str) -> Result<BTreeMap<&'a str, (&'a str, &'a str)>, Reply> {
     let (kind, id) = who.split_once('.').unwrap_or((who, ""));
     if !KINDS.contains(&kind) && who != "global" {
         return refuse(Errno::EINVAL, format!("unrecognized entity '{who}'"));
@@ -158,7 +165,11 @@ fn get(c: &Context<'_>) -> Answer {
         None => (None, None),
     };
     let subject = ConfigSubject { kind, id, host: host.as_deref(), device_class: class.as_deref() };
-    let effective = c.state.config.effective(&subject);
+    Ok(c.state.config.effective(&subject))
+}
+
+fn get(c: &Context<'_>) -> Answer {
+    let effective = effective(c, c.args.word("who"))?;
     if let Some(key) = c.args.text("key") {
         let key = canonical(key);
         return match (effective.get(key.as_str()), config_options::find(&key)) {
@@ -185,6 +196,29 @@ fn get(c: &Context<'_>) -> Answer {
         Value::Object(object)
     };
     c.either(|| table(rows), value)
+}
+
+/// What daemons were told. They have no other source of options.
+fn show(c: &Context<'_>) -> Answer {
+    let who = c.args.word("who");
+    let effective = effective(c, who)?;
+    if let Some(key) = c.args.text("key") {
+        return match effective.get(canonical(key).as_str()) {
+            Some((value, _)) => c.text(format!("{value}\n")),
+            None => refuse(Errno::ENOENT, format!("option '{key}' is not set for {who}")),
+        };
+    }
+    let text = || {
+        let columns = [("NAME", 'l'), ("VALUE", 'l'), ("SOURCE", 'l'), ("OVERRIDES", 'l'), ("IGNORES", 'l')];
+        let mut table = TextTable::with_columns(&columns);
+        for (name, (value, _)) in &effective {
+            let cells = [*name, *value, "mon", "", ""];
+            table.row(cells.iter().map(|cell| (*cell).to_owned()).collect());
+        }
+        table.render(true)
+    };
+    let entry = |(name, (value, _)): (&&str, &(&str, &str))| json!({"name": name, "value": value, "source": "mon"});
+    c.either(text, || effective.iter().map(entry).collect())
 }
 
 fn help(c: &Context<'_>) -> Answer {

@@ -140,14 +140,22 @@ impl ConfigOption {
         )
     }
 
+    /// The default as a number or truth value where it is one.
+    fn default_value(&self) -> Value {
+        match self.kind {
+            OptionKind::Choice(_) => json!(self.default),
+            _ => serde_json::from_str(self.default).unwrap_or_else(|_| json!(self.default)),
+        }
+    }
+
     pub fn help_value(&self) -> Value {
-        json!({
+        let mut value = json!({
             "name": self.name,
             "type": self.kind.name(),
             "level": "advanced",
             "desc": self.help,
             "long_desc": "",
-            "default": self.default,
+            "default": self.default_value(),
             "daemon_default": "",
             "tags": [],
             "services": [],
@@ -156,7 +164,11 @@ impl ConfigOption {
             "max": "",
             "can_update_at_runtime": true,
             "flags": ["runtime"],
-        })
+        });
+        if let OptionKind::Choice(choices) = self.kind {
+            value["enum_values"] = json!(choices);
+        }
+        value
     }
 }
 

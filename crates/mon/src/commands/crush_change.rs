@@ -96,6 +96,7 @@ pub(super) const COMMANDS: &[Command] = &[
         "rename a device class",
         rename_class,
     ),
+    Command::new("osd crush set-all-straw-buckets-to-straw2", "rw", "convert legacy straw buckets", convert_straw),
     Command::new(
         "osd crush tunables {profile:Choices,strings=legacy|argonaut|bobtail|firefly|hammer|jewel|optimal|default}",
         "rw",
@@ -434,6 +435,19 @@ fn rename_class(c: &Context<'_>) -> Answer {
         return refuse(Errno::ENOENT, format!("fail to rename '{from}' to '{to}' : no such class"));
     }
     c.change_crush(format!("rename class '{from}' to '{to}'"), |crush| crush.rename_class(from, to))
+}
+
+fn convert_straw(c: &Context<'_>) -> Answer {
+    match c.crush().buckets().find(|bucket| bucket.alg() == crush::BucketAlg::Straw) {
+        None => done(""),
+        Some(bucket) => {
+            let name = c.crush().name(bucket.id).unwrap_or_default();
+            refuse(
+                Errno::EOPNOTSUPP,
+                format!("bucket '{name}' is of the legacy kind straw, which cannot be changed here"),
+            )
+        }
+    }
 }
 
 fn set_tunables(c: &Context<'_>) -> Answer {

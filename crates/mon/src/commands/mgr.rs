@@ -19,6 +19,7 @@ pub(super) const COMMANDS: &[Command] = &[
         }
     }),
     Command::new("mgr versions", "r", "count the versions that managers run", |c| c.value(json!({}))),
+    Command::new("mgr count-metadata {property:String}", "r", "count managers by a property", |c| c.value(json!({}))),
     Command::new("service dump", "r", "print the service map", |c| {
         c.value(json!({"epoch": 1, "modified": stamp(c.state.monmap.created), "services": {}}))
     }),
@@ -29,7 +30,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("balancer on", "rw", "begin balancing", no_balancer),
     Command::new("progress", "r", "print what is going on", |_| done("Nothing in progress")),
     Command::new("progress json", "r", "print what is going on as JSON", |c| {
-        c.value(json!({"events": [], "completed": []}))
+        c.value(json!({"completed": [], "events": []}))
     }),
     Command::new("device ls", "r", "list devices with health records", |c| {
         let columns = [("DEVICE", 'l'), ("HOST:DEV", 'l'), ("DAEMONS", 'l'), ("WEAR", 'l'), ("LIFE EXPECTANCY", 'l')];

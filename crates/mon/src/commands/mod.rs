@@ -46,8 +46,13 @@ mod pool_settings;
 mod pools;
 mod signature;
 mod table;
+#[cfg(test)]
+mod test_cluster;
+#[cfg(test)]
+mod tests;
 mod text_table;
 mod units;
+mod upmap;
 
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;

@@ -246,9 +246,14 @@ fn bring_into_being(c: &Context<'_>, osd: OsdId, uuid: Fsid) -> Option<Update> {
     let mut incremental = c.state.next_incremental(c.request.now);
     match c.map().osd(osd) {
         None => {
-            incremental.create_osd(c.map(), osd, uuid);
-            // A new OSD is in, so that it takes data as soon as it starts.
+            if osd.0 >= c.map().max_osd() {
+                incremental.new_max_osd = Some(osd.0 + 1);
+            }
+            // A new OSD is in, so that it takes data as soon as it starts. A weight also brings it into being: to flip
+            // the bit for that as well would take it back.
             incremental.mark_in(osd);
+            incremental.flip_state(osd, OsdState::NEW);
+            incremental.new_uuid.insert(osd, uuid);
         }
         Some(_) => {
             incremental.flip_state(osd, OsdState::DESTROYED);

@@ -6,7 +6,7 @@ use super::pg::OMAP_NOTE;
 use super::pg_print::{self, statfs_value, sum_value};
 use super::table::Command;
 use super::text_table::TextTable;
-use super::{Answer, units};
+use super::{Answer, Format, units};
 use crate::volatile::{OsdStat, PgStat, PgTotals};
 use serde_json::{Value, json};
 use types::{OsdId, PoolId};
@@ -23,12 +23,18 @@ pub(super) const COMMANDS: &[Command] = &[
         "pg dump_json {dumpcontents:Choices,n=N,req=false,strings=all|summary|sum|pools|osds|pgs}",
         "r",
         "print what is known of placement groups as JSON",
-        |c| with_status(c.value(contents_value(c)), "ok"),
+        |c| with_status(compact(c, &contents_value(c)), "ok"),
     ),
     Command::new("pg dump_pools_json", "r", "print what is known of pools as JSON", |c| {
-        with_status(c.value(json!({"pg_ready": true, "pool_stats": pools_value(c)})), "ok")
+        with_status(compact(c, &json!({"pg_ready": true, "pool_stats": pools_value(c)})), "ok")
     }),
 ];
+
+/// On one line unless asked otherwise.
+fn compact(c: &Context<'_>, value: &Value) -> Answer {
+    let format = if c.format == Format::JsonPretty { c.format } else { Format::Json };
+    c.text(format.render(value))
+}
 
 fn dump(c: &Context<'_>) -> Answer {
     let wanted = c.args.texts("dumpcontents");

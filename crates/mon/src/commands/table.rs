@@ -4,7 +4,7 @@ use super::signature::Signature;
 use super::{
     Answer, Context, auth, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles, health, log,
     mgr, mon, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_tree, pg, pg_dump, pool_applications,
-    pool_settings, pools,
+    pool_settings, pools, upmap,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -56,6 +56,7 @@ const TOPICS: &[&[Command]] = &[
     pool_applications::COMMANDS,
     pool_settings::COMMANDS,
     pools::COMMANDS,
+    upmap::COMMANDS,
 ];
 
 /// A command with its signature read.
@@ -80,6 +81,12 @@ fn all() -> &'static BTreeMap<String, Known> {
 /// The command whose words are `prefix`.
 pub(super) fn find(prefix: &str) -> Option<&'static Known> {
     all().get(prefix)
+}
+
+/// What every command looks like.
+#[cfg(test)]
+pub(super) fn signatures() -> impl Iterator<Item = &'static Signature> {
+    all().values().map(|known| &known.signature)
 }
 
 /// The answer to `get_command_descriptions`: from it `ceph` knows which words it may take and where they go.

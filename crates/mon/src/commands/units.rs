@@ -1,6 +1,6 @@
 //! Numbers as `ceph` prints them for people: `5.1 GiB`, `1.2k`, `7m`.
 
-use std::time::Duration;
+pub(super) use crate::health::age;
 
 /// The longest text with a fraction; a longer one loses digits behind the point.
 const CHARS_MAX: usize = 7;
@@ -29,23 +29,6 @@ fn scaled(n: u64, base: u64, units: &[&str]) -> String {
     [2, 1].into_iter().map(text).find(|text| text.len() <= CHARS_MAX).unwrap_or_else(|| text(0))
 }
 
-/// How long ago, in one unit: `0.5s`-like precision is dropped, `12s`, `7m`, `3h`, `2d`, `5w`, `3M`, `2y`.
-pub fn age(span: Duration) -> String {
-    let s = span.as_secs();
-    let (minute, hour, day) = (60, 3600, 86_400);
-    let (week, month, year) = (7 * day, 30 * day, 365 * day);
-    // Each unit is used until there are two of the next.
-    match s {
-        _ if s < 2 * minute => format!("{s}s"),
-        _ if s < 2 * hour => format!("{}m", s / minute),
-        _ if s < 2 * day => format!("{}h", s / hour),
-        _ if s < 2 * week => format!("{}d", s / day),
-        _ if s < 2 * month => format!("{}w", s / week),
-        _ if s < 2 * year => format!("{}M", s / month),
-        _ => format!("{}y", s / year),
-    }
-}
-
 /// A share in percent with two digits, `0` if it is nothing: `14.82`.
 pub fn percent(share: f64) -> String {
     if share == 0.0 { "0".to_owned() } else { format!("{:.2}", share * 100.0) }
@@ -71,12 +54,5 @@ mod tests {
             assert_eq!(bytes(n), text);
         }
         assert_eq!((count(80), count(1_234), count(999_999)), ("80".into(), "1.23k".into(), "1000.0k".into()));
-    }
-
-    #[test]
-    fn ages_use_a_unit_until_there_are_two_of_the_next() {
-        for (s, text) in [(12, "12s"), (119, "119s"), (120, "2m"), (450, "7m"), (7300, "2h"), (200_000, "2d")] {
-            assert_eq!(age(Duration::from_secs(s)), text);
-        }
     }
 }

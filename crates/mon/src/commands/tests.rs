@@ -1,0 +1,582 @@
+//! Answers beside those that Ceph 16.2.15 gave, and input of every kind.
+
+use super::table;
+use super::test_cluster::TestCluster;
+use super::{Outcome, Reply};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use types::{OsdId, PgId};
+use wire::nacre::mon::pg_state;
+
+/// `command` fails with `code` and `status`.
+fn check_error(cluster: &mut TestCluster, command: Value, code: i32, status: &str) {
+    let reply = cluster.run(command.clone());
+    assert_eq!((reply.code, reply.status.as_str()), (code, status), "{command}");
+}
+
+fn check_status(cluster: &mut TestCluster, command: Value, status: &str) {
+    check_error(cluster, command, 0, status);
+}
+
+// --- what Ceph printed ---
+
+/// Where our keys may differ: commands, and paths that Ceph has and we have not, or the other way round.
+const DIFFERENCES: &[(&str, &[&str])] = &[
+    // A pool of its own, and applications on it.
+    ("osd pool ls", &[".options.pg_num_max", ".options.pg_num_min", ".application_metadata.mgr_devicehealth"]),
+    ("osd pool ls", &[".application_metadata.rados"]),
+    ("osd pool application get", &[".device_health_metrics", ".ecp", ".rep3"]),
+    ("osd dump", &[".erasure_code_profiles.default"]),
+    // The cluster was idle on one side.
+    ("osd pool stats", &[".client_io_rate"]),
+    ("osd find", &[".container_name"]),
+    ("status", &[".health.checks", ".pgmap.pgs_by_state"]),
+    ("health", &[".checks"]),
+];
+
+/// Keys of `ceph` and `ours` that differ, as paths.
+fn key_differences(ceph: &Value, ours: &Value, path: &str, out: &mut Vec<String>) {
+    match (ceph, ours) {
+        (Value::Object(a), Value::Object(b)) => {
+            for key in a.keys().filter(|key| !b.contains_key(*key)) {
+                out.push(format!("{path}.{key} is missing"));
+            }
+            for key in b.keys().filter(|key| !a.contains_key(*key)) {
+                out.push(format!("{path}.{key} is not Ceph's"));
+            }
+            let common = |from: &Map<String, Value>, other: &Map<String, Value>| {
+                from.keys().filter(|key| other.contains_key(*key)).cloned().collect::<Vec<_>>()
+            };
+            if common(a, b) != common(b, a) {
+                out.push(format!("{path}: keys are in another order: {:?}", common(b, a)));
+            }
+            for (key, value) in a.iter().filter(|(key, _)| b.contains_key(*key)) {
+                key_differences(value, &b[key], &format!("{path}.{key}"), out);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            if let (Some(a), Some(b)) = (a.first(), b.first()) {
+                key_differences(a, b, path, out);
+            }
+        }
+        (Value::Number(_), Value::Number(_)) | (Value::String(_), Value::String(_)) => {}
+        (Value::Bool(_), Value::Bool(_)) | (Value::Null, Value::Null) => {}
+        (a, b) => out.push(format!("{path} is {b}, Ceph has {a}")),
+    }
+}
+
+#[test]
+fn keys_and_columns_are_those_of_ceph() {
+    let recorded: Vec<Value> = serde_json::from_str(include_str!("fixtures/ceph-16.2.15.json")).unwrap();
+    assert!(recorded.len() > 50);
+    let mut cluster = TestCluster::with_pools();
+    let mut wrong = Vec::new();
+    for sample in &recorded {
+        let mut command = sample["command"].clone();
+        let prefix = command["prefix"].as_str().unwrap().to_owned();
+        if let Some(heading) = sample["heading"].as_array() {
+            let text = cluster.ok(command.clone());
+            let first = text.lines().next().unwrap_or_default();
+            let cells: Vec<&str> = first.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+            if heading.iter().map(|cell| cell.as_str().unwrap()).ne(cells.iter().copied()) {
+                wrong.push(format!("{command}: heading {cells:?}"));
+            }
+        }
+        command["format"] = json!("json");
+        let ours: Value = match serde_json::from_str(&cluster.ok(command.clone())) {
+            Ok(value) => value,
+            // Some commands answer with bare text in every format, in Ceph as well.
+            Err(_) if !sample["json"].is_object() && !sample["json"].is_array() => continue,
+            Err(e) => panic!("{command}: {e}"),
+        };
+        let mut found = Vec::new();
+        key_differences(&sample["json"], &ours, "", &mut found);
+        found.retain(|path| {
+            !DIFFERENCES.iter().any(|(of, paths)| *of == prefix && paths.iter().any(|known| path.contains(known)))
+        });
+        wrong.extend(found.into_iter().map(|path| format!("{command}: {path}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn trees_print_as_ceph_prints_them() {
+    let mut cluster = TestCluster::with_osds();
+    let tree = "ID  CLASS  WEIGHT   TYPE NAME       STATUS  REWEIGHT  PRI-AFF
+-1         3.00000  root default                             
+-2         1.00000      host host0                           
+ 0    ssd  1.00000          osd.0       up   1.00000  1.00000
+-3         1.00000      host host1                           
+ 1    ssd  1.00000          osd.1       up   1.00000  1.00000
+-4         1.00000      host host2                           
+ 2         1.00000          osd.2       up   1.00000  1.00000
+";
+    assert_eq!(cluster.ok(json!({"prefix": "osd tree"})), tree);
+    let shadow = "ID  CLASS  WEIGHT   TYPE NAME         
+-8    ssd  2.00000  root default~ssd  
+-5    ssd  1.00000      host host0~ssd
+ 0    ssd  1.00000          osd.0     
+-6    ssd  1.00000      host host1~ssd
+ 1    ssd  1.00000          osd.1     
+-7    ssd        0      host host2~ssd
+-1         3.00000  root default      
+-2         1.00000      host host0    
+ 0    ssd  1.00000          osd.0     
+-3         1.00000      host host1    
+ 1    ssd  1.00000          osd.1     
+-4         1.00000      host host2    
+ 2         1.00000          osd.2     
+";
+    assert_eq!(cluster.ok(json!({"prefix": "osd crush tree", "shadow": "--show-shadow"})), shadow);
+    cluster.ok(json!({"prefix": "osd reweight", "id": 1, "weight": 0.8}));
+    cluster.ok(json!({"prefix": "osd primary-affinity", "id": 0, "weight": 0.5}));
+    cluster.ok(json!({"prefix": "osd down", "ids": ["2"]}));
+    cluster.ok(json!({"prefix": "osd new", "uuid": "11111111-2222-3333-4444-55555555aaaa"}));
+    let down = "ID  CLASS  WEIGHT   TYPE NAME       STATUS  REWEIGHT  PRI-AFF
+-1         3.00000  root default                             
+-4         1.00000      host host2                           
+ 2         1.00000          osd.2     down   1.00000  1.00000
+ 3               0  osd.3             down   1.00000  1.00000
+";
+    assert_eq!(cluster.ok(json!({"prefix": "osd tree", "states": ["down"]})), down);
+    assert!(cluster.ok(json!({"prefix": "osd tree"})).contains("osd.1       up   0.79999  1.00000\n"));
+    let dump = cluster.ok(json!({"prefix": "osd dump"}));
+    assert!(
+        dump.contains(
+            "\nosd.3 down in  weight 1 up_from 0 up_thru 0 down_at 0 last_clean_interval [0,0)   exists,new "
+        ),
+        "{dump}"
+    );
+    assert!(dump.contains("\nosd.0 up   in  weight 1 primary_affinity 0.5 up_from 2 "), "{dump}");
+}
+
+#[test]
+fn space_prints_as_ceph_prints_it() {
+    let mut cluster = TestCluster::with_pools();
+    let df = cluster.ok(json!({"prefix": "df"}));
+    let expected = "--- RAW STORAGE ---
+CLASS   SIZE  AVAIL   USED  RAW USED  %RAW USED
+ssd    4 GiB  2 GiB  2 GiB     2 GiB      50.00
+TOTAL  6 GiB  3 GiB  3 GiB     3 GiB      50.00
+ 
+--- POOLS ---
+POOL  ID  PGS   STORED  OBJECTS     USED  %USED  MAX AVAIL
+rep3   1    8  7.6 MiB       80   23 MiB   0.82    922 MiB
+rep2   2    4  3.8 MiB       40  7.6 MiB   0.28    1.3 GiB
+";
+    assert_eq!(df, expected);
+    let df = cluster.ok(json!({"prefix": "osd df"}));
+    let first = " 0    ssd  1.00000   1.00000  2 GiB    1 GiB  1 MiB   0 B  256 KiB  1 GiB  50.00  1.00   ";
+    assert!(df.lines().nth(1).unwrap().starts_with(first), "{df}");
+    assert!(df.ends_with("MIN/MAX VAR: 1.00/1.00  STDDEV: 0\n"), "{df}");
+}
+
+#[test]
+fn status_prints_as_ceph_prints_it() {
+    let mut cluster = TestCluster::with_pools();
+    let status = cluster.ok(json!({"prefix": "status"}));
+    let expected = "  cluster:
+    id:     42424242-4242-4242-4242-424242424242
+    health: HEALTH_WARN
+            1 pool(s) do not have an application enabled
+ 
+  services:
+    mon: 1 daemons, quorum a (age 7m)
+    mgr: a(active, since 7m)
+    osd: 3 osds: 3 up (since 7m), 3 in (since 7m)
+ 
+  data:
+    pools:   2 pools, 12 pgs
+    objects: 120 objects, 11 MiB
+    usage:   3 GiB used, 3 GiB / 6 GiB avail
+    pgs:     12 active+clean
+ 
+  io:
+    client:   1.2 MiB/s wr, 0 op/s rd, 5 op/s wr
+ 
+";
+    assert_eq!(status, expected);
+    cluster.ok(json!({"prefix": "osd set", "key": "noout"}));
+    *cluster.report(PgId::new(1, 3)) = wire::nacre::mon::PgReport {
+        pgid: PgId::new(1, 3),
+        state: pg_state::PEERING,
+        acting: vec![OsdId(1)],
+        ..Default::default()
+    };
+    let status = cluster.ok(json!({"prefix": "status"}));
+    assert!(status.contains("\n         flags noout\n"), "{status}");
+    assert!(
+        status
+            .contains("\n    pgs:     8.333% pgs not active\n             11 active+clean\n             1  peering\n"),
+        "{status}"
+    );
+}
+
+// --- changes ---
+
+#[test]
+fn pools_come_and_go() {
+    let mut c = TestCluster::with_pools();
+    check_status(&mut c, json!({"prefix": "osd pool create", "pool": "x"}), "pool 'x' created");
+    check_status(&mut c, json!({"prefix": "osd pool create", "pool": "x"}), "pool 'x' already exists");
+    assert_eq!(c.ok(json!({"prefix": "osd pool get", "pool": "x", "var": "pg_num"})), "pg_num: 32\n");
+    check_error(
+        &mut c,
+        json!({"prefix": "osd pool create", "pool": "y", "rule": "no"}),
+        -2,
+        "specified rule no doesn't exist",
+    );
+    let erasure = json!({"prefix": "osd pool create", "pool": "e", "pool_type": "erasure"});
+    assert_eq!(c.run(erasure).code, -95);
+    let warning = "WARNING: this will *PERMANENTLY DESTROY* all data stored in pool x.  If you are *ABSOLUTELY CERTAIN* \
+                   that is what you want, pass the pool name *twice*, followed by --yes-i-really-really-mean-it.";
+    check_error(&mut c, json!({"prefix": "osd pool delete", "pool": "x"}), -1, warning);
+    let sure = json!({"prefix": "osd pool delete", "pool": "x", "pool2": "x", "yes_i_really_really_mean_it": true});
+    c.ok(json!({"prefix": "config set", "who": "mon", "name": "mon_allow_pool_delete", "value": "false"}));
+    assert_eq!(c.run(sure.clone()).code, -1);
+    c.ok(json!({"prefix": "config rm", "who": "mon", "name": "mon_allow_pool_delete"}));
+    check_status(&mut c, sure.clone(), "pool 'x' removed");
+    check_status(&mut c, sure, "pool 'x' does not exist");
+    check_status(
+        &mut c,
+        json!({"prefix": "osd pool rename", "srcpool": "rep2", "destpool": "r"}),
+        "pool 'rep2' renamed to 'r'",
+    );
+    check_error(
+        &mut c,
+        json!({"prefix": "osd pool rename", "srcpool": "r", "destpool": "rep3"}),
+        -17,
+        "pool 'rep3' already exists",
+    );
+    assert_eq!(c.ok(json!({"prefix": "osd lspools"})), "1 rep3\n2 r\n");
+    check_status(
+        &mut c,
+        json!({"prefix": "osd pool set-quota", "pool": "r", "field": "max_bytes", "val": "10Ki"}),
+        "set-quota max_bytes = 10240 for pool r",
+    );
+}
+
+#[test]
+fn pool_settings_are_checked_and_read_back() {
+    let mut c = TestCluster::with_pools();
+    let set = |var: &str, val: &str| json!({"prefix": "osd pool set", "pool": "rep3", "var": var, "val": val});
+    check_status(&mut c, set("size", "2"), "set pool 1 size to 2");
+    check_error(&mut c, set("size", "11"), -22, "pool size must be between 1 and 10");
+    assert_eq!(c.run(set("size", "1")).code, -1);
+    check_error(&mut c, set("min_size", "3"), -22, "pool min_size must be between 1 and size, which is set to 2");
+    check_error(&mut c, set("nodelete", "maybe"), -22, "expecting value 'true', 'false', '0', or '1'");
+    check_error(&mut c, set("crush_rule", "no"), -2, "crush rule no does not exist");
+    check_status(&mut c, set("pg_num", "8"), "");
+    assert_eq!(c.run(set("pg_num", "16")).code, -95);
+    for (var, val) in [
+        ("compression_mode", "aggressive"),
+        ("compression_required_ratio", ".5"),
+        ("target_size_bytes", "10G"),
+        ("csum_type", "crc32c"),
+        ("recovery_priority", "3"),
+        ("noscrub", "1"),
+        ("pg_autoscale_mode", "on"),
+    ] {
+        check_status(&mut c, set(var, val), &format!("set pool 1 {var} to {val}"));
+    }
+    check_error(&mut c, set("compression_mode", "x"), -22, "unrecognized compression mode 'x'");
+    let all = c.ok(json!({"prefix": "osd pool get", "pool": "rep3", "var": "all"}));
+    let expected = "size: 2\nmin_size: 1\npg_num: 8\npgp_num: 8\ncrush_rule: replicated_rule\nhashpspool: true\nnodelete: \
+                    false\nnopgchange: false\nnosizechange: false\nwrite_fadvise_dontneed: false\nnoscrub: true\n\
+                    nodeep-scrub: false\nuse_gmt_hitset: 1\nfast_read: 0\nrecovery_priority: 3\ncompression_mode: \
+                    aggressive\ncompression_required_ratio: 0.5\ncsum_type: crc32c\npg_autoscale_mode: on\n\
+                    target_size_bytes: 10737418240\nbulk: false\n";
+    assert_eq!(all, expected);
+    let unset = json!({"prefix": "osd pool get", "pool": "rep3", "var": "scrub_min_interval"});
+    check_error(&mut c, unset, -2, "option 'scrub_min_interval' is not set on pool 'rep3'");
+}
+
+#[test]
+fn osds_are_marked_and_removed() {
+    let mut c = TestCluster::with_osds();
+    check_status(&mut c, json!({"prefix": "osd out", "ids": ["1"]}), "marked out osd.1. ");
+    check_status(
+        &mut c,
+        json!({"prefix": "osd out", "ids": ["osd.1", "9"]}),
+        "osd.1 is already out. osd.9 does not exist. ",
+    );
+    check_status(&mut c, json!({"prefix": "osd in", "ids": ["any"]}), "marked in osd.1. ");
+    check_status(&mut c, json!({"prefix": "osd reweight", "id": 1, "weight": 0.5}), "reweighted osd.1 to 0.5 (8000)");
+    let uuid = "11111111-2222-3333-4444-555555555555";
+    for _ in 0..2 {
+        assert_eq!(c.ok(json!({"prefix": "osd new", "uuid": uuid})), "3\n");
+    }
+    check_error(
+        &mut c,
+        json!({"prefix": "osd new", "uuid": uuid, "id": 5}),
+        -17,
+        &format!("uuid {uuid} already in use for different id 3"),
+    );
+    let sure = |command: &str, id: i32| json!({"prefix": command, "id": id, "yes_i_really_mean_it": true});
+    check_error(&mut c, sure("osd destroy", 0), -16, "osd.0 is not `down`.");
+    check_status(&mut c, sure("osd destroy", 3), "destroyed osd.3");
+    assert!(c.ok(json!({"prefix": "osd tree"})).contains("osd.3           destroyed   1.00000"));
+    let other = "11111111-2222-3333-4444-666666666666";
+    assert_eq!(c.ok(json!({"prefix": "osd new", "uuid": other, "id": 3})), "3\n");
+    assert!(!c.state.osdmap().is_destroyed(OsdId(3)));
+    check_status(&mut c, sure("osd purge", 3), "purged osd.3");
+    assert!(!c.state.osdmap().exists(OsdId(3)));
+    c.ok(json!({"prefix": "osd down", "ids": ["2"]}));
+    check_status(&mut c, sure("osd purge", 2), "purged osd.2");
+    assert!(!c.ok(json!({"prefix": "osd tree"})).contains("osd.2"));
+    check_error(
+        &mut c,
+        json!({"prefix": "osd rm", "ids": ["0"]}),
+        -16,
+        "osd.0 is still up; must be down before removal. ",
+    );
+}
+
+#[test]
+fn flags_and_ratios_are_set() {
+    let mut c = TestCluster::with_osds();
+    check_status(&mut c, json!({"prefix": "osd set", "key": "noout"}), "noout is set");
+    check_status(&mut c, json!({"prefix": "osd set", "key": "pause"}), "pauserd,pausewr is set");
+    check_status(&mut c, json!({"prefix": "osd unset", "key": "pause"}), "pauserd,pausewr is unset");
+    let flags = "flags noout,sortbitwise,recovery_deletes,purged_snapdirs,pglog_hardlimit\n";
+    assert!(c.ok(json!({"prefix": "osd dump"})).contains(flags));
+    check_status(&mut c, json!({"prefix": "osd set-full-ratio", "ratio": 0.96}), "osd set-full-ratio 0.96");
+    assert!(c.ok(json!({"prefix": "osd dump"})).contains("full_ratio 0.96\n"));
+    c.ok(json!({"prefix": "osd set-group", "flags": "noup,noout", "who": ["osd.0", "host1"]}));
+    assert!(c.ok(json!({"prefix": "osd dump"})).contains(" exists,noout,noup,up "));
+    let dump: Value = serde_json::from_str(&c.ok(json!({"prefix": "osd dump", "format": "json"}))).unwrap();
+    assert_eq!(dump["crush_node_flags"], json!({"host1": ["noout", "noup"]}));
+    let reply = c.run(json!({"prefix": "osd set-group", "flags": "x", "who": ["osd.0"]}));
+    assert_eq!(
+        reply,
+        Reply {
+            code: -22,
+            status: "unrecognized flag 'x', must be one of {noup,nodown,noin,noout}".into(),
+            ..reply.clone()
+        }
+    );
+}
+
+#[test]
+fn the_hierarchy_changes() {
+    let mut c = TestCluster::with_osds();
+    check_status(
+        &mut c,
+        json!({"prefix": "osd crush add-bucket", "name": "r", "type": "rack"}),
+        "added bucket r type rack to crush map",
+    );
+    check_error(
+        &mut c,
+        json!({"prefix": "osd crush add-bucket", "name": "s", "type": "no"}),
+        -22,
+        "type 'no' does not exist",
+    );
+    check_status(
+        &mut c,
+        json!({"prefix": "osd crush move", "name": "r", "args": ["root=default"]}),
+        "moved item id -9 name 'r' to location {root=default} in crush map",
+    );
+    check_status(
+        &mut c,
+        json!({"prefix": "osd crush move", "name": "r", "args": ["root=default"]}),
+        "no need to move item id -9 name 'r' to location {root=default} in crush map",
+    );
+    check_status(
+        &mut c,
+        json!({"prefix": "osd crush move", "name": "host0", "args": ["rack=r"]}),
+        "moved item id -2 name 'host0' to location {rack=r} in crush map",
+    );
+    assert_eq!(c.run(json!({"prefix": "osd crush rm", "name": "r"})).code, -39);
+    check_status(
+        &mut c,
+        json!({"prefix": "osd crush set", "id": 2, "weight": 2.0, "args": ["host=host2"]}),
+        "set item id 2 name 'osd.2' weight 2 at location {host=host2} to crush map",
+    );
+    check_status(
+        &mut c,
+        json!({"prefix": "osd crush reweight", "name": "osd.2", "weight": 1.0}),
+        "reweighted item id 2 name 'osd.2' to 1 in crush map",
+    );
+    check_status(
+        &mut c,
+        json!({"prefix": "osd crush rule create-replicated", "name": "r1", "root": "default", "type": "host", "class": "ssd"}),
+        "",
+    );
+    check_error(
+        &mut c,
+        json!({"prefix": "osd crush class rm", "class": "ssd"}),
+        -16,
+        "class 'ssd' still referenced by crush_rule(s): 'r1'",
+    );
+    assert_eq!(c.ok(json!({"prefix": "osd crush rule ls"})), "replicated_rule\nr1\n");
+    check_status(&mut c, json!({"prefix": "osd crush rule rm", "name": "r1"}), "");
+    check_error(
+        &mut c,
+        json!({"prefix": "osd crush set-device-class", "class": "hdd", "ids": ["0"]}),
+        -16,
+        "osd.0 has already bound to class 'ssd', can not reset class to 'hdd'; use 'ceph osd crush rm-device-class <id>' to remove old class first",
+    );
+    check_status(
+        &mut c,
+        json!({"prefix": "osd crush rm-device-class", "ids": ["0"]}),
+        "done removing class of osd(s): 0",
+    );
+}
+
+#[test]
+fn keys_are_made_once() {
+    let mut c = TestCluster::empty();
+    let make = json!({"prefix": "auth get-or-create", "entity": "client.a", "caps": ["mon", "allow r"]});
+    let keyring = c.ok(make.clone());
+    assert!(keyring.starts_with("[client.a]\n\tkey = AQ") && keyring.ends_with("==\n"), "{keyring}");
+    assert_eq!(c.ok(make), keyring);
+    let other = json!({"prefix": "auth get-or-create", "entity": "client.a", "caps": ["mon", "allow *"]});
+    check_error(&mut c, other, -22, "key for client.a exists but cap mon does not match");
+    let get = c.run(json!({"prefix": "auth get", "entity": "client.a"}));
+    assert_eq!(get.output, format!("{keyring}\tcaps mon = \"allow r\"\n"));
+    check_error(&mut c, json!({"prefix": "auth get", "entity": "client.b"}), -2, "failed to find client.b in keyring");
+    let bad = json!({"prefix": "auth add", "entity": "client.b", "caps": ["osd", "bogus"]});
+    check_error(&mut c, bad, -22, "osd capability parse failed, stopped at 'bogus' of 'bogus'");
+    check_status(&mut c, json!({"prefix": "auth rm", "entity": "client.a"}), "updated");
+}
+
+// --- every command, every input ---
+
+#[test]
+fn unknown_commands_and_bad_json_are_refused() {
+    let cluster = TestCluster::empty();
+    let check = |command: &str, status: &str| {
+        let Outcome::Reply(reply) = cluster.outcome(command) else { panic!("{command} changes something") };
+        assert_eq!((reply.code, reply.status.as_str()), (-22, status));
+    };
+    check("", "command is not a JSON object");
+    check("[]", "command is not a JSON object");
+    check("{}", "command has no prefix");
+    check(r#"{"prefix":"no such"}"#, "command not known");
+    check(r#"{"prefix":"fsid","format":"xml"}"#, "format 'xml' is not supported; use plain, json or json-pretty");
+    check(r#"{"prefix":"osd find"}"#, "osd find: missing argument 'id'");
+}
+
+/// Values that fit arguments, and values that do not.
+fn argument() -> impl Strategy<Value = Value> {
+    let word = prop::sample::select(vec![
+        "rep3",
+        "rep2",
+        "osd.0",
+        "0",
+        "2",
+        "-1",
+        "default",
+        "host0",
+        "osd",
+        "host",
+        "ssd",
+        "replicated_rule",
+        "1.0",
+        "2.ff",
+        "all",
+        "*",
+        "k=2",
+        "root=default",
+        "host=host1",
+        "rack=",
+        "mon",
+        "allow *",
+        "client.admin",
+        "size",
+        "pg_num",
+        "noout",
+        "plain",
+        "tree",
+        "11111111-2222-3333-4444-555555555555",
+        "1.2.3.4:0/5",
+        "65536",
+        "99999999999999999999",
+        "0.5",
+        "",
+        "é~",
+        "active+clean",
+        "true",
+        "{\"0\": 5}",
+        "4h",
+        "pacific",
+        "up",
+        "down",
+        "add",
+        "rm",
+        "none",
+        "erasure",
+    ]);
+    let leaf = prop_oneof![
+        6 => word.prop_map(|word| json!(word)),
+        2 => any::<i64>().prop_map(|n| json!(n)),
+        3 => (-2i64..12).prop_map(|n| json!(n)),
+        1 => any::<f64>().prop_map(|n| json!(n)),
+        2 => (0.0..1.5f64).prop_map(|n| json!(n)),
+        2 => any::<bool>().prop_map(|b| json!(b)),
+        1 => ".{0,12}".prop_map(|text| json!(text)),
+    ];
+    prop_oneof![
+        4 => leaf.clone(),
+        1 => prop::collection::vec(leaf, 0..5).prop_map(|items| json!(items)),
+    ]
+}
+
+/// A command with arguments of its own names, and values of any kind.
+fn command() -> impl Strategy<Value = Value> {
+    let known: Vec<(String, Vec<&'static str>)> = table::signatures()
+        .map(|signature| (signature.prefix.clone(), signature.parameters.iter().map(|p| p.name).collect()))
+        .collect();
+    let arguments = prop::collection::vec(prop::option::weighted(0.8, argument()), 14);
+    (prop::sample::select(known), arguments, prop::sample::select(vec!["plain", "json", "json-pretty"])).prop_map(
+        |((prefix, names), values, format)| {
+            let mut command = json!({"prefix": prefix, "format": format});
+            for (name, value) in names.iter().zip(values) {
+                if let Some(value) = value {
+                    command[*name] = value;
+                }
+            }
+            command
+        },
+    )
+}
+
+#[test]
+fn every_command_answers_without_arguments() {
+    let mut cluster = TestCluster::with_pools();
+    let prefixes: Vec<String> = table::signatures().map(|signature| signature.prefix.clone()).collect();
+    for prefix in prefixes {
+        for format in ["plain", "json", "json-pretty"] {
+            let reply = cluster.run(json!({"prefix": prefix, "format": format}));
+            assert!(
+                reply.code == 0 || !reply.status.is_empty(),
+                "'{prefix}' fails with {} and says nothing",
+                reply.code
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Handlers neither panic nor propose what does not apply: applying is where contradictions would show.
+    #[test]
+    fn sequences_of_commands_never_panic(commands in prop::collection::vec(command(), 1..25)) {
+        let mut cluster = TestCluster::with_pools();
+        for command in commands {
+            let reply = cluster.run(command.clone());
+            prop_assert!(reply.code == 0 || !reply.status.is_empty(), "{} fails and says nothing", command);
+            prop_assert!(reply.code <= 0);
+        }
+    }
+
+    #[test]
+    fn no_text_panics(text in "\\PC{0,60}", rest in prop::collection::btree_map("[a-z]{1,6}", argument(), 0..4)) {
+        let cluster = TestCluster::empty();
+        cluster.outcome(&text);
+        let rest: BTreeMap<String, Value> = rest;
+        cluster.outcome(&json!(rest).to_string());
+    }
+}
