@@ -38,6 +38,9 @@ impl Messenger {
         if !policy.lossy && ident.cookie == 0 {
             return Err(Fault::broken("lossless session without a cookie"));
         }
+        if policy.lossy && !policy.fences {
+            return self.accept_new(conn, policy, ident);
+        }
         let existing = self.by_addr.get(&self.key(conn, &ident.addrs)).copied();
         let Some(id) = existing else { return self.accept_new(conn, policy, ident) };
         let s = &self.sessions[&id];
@@ -88,7 +91,9 @@ impl Messenger {
             (true, _) => front,
         };
         let id = self.new_session(Session::new(policy, EntityName::default(), addr, Link::Open(conn)));
-        self.make_findable(id, self.key(conn, &ident.addrs));
+        if !policy.lossy || policy.fences {
+            self.make_findable(id, self.key(conn, &ident.addrs));
+        }
         self.establish(conn, id, ident);
         Ok(())
     }

@@ -17,6 +17,9 @@ pub struct Policy {
     pub keepalive: Option<Keepalive>,
     /// Feature bits the peer must have, besides those the protocol itself needs.
     pub features_required: u64,
+    /// Accepted lossy sessions: a newer one from the same address ends the older one, so that nothing the older one
+    /// sent can still arrive. Otherwise several stand side by side. Lossless sessions are always one per address.
+    pub fences: bool,
 }
 
 /// Ask every `interval`; without an answer for `timeout` the connection counts as lost.
@@ -28,7 +31,7 @@ pub struct Keepalive {
 
 impl Policy {
     /// A client towards OSDs.
-    pub const LOSSY_CLIENT: Policy = Policy { lossy: true, keepalive: None, features_required: 0 };
+    pub const LOSSY_CLIENT: Policy = Policy { lossy: true, keepalive: None, features_required: 0, fences: true };
     /// Towards a monitor: a dead one must be noticed, since nothing else would make the client ask another.
     pub const MON_CLIENT: Policy = Policy {
         keepalive: Some(Keepalive { interval: Duration::from_secs(10), timeout: Duration::from_secs(30) }),
@@ -36,8 +39,10 @@ impl Policy {
     };
     /// A daemon towards the clients it serves.
     pub const LOSSY_SERVER: Policy = Policy::LOSSY_CLIENT;
+    /// A monitor towards those it serves: `ceph tell mon.a` opens a second session beside the client's first.
+    pub const MON_SERVER: Policy = Policy { fences: false, ..Policy::LOSSY_SERVER };
     /// Daemons among each other.
-    pub const LOSSLESS_PEER: Policy = Policy { lossy: false, keepalive: None, features_required: 0 };
+    pub const LOSSLESS_PEER: Policy = Policy { lossy: false, ..Policy::LOSSY_CLIENT };
 }
 
 /// Makes a [`crate::msgr::Messenger`].
@@ -81,7 +86,7 @@ impl Config {
     /// A monitor: clients and OSDs are lossy, other monitors are peers.
     pub fn mon(rank: i64, id: &str, my_addrs: EntityAddrVec, seed: u64) -> Config {
         let lossy = [EntityType::CLIENT, EntityType::OSD, EntityType::MGR, EntityType::MDS];
-        let mut accept: BTreeMap<_, _> = lossy.into_iter().map(|kind| (kind, Policy::LOSSY_SERVER)).collect();
+        let mut accept: BTreeMap<_, _> = lossy.into_iter().map(|kind| (kind, Policy::MON_SERVER)).collect();
         accept.insert(EntityType::MON, Policy::LOSSLESS_PEER);
         Config {
             me: EntityName::mon(rank),

@@ -128,8 +128,30 @@ fn who_does_not_fit_is_turned_away_with_a_reason() {
 }
 
 #[test]
-fn a_newer_session_of_the_same_client_fences_the_older() {
+fn sessions_of_one_client_with_a_monitor_stand_side_by_side() {
     let mut net = mon_and_client();
+    dial_mon(&mut net, 1);
+    dial_mon(&mut net, 1);
+    assert_eq!(net.nodes[0].opened.len(), 2);
+    assert_eq!((net.nodes[0].resets.len(), net.nodes[1].resets.len()), (0, 0));
+    for (session, _) in net.nodes[0].opened.clone() {
+        net.send(0, session, message(1, 30, 0));
+    }
+    net.settle();
+    assert_eq!(net.nodes[1].received.len(), 2);
+    net.cut(0);
+    net.settle();
+    assert_eq!((net.nodes[0].resets.len(), net.nodes[1].resets.len()), (1, 1), "each ends by itself");
+}
+
+#[test]
+fn a_newer_session_of_the_same_client_fences_the_older() {
+    let mut net = Network::new(1);
+    let mut config = Config::mon(0, "a", MON.parse().unwrap(), 1);
+    config.accept.insert(EntityType::CLIENT, Policy::LOSSY_SERVER);
+    net.add(config);
+    net.messenger(0).set_global_ids(4100..4200);
+    net.add(admin(2));
     dial_mon(&mut net, 1);
     let old = net.session(0);
     dial_mon(&mut net, 1);
