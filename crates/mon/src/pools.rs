@@ -99,7 +99,11 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
     let size = match new.size.or(config_number(state, "osd_pool_default_size")) {
         Some(size) => size,
         // Three replicas where there are three places for them; fewer beat placement groups that never become whole.
-        None => failure_domains(state, rule).clamp(1, SIZE_DEFAULT.into()) as u8,
+        // Before there is any OSD nobody can tell.
+        None => match failure_domains(state, rule) {
+            0 => SIZE_DEFAULT,
+            domains => domains.min(SIZE_DEFAULT.into()) as u8,
+        },
     };
     if !(1..=10).contains(&size) {
         return Err(PoolError::Size);
@@ -108,6 +112,7 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
         return Err(PoolError::UnfitRule(rule_name, size));
     }
     check_pg_count(state, pg_num, size)?;
+    let min_size = config_number(state, "osd_pool_default_min_size").filter(|min| (1..=size).contains(min));
     let epoch = incremental.epoch;
     let id = PoolId(i64::from(map.pool_max).max(incremental.new_pool_max.unwrap_or(0)).max(0) + 1);
     incremental.new_pool_max = Some(id.0);
@@ -115,6 +120,7 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
     incremental.new_pools.insert(
         id,
         PgPool {
+            min_size: min_size.unwrap_or(size - size / 2),
             pgp_num,
             pgp_num_target: pgp_num,
             last_change: epoch,

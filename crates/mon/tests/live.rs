@@ -156,6 +156,30 @@ fn rados_sees_pools_and_they_outlive_a_restart() {
 }
 
 #[test]
+fn ceph_asks_and_changes() {
+    if !clients_are_installed() {
+        return;
+    }
+    let mut cluster = Cluster::new("ceph");
+    assert_eq!(cluster.check(&["ceph", "fsid"]).trim(), FSID.to_string());
+    let stat = cluster.check(&["ceph", "mon", "stat"]);
+    assert!(stat.contains("1 mons at"), "{stat}");
+    let status = cluster.check(&["ceph", "-s"]);
+    assert!(status.contains(&FSID.to_string()), "{status}");
+    assert!(!cluster.run(&["ceph", "no", "such", "command"]).status.success());
+    cluster.check(&["ceph", "osd", "pool", "create", "p", "8"]);
+    cluster.check(&["ceph", "osd", "set", "noout"]);
+    cluster.check(&["ceph", "config", "set", "mon", "mon_warn_on_too_few_osds", "false"]);
+    cluster.stop();
+    cluster.start();
+    assert_eq!(cluster.check(&["ceph", "osd", "lspools"]), "1 p\n");
+    assert!(cluster.check(&["ceph", "health"]).contains("noout flag(s) set"));
+    cluster.check(&["ceph", "osd", "unset", "noout"]);
+    assert_eq!(cluster.check(&["ceph", "health"]), "HEALTH_OK\n");
+    assert!(cluster.check(&["ceph", "tell", "mon.a", "version"]).contains("version"));
+}
+
+#[test]
 fn strangers_are_turned_away_and_hurt_nobody() {
     use std::io::{Read, Write};
     let cluster = Cluster::new("strangers");

@@ -176,14 +176,14 @@ impl Monitor {
                 stats.insert(name, self.pool_stat(pool));
             }
         }
-        // Stores do not account allocation by pool; clients then compute usage from bytes and copies.
         let reply =
-            msg::GetPoolStatsReply { version: self.state.applied, fsid: self.state.fsid, stats, per_pool: false };
+            msg::GetPoolStatsReply { version: self.state.applied, fsid: self.state.fsid, stats, per_pool: true };
         self.send(session, tid, reply, out);
     }
 
     fn pool_stat(&self, pool: PoolId) -> msg::PoolStat {
         let totals = self.volatile.totals(Some(pool));
+        let replicas = self.state.osdmap().pools.get(&pool).map_or(0, |pool| u64::from(pool.size));
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         msg::PoolStat {
             objects: msg::ObjectStats {
@@ -201,6 +201,14 @@ impl Monitor {
             },
             log_size: count(totals.log_entries),
             ondisk_log_size: count(totals.log_entries),
+            // Stores do not account allocation by pool: this is what its objects' copies hold, blocks not rounded up.
+            store: msg::StoreStatfs {
+                allocated: count(totals.bytes * replicas),
+                data_stored: count(totals.bytes * replicas),
+                omap_allocated: count(totals.omap_bytes * replicas),
+                ..msg::StoreStatfs::default()
+            },
+            num_store_stats: i32::from(totals.pgs > 0),
             ..msg::PoolStat::default()
         }
     }

@@ -213,13 +213,15 @@ impl Monitor {
         if interval.is_zero() || map.flags.contains(OsdMapFlags::NOOUT) {
             return;
         }
+        let ratio = self.state.mon_option(&self.volatile.name, "mon_osd_min_in_ratio");
+        let min_in_ratio = ratio.and_then(|s| s.parse().ok()).unwrap_or(MIN_IN_RATIO);
         let (all, _, mut remain) = map.counts();
         for osd in self.liveness.down_for(interval, now.since_start) {
             let excepted = map.has_flag(osd, OsdState::NOOUT);
             if map.is_up(osd) || !map.is_in(osd) || excepted || draft.incremental.new_up_client.contains_key(&osd) {
                 continue;
             }
-            if ((remain - 1) as f64) < MIN_IN_RATIO * all as f64 {
+            if ((remain - 1) as f64) < min_in_ratio * all as f64 {
                 break;
             }
             remain -= 1;
