@@ -34,15 +34,24 @@ pub(crate) fn push_run(runs: &mut Vec<Run>, run: Run) {
 const WORD_BITS: u32 = 64;
 /// Blocks per entry of the summary that lets searches skip full parts: 16 MiB.
 const REGION_BLOCKS: u32 = 4096;
-/// Pieces shorter than a drive's indirection unit cost it a read and a rewrite: 64 KiB.
+/// Shorter runs cost a drive with large indirection units a read and a rewrite each: 64 KiB.
 const PIECE_BLOCKS: u32 = 16;
-/// How far a search for one long run goes before it takes pieces: 1 GiB of blocks.
-const SEARCH_BLOCKS: u32 = 262_144;
+/// What an open run had better be: 1 MiB.
+const LONG_BLOCKS: u32 = 256;
+/// From here on a request gets a run of its own if there is one.
+const LARGE_BLOCKS: u32 = 64;
+/// The most that is set aside as an open run: 64 MiB.
+const OPEN_BLOCKS_MAX: u32 = 16_384;
+/// How far one search for a run of some length goes, so that it takes some 10 us. The next one goes on from there.
+const SEARCH_BLOCKS: u32 = 16_384;
+/// So many short runs are used up before the next search for a longer one.
+const CRUMBS: u32 = 64;
 
-/// A bitmap of free blocks with a cursor: what is asked for in sequence lies in sequence.
+/// A bitmap of free blocks, and one *open run* that small requests are served from, one behind the other: what is asked
+/// for in sequence lies in sequence, and goes to the device in one write.
 ///
-/// The cursor moves on through the part of the device that was ever used and starts again at its begin while enough
-/// of that part is free, so that a sparse file stays small.
+/// Runs are looked for in the part of the device that was ever used, and beyond it only if that has none long enough, so
+/// that a sparse file does not grow without need.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     /// A set bit is a free block.
@@ -51,18 +60,31 @@ pub(crate) struct Allocator {
     regions: Vec<u32>,
     blocks: u32,
     free: u32,
-    cursor: u32,
     /// No block from here on was ever used.
     high_water: u32,
-    free_below_high_water: u32,
+    /// Where the next search begins.
+    cursor: u32,
+    /// The same for [`Allocator::allocate_run`], which comes back to what it used before.
+    run_cursor: u32,
+    /// Blocks to use next. They count as free, and somebody else may have taken them meanwhile.
+    open: Run,
+    crumbs_left: u32,
 }
 
 impl Allocator {
     /// An allocator for `blocks` blocks of which none is free.
     pub fn new(blocks: u32) -> Allocator {
-        let words = vec![0; blocks.div_ceil(WORD_BITS) as usize];
-        let regions = vec![0; blocks.div_ceil(REGION_BLOCKS) as usize];
-        Allocator { words, regions, blocks, free: 0, cursor: 0, high_water: 0, free_below_high_water: 0 }
+        Allocator {
+            words: vec![0; blocks.div_ceil(WORD_BITS) as usize],
+            regions: vec![0; blocks.div_ceil(REGION_BLOCKS) as usize],
+            blocks,
+            free: 0,
+            high_water: 0,
+            cursor: 0,
+            run_cursor: 0,
+            open: Run { start: 0, count: 0 },
+            crumbs_left: 0,
+        }
     }
 
     pub fn free_blocks(&self) -> u32 {
@@ -86,101 +108,140 @@ impl Allocator {
             (used != 0).then(|| first + WORD_BITS - used.leading_zeros())
         });
         self.high_water = used_end.unwrap_or(0);
-        self.free_below_high_water = self.free - (self.blocks - self.high_water);
-        self.cursor = self.high_water;
     }
 
     /// Makes used blocks free. Panics if one is free already.
     pub fn release(&mut self, run: Run) {
         self.change(run, true);
         self.free += run.count;
-        self.free_below_high_water += run.end().min(self.high_water).saturating_sub(run.start);
     }
 
     /// Takes particular free blocks. Panics if one is not free.
     pub fn take(&mut self, run: Run) {
         self.change(run, false);
         self.free -= run.count;
-        self.free_below_high_water -= run.end().min(self.high_water).saturating_sub(run.start);
-        if run.end() > self.high_water {
-            // Skipped blocks above the mark are free, and now below it.
-            self.free_below_high_water += run.start.saturating_sub(self.high_water);
-            self.high_water = run.end();
-        }
+        self.high_water = self.high_water.max(run.end());
     }
 
-    /// Takes `count` blocks, in as few and long runs as a bounded search finds. `None`, and nothing taken, if fewer
-    /// are free.
+    /// Takes `count` blocks, in as few and long runs as bounded searches find. `None`, and nothing taken, if fewer are
+    /// free.
     pub fn allocate(&mut self, count: u32) -> Option<Vec<Run>> {
         if count > self.free {
             return None;
         }
-        let mut runs = Vec::new();
-        if count == 0 {
-            return Some(runs);
-        }
-        if self.cursor >= self.high_water && self.free_below_high_water / 2 > self.high_water / 8 + count {
-            self.cursor = 0;
-        }
-        let mut left = count;
-        for (piece, search) in [(count, SEARCH_BLOCKS), (PIECE_BLOCKS.min(count), SEARCH_BLOCKS), (1, u32::MAX)] {
-            left = self.take_pieces(left, piece, search, &mut runs);
-            if left == 0 {
-                return Some(runs);
+        if count >= LARGE_BLOCKS && self.open.count < count {
+            let found = self.search(count, count, self.cursor, SEARCH_BLOCKS);
+            if let Some(run) = found.0.or_else(|| self.fresh(count)) {
+                self.cursor = found.1;
+                self.take(run);
+                return Some(vec![run]);
             }
         }
-        panic!("{left} of {count} blocks not found with {} counted free", self.free)
-    }
-
-    /// Takes one run of exactly `count` blocks if a bounded search finds it.
-    pub fn allocate_run(&mut self, count: u32) -> Option<Run> {
-        let mut runs = Vec::new();
-        match self.take_pieces(count, count, SEARCH_BLOCKS, &mut runs) {
-            0 => Some(runs[0]),
-            _ => None,
+        let (mut runs, mut left) = (Vec::new(), count);
+        while left > 0 {
+            if self.open.count == 0 {
+                self.open = self.next_open();
+            }
+            let free = self.free_run_len(self.open.start, left.min(self.open.count));
+            let run = Run { start: self.open.start, count: free.min(left).min(self.open.count) };
+            if run.count == 0 {
+                self.open.count = 0;
+                continue;
+            }
+            self.open = Run { start: run.end(), count: self.open.count - run.count };
+            self.take(run);
+            push_run(&mut runs, run);
+            left -= run.count;
         }
+        Some(runs)
     }
 
-    /// Takes free runs of at least `piece` blocks from the cursor on, around the end, until `left` are taken or
-    /// `search` blocks were looked at. Returns how many are still missing.
-    fn take_pieces(&mut self, mut left: u32, piece: u32, search: u32, runs: &mut Vec<Run>) -> u32 {
-        let mut at = if self.cursor >= self.blocks { 0 } else { self.cursor };
-        let mut budget = search.min(self.blocks.saturating_add(WORD_BITS));
-        while left > 0 && budget > 0 {
-            if at >= self.blocks {
+    /// Takes one run of exactly `count` blocks if a bounded search finds one.
+    pub fn allocate_run(&mut self, count: u32) -> Option<Run> {
+        let (found, cursor) = self.search(count, count, self.run_cursor, SEARCH_BLOCKS);
+        let everywhere = || if count == 1 { self.search(1, 1, 0, u32::MAX).0 } else { None };
+        let run = found.or_else(|| self.fresh(count)).or_else(|| self.front_of_open(count)).or_else(everywhere)?;
+        self.run_cursor = if found.is_some() { cursor } else { run.end() };
+        if run.start == self.open.start && run.count <= self.open.count {
+            self.open = Run { start: run.end(), count: self.open.count - run.count };
+        }
+        self.take(run);
+        Some(run)
+    }
+
+    /// The first blocks of the open run, if they are free.
+    fn front_of_open(&self, count: u32) -> Option<Run> {
+        let start = self.open.start;
+        (count <= self.open.count && self.free_run_len(start, count) >= count).then_some(Run { start, count })
+    }
+
+    /// The run to serve small requests from next. Some block is free.
+    fn next_open(&mut self) -> Run {
+        if self.crumbs_left == 0 {
+            for min in [LONG_BLOCKS, PIECE_BLOCKS] {
+                let (found, cursor) = self.search(min, OPEN_BLOCKS_MAX, self.cursor, SEARCH_BLOCKS);
+                self.cursor = cursor;
+                if let Some(run) = found {
+                    return run;
+                }
+            }
+            let left = self.blocks - self.high_water.max(self.open.end());
+            if let Some(run) = self.fresh(left.clamp(1, OPEN_BLOCKS_MAX)) {
+                return run;
+            }
+            self.crumbs_left = CRUMBS;
+        }
+        self.crumbs_left -= 1;
+        let (found, cursor) = self.search(1, OPEN_BLOCKS_MAX, self.cursor, u32::MAX);
+        self.cursor = cursor;
+        found.unwrap_or_else(|| panic!("no free block found with {} counted free", self.free))
+    }
+
+    /// Blocks that were never used and are not set aside.
+    fn fresh(&self, count: u32) -> Option<Run> {
+        let start = self.high_water.max(self.open.end());
+        (count <= self.blocks - start).then_some(Run { start, count })
+    }
+
+    /// The first free run of at least `min` blocks, cut to `max`, in the part ever used (for single blocks: anywhere), from
+    /// `from` on and around its end, within about `budget` blocks; and where the next search should begin. The open run
+    /// is passed over, but not by searches for single blocks.
+    fn search(&self, min: u32, max: u32, from: u32, budget: u32) -> (Option<Run>, u32) {
+        let end = if min > 1 { self.high_water } else { self.blocks };
+        let mut at = if from >= end { 0 } else { from };
+        let mut budget = budget.min(end.saturating_add(WORD_BITS));
+        while budget > 0 {
+            if at >= end {
                 at = 0;
             }
-            if at.is_multiple_of(REGION_BLOCKS) && self.regions[(at / REGION_BLOCKS) as usize] == 0 {
-                let step = REGION_BLOCKS.min(self.blocks - at);
-                at += step;
+            let begin = at;
+            if at.is_multiple_of(REGION_BLOCKS)
+                && self.regions[(at / REGION_BLOCKS) as usize] < min.min(REGION_BLOCKS / 2)
+            {
+                at += REGION_BLOCKS;
                 // A summary costs little to look at.
-                budget = budget.saturating_sub(step / 64 + 1);
+                budget = budget.saturating_sub(REGION_BLOCKS / 64);
                 continue;
             }
             let word = self.words[(at / WORD_BITS) as usize] >> (at % WORD_BITS);
             if word == 0 {
-                let step = (WORD_BITS - at % WORD_BITS).min(self.blocks - at);
-                at += step;
-                budget = budget.saturating_sub(step);
+                at += WORD_BITS - at % WORD_BITS;
+                budget = budget.saturating_sub(at - begin);
                 continue;
             }
-            let skip = word.trailing_zeros();
-            at += skip;
-            let len = self.free_run_len(at, left.max(piece));
-            if len >= piece.min(left) {
-                let run = Run { start: at, count: len.min(left) };
-                self.take(run);
-                push_run(runs, run);
-                left -= run.count;
-                self.cursor = run.end();
+            at += word.trailing_zeros();
+            let len = self.free_run_len(at, max).min(max);
+            let set_aside = min > 1 && self.open.count > 0 && at < self.open.end() && self.open.start < at + len;
+            if len >= min && !set_aside {
+                return (Some(Run { start: at, count: len }), at + len);
             }
-            at += len;
-            budget = budget.saturating_sub(skip + len);
+            at += len.max(1);
+            budget = budget.saturating_sub(at - begin);
         }
-        left
+        (None, at)
     }
 
-    /// Length of the free run that begins at the free block `at`, counted up to `max` (rounded up to a word).
+    /// Length of the free run that begins at `at`, counted up to `max` (rounded up to a word).
     fn free_run_len(&self, at: u32, max: u32) -> u32 {
         let mut len = 0;
         while len < max && at + len < self.blocks {
@@ -210,7 +271,8 @@ impl Allocator {
         }
     }
 
-    /// Long free runs in `from .. from + search` for which `wanted` holds at every block, at least `min` blocks each.
+    /// The first free run of `min` to `max` blocks in `from .. from + search` for all of which `wanted` holds; and where
+    /// to go on looking.
     pub fn find_run(
         &self,
         from: u32,
@@ -229,11 +291,15 @@ impl Allocator {
             }
             at += word.trailing_zeros();
             let len = self.free_run_len(at, max).min(max);
+            if len < min {
+                at += len.max(1);
+                continue;
+            }
             let fit = (at..at + len).take_while(|block| wanted(*block)).count() as u32;
             if fit >= min {
                 return (Some(Run { start: at, count: fit }), at + fit);
             }
-            at += fit.max(1);
+            at += fit + 1;
         }
         (None, at.min(self.blocks))
     }
@@ -259,22 +325,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_block_is_given_twice_and_none_is_lost(blocks in 1u32..10_000, steps: Vec<(u16, bool, u8)>) {
+        fn no_block_is_given_twice_and_none_is_lost(blocks in 1u32..10_000, steps: Vec<(u16, u8, u8)>) {
             let mut allocator = fresh(blocks);
             let mut held: Vec<Run> = Vec::new();
             let mut used: BTreeSet<u32> = BTreeSet::new();
-            for (count, release, which) in steps {
-                if release && !held.is_empty() {
+            for (count, action, which) in steps {
+                if action % 5 < 2 && !held.is_empty() {
                     let run = held.swap_remove(usize::from(which) % held.len());
                     (run.start..run.end()).for_each(|b| assert!(used.remove(&b)));
                     allocator.release(run);
                 } else {
-                    let count = u32::from(count) % 700;
+                    let count = if action % 5 == 2 { u32::from(count) % 700 } else { u32::from(count) % 20 };
                     let free = blocks - used.len() as u32;
-                    match allocator.allocate(count) {
+                    let found = match action % 5 {
+                        3 => match allocator.allocate_run(count.max(1)) {
+                            Some(run) => Some(vec![run]),
+                            // One block is always found, if there is one.
+                            None => { prop_assert!(count > 1 || free == 0); continue }
+                        },
+                        _ => allocator.allocate(count),
+                    };
+                    match found {
                         None => prop_assert!(count > free),
                         Some(runs) => {
-                            prop_assert_eq!(runs.iter().map(|r| r.count).sum::<u32>(), count);
+                            prop_assert_eq!(runs.iter().map(|r| r.count).sum::<u32>(), if action % 5 == 3 { count.max(1) } else { count });
                             for run in runs {
                                 prop_assert!(run.end() <= blocks);
                                 (run.start..run.end()).for_each(|b| assert!(used.insert(b), "block {b} given twice"));
@@ -284,7 +358,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(allocator.free_blocks(), blocks - used.len() as u32);
-                prop_assert_eq!(allocator.free_below_high_water, (0..allocator.high_water).filter(|b| allocator.is_free(*b)).count() as u32);
+                prop_assert!((allocator.high_water..blocks).all(|b| allocator.is_free(b)));
             }
             prop_assert!((0..blocks).all(|b| allocator.is_free(b) != used.contains(&b)));
         }

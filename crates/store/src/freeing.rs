@@ -83,7 +83,7 @@ const DISCARD_BLOCKS_MIN: u32 = 256;
 /// One discard returns at most this much, so that it does not hold up the device: 64 MiB.
 const DISCARD_BLOCKS_MAX: u32 = 16_384;
 /// Blocks looked at per step of a sweep.
-const SWEEP_BLOCKS: u32 = 65_536;
+const SWEEP_BLOCKS: u32 = 16_384;
 
 impl Discards {
     pub fn new(device_blocks: u32) -> Discards {

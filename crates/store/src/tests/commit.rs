@@ -1,1 +1,182 @@
-//! Placeholder.
+//! The rules of commits: order, one flush per turn, at most two turns, nothing acknowledged that is not durable.
+
+use super::harness::{Bench, PG, txn, write};
+use crate::{IoRequest, Step, StoreConfig, StoreEvent, SubmitError, Ticket, Transaction};
+use bytes::Bytes;
+use types::AlignedBuf;
+use wire::Rope;
+
+/// What kinds of requests the store makes now, in order, with the device queue left to the caller.
+fn requests(bench: &mut Bench) -> String {
+    let mut kinds = String::new();
+    while let Some(request) = bench.store.poll_io() {
+        kinds.push(match &request {
+            IoRequest::Read { .. } => 'r',
+            IoRequest::Write { .. } => 'w',
+            IoRequest::Flush { .. } => 'f',
+            IoRequest::Discard { .. } => 'd',
+        });
+        bench.device.submit(request);
+    }
+    kinds
+}
+
+fn complete(bench: &mut Bench, index: usize) {
+    let done = bench.device.complete(index);
+    bench.store.io_done(done);
+}
+
+fn committed(bench: &mut Bench) -> Option<Ticket> {
+    let mut last = None;
+    while let Some(event) = bench.store.poll_event() {
+        let StoreEvent::Committed(ticket) = event else { panic!("{event:?}") };
+        assert!(last < Some(ticket));
+        last = Some(ticket);
+    }
+    last
+}
+
+fn turn_of(bench: &mut Bench, writes: u64) -> Ticket {
+    let ticket = (0..writes).map(|n| bench.submit(txn(vec![write(n, 0, vec![7; 4096])])).unwrap()).last();
+    bench.store.end_turn();
+    ticket.unwrap()
+}
+
+#[test]
+fn a_turn_is_one_data_write_one_log_write_and_one_flush() {
+    let mut bench = Bench::new(1);
+    let ticket = turn_of(&mut bench, 16);
+    assert_eq!(requests(&mut bench), "ww");
+    complete(&mut bench, 1);
+    assert_eq!((requests(&mut bench).as_str(), committed(&mut bench)), ("", None));
+    complete(&mut bench, 0);
+    assert_eq!((requests(&mut bench).as_str(), committed(&mut bench)), ("f", None));
+    complete(&mut bench, 0);
+    assert_eq!((requests(&mut bench).as_str(), committed(&mut bench)), ("", Some(ticket)));
+    assert!(bench.store.is_idle());
+}
+
+#[test]
+fn the_third_turn_waits_and_gathers_and_acknowledgements_keep_their_order() {
+    let mut bench = Bench::new(1);
+    let first = turn_of(&mut bench, 1);
+    let second = turn_of(&mut bench, 1);
+    assert_eq!(requests(&mut bench), "wwww");
+    turn_of(&mut bench, 1);
+    let third = turn_of(&mut bench, 5);
+    assert_eq!(requests(&mut bench), "", "two turns are in flight");
+    // The second turn is written first.
+    complete(&mut bench, 3);
+    complete(&mut bench, 2);
+    assert_eq!((requests(&mut bench).as_str(), committed(&mut bench)), ("", None));
+    complete(&mut bench, 1);
+    complete(&mut bench, 0);
+    assert_eq!(requests(&mut bench), "f", "one flush covers both");
+    complete(&mut bench, 0);
+    assert_eq!(committed(&mut bench), Some(second));
+    assert!(first < second);
+    bench.store.end_turn();
+    assert_eq!(requests(&mut bench), "ww", "all that waited is one turn");
+    (0..2).for_each(|_| complete(&mut bench, 0));
+    assert_eq!(requests(&mut bench), "f");
+    complete(&mut bench, 0);
+    assert_eq!(committed(&mut bench), Some(third));
+}
+
+#[test]
+fn a_failed_flush_or_write_stops_the_store() {
+    for flush in [true, false] {
+        let mut bench = Bench::new(1);
+        turn_of(&mut bench, 2);
+        requests(&mut bench);
+        if flush {
+            bench.device.fail_flushes(1)
+        } else {
+            bench.device.fail_writes(1)
+        }
+        while bench.device.queued() > 0 {
+            complete(&mut bench, 0);
+            requests(&mut bench);
+        }
+        let event = bench.store.poll_event();
+        assert!(matches!(&event, Some(StoreEvent::Failed { reason }) if reason.contains("EIO")), "{event:?}");
+        assert!(matches!(bench.store.submit(txn(vec![write(1, 0, "x")])), Err(SubmitError::Stopped(_))));
+        bench.store.end_turn();
+        assert_eq!((requests(&mut bench).as_str(), bench.store.poll_event()), ("", None));
+    }
+}
+
+#[test]
+fn aligned_payloads_reach_the_device_without_a_copy() {
+    let mut bench = Bench::new(1);
+    let payload = AlignedBuf::copy_from(&[5; 16384]).freeze();
+    let at = payload.as_ptr();
+    let step = Step::Write { object: super::harness::object(1), offset: 8192, data: Rope::from(payload.slice(4096..)) };
+    bench.submit(txn(vec![step])).unwrap();
+    bench.store.end_turn();
+    let mut found = false;
+    while let Some(request) = bench.store.poll_io() {
+        if let IoRequest::Write { data, .. } = &request {
+            found |= data.pieces().any(|piece| piece.as_ptr() == at.wrapping_add(4096) && piece.len() == 12288);
+        }
+    }
+    assert!(found);
+}
+
+#[test]
+fn transactions_behind_a_partial_write_wait_for_it_and_keep_their_order() {
+    let mut bench = Bench::new(1);
+    turn_of(&mut bench, 2);
+    bench.settle();
+    let partial = bench.submit(txn(vec![write(0, 10, "partial")])).unwrap();
+    let whole = bench.submit(txn(vec![write(1, 0, vec![8; 4096])])).unwrap();
+    bench.store.end_turn();
+    assert_eq!(requests(&mut bench), "r", "the old block is read first");
+    complete(&mut bench, 0);
+    bench.store.end_turn();
+    assert_eq!(requests(&mut bench), "ww");
+    (0..2).for_each(|_| complete(&mut bench, 0));
+    requests(&mut bench);
+    complete(&mut bench, 0);
+    assert_eq!(committed(&mut bench), Some(whole));
+    assert!(partial < whole);
+}
+
+/// A log much smaller than what is submitted at once, and records larger than the log.
+#[test]
+fn a_full_log_delays_but_never_deadlocks() {
+    let mut bench = Bench::new(1);
+    let value = |bench: &mut Bench, len| Bytes::from(bench.random.bytes(len));
+    for round in 0..40u64 {
+        // Up to 130 KiB of metadata in one transaction, up to 500 KiB at once, for a log of 64 KiB.
+        for n in 0..1 + round % 5 {
+            let large = value(&mut bench, 1000 + (round * 3271 % 130_000) as usize);
+            let key = Bytes::from(format!("{}", n % 3));
+            let steps = vec![Step::PgSet { key, value: large }, write(n, round * 100, vec![round as u8; 5000])];
+            bench.submit(Transaction { pg: PG, steps }).unwrap();
+        }
+        if round % 3 == 0 {
+            bench.turn();
+        }
+        let mut random = bench.random.clone();
+        bench.reopen(bench.device.after_crash(&mut || random.next()));
+    }
+    bench.settle();
+    bench.check_all();
+    bench.reopen(bench.device.after_crash(&mut || 0));
+}
+
+#[test]
+fn a_checkpoint_leaves_nothing_to_replay() {
+    let mut bench =
+        Bench::with(StoreConfig { device_bytes: 16 << 20, wal_bytes: 4 << 20, ..super::harness::config() }, 3);
+    (0..100).for_each(|_| bench.turn());
+    bench.settle();
+    assert!(bench.store.wal.used_bytes() > 0);
+    bench.store.checkpoint();
+    assert!(!bench.store.is_idle());
+    bench.settle();
+    assert_eq!(bench.store.wal.used_bytes(), 0);
+    let (store, ..) = bench.reopen(bench.device.after_crash(&mut || 0));
+    assert_eq!(store.wal.used_bytes(), 0);
+}
