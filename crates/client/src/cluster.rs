@@ -179,8 +179,3 @@ fn fresh_seed() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     since_1970.as_nanos() as u64 ^ u64::from(std::process::id()) << 32
 }
-
-/// Whether an error says that something is not there.
-pub fn is_not_found(error: &Error) -> bool {
-    error.errno() == Errno::ENOENT
-}

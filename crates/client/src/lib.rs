@@ -29,7 +29,7 @@ pub mod objecter;
 mod operation;
 mod pool;
 
-pub use cluster::{Cluster, is_not_found};
+pub use cluster::Cluster;
 pub use conf_file::{ConfError, ConfFile, Who};
 pub use config::Config;
 pub use error::{ConnectError, Error};

@@ -4,10 +4,14 @@ mod scripted;
 mod whole_cluster;
 
 use super::*;
+use crate::error::Error;
 use osdmap::OsdMapFlags;
 use scripted::{MON_ADDRS, Scripted};
+use types::Errno;
 use types::{ObjectId, PgId, PoolId, SnapId, Utime};
+use wire::Target as WireTarget;
 use wire::basic::Locator;
+use wire::messages::{BackoffOp, OpFlags, Subscription};
 use wire::messages::{Op, PoolOpKind};
 
 fn ms(n: u64) -> Duration {

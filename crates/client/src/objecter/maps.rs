@@ -1,0 +1,117 @@
+//! New OSD maps, and what they change for what is under way.
+
+use super::mon_request::{Asked, Asker, MonAnswer, MonRequest};
+use super::osd_session::OsdSession;
+use super::request::State;
+use super::{Answer, Objecter, Placement, Sessions};
+use std::time::Duration;
+use types::{Errno, Fsid, OsdId};
+use wire::messages as msg;
+use wire::{Envelope, Message};
+
+impl<C> Objecter<C> {
+    pub(super) fn osd_map(
+        &mut self,
+        envelope: &Envelope,
+        link: &mut impl Sessions,
+        now: Duration,
+    ) -> Result<(), wire::DecodeError> {
+        let message = msg::OsdMap::open(envelope)?;
+        if self.fsid.is_some_and(|fsid| fsid != message.fsid) {
+            tracing::warn!(fsid = %message.fsid, "map of another cluster ignored");
+            return Ok(());
+        }
+        let before = self.placement.as_ref().map(Placement::epoch);
+        let result = Placement::update(&mut self.placement, &message);
+        let after = self.placement.as_ref().map(Placement::epoch);
+        if after == before {
+            if result.is_ok() && before.is_none_or(|have| message.last() > have) {
+                // There is a gap between what is here and what came.
+                if let Some(session) = self.mon.session() {
+                    self.subscribe(session, link);
+                }
+            }
+            return result;
+        }
+        self.learn_fsid(message.fsid, link);
+        self.map_changed(link, now);
+        result
+    }
+
+    pub(super) fn learn_fsid(&mut self, fsid: Fsid, link: &mut impl Sessions) {
+        if self.fsid.is_none() {
+            self.fsid = Some(fsid);
+            self.ask_all_again(link);
+        }
+    }
+
+    pub(super) fn map_changed(&mut self, link: &mut impl Sessions, now: Duration) {
+        let placement = self.placement.as_ref().expect("map_changed() with a map");
+        let moved = |s: &&OsdSession| placement.addrs(s.osd) != Some(&s.addrs);
+        let gone: Vec<OsdId> = self.osds.values().filter(moved).map(|s| s.osd).collect();
+        for osd in gone {
+            let session = self.osds.remove(&osd).expect("just seen");
+            if let Some(id) = session.session {
+                self.by_session.remove(&id);
+                link.close(id);
+            }
+            for tid in session.tids {
+                self.ops.get_mut(&tid).expect("a session's operations are under way").state = State::Waiting;
+            }
+        }
+        let tids: Vec<u64> = self.ops.keys().copied().collect();
+        for tid in tids {
+            self.reconsider(tid, link, now);
+        }
+        let epoch = self.epoch();
+        for index in (0..self.map_waiters.len()).rev() {
+            if self.map_waiters[index].0 <= epoch {
+                let (_, completion) = self.map_waiters.swap_remove(index);
+                self.finish(completion, Ok(Answer::MapReached));
+            }
+        }
+        let reached = |asked: &Asked<C>| asked.reached_with.as_ref().is_some_and(|(at, _)| *at <= epoch);
+        let tids: Vec<u64> = self.asked.iter().filter(|(_, asked)| reached(asked)).map(|(tid, _)| *tid).collect();
+        for tid in tids {
+            let response = self.asked.get_mut(&tid).and_then(|asked| asked.reached_with.take());
+            let response = response.and_then(|(_, response)| response);
+            self.answered(tid, Ok(MonAnswer::PoolOp(response)), link, now);
+        }
+    }
+
+    /// Looks at one operation in the light of a new map.
+    pub(super) fn reconsider(&mut self, tid: u64, link: &mut impl Sessions, now: Duration) {
+        let placement = self.placement.as_mut().expect("reconsider() with a map");
+        let op = self.ops.get_mut(&tid).expect("reconsider() for an operation under way");
+        match op.state {
+            State::Waiting => self.advance(tid, link, now),
+            State::CheckingPool { missing_in } => {
+                if placement.has_pool(op.request.subject.pool()) {
+                    op.state = State::Waiting;
+                    self.advance(tid, link, now);
+                } else if missing_in.is_some_and(|epoch| epoch <= placement.epoch()) {
+                    self.complete(tid, Err(Errno::ENOENT.into()));
+                }
+            }
+            State::Assigned { .. } => {
+                let target = placement.target(&op.request.subject);
+                let paused = placement.is_paused(&op.request);
+                // OSDs drop what a flag forbids, so it has to be sent again once it is allowed.
+                let allowed_again = op.paused && !paused;
+                op.paused = paused;
+                if target != op.target || allowed_again {
+                    self.unassign(tid);
+                    self.advance(tid, link, now);
+                }
+            }
+        }
+    }
+
+    /// The map has no such pool. Whether that is the newest word the monitors know.
+    pub(super) fn check_pool(&mut self, tid: u64, link: &mut impl Sessions, now: Duration) {
+        let op = self.ops.get_mut(&tid).expect("check_pool() for an operation under way");
+        op.state = State::CheckingPool { missing_in: None };
+        let request = MonRequest::Version { map: "osdmap".into() };
+        self.ask_as(request, Asker::PoolCheck(tid), link, now);
+    }
+}
