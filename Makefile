@@ -25,7 +25,7 @@ help:
 # Rust comes from rustup; a linker and C compiler from the system.
 build:
 	$(call need,command -v cc,gcc libc6-dev)
-	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust from https://rustup.rs"; exit 1; }
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust with rustup"; exit 1; }
 	cargo build --release --bin nacre
 
 up: build

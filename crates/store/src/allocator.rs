@@ -271,35 +271,35 @@ impl Allocator {
         }
     }
 
-    /// The first free run of `min` to `max` blocks in `from .. from + search` for all of which `wanted` holds; and where
-    /// to go on looking.
-    pub fn find_run(
-        &self,
-        from: u32,
-        search: u32,
-        min: u32,
-        max: u32,
-        wanted: impl Fn(u32) -> bool,
-    ) -> (Option<Run>, u32) {
+    /// The first run in `from .. from + search` of at least `min` blocks that are free and have their bit set in
+    /// `wanted`, cut to `max` blocks; and where to go on looking. Whole words are passed over at a time, since a sweep
+    /// goes over much that is not wanted.
+    pub fn find_run(&self, from: u32, search: u32, min: u32, max: u32, wanted: &[u64]) -> (Option<Run>, u32) {
         let end = from.saturating_add(search).min(self.blocks);
+        let both = |at: u32| {
+            let index = (at / WORD_BITS) as usize;
+            (self.words[index] & wanted[index]) >> (at % WORD_BITS)
+        };
         let mut at = from;
         while at < end {
-            let word = self.words[(at / WORD_BITS) as usize] >> (at % WORD_BITS);
+            let word = both(at);
             if word == 0 {
                 at += WORD_BITS - at % WORD_BITS;
                 continue;
             }
             at += word.trailing_zeros();
-            let len = self.free_run_len(at, max).min(max);
-            if len < min {
-                at += len.max(1);
-                continue;
+            let start = at;
+            while at < self.blocks && at - start < max {
+                let ones = both(at).trailing_ones();
+                at += ones;
+                if ones == 0 || !at.is_multiple_of(WORD_BITS) {
+                    break;
+                }
             }
-            let fit = (at..at + len).take_while(|block| wanted(*block)).count() as u32;
-            if fit >= min {
-                return (Some(Run { start: at, count: fit }), at + fit);
+            let count = (at - start).min(max);
+            if count >= min {
+                return (Some(Run { start, count }), start + count);
             }
-            at += fit + 1;
         }
         (None, at.min(self.blocks))
     }

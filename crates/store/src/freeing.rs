@@ -115,9 +115,7 @@ impl Discards {
     /// The next run to discard, if the last one is done; it is taken from the allocator meanwhile.
     pub fn next(&mut self, allocator: &mut Allocator) -> Option<Run> {
         let from = self.sweep.filter(|_| self.under_way.is_none())?;
-        let kept = &self.kept;
-        let is_kept = |block: u32| kept[(block / 64) as usize] >> (block % 64) & 1 == 1;
-        let (run, at) = allocator.find_run(from, SWEEP_BLOCKS, DISCARD_BLOCKS_MIN, DISCARD_BLOCKS_MAX, is_kept);
+        let (run, at) = allocator.find_run(from, SWEEP_BLOCKS, DISCARD_BLOCKS_MIN, DISCARD_BLOCKS_MAX, &self.kept);
         self.sweep = (at < self.kept.len() as u32 * 64 && at > from).then_some(at);
         let run = run?;
         allocator.take(run);
