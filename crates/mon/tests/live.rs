@@ -180,6 +180,28 @@ fn ceph_asks_and_changes() {
 }
 
 #[test]
+fn ceph_watches_the_log() {
+    if !clients_are_installed() {
+        return;
+    }
+    let cluster = Cluster::new("watch");
+    let conf = cluster.conf();
+    let mut watch = Command::new("timeout");
+    watch.arg("5").args(["ceph", "-c"]).arg(&conf).arg("-w").stdout(std::process::Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < deadline {
+        cluster.check(&["ceph", "log", "hello from here"]);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let mut shown = String::new();
+    std::io::Read::read_to_string(watch.stdout.as_mut().unwrap(), &mut shown).unwrap();
+    let _ = watch.wait();
+    assert!(shown.contains("hello from here"), "{shown}");
+    assert!(cluster.check(&["ceph", "log", "last", "5", "info", "cluster"]).contains("hello from here"));
+}
+
+#[test]
 fn strangers_are_turned_away_and_hurt_nobody() {
     use std::io::{Read, Write};
     let cluster = Cluster::new("strangers");

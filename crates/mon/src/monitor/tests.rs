@@ -827,6 +827,65 @@ fn mutes_end() {
     assert!(h.monitor.state().health_mutes.is_empty());
 }
 
+#[test]
+fn a_command_is_answered_once_it_is_durable_and_its_maps_are_out() {
+    let mut h = Harness::new();
+    let client = h.client();
+    for id in 0..3 {
+        h.boot(id);
+    }
+    let next = u64::from(h.map().epoch.0) + 1;
+    h.say(client, subscribe(&[("osdmap", next, false)]));
+    h.hold_commits = true;
+    let create = |name: &str| msg::MonCommand {
+        have: 0,
+        fsid: FSID,
+        cmd: vec![format!(r#"{{"prefix":"osd pool create","pool":"{name}","pg_num":8}}"#)],
+        input: Default::default(),
+    };
+    h.say(client, create("x"));
+    h.say(client, create("y"));
+    h.say(client, create("x"));
+    assert_eq!(h.sent, [], "nothing is told before it is durable");
+    h.release_commits();
+    let kinds: Vec<u16> = h.sent.iter().map(|(_, envelope)| envelope.header.kind).collect();
+    let (map, ack) = (msg::OsdMap::TYPE, msg::MonCommandAck::TYPE);
+    assert_eq!(kinds, [map, ack, map, ack, ack], "the third changes nothing");
+    let acks = h.heard::<msg::MonCommandAck>(client);
+    assert!(acks.iter().all(|ack| ack.result == 0), "{acks:?}");
+    assert_eq!(h.map().pool_names.values().collect::<Vec<_>>(), ["x", "y"]);
+}
+
+/// The log on disk, snapshots and trimming included, gives the state back.
+#[test]
+fn what_the_disk_holds_is_the_state() {
+    use crate::log::{MapLog, RedbLog};
+    let path = std::env::temp_dir().join(format!("nacre-mon-disk-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let mut h = Harness::new();
+    let client = h.client();
+    for i in 0..proposals::SNAPSHOT_EVERY + 10 {
+        let entry = msg::LogEntry { message: i.to_string(), ..msg::LogEntry::default() };
+        h.say(client, msg::Log { have: 0, fsid: FSID, entries: vec![entry] });
+    }
+    assert_eq!(h.snapshots.len(), 1);
+    let mut log = RedbLog::create(&path).unwrap();
+    for (index, batch) in &h.log {
+        log.append(*index, batch).unwrap();
+        if let Some((_, state)) = h.snapshots.iter().find(|(at, _)| at == index) {
+            log.snapshot(*index, state).unwrap();
+        }
+    }
+    drop(log);
+    let mut log = RedbLog::open(&path).unwrap();
+    let loaded = log.load().unwrap();
+    assert_eq!(loaded.snapshot.as_ref().map(|(at, _)| *at), Some(proposals::SNAPSHOT_EVERY));
+    assert!(loaded.batches.len() < 50, "the log is trimmed");
+    let state = crate::daemon::load(&mut log).unwrap();
+    let _ = std::fs::remove_file(&path);
+    assert_eq!(&state, h.monitor.state());
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Boot(i32, u32),
