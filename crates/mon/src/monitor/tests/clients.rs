@@ -1,0 +1,141 @@
+//! What clients are told.
+
+use super::harness::*;
+use super::prelude::*;
+
+#[test]
+fn a_client_gets_what_it_waits_for() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let everything = [("config", 0, false), ("monmap", 0, false), ("mgrmap", 0, false), ("osdmap", 0, true)];
+    h.say(client, subscribe(&everything));
+    let monmap = osdmap::MonMap::from_slice(&h.heard::<msg::MonMap>(client)[0].map).unwrap();
+    assert_eq!((monmap.fsid, monmap.epoch), (FSID, Epoch(1)));
+    assert_eq!(h.heard::<msg::Config>(client), [msg::Config::default()]);
+    let mgrmap = osdmap::MgrMap::from_slice(&h.heard::<msg::MgrMap>(client)[0].map).unwrap();
+    assert!(!mgrmap.available);
+    let maps = h.heard::<msg::OsdMap>(client);
+    assert_eq!(OsdMap::from_slice(&maps[0].fulls[&Epoch(1)]).unwrap(), *h.map());
+    h.say(client, subscribe(&[("osdmap", 1, false)]));
+    let maps = h.heard::<msg::OsdMap>(client);
+    assert_eq!(maps[0].last(), Epoch(1), "from the oldest on");
+    // Nothing new: nothing is sent until there is.
+    h.say(client, subscribe(&[("osdmap", 2, false), ("monmap", 2, false)]));
+    assert_eq!(h.sent, []);
+    h.boot(0);
+    let maps = h.heard::<msg::OsdMap>(client);
+    assert_eq!(maps[0].incrementals.keys().copied().collect::<Vec<_>>(), [Epoch(2)]);
+    assert_eq!((maps[0].oldest, maps[0].newest), (Epoch(1), Epoch(2)));
+}
+
+#[test]
+fn versions_and_plain_questions_are_answered() {
+    let mut h = Harness::new();
+    let client = h.client();
+    for (what, version) in [("osdmap", 1), ("monmap", 1)] {
+        h.say(client, msg::MonGetVersion { handle: 5, what: what.to_owned() });
+        assert_eq!(
+            h.heard::<msg::MonGetVersionReply>(client),
+            [msg::MonGetVersionReply { handle: 5, version, oldest: 1 }]
+        );
+    }
+    h.say(client, msg::Ping { status: None });
+    assert!(h.heard::<msg::Ping>(client)[0].status.as_ref().unwrap().contains("HEALTH_WARN"));
+    h.say(client, msg::Statfs { have: 0, fsid: FSID, pool: None });
+    assert_eq!(h.heard::<msg::StatfsReply>(client)[0].objects, 0);
+}
+
+#[test]
+fn commands_are_answered_and_malformed_ones_refused() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let ack = h.command(client, r#"{"prefix":"fsid"}"#);
+    assert_eq!((ack.result, ack.output.to_vec()), (0, format!("{FSID}\n").into_bytes()));
+    assert_eq!(h.command(client, r#"{"prefix":"no such thing"}"#).result, Errno::EINVAL.as_result());
+    assert_eq!(h.command(client, "{").result, Errno::EINVAL.as_result());
+    h.say(client, msg::MonCommand { have: 0, fsid: FSID, cmd: vec![], input: Default::default() });
+    assert_eq!(h.heard::<msg::MonCommandAck>(client)[0].result, Errno::EINVAL.as_result());
+    let elsewhere =
+        msg::MonCommand { have: 0, fsid: Fsid([1; 16]), cmd: vec![String::new()], input: Default::default() };
+    h.say(client, elsewhere);
+    assert_eq!(h.heard::<msg::MonCommandAck>(client)[0].result, Errno::EPERM.as_result());
+}
+
+#[test]
+fn a_message_that_cannot_be_read_ends_only_its_session() {
+    let mut h = Harness::new();
+    let (good, bad) = (h.client(), h.client());
+    let mut envelope = subscribe(&[("osdmap", 0, false)]).seal(1, Target::PACIFIC);
+    envelope.front = envelope.front.slice(..3);
+    h.input(Input::Message { session: bad, envelope });
+    assert_eq!(h.closed, [bad]);
+    h.input(Input::Message {
+        session: good,
+        envelope: Envelope { header: wire::Header { kind: 9999, ..Default::default() }, ..Default::default() },
+    });
+    assert_eq!(h.closed, [bad], "an unknown type is ignored");
+    assert_eq!(h.command(good, r#"{"prefix":"fsid"}"#).result, 0);
+}
+
+#[test]
+fn ids_are_never_handed_out_twice() {
+    let h = Harness::new();
+    let first = h.ids.clone();
+    assert_eq!(first.len(), 1);
+    let mut again = Harness::continuing(h.monitor.state.clone(), h.log);
+    assert_eq!(again.ids.len(), 1);
+    again.input(Input::GlobalIdsLeft(10));
+    let all: Vec<Range<u64>> = first.into_iter().chain(again.ids).collect();
+    assert_eq!(all.len(), 3);
+    assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start), "{all:?}");
+}
+
+#[test]
+fn log_lines_are_kept_acknowledged_and_shown() {
+    let mut h = Harness::new();
+    let (client, watcher) = (h.client(), h.client());
+    h.say(watcher, subscribe(&[("log-warn", 0, false)]));
+    let line = |seq, priority, text: &str| msg::LogEntry {
+        seq,
+        priority,
+        message: text.to_owned(),
+        channel: "cluster".to_owned(),
+        ..msg::LogEntry::default()
+    };
+    let entries = vec![line(1, msg::LogPriority::INFO, "quiet"), line(2, msg::LogPriority::ERROR, "loud")];
+    h.say(client, msg::Log { have: 0, fsid: FSID, entries });
+    assert_eq!(h.heard::<msg::LogAck>(client)[0].last, 2);
+    let shown: Vec<String> =
+        h.heard::<msg::Log>(watcher).into_iter().flat_map(|log| log.entries).map(|entry| entry.message).collect();
+    assert_eq!(shown, ["loud"]);
+    let flood = (0..1000).map(|i| line(i, msg::LogPriority::DEBUG, &"ä".repeat(100_000))).collect();
+    h.say(client, msg::Log { have: 0, fsid: FSID, entries: flood });
+    let kept = &h.monitor.state().log.entries;
+    assert!(kept.len() < 300 && kept.iter().all(|entry| entry.message.len() <= 4096));
+}
+
+#[test]
+fn configuration_reaches_those_it_concerns() {
+    let mut h = Harness::new();
+    let client = h.client();
+    h.say(client, subscribe(&[("config", 0, false)]));
+    assert_eq!(h.heard::<msg::Config>(client).len(), 1);
+    let at = h.at();
+    let set = |who: &str, value: &str| crate::Update::Config {
+        who: who.to_owned(),
+        name: "x".to_owned(),
+        value: Some(value.to_owned()),
+    };
+    let mut index = h.log.len() as u64;
+    let mut apply = |h: &mut Harness, update| {
+        index += 1;
+        h.monitor.state.apply(index, &Batch { stamp: at.wall, updates: vec![update] });
+        let mut out = Vec::new();
+        h.monitor.publish(&mut out);
+        h.perform(out);
+    };
+    apply(&mut h, set("osd", "1"));
+    assert!(h.heard::<msg::Config>(client).is_empty(), "not for clients");
+    apply(&mut h, set("client.admin", "2"));
+    assert_eq!(h.heard::<msg::Config>(client)[0].options["x"], "2");
+}

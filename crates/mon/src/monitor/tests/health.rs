@@ -1,0 +1,110 @@
+//! Alarms.
+
+use super::harness::*;
+use super::prelude::*;
+
+fn alarms(h: &Harness) -> Vec<(&'static str, String)> {
+    let report = crate::health::evaluate(h.monitor.state(), h.monitor.volatile());
+    report.checks.into_iter().map(|(code, check)| (code, check.summary)).collect()
+}
+
+#[test]
+fn health_names_what_is_wrong() {
+    let mut h = Harness::new();
+    let client = h.client();
+    assert_eq!(alarms(&h), [("TOO_FEW_OSDS", "OSD count 0 < osd_pool_default_size 3".to_owned())]);
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    assert_eq!(alarms(&h), []);
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    assert_eq!(alarms(&h), [], "a new pool may take a moment");
+    let report = |h: &Harness, seed: u32, state: u64| nacre::PgReport {
+        pgid: PgId::new(1, seed),
+        state,
+        epoch: h.map().epoch,
+        sequence: h.now.as_millis() as u64,
+        acting: vec![OsdId(0)],
+        objects: 2,
+        degraded_copies: if state & pg_state::DEGRADED != 0 { 4 } else { 0 },
+        ..nacre::PgReport::default()
+    };
+    let mut clean: Vec<nacre::PgReport> = (1..32).map(|s| report(&h, s, pg_state::ACTIVE | pg_state::CLEAN)).collect();
+    clean.iter_mut().for_each(|pg| pg.objects = 0);
+    h.beacon(sessions[0], 0, clean);
+    h.beacon(sessions[0], 0, vec![report(&h, 0, pg_state::ACTIVE | pg_state::UNDERSIZED | pg_state::DEGRADED)]);
+    let degraded = "Degraded data redundancy: 4/6 objects degraded (66.667%), 1 pg degraded".to_owned();
+    let no_app = "1 pool(s) do not have an application enabled".to_owned();
+    assert_eq!(alarms(&h), [("PG_DEGRADED", degraded), ("POOL_APP_NOT_ENABLED", no_app)]);
+    h.pass(secs(1));
+    let line = |h: &Harness, text: &str| h.monitor.state().log.entries.iter().any(|entry| entry.message.contains(text));
+    assert!(line(&h, "Health check failed: Degraded data redundancy"));
+
+    h.beacon(sessions[0], 0, vec![report(&h, 0, pg_state::PEERING)]);
+    for _ in 0..14 {
+        (0..3).for_each(|id| h.beacon(sessions[id], id as i32, Vec::new()));
+        h.pass(secs(5));
+    }
+    let availability = "Reduced data availability: 1 pg inactive, 1 pg peering".to_owned();
+    assert!(alarms(&h).contains(&("PG_AVAILABILITY", availability)), "{:?}", alarms(&h));
+    h.beacon(sessions[0], 0, vec![nacre::PgReport { objects: 0, ..report(&h, 0, pg_state::ACTIVE | pg_state::CLEAN) }]);
+    h.pass(secs(2));
+    assert_eq!(alarms(&h), []);
+    assert!(line(&h, "Health check cleared: PG_AVAILABILITY") && line(&h, "Cluster is now healthy"));
+
+    h.flag(OsdMapFlags::NOOUT, true);
+    h.say(sessions[0], failure(&h, 2, true));
+    let codes: Vec<&str> = alarms(&h).into_iter().map(|(code, _)| code).collect();
+    assert_eq!(codes, ["OSDMAP_FLAGS", "OSD_DOWN", "OSD_HOST_DOWN"]);
+    let summaries: Vec<String> = alarms(&h).into_iter().map(|(_, summary)| summary).collect();
+    assert_eq!(summaries, ["noout flag(s) set", "1 osds down", "1 host (1 osds) down"]);
+}
+
+#[test]
+fn a_full_osd_stops_writes_to_its_pools() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    let fill = |h: &mut Harness, percent: u64| {
+        let epoch = h.map().epoch;
+        let stats =
+            nacre::OsdStats { total_bytes: 1000, free_bytes: 1000 - 10 * percent, ..nacre::OsdStats::default() };
+        h.say(sessions[1], nacre::OsdBeacon { osd: OsdId(1), epoch, stats, pgs: Vec::new() });
+        h.pass(secs(3));
+    };
+    let flags = |h: &Harness| h.map().pools[&PoolId(1)].flags.names();
+    fill(&mut h, 50);
+    assert_eq!(flags(&h), "hashpspool");
+    fill(&mut h, 86);
+    assert_eq!(flags(&h), "hashpspool,nearfull");
+    fill(&mut h, 96);
+    assert_eq!(flags(&h), "hashpspool,full");
+    let codes: Vec<&str> = alarms(&h).into_iter().map(|(code, _)| code).collect();
+    assert_eq!(codes, ["OSD_FULL", "POOL_FULL"]);
+    fill(&mut h, 10);
+    assert_eq!(flags(&h), "hashpspool");
+    assert_eq!(alarms(&h), []);
+}
+
+#[test]
+fn mutes_end() {
+    let mut h = Harness::new();
+    for id in 0..3 {
+        h.boot(id);
+    }
+    h.flag(OsdMapFlags::NOOUT, true);
+    let mute = |sticky, expires| crate::state::HealthMute { sticky, expires, summary: String::new(), count: 1 };
+    let at = h.at().wall;
+    let lasting = crate::Update::HealthMute { code: "OSDMAP_FLAGS".to_owned(), mute: Some(mute(false, None)) };
+    let short = Utime { sec: at.sec + 2, nsec: 0 };
+    let passing = crate::Update::HealthMute { code: "OSD_DOWN".to_owned(), mute: Some(mute(true, Some(short))) };
+    let index = h.log.len() as u64 + 1;
+    let batch = Batch { stamp: at, updates: vec![lasting, passing] };
+    h.log.push((index, batch.to_vec(Target::PACIFIC).into()));
+    h.monitor.state.apply(index, &batch);
+    assert_eq!(crate::health::evaluate(h.monitor.state(), h.monitor.volatile()).status(), crate::health::Severity::Ok);
+    h.pass(secs(5));
+    assert_eq!(h.monitor.state().health_mutes.keys().collect::<Vec<_>>(), ["OSDMAP_FLAGS"]);
+    h.flag(OsdMapFlags::NOOUT, false);
+    h.pass(secs(5));
+    assert!(h.monitor.state().health_mutes.is_empty());
+}

@@ -1,0 +1,44 @@
+//! Peers that are behind.
+
+use super::harness::*;
+use super::prelude::*;
+
+#[test]
+fn a_peer_far_behind_gets_batches() {
+    let mut h = Harness::new();
+    h.boot(0);
+    for i in 0..2000u32 {
+        h.change(|incremental| {
+            incremental.new_weight.insert(OsdId(0), 1 + i);
+        });
+    }
+    let client = h.client();
+    let newest = h.map().epoch;
+    h.say(client, subscribe(&[("osdmap", 1, false)]));
+    let messages = h.heard::<msg::OsdMap>(client);
+    let mut map: Option<OsdMap> = None;
+    for message in &messages {
+        assert!(message.incrementals.len() <= 40);
+        for full in message.fulls.values() {
+            map = Some(OsdMap::from_slice(full).unwrap());
+        }
+        for bytes in message.incrementals.values() {
+            let incremental = Incremental::from_slice(bytes).unwrap();
+            map.as_mut().expect("a full map first").apply(&incremental).unwrap();
+        }
+    }
+    assert_eq!(map.as_ref(), Some(h.map()));
+    let maps = &h.monitor.state().osdmaps;
+    assert!(maps.oldest() > Epoch(1) && newest.0 - maps.oldest().0 >= 500, "old increments are dropped");
+    let (middle, before) = (Epoch(newest.0 - 77), Epoch(newest.0 - 78));
+    let mut rebuilt = OsdMap::from_slice(&maps.full(before).unwrap()).unwrap();
+    rebuilt.apply(&Incremental::from_slice(&maps.incremental(middle).unwrap()).unwrap()).unwrap();
+    assert_eq!(OsdMap::from_slice(&maps.full(middle).unwrap()).unwrap(), rebuilt);
+    // Asked once, one message comes.
+    h.say(client, subscribe(&[("osdmap", u64::from(maps_oldest(&h).0), true)]));
+    assert_eq!(h.heard::<msg::OsdMap>(client).len(), 1);
+}
+
+fn maps_oldest(h: &Harness) -> Epoch {
+    h.monitor.state().osdmaps.oldest()
+}

@@ -1,0 +1,152 @@
+//! OSDs come, fail and go.
+
+use super::harness::*;
+use super::prelude::*;
+
+#[test]
+fn an_osd_that_starts_is_placed_and_marked_up() {
+    let mut h = Harness::new();
+    h.boot(3);
+    let map = h.map();
+    assert!(map.is_up(OsdId(3)) && map.is_in(OsdId(3)) && !map.exists(OsdId(2)));
+    assert_eq!(map.max_osd(), 4);
+    assert!(is_at(map, OsdId(3), &addrs(3, 1)));
+    assert_eq!(map.crush.full_location(3), [("host", "host3"), ("root", "default")]);
+    assert_eq!(map.crush.class_of(3), Some("ssd"));
+    assert_eq!(h.monitor.state().osd_metadata[&OsdId(3)]["hostname"], "host3");
+}
+
+#[test]
+fn many_starts_share_an_epoch() {
+    let mut h = Harness::new();
+    h.hold_commits = true;
+    for id in 0..100 {
+        let session = h.open(EntityType::OSD, id.into());
+        h.say(session, boot_message(id, &format!("host{}", id / 10), 1));
+    }
+    h.release_commits();
+    h.pass(secs(1));
+    assert_eq!(h.map().counts().1, 100);
+    assert!(h.map().epoch <= Epoch(4), "{} for 100 starts", h.map().epoch);
+}
+
+#[test]
+fn a_restarted_osd_goes_down_and_up() {
+    let mut h = Harness::new();
+    h.boot(0);
+    let before = h.map().epoch;
+    h.boot_on(0, "elsewhere", 2);
+    assert!(h.map().is_up(OsdId(0)));
+    assert_eq!(h.map().epoch.0, before.0 + 2);
+    assert!(is_at(h.map(), OsdId(0), &addrs(0, 2)));
+    assert_eq!(h.map().crush.full_location(0)[0], ("host", "host0"), "only a new OSD is placed");
+    // Saying it again changes nothing.
+    h.boot_on(0, "elsewhere", 2);
+    assert_eq!(h.map().epoch.0, before.0 + 2);
+}
+
+#[test]
+fn another_store_under_the_same_number_is_refused() {
+    let mut h = Harness::new();
+    h.boot(0);
+    let session = h.open(EntityType::OSD, 0);
+    let mut boot = boot_message(0, "host0", 9);
+    boot.osd_uuid = Fsid([99; 16]);
+    h.say(session, boot.clone());
+    h.say(session, boot);
+    h.pass(secs(1));
+    assert!(is_at(h.map(), OsdId(0), &addrs(0, 1)));
+    let refusals = h.monitor.state().log.entries.iter().filter(|e| e.message.contains("may not start")).count();
+    assert_eq!(refusals, 1);
+    // Nor may anybody speak for another.
+    let liar = h.open(EntityType::OSD, 5);
+    h.say(liar, boot_message(0, "host0", 10));
+    h.pass(secs(1));
+    assert!(is_at(h.map(), OsdId(0), &addrs(0, 1)));
+}
+
+#[test]
+fn a_silent_osd_goes_down_and_later_out() {
+    let mut h = Harness::new();
+    let sessions: Vec<SessionId> = (0..6).map(|id| h.boot(id)).collect();
+    let live = |h: &mut Harness, seconds: u64| {
+        for _ in 0..seconds / 5 {
+            for id in 1..6 {
+                h.beacon(sessions[id as usize], id, Vec::new());
+            }
+            h.pass(secs(5));
+        }
+    };
+    live(&mut h, 15);
+    assert!(h.map().is_up(OsdId(0)));
+    live(&mut h, 15);
+    assert!(!h.map().is_up(OsdId(0)) && h.map().is_in(OsdId(0)));
+    assert!((1..6).all(|id| h.map().is_up(OsdId(id))));
+    live(&mut h, 570);
+    assert!(h.map().is_in(OsdId(0)));
+    live(&mut h, 60);
+    assert!(!h.map().is_in(OsdId(0)));
+    // It comes back, and in again: nobody put it out by hand.
+    h.boot_on(0, "host0", 2);
+    assert!(h.map().is_up(OsdId(0)) && h.map().is_in(OsdId(0)));
+    assert_eq!(h.map().weight(OsdId(0)), 0x1_0000);
+}
+
+#[test]
+fn flags_hold_osds_in_their_state() {
+    let mut h = Harness::new();
+    h.boot(0);
+    h.boot(1);
+    h.flag(OsdMapFlags::NODOWN, true);
+    h.pass(secs(60));
+    assert!(h.map().is_up(OsdId(0)));
+    h.flag(OsdMapFlags::NODOWN, false);
+    h.flag(OsdMapFlags::NOUP, true);
+    h.pass(secs(60));
+    assert!(!h.map().is_up(OsdId(0)));
+    h.boot_on(0, "host0", 2);
+    assert!(!h.map().is_up(OsdId(0)));
+    h.flag(OsdMapFlags::NOUP, false);
+    h.flag(OsdMapFlags::NOIN, true);
+    h.boot(2);
+    assert!(h.map().is_up(OsdId(2)) && !h.map().is_in(OsdId(2)));
+}
+
+#[test]
+fn peers_reports_mark_an_osd_down() {
+    let mut h = Harness::new();
+    let sessions: Vec<SessionId> = (0..4).map(|id| h.boot(id)).collect();
+    let report = failure(&h, 0, false);
+    h.say(sessions[1], report.clone());
+    h.pass(secs(1));
+    assert!(h.map().is_up(OsdId(0)), "one report of a time-out is not enough");
+    h.say(sessions[2], report);
+    h.pass(secs(1));
+    assert!(!h.map().is_up(OsdId(0)));
+
+    let mut old = failure(&h, 3, true);
+    old.target_addrs = addrs(3, 77);
+    h.say(sessions[1], old);
+    h.pass(secs(1));
+    assert!(h.map().is_up(OsdId(3)), "a report about another start is void");
+    let refused = failure(&h, 3, true);
+    let stranger = h.client();
+    h.say(stranger, refused.clone());
+    h.pass(secs(1));
+    assert!(h.map().is_up(OsdId(3)), "only OSDs are believed");
+    h.say(sessions[1], refused);
+    assert!(!h.map().is_up(OsdId(3)), "a refused connection is proof enough, at once");
+}
+
+#[test]
+fn an_orderly_stop_is_acknowledged_once_the_map_shows_it() {
+    let mut h = Harness::new();
+    let session = h.boot(0);
+    h.hold_commits = true;
+    h.say(session, nacre::OsdGoingDown { osd: OsdId(0), public_addrs: addrs(0, 1), epoch: h.map().epoch });
+    assert!(h.heard::<nacre::OsdGoingDownAck>(session).is_empty());
+    h.release_commits();
+    let acks = h.heard::<nacre::OsdGoingDownAck>(session);
+    assert_eq!(acks, [nacre::OsdGoingDownAck { osd: OsdId(0), epoch: h.map().epoch }]);
+    assert!(!h.map().is_up(OsdId(0)));
+}

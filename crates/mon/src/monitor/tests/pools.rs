@@ -1,0 +1,137 @@
+//! Pools, their groups and statistics.
+
+use super::harness::*;
+use super::prelude::*;
+
+#[test]
+fn pools_are_made_and_deleted() {
+    let mut h = Harness::new();
+    let client = h.client();
+    for id in 0..3 {
+        h.boot(id);
+    }
+    let reply = h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    assert_eq!((reply.result, reply.epoch), (0, h.map().epoch));
+    let id = h.map().pool_by_name("x").unwrap();
+    let pool = &h.map().pools[&id];
+    assert_eq!((pool.size, pool.min_size, pool.pg_num), (3, 2, 32));
+    assert_eq!(h.monitor.volatile().pgs.len(), 32);
+    assert_eq!(h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x").result, 0, "there is there");
+    assert_eq!(h.map().pools.len(), 1);
+    assert_eq!(h.pool_op(client, msg::PoolOpKind::CREATE, 0, "").result, Errno::EINVAL.as_result());
+    assert_eq!(h.pool_op(client, msg::PoolOpKind::DELETE, id.0 as u32, "").result, 0);
+    assert_eq!(h.map().pool_by_name("x"), None);
+    assert_eq!(h.monitor.volatile().pgs.len(), 0);
+    assert_eq!(h.pool_op(client, msg::PoolOpKind::DELETE, id.0 as u32, "").result, 0, "gone is gone");
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    assert_eq!(h.map().pool_by_name("x"), Some(PoolId(id.0 + 1)), "numbers are never used again");
+}
+
+#[test]
+fn snapshots_by_name_and_by_number_exclude_each_other() {
+    use msg::PoolOpKind as Op;
+    let mut h = Harness::new();
+    let client = h.client();
+    for id in 0..3 {
+        h.boot(id);
+    }
+    h.pool_op(client, Op::CREATE, 0, "named");
+    h.pool_op(client, Op::CREATE, 0, "numbered");
+    let (named, numbered) = (1, 2);
+    assert_eq!(h.pool_op(client, Op::CREATE_SNAP, named, "s").result, 0);
+    assert_eq!(h.pool_op(client, Op::CREATE_SNAP, named, "s").result, 0, "idempotent");
+    assert_eq!(h.map().pools[&PoolId(1)].snaps.len(), 1);
+    assert_eq!(h.pool_op(client, Op::CREATE_UNMANAGED_SNAP, named, "").result, Errno::EINVAL.as_result());
+    let reply = h.pool_op(client, Op::CREATE_UNMANAGED_SNAP, numbered, "");
+    assert_eq!(reply.response.as_deref(), Some(&1u64.to_le_bytes()[..]));
+    assert_eq!(h.pool_op(client, Op::CREATE_SNAP, numbered, "s").result, Errno::EINVAL.as_result());
+    assert_eq!(h.snap_op(client, Op::DELETE_UNMANAGED_SNAP, numbered, "", 9).result, Errno::ENOENT.as_result());
+    assert_eq!(h.snap_op(client, Op::DELETE_UNMANAGED_SNAP, numbered, "", 1).result, 0);
+    assert_eq!(h.snap_op(client, Op::DELETE_UNMANAGED_SNAP, numbered, "", 1).result, 0);
+    assert_eq!(h.pool_op(client, Op::DELETE_SNAP, named, "s").result, 0);
+    assert_eq!(h.pool_op(client, Op::DELETE_SNAP, named, "s").result, 0);
+    assert_eq!(h.pool_op(client, Op::AUID_CHANGE, named, "").result, Errno::EOPNOTSUPP.as_result());
+    assert_eq!(h.pool_op(client, Op::CREATE_SNAP, 99, "s").result, Errno::ENOENT.as_result());
+}
+
+#[test]
+fn what_groups_served_is_remembered() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    let pgid = PgId::new(1, 5);
+    let created = h.map().epoch;
+    let ask = |h: &mut Harness| {
+        let epoch = h.map().epoch;
+        h.say(sessions[0], nacre::PgHistoryGet { epoch, pgs: vec![pgid, PgId::new(1, 99), PgId::new(9, 0)] });
+        let mut replies = h.heard::<nacre::PgHistoryReply>(sessions[0]);
+        replies.pop().expect("an answer").pgs
+    };
+    let blank = nacre::PgHistory { pgid, created, ..nacre::PgHistory::default() };
+    assert_eq!(ask(&mut h), std::slice::from_ref(&blank));
+
+    let mapped = h.map().pg_to_up_acting(pgid).unwrap();
+    let primary = sessions[mapped.acting_primary.unwrap().index()];
+    let activate = |acting: &[OsdId], since: u32| nacre::PgActivate {
+        epoch: created,
+        pgs: vec![nacre::PgActivation { pgid, interval_since: Epoch(since), acting: acting.to_vec() }],
+    };
+    h.say(primary, activate(&mapped.acting[..2], created.0));
+    assert_eq!(h.heard::<nacre::PgActivated>(primary), [nacre::PgActivated { pgs: vec![] }], "another acting set");
+    let replica = sessions[mapped.acting[1].index()];
+    h.say(replica, activate(&mapped.acting, created.0));
+    assert_eq!(h.heard::<nacre::PgActivated>(replica), [nacre::PgActivated { pgs: vec![] }], "not the primary");
+    assert_eq!(ask(&mut h), [blank]);
+
+    h.hold_commits = true;
+    h.say(primary, activate(&mapped.acting, created.0));
+    assert!(h.heard::<nacre::PgActivated>(primary).is_empty(), "not durable yet");
+    h.release_commits();
+    assert_eq!(h.heard::<nacre::PgActivated>(primary), [nacre::PgActivated { pgs: vec![(pgid, created)] }]);
+    let known = nacre::PgHistory { pgid, created, last_epoch_started: created, acting: mapped.acting.clone() };
+    assert_eq!(ask(&mut h), [known]);
+    // The same again is answered without another record.
+    let log = h.log.len();
+    h.say(primary, activate(&mapped.acting, created.0));
+    assert_eq!(h.heard::<nacre::PgActivated>(primary), [nacre::PgActivated { pgs: vec![(pgid, created)] }]);
+    assert_eq!(h.log.len(), log);
+
+    h.pool_op(client, msg::PoolOpKind::DELETE, 1, "");
+    assert_eq!(ask(&mut h), []);
+    assert!(h.monitor.state().pgs.is_empty());
+}
+
+#[test]
+fn statistics_are_summed_and_go_stale() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    let pgid = PgId::new(1, 0);
+    let mapped = h.map().pg_to_up_acting(pgid).unwrap();
+    let primary = mapped.acting_primary.unwrap();
+    let report = nacre::PgReport {
+        pgid,
+        state: pg_state::ACTIVE | pg_state::CLEAN,
+        epoch: h.map().epoch,
+        sequence: 1,
+        acting: mapped.acting.clone(),
+        objects: 10,
+        bytes: 4096,
+        ..nacre::PgReport::default()
+    };
+    h.beacon(sessions[primary.index()], primary.0, vec![report]);
+    h.say(client, msg::GetPoolStats { have: 0, fsid: FSID, pools: vec!["x".to_owned(), "none".to_owned()] });
+    let stats = h.heard::<msg::GetPoolStatsReply>(client).pop().unwrap().stats;
+    assert_eq!(stats.len(), 1);
+    let objects = stats["x"].objects;
+    assert_eq!((objects.num_objects, objects.num_bytes, objects.num_object_copies), (10, 4096, 30));
+    h.say(client, msg::Statfs { have: 0, fsid: FSID, pool: None });
+    let statfs = h.heard::<msg::StatfsReply>(client).pop().unwrap();
+    assert_eq!((statfs.kib, statfs.kib_avail, statfs.objects), (1 << 30, 1 << 29, 10));
+    let report = failure(&h, primary.0, true);
+    let other = sessions.iter().find(|s| **s != sessions[primary.index()]).unwrap();
+    h.say(*other, report);
+    assert_eq!(h.monitor.volatile().pgs[&pgid].report.state & pg_state::STALE, pg_state::STALE);
+}
