@@ -1,15 +1,20 @@
 # make            what there is
 # make up         build, start a cluster in $(DIR), wait until it is healthy
 # make down       stop it; its data stays
-# make test       everything that can be tested here
+# make test       install what the tests need, check and test everything (about 30 minutes on two cores)
+# make compare    measure this against a real Ceph on this machine; tables in $(OUT)
+# make doc        the documentation of the crates, in target/doc
 #
 # Packages of the system that are missing are installed with apt-get, as root or through sudo.
 
 DIR ?= nacre-data
-# More flags for 'nacre up', such as FLAGS="--osds 3 --port 41000".
+OUT ?= target/compare
+# More flags for 'nacre up' or the comparison, such as FLAGS="--osds 3 --port 41000".
 FLAGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-NACRE := target/release/nacre
+NACRE := $(or $(CARGO_TARGET_DIR),target)/release/nacre
+TOOLS := command -v ceph && command -v rados && command -v ceph-mon && command -v ceph-osd && command -v ceph-mgr && \
+  command -v osdmaptool && command -v crushtool && command -v monmaptool && command -v ceph-authtool && command -v fio
 
 # $(1): a shell command that succeeds if what is needed is there; $(2): packages that bring it.
 define need
@@ -17,15 +22,17 @@ define need
   $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(2); }
 endef
 
-.PHONY: help build up down test
+.PHONY: help build rust packages up down test compare doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 # Rust comes from rustup; a linker and C compiler from the system.
-build:
+rust:
 	$(call need,command -v cc,gcc libc6-dev)
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust with rustup"; exit 1; }
+
+build: rust
 	cargo build --release --bin nacre
 
 up: build
@@ -35,12 +42,15 @@ down:
 	$(NACRE) down --dir $(DIR)
 
 # The real Ceph is what the tests compare with, and its clients are what the clusters are driven by.
-test:
-	$(call need,command -v cc,gcc libc6-dev)
-	$(call need,command -v ceph && command -v rados,ceph-common)
-	$(call need,command -v ceph-mon && command -v ceph-osd && command -v ceph-mgr,ceph-mon ceph-osd ceph-mgr)
-	$(call need,command -v osdmaptool && command -v crushtool && command -v monmaptool,ceph-base)
-	$(call need,command -v fio,fio)
-	$(call need,python3 -c 'import rados',python3 python3-rados)
-	cargo build --bin nacre
-	cargo test --workspace
+packages:
+	$(call need,$(TOOLS) && python3 -c 'import rados',\
+	  ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados)
+
+test: packages rust
+	tests/run
+
+compare: packages build
+	tests/compare/compare.py --nacre $(NACRE) --out $(OUT) $(FLAGS)
+
+doc: rust
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
