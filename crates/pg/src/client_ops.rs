@@ -78,9 +78,10 @@ pub(crate) struct ClientOps {
 }
 
 impl ClientOps {
-    /// Forgets everything; clients send again.
+    /// Forgets everything. Clients send again when they learn of the new interval, so those concerned are noted.
     pub fn drop_all(&mut self, cx: &mut Context<'_>) {
         *cx.client_bytes -= self.held_bytes;
+        cx.interrupted.extend(self.waiting.iter().chain(self.ops.values()).map(|op| op.session));
         let next_number = self.next_number;
         *self = ClientOps { next_number, ..ClientOps::default() };
     }

@@ -2,7 +2,7 @@
 
 use crate::ops::Limits;
 use crate::peer::PgInterval;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, Store, SubmitError, Ticket, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
@@ -85,6 +85,8 @@ pub(crate) struct Context<'a> {
     /// Reports that should go out with the next beacon at once.
     pub reports: &'a mut BTreeMap<PgId, PgReport>,
     pub out: &'a mut Vec<Output>,
+    /// Clients whose operations were dropped with their interval: they must learn of the new map.
+    pub interrupted: &'a mut BTreeSet<SessionId>,
     /// Bytes that client requests hold until they are answered.
     pub client_bytes: &'a mut usize,
 }

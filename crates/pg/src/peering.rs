@@ -136,8 +136,14 @@ impl Pg {
 
     /// Time has passed.
     pub(crate) fn peering_tick(&mut self, cx: &mut Context<'_>) {
-        let waits = matches!(self.peering.phase, Phase::Gathering { .. } | Phase::Starting { .. } | Phase::Recording);
-        if waits && cx.now >= self.peering.retry_at {
+        if cx.now >= self.peering.retry_at {
+            self.ask_again(cx);
+        }
+    }
+
+    /// Repeats what is waited for, if anything is.
+    pub(crate) fn ask_again(&mut self, cx: &mut Context<'_>) {
+        if matches!(self.peering.phase, Phase::Gathering { .. } | Phase::Starting { .. } | Phase::Recording) {
             self.ask(cx);
         }
     }

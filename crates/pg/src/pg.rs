@@ -193,6 +193,7 @@ impl Pg {
 
     /// This OSD is no member any more.
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
+        cx.interrupted.extend(self.replication.sessions());
         self.ops.drop_all(cx);
     }
 
@@ -200,6 +201,7 @@ impl Pg {
     /// answered, and what did become durable is found in the log.
     pub(crate) fn start_interval(&mut self, cx: &mut Context<'_>, interval: Interval) {
         self.interval = interval;
+        cx.interrupted.extend(self.replication.sessions());
         self.ops.drop_all(cx);
         self.replication = Replication::default();
         self.pushes = Pushes::default();

@@ -55,6 +55,11 @@ impl Replication {
         self.committed = head;
     }
 
+    /// Clients that wait for updates in flight.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.in_flight.iter().map(|update| update.session)
+    }
+
     /// Has the answer to the update `version` go to where its client is now. Returns false if it was answered.
     pub fn redirect_answer(&mut self, version: EVersion, session: SessionId, tid: u64, retry_attempt: i32) -> bool {
         match self.in_flight.iter_mut().find(|update| update.version == version) {

@@ -13,7 +13,7 @@ use crate::peer::{
 };
 use crate::pg::{Interval, LoadError, Pg, PoolShape};
 use osdmap::{OsdMap, PgMapping, UpActing};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{IoDone, IoRequest, LookupId, ReadError, Store, StoreEvent, Ticket};
@@ -58,9 +58,10 @@ pub struct Shard {
     rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
     reports: BTreeMap<PgId, PgReport>,
     out: Vec<Output>,
+    interrupted: BTreeSet<SessionId>,
     client_bytes: usize,
     /// Groups that served updates since their last report.
-    dirty: std::collections::BTreeSet<PgId>,
+    dirty: BTreeSet<PgId>,
 }
 
 macro_rules! context {
@@ -77,6 +78,7 @@ macro_rules! context {
             queries: &mut $shard.queries,
             reports: &mut $shard.reports,
             out: &mut $shard.out,
+            interrupted: &mut $shard.interrupted,
             client_bytes: &mut $shard.client_bytes,
         }
     };
@@ -111,6 +113,7 @@ impl Shard {
             rep_replies: BTreeMap::new(),
             reports: BTreeMap::new(),
             out: Vec::new(),
+            interrupted: BTreeSet::new(),
             client_bytes: 0,
             dirty: Default::default(),
         }
@@ -181,6 +184,9 @@ impl Shard {
         }
         if taken? {
             self.out.push(Output::NeedMaps { from: self.maps.epoch().next() });
+        }
+        for session in std::mem::take(&mut self.interrupted) {
+            self.share_map(session);
         }
         self.run_deferred();
         Ok(())
@@ -435,11 +441,11 @@ impl Shard {
         Ok(())
     }
 
-    /// A session with a monitor has begun: everything said before may be lost.
+    /// A session with a monitor has begun: everything said before may be lost, and is said again.
     pub fn monitor_connected(&mut self) {
-        let primary = self.pgs.iter().filter(|(_, pg)| pg.is_primary(self.whoami)).map(|(id, _)| *id);
-        for id in primary.collect::<Vec<_>>() {
-            self.pgs.get_mut(&id).expect("just seen").queue_report(context!(self));
+        for pg in self.pgs.values_mut().filter(|pg| pg.is_primary(self.whoami)) {
+            pg.queue_report(context!(self));
+            pg.ask_again(context!(self));
         }
     }
 
