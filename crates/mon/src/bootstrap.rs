@@ -1,5 +1,6 @@
 //! The first update of a cluster.
 
+use crate::state::AuthEntry;
 use crate::update::{Batch, Update};
 use crush::CrushMap;
 use osdmap::{MonMap, OsdMap};
@@ -22,6 +23,8 @@ pub struct BootstrapSpec {
     pub monitors: Vec<(String, EntityAddrVec)>,
     /// Options to begin with: section, name, value.
     pub config: Vec<(String, String, String)>,
+    /// Entities to begin with, such as `client.admin`, with their keys.
+    pub auth: BTreeMap<String, AuthEntry>,
     pub now: Utime,
 }
 
@@ -37,7 +40,9 @@ pub fn bootstrap(spec: &BootstrapSpec) -> Batch {
         name: name.clone(),
         value: Some(value.clone()),
     });
-    Batch { stamp: spec.now, updates: std::iter::once(first).chain(options).collect() }
+    let keys =
+        spec.auth.iter().map(|(entity, entry)| Update::Auth { entity: entity.clone(), entry: Some(entry.clone()) });
+    Batch { stamp: spec.now, updates: std::iter::once(first).chain(options).chain(keys).collect() }
 }
 
 fn first_monmap(spec: &BootstrapSpec) -> MonMap {

@@ -40,6 +40,7 @@ impl Cluster {
         let spec = BootstrapSpec {
             fsid: FSID,
             monitors: vec![("a".to_owned(), EntityAddrVec::msgr2(addr, 0))],
+            auth: Default::default(),
             config: Vec::new(),
             now: std::time::SystemTime::now().into(),
         };
@@ -224,6 +225,7 @@ fn a_store_is_made_once_and_belongs_to_one_name() {
     let spec = BootstrapSpec {
         fsid: FSID,
         monitors: vec![("a".to_owned(), EntityAddrVec::msgr2(cluster.addr, 0))],
+        auth: Default::default(),
         config: Vec::new(),
         now: std::time::SystemTime::now().into(),
     };

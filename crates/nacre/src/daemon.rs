@@ -48,6 +48,15 @@ impl<'a> Settings<'a> {
     }
 }
 
+/// The entities of the keyring that clients use, if there is one: the cluster begins knowing them.
+fn first_keys(keyring: Option<String>) -> Result<BTreeMap<String, mon::state::AuthEntry>> {
+    let Some(path) = keyring.filter(|path| std::path::Path::new(path).exists()) else {
+        return Ok(BTreeMap::new());
+    };
+    let text = std::fs::read(&path).with_context(|| format!("cannot read the keyring {path}"))?;
+    mon::commands::read_keyring(&text).with_context(|| format!("the keyring {path} is damaged"))
+}
+
 pub fn mon(options: &cli::Mon) -> Result<()> {
     follow_supervisor(options.daemon.supervised_by)?;
     let settings = Settings::read("mon", &options.id, &options.daemon)?;
@@ -68,6 +77,7 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
             fsid: fsid.parse().map_err(|_| settings.conf.bad_value("fsid", &fsid, "is not a UUID"))?,
             monitors: vec![(options.id.clone(), EntityAddrVec::msgr2(addr, 0))],
             config: FIRST_OPTIONS.into_iter().filter_map(named).collect(),
+            auth: first_keys(get("keyring"))?,
             now: Utime::from(std::time::SystemTime::now()),
         };
         return Ok(mon::mkfs(&data, &spec)?);

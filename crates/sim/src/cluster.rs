@@ -92,6 +92,7 @@ impl Cluster {
         let spec = BootstrapSpec {
             fsid: FSID,
             monitors: vec![(MON.to_owned(), mon_addrs.clone())],
+            auth: Default::default(),
             config: vec![
                 option("osd_pool_default_size", COPIES.to_string()),
                 option("osd_pool_default_pg_num", GROUPS.to_string()),

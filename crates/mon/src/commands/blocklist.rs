@@ -11,7 +11,7 @@ use wire::addr::AddrKind;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(
-        "osd blocklist {range:String,req=false} {blocklistop:Choices,strings=add|rm} {addr:EntityAddr} \
+        "osd blocklist {range:String,goodchars=[range],req=false} {blocklistop:Choices,strings=add|rm} {addr:EntityAddr} \
          {expire:Float,range=0.0,req=false}",
         "rw",
         "lock a client out, or let it in again",

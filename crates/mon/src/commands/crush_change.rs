@@ -183,11 +183,10 @@ fn set_map(c: &Context<'_>) -> Answer {
     let crush =
         CrushMap::from_slice(&c.request.input).map_err(|e| invalid(format!("the input is not a CRUSH map: {e}")))?;
     check_new_map(c, &crush).map_err(invalid)?;
-    c.change_map((version + 1).to_string(), |incremental| {
-        if crush != *c.crush() {
-            incremental.set_crush(&crush);
-        }
-    })
+    if crush == *c.crush() {
+        return done(version.to_string());
+    }
+    c.change_map((version + 1).to_string(), |incremental| incremental.set_crush(&crush))
 }
 
 /// A map that is set from outside must still have what pools use, and nothing through which nothing can be placed.

@@ -13,7 +13,7 @@ const KEY_BYTES: usize = 2 + 8 + 2 + 16;
 
 /// Why a keyring cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(super) enum KeyringError {
+pub enum KeyringError {
     #[error("keyring is not UTF-8")]
     NotText,
     #[error("line {0}: neither '[entity]' nor 'name = value'")]
@@ -59,8 +59,8 @@ pub(super) fn write(entity: &str, entry: &AuthEntry, caps: bool) -> String {
     out
 }
 
-/// Reads a keyring: entities with their keys and capabilities.
-pub(super) fn read(text: &[u8]) -> Result<BTreeMap<String, AuthEntry>, KeyringError> {
+/// Reads a keyring as `ceph-authtool` writes it: entities with their keys and capabilities.
+pub fn read(text: &[u8]) -> Result<BTreeMap<String, AuthEntry>, KeyringError> {
     let text = std::str::from_utf8(text).map_err(|_| KeyringError::NotText)?;
     let mut entries: BTreeMap<String, (bool, AuthEntry)> = BTreeMap::new();
     let mut current: Option<String> = None;

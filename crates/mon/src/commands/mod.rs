@@ -54,6 +54,8 @@ mod text_table;
 mod units;
 mod upmap;
 
+pub use keyring::{KeyringError, read as read_keyring};
+
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;
 use bytes::Bytes;

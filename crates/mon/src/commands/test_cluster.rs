@@ -27,6 +27,7 @@ impl TestCluster {
         let spec = BootstrapSpec {
             fsid: Fsid([0x42; 16]),
             monitors: vec![("a".to_owned(), addrs)],
+            auth: Default::default(),
             config: Vec::new(),
             now: Utime { sec: NOW.sec - 600, nsec: 0 },
         };

@@ -17,8 +17,12 @@ pub struct ClusterLog {
 
 impl ClusterLog {
     /// Adds a line; the oldest falls off beyond [`LOG_ENTRIES_MAX`].
-    pub fn push(&mut self, entry: LogEntry) {
+    pub fn push(&mut self, mut entry: LogEntry) {
         self.last_index += 1;
+        // Lines of the monitors themselves come without a number of their own.
+        if entry.seq == 0 {
+            entry.seq = self.last_index;
+        }
         self.entries.push_back(entry);
         if self.entries.len() > LOG_ENTRIES_MAX {
             self.entries.pop_front();

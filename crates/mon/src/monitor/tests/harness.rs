@@ -22,6 +22,7 @@ pub(super) fn first_batch() -> Batch {
     bootstrap(&BootstrapSpec {
         fsid: FSID,
         monitors: vec![("a".to_owned(), "v2:127.0.0.1:3300/0".parse().unwrap())],
+        auth: Default::default(),
         config: Vec::new(),
         now: Utime { sec: 1_000_000, nsec: 0 },
     })
