@@ -44,6 +44,8 @@ const LARGE_BLOCKS: u32 = 64;
 const OPEN_BLOCKS_MAX: u32 = 16_384;
 /// How far one search for a run of some length goes, so that it takes some 10 us. The next one goes on from there.
 const SEARCH_BLOCKS: u32 = 16_384;
+/// The same for single runs of a given length, which come often and soon find the place of the ones before.
+const RUN_SEARCH_BLOCKS: u32 = 4096;
 /// So many short runs are used up before the next search for a longer one.
 const CRUMBS: u32 = 64;
 
@@ -158,7 +160,7 @@ impl Allocator {
 
     /// Takes one run of exactly `count` blocks if a bounded search finds one.
     pub fn allocate_run(&mut self, count: u32) -> Option<Run> {
-        let (found, cursor) = self.search(count, count, self.run_cursor, SEARCH_BLOCKS);
+        let (found, cursor) = self.search(count, count, self.run_cursor, RUN_SEARCH_BLOCKS);
         let everywhere = || if count == 1 { self.search(1, 1, 0, u32::MAX).0 } else { None };
         let run = found.or_else(|| self.fresh(count)).or_else(|| self.front_of_open(count)).or_else(everywhere)?;
         self.run_cursor = if found.is_some() { cursor } else { run.end() };

@@ -187,8 +187,11 @@ impl State {
     }
 
     fn map(&mut self, key: &[u8], size: u64, first: u32, runs: &[Run], crcs: &[u32], freed: &mut Vec<Run>) {
-        self.set_size(key, size);
-        let onode = self.objects.get_mut(key).expect("its size was just set");
+        let onode = self.object(key);
+        let old_size = onode.size();
+        if old_size != size {
+            Arc::make_mut(&mut onode.stat).size_bytes = size;
+        }
         let (mut at, mut crcs, mut replaced, mut added) = (first, crcs, Vec::new(), 0u64);
         for run in runs {
             let (head, tail) = crcs.split_at(run.count as usize);
@@ -199,6 +202,7 @@ impl State {
             added = added.wrapping_add(run.count.into());
             (at, crcs) = (at + run.count, tail);
         }
+        self.totals.stored_bytes = self.totals.stored_bytes - old_size + size;
         // Of the blocks put there only those on former holes take more room in a checkpoint.
         self.totals.checkpoint_bytes += Onode::encoded_bytes_max(added) - Onode::encoded_bytes_max(0);
         self.drop_blocks(&replaced, freed);
