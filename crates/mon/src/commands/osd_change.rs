@@ -532,7 +532,7 @@ fn safe_to_destroy(c: &Context<'_>) -> Answer {
 
 fn ok_to_stop(c: &Context<'_>) -> Answer {
     let osds: BTreeSet<OsdId> = named_osds(c, |_| true)?.into_iter().collect();
-    let (mut ok, mut degraded, mut bad, mut unknown) = (0usize, Vec::new(), Vec::new(), Vec::new());
+    let (mut degraded, mut inactive, mut bad, mut unknown) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (pgid, pg) in &c.volatile.pgs {
         let Some(pool) = c.map().pool(pgid.pool) else { continue };
         let members = &pg.report.acting;
@@ -545,31 +545,35 @@ fn ok_to_stop(c: &Context<'_>) -> Answer {
             continue;
         }
         let left = members.iter().filter(|osd| osd.is_some() && !osds.contains(osd)).count();
-        if pg.report.state & pg_state::ACTIVE == 0 || left < usize::from(pool.min_size) {
-            bad.push(pgid.to_string());
-        } else {
-            ok += 1;
-            degraded.push(pgid.to_string());
-        }
+        let group = match () {
+            () if pg.report.state & pg_state::ACTIVE == 0 => &mut inactive,
+            () if left < usize::from(pool.min_size) => &mut bad,
+            () => &mut degraded,
+        };
+        group.push(pgid.to_string());
     }
-    let fine = bad.is_empty() && unknown.is_empty();
+    let not_ok = unknown.len() + inactive.len() + bad.len();
     let mut value = json!({
-        "ok_to_stop": fine,
+        "ok_to_stop": not_ok == 0,
         "osds": osds.iter().map(|osd| osd.0).collect::<Vec<_>>(),
-        "num_ok_pgs": ok,
-        "num_not_ok_pgs": bad.len() + unknown.len(),
+        "num_ok_pgs": degraded.len(),
+        "num_not_ok_pgs": not_ok,
     });
-    for (key, pgs) in [("unknown", &unknown), ("bad_become_inactive", &bad), ("ok_become_degraded", &degraded)] {
+    for (key, pgs) in [
+        ("unknown", &unknown),
+        ("bad_already_inactive", &inactive),
+        ("bad_become_inactive", &bad),
+        ("ok_become_degraded", &degraded),
+    ] {
         if !pgs.is_empty() {
             value[key] = json!(pgs);
         }
     }
     let format = if c.format == super::Format::JsonPretty { c.format } else { super::Format::Json };
     let output = format!("{}\n", format.render(&value).trim_end());
-    if fine {
+    if not_ok == 0 {
         return c.text(output);
     }
-    let not_ok = bad.len() + unknown.len();
     let status = format!("unsafe to stop osd(s) at this time ({not_ok} PGs are or would become offline)");
     Err(Reply { output: output.into(), ..Reply::error(Errno::EBUSY, status) })
 }

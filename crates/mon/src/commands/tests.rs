@@ -580,3 +580,53 @@ proptest! {
         cluster.outcome(&json!(rest).to_string());
     }
 }
+
+// --- the ceph tool itself ---
+
+/// Reads descriptions from a file and lines from another as the `ceph` tool does, and prints the commands it would send.
+const TOOL: &str = "
+import json, shlex, sys
+import ceph_argparse
+known = ceph_argparse.parse_json_funcsigs(open(sys.argv[1]).read(), 'cli')
+for line in open(sys.argv[2]):
+    words = shlex.split(line)
+    if words == ['-s']:
+        words = ['status']
+    try:
+        command = ceph_argparse.validate_command(known, words)
+    except ceph_argparse.ArgumentError as e:
+        command = {'refused': str(e)}
+    print(json.dumps(command or {'refused': 'no valid command found'}))
+";
+
+/// What an operator types is understood by Ceph's tool from our descriptions, and what it then sends by us.
+#[test]
+fn the_ceph_tool_understands_what_people_type() {
+    let folder = std::env::temp_dir().join(format!("nacre-mon-lines-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (descriptions, lines) = (folder.join("descriptions.json"), folder.join("lines.txt"));
+    std::fs::write(&descriptions, table::descriptions()).unwrap();
+    std::fs::write(&lines, include_str!("fixtures/lines.txt")).unwrap();
+    let run = std::process::Command::new("/usr/bin/python3").args(["-c", TOOL]).args([&descriptions, &lines]).output();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let output = match run {
+        Ok(output) if !String::from_utf8_lossy(&output.stderr).contains("No module named") => output,
+        _ => {
+            let required = std::env::var_os("NACRE_REQUIRE_ORACLES").is_some_and(|value| value == "1");
+            assert!(!required, "python3 with ceph_argparse (of ceph-common) is required");
+            eprintln!("skipped: there is no /usr/bin/python3 with ceph_argparse (of ceph-common)");
+            return;
+        }
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let sent = String::from_utf8(output.stdout).unwrap();
+    let typed: Vec<&str> = include_str!("fixtures/lines.txt").lines().collect();
+    assert_eq!(sent.lines().count(), typed.len());
+    let mut cluster = TestCluster::with_pools();
+    for (line, command) in typed.iter().zip(sent.lines()) {
+        let command: Value = serde_json::from_str(command).unwrap();
+        assert!(command.get("refused").is_none(), "the ceph tool refuses '{line}': {}", command["refused"]);
+        let reply = cluster.run(command.clone());
+        assert_eq!(reply.code, 0, "'{line}' as {command}: {}", reply.status);
+    }
+}

@@ -49,7 +49,9 @@ fn location(state: &MonState, item: i32) -> String {
 /// OSDs that should serve and do not; and buckets below which none does.
 fn down(state: &MonState, report: &mut HealthReport) {
     let map = state.osdmap();
-    let is_down = |osd: OsdId| map.exists(osd) && map.is_in(osd) && !map.is_up(osd);
+    // One that never started is no loss.
+    let is_new = |osd: OsdId| map.osd(osd).is_some_and(|osd| osd.state.contains(OsdState::NEW));
+    let is_down = |osd: OsdId| map.exists(osd) && map.is_in(osd) && !map.is_up(osd) && !is_new(osd);
     let down: Vec<OsdId> = map.osds().map(|(id, _)| id).filter(|osd| is_down(*osd)).collect();
     if down.is_empty() {
         return;
