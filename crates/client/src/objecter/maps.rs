@@ -3,7 +3,7 @@
 use super::mon_request::{Asked, Asker, MonAnswer, MonRequest};
 use super::osd_session::OsdSession;
 use super::request::State;
-use super::{Answer, Objecter, Placement, Sessions};
+use super::{Answer, Objecter, Placement, Sessions, Step};
 use std::time::Duration;
 use types::{Errno, Fsid, OsdId};
 use wire::messages as msg;
@@ -22,7 +22,7 @@ impl<C> Objecter<C> {
             return Ok(());
         }
         let before = self.placement.as_ref().map(Placement::epoch);
-        let result = Placement::update(&mut self.placement, &message);
+        let result = self.take_maps(&message);
         let after = self.placement.as_ref().map(Placement::epoch);
         if after == before {
             if result.is_ok() && before.is_none_or(|have| message.last() > have) {
@@ -36,6 +36,29 @@ impl<C> Objecter<C> {
         self.learn_fsid(message.fsid, link);
         self.map_changed(link, now);
         result
+    }
+
+    /// Takes the maps that a message has, one after another: an interval that began and ended within it has made OSDs
+    /// forget what they were sent, though the last map looks like the first.
+    fn take_maps(&mut self, message: &msg::OsdMap) -> Result<(), wire::DecodeError> {
+        while let Some(step) = Placement::step(&mut self.placement, message)? {
+            let placement = self.placement.as_mut().expect("a step leads to a map");
+            let mut forgotten = Vec::new();
+            for (tid, op) in &mut self.ops {
+                if !matches!(op.state, State::Assigned { .. }) {
+                    continue;
+                }
+                let paused = placement.is_paused(&op.request);
+                // OSDs drop what a flag forbids, so it has to be sent again once it is allowed.
+                let allowed_again = op.paused && !paused;
+                op.paused = paused;
+                if step == Step::Skipped || allowed_again || placement.target(&op.request.subject) != op.target {
+                    forgotten.push(*tid);
+                }
+            }
+            forgotten.into_iter().for_each(|tid| self.unassign(tid));
+        }
+        Ok(())
     }
 
     pub(super) fn learn_fsid(&mut self, fsid: Fsid, link: &mut impl Sessions) {
@@ -93,17 +116,8 @@ impl<C> Objecter<C> {
                     self.complete(tid, Err(Errno::ENOENT.into()));
                 }
             }
-            State::Assigned { .. } => {
-                let target = placement.target(&op.request.subject);
-                let paused = placement.is_paused(&op.request);
-                // OSDs drop what a flag forbids, so it has to be sent again once it is allowed.
-                let allowed_again = op.paused && !paused;
-                op.paused = paused;
-                if target != op.target || allowed_again {
-                    self.unassign(tid);
-                    self.advance(tid, link, now);
-                }
-            }
+            // Looked at with each map.
+            State::Assigned { .. } => {}
         }
     }
 

@@ -19,7 +19,7 @@ mod sessions;
 mod tests;
 
 pub use mon_request::{CommandReply, MonAnswer, MonRequest};
-pub use placement::{GroupTarget, Placement, Target};
+pub use placement::{GroupTarget, Placement, Step, Target};
 pub use request::{Reply, Request, Subject};
 pub use sessions::Sessions;
 

@@ -32,6 +32,15 @@ pub struct Target {
     pub group: Arc<GroupTarget>,
 }
 
+/// How a map follows the one before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It is the very next.
+    Next,
+    /// Maps between the two were not seen: intervals may have come and gone.
+    Skipped,
+}
+
 /// The newest OSD map, and what has been worked out from it.
 pub struct Placement {
     map: OsdMap,
@@ -44,35 +53,36 @@ impl Placement {
         Placement { map, groups: BTreeMap::new() }
     }
 
-    /// Brings `placement` as far as the maps in `message` reach. Full maps are used only where increments do not lead.
+    /// Takes the next map that `message` has: the one after the present one or, only where increments do not lead
+    /// on, the newest whole one. `None` if there is nothing newer.
     ///
-    /// Errors: a map that cannot be read; what was applied before stays.
-    pub fn update(placement: &mut Option<Placement>, message: &msg::OsdMap) -> Result<(), DecodeError> {
-        loop {
-            let have = placement.as_ref().map(Placement::epoch);
-            if have.is_some_and(|have| have >= message.last()) {
-                return Ok(());
-            }
-            let next = have.and_then(|have| message.incrementals.get_key_value(&have.next()));
-            if let (Some(now), Some((epoch, bytes))) = (placement.as_mut(), next) {
-                let increment = Incremental::from_slice(bytes)?;
-                let mut map = now.map.clone();
-                let applied = map.apply(&increment);
-                if applied.is_ok() && map.epoch == *epoch {
-                    *now = Placement::new(map);
-                    continue;
-                }
-                tracing::warn!(%epoch, error = ?applied.err(), "increment does not fit the map");
-            }
-            // The newest full map, if it is any help.
-            let full = message.fulls.last_key_value().filter(|(epoch, _)| have.is_none_or(|have| **epoch > have));
-            let Some((epoch, bytes)) = full else { return Ok(()) };
-            let map = OsdMap::from_slice(bytes)?;
-            if map.epoch != *epoch {
-                return Err(DecodeError::Value { what: "epoch of a full map", value: map.epoch.0.into() });
-            }
-            *placement = Some(Placement::new(map));
+    /// Errors: a map that cannot be read; what was taken before stays.
+    pub fn step(placement: &mut Option<Placement>, message: &msg::OsdMap) -> Result<Option<Step>, DecodeError> {
+        let have = placement.as_ref().map(Placement::epoch);
+        if have.is_some_and(|have| have >= message.last()) {
+            return Ok(None);
         }
+        let next = have.and_then(|have| message.incrementals.get_key_value(&have.next()));
+        if let (Some(now), Some((epoch, bytes))) = (placement.as_mut(), next) {
+            let increment = Incremental::from_slice(bytes)?;
+            let mut map = now.map.clone();
+            let applied = map.apply(&increment);
+            if applied.is_ok() && map.epoch == *epoch {
+                *now = Placement::new(map);
+                return Ok(Some(Step::Next));
+            }
+            tracing::warn!(%epoch, error = ?applied.err(), "increment does not fit the map");
+        }
+        // The newest full map, if it is any help.
+        let full = message.fulls.last_key_value().filter(|(epoch, _)| have.is_none_or(|have| **epoch > have));
+        let Some((epoch, bytes)) = full else { return Ok(None) };
+        let map = OsdMap::from_slice(bytes)?;
+        if map.epoch != *epoch {
+            return Err(DecodeError::Value { what: "epoch of a full map", value: map.epoch.0.into() });
+        }
+        let is_next = have.is_some_and(|have| have.next() == *epoch);
+        *placement = Some(Placement::new(map));
+        Ok(Some(if is_next { Step::Next } else { Step::Skipped }))
     }
 
     pub fn epoch(&self) -> Epoch {

@@ -392,3 +392,33 @@ fn listings_go_to_the_group_of_their_cursor() {
     assert_eq!(op.pgid.pg, PgId::new(1, 5), "eight groups: the three lowest bits");
     assert!(op.name.is_empty() && op.locator.nspace == "n" && op.flags.has(OpFlags::PGOP | OpFlags::READ));
 }
+
+#[test]
+fn intervals_that_come_and_go_within_one_message_are_noticed() {
+    let mut s = Scripted::connected();
+    s.submit(write("a"), 1);
+    let (primary, tid, op) = s.only_op();
+    // Another primary and back again: what the first had been sent is forgotten there.
+    let mut message = s.next_increment(|map| map.pg_temp(op.pgid.pg, primary.0));
+    let back = s.next_increment(|map| map.no_pg_temp(op.pgid.pg));
+    message.incrementals.extend(back.incrementals);
+    message.newest = back.newest;
+    s.mon_says(message, 0);
+    let (again, tid2, op2) = s.last_op();
+    assert_eq!((again, tid2, op2.retry_attempt, op2.epoch), (primary, tid, 1, Epoch(3)));
+    assert_eq!(s.ops_sent().len(), 2, "not sent to the one in between");
+}
+
+#[test]
+fn after_maps_that_were_not_seen_everything_is_sent_again() {
+    let mut s = Scripted::connected();
+    s.submit(write("a"), 1);
+    let (primary, tid, _) = s.only_op();
+    s.next_increment(|map| map.flags(OsdMapFlags::NOOUT));
+    s.next_increment(|map| map.flags(OsdMapFlags::NOOUT));
+    let full = s.full();
+    let mon = s.mon();
+    s.send_map(mon, full);
+    let (again, tid2, op2) = s.last_op();
+    assert_eq!((again, tid2, op2.retry_attempt, op2.epoch), (primary, tid, 1, Epoch(3)));
+}

@@ -96,6 +96,11 @@ impl Change<'_> {
         let others = (0..3).map(OsdId).filter(|osd| osd.0 != not && self.map.is_up(*osd));
         self.inc.new_pg_temp.insert(pg, others.collect());
     }
+
+    /// Gives the group back to those whom CRUSH chooses.
+    pub fn no_pg_temp(&mut self, pg: PgId) {
+        self.inc.new_pg_temp.insert(pg, Vec::new());
+    }
 }
 
 /// An objecter, its sessions, and the map that the script is at.
