@@ -7,6 +7,7 @@ use crate::mkfs::store_config;
 use crate::monitor::MonitorLink;
 use crate::peers::Peers;
 use crate::run::Stop;
+use pg::ops::Limits;
 use pg::{Output, Shard};
 use reactor::{Event, FileId, FileOptions, Handler, Io, ListenerId};
 use std::collections::BTreeMap;
@@ -69,6 +70,7 @@ pub struct Osd {
     public_listener: ListenerId,
     public_addrs: EntityAddrVec,
     cluster_addrs: EntityAddrVec,
+    limits: Limits,
     stage: Stage,
 }
 
@@ -97,10 +99,16 @@ impl Osd {
         let cluster_addrs = advertised(cluster_bound, config.cluster_advertise, nonce);
         let store_config = store_config(&config, io.file_len_bytes(file)?, Fsid::default());
         let opening = Box::new(Store::open(store_config));
-        let mut osd =
-            Osd { config, stop, file, public_listener, public_addrs, cluster_addrs, stage: Stage::Opening(opening) };
+        let (limits, stage) = (Limits::default(), Stage::Opening(opening));
+        let mut osd = Osd { config, stop, file, public_listener, public_addrs, cluster_addrs, limits, stage };
         osd.pump_opening(io);
         Ok(osd)
+    }
+
+    /// Replaces the limits on operations and logs. To be called before the first turn.
+    pub fn with_limits(mut self, limits: Limits) -> Osd {
+        self.limits = limits;
+        self
     }
 
     fn device(io: &mut impl Io, file: FileId, request: IoRequest) {
@@ -140,7 +148,7 @@ impl Osd {
         let (public_seed, cluster_seed) = (io.random(), io.random());
         let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
         self.stage = Stage::Running(Box::new(Running {
-            shard: Shard::new(id, store),
+            shard: Shard::new(id, store, self.limits),
             uuid,
             public: link(&self.public_addrs, public_seed),
             cluster: link(&self.cluster_addrs, cluster_seed),

@@ -6,11 +6,14 @@ use std::collections::{HashMap, VecDeque};
 use types::{EVersion, Epoch, ObjectId, ReqId, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// Entries kept at least; a client whose request is answered from the log must come back within so many updates of
-/// the group.
+/// Entries kept at least, unless told otherwise; a client whose request is answered from the log must come back within
+/// so many updates of the group.
 pub const LOG_ENTRIES_MIN: usize = 1000;
+
 /// Entries are trimmed in batches, so that trimming costs one range removal now and then.
-pub const LOG_TRIM_BATCH: usize = 250;
+const fn trim_batch(entries_min: usize) -> usize {
+    entries_min / 4
+}
 
 /// What an update did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,13 +200,13 @@ impl PgLog {
         self.contains(version).then(|| self.entries.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)))
     }
 
-    /// Where the log should begin: once there are a batch more entries than [`LOG_ENTRIES_MIN`], behind all but those,
-    /// but never behind an entry after `keep_after`. The present tail if nothing should go.
-    pub fn trim_target(&self, keep_after: EVersion) -> EVersion {
-        if self.entries.len() < LOG_ENTRIES_MIN + LOG_TRIM_BATCH {
+    /// Where the log should begin: once there are a batch more entries than `entries_min`, behind all but those, but
+    /// never behind an entry after `keep_after`. The present tail if nothing should go.
+    pub fn trim_target(&self, keep_after: EVersion, entries_min: usize) -> EVersion {
+        if self.entries.len() < entries_min + trim_batch(entries_min) {
             return self.tail;
         }
-        let old = self.entries.iter().take(self.entries.len() - LOG_ENTRIES_MIN);
+        let old = self.entries.iter().take(self.entries.len() - entries_min);
         old.take_while(|e| e.version <= keep_after).last().map_or(self.tail, |e| e.version)
     }
 
@@ -254,17 +257,19 @@ mod tests {
     #[test]
     fn trimming_keeps_the_minimum_and_names_the_keys() {
         let mut log = PgLog::default();
-        let all = (LOG_ENTRIES_MIN + LOG_TRIM_BATCH) as u64;
+        const MIN: usize = 40;
+        const BATCH: usize = trim_batch(MIN);
+        let all = (MIN + BATCH) as u64;
         for v in 1..=all {
             log.append(entry(1, v));
         }
-        assert_eq!(log.trim_target(EVersion::ZERO), EVersion::ZERO, "what is not committed everywhere stays");
-        let tail = log.trim_target(log.head());
+        assert_eq!(log.trim_target(EVersion::ZERO, MIN), EVersion::ZERO, "what is not committed everywhere stays");
+        let tail = log.trim_target(log.head(), MIN);
         let (begin, end) = log_keys_through(tail);
         log.trim_to(tail);
-        assert_eq!((log.len(), log.tail()), (LOG_ENTRIES_MIN, EVersion::new(1, LOG_TRIM_BATCH as u64)));
+        assert_eq!((log.len(), log.tail()), (MIN, EVersion::new(1, BATCH as u64)));
         let in_range = |v| (begin.clone()..end.clone()).contains(&log_key(EVersion::new(1, v)));
-        assert!(in_range(1) && in_range(LOG_TRIM_BATCH as u64) && !in_range(LOG_TRIM_BATCH as u64 + 1));
+        assert!(in_range(1) && in_range(BATCH as u64) && !in_range(BATCH as u64 + 1));
         assert!(log.find(&entry(1, 1).reqid).is_none());
         assert_eq!(log.next_version(Epoch(2)), EVersion::new(2, all + 1));
     }

@@ -121,7 +121,7 @@ impl Pg {
         }
         crate::client_ops::fill_results(&mut reply, effects.ops);
 
-        let logged = self.logged_transaction(&entry, &self.info, steps.clone(), self.replication.committed);
+        let logged = self.logged_transaction(cx, &entry, &self.info, steps.clone(), self.replication.committed);
         let then = OnCommit::PrimaryUpdate { since: self.interval.since, version };
         if let Err(e) = cx.submit(logged.transaction, then) {
             self.info = before;
@@ -148,8 +148,15 @@ impl Pg {
 
     /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that
     /// have become too old. Changes nothing yet: [`Pg::append_logged`] does once the store has accepted.
-    fn logged_transaction(&self, entry: &LogEntry, info: &PgInfo, mut steps: Vec<Step>, committed: EVersion) -> Logged {
-        let log_tail = self.log.trim_target(committed);
+    fn logged_transaction(
+        &self,
+        cx: &Context<'_>,
+        entry: &LogEntry,
+        info: &PgInfo,
+        mut steps: Vec<Step>,
+        committed: EVersion,
+    ) -> Logged {
+        let log_tail = self.log.trim_target(committed, cx.limits.log_entries_min);
         steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
         if log_tail != self.log.tail() {
             let (begin, end) = log_keys_through(log_tail);
@@ -182,7 +189,7 @@ impl Pg {
             return;
         }
         let then = OnCommit::MemberUpdate { primary: from, since: message.pg.since, version: message.entry.version };
-        let logged = self.logged_transaction(&message.entry, &message.info, message.steps, message.committed);
+        let logged = self.logged_transaction(cx, &message.entry, &message.info, message.steps, message.committed);
         self.info = message.info;
         self.append_logged(message.entry, logged.log_tail);
         cx.submit_or_stop(logged.transaction, then);

@@ -96,10 +96,10 @@ macro_rules! to_group {
 }
 
 impl Shard {
-    pub fn new(whoami: OsdId, store: Store) -> Shard {
+    pub fn new(whoami: OsdId, store: Store, limits: Limits) -> Shard {
         Shard {
             whoami,
-            limits: Limits::default(),
+            limits,
             maps: Maps::new(),
             store,
             pgs: BTreeMap::new(),

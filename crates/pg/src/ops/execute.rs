@@ -9,7 +9,7 @@ use types::{EVersion, Errno, ObjectId, ReqId, Utime};
 use wire::messages::{Op, OpCode, op_flag};
 use wire::{DecodeError, Rope, Target, Writer};
 
-/// Bounds on what one operation may do.
+/// Bounds on what one operation may do, and on what is kept of past ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Larger than Ceph's default of 128 MiB, so that `rados put` takes whole files.
@@ -19,11 +19,19 @@ pub struct Limits {
     pub omap_entries: u64,
     /// Output bytes of one step that a write may return when the client asks for them.
     pub write_reply_bytes: usize,
+    /// Entries that a group's log keeps at least.
+    pub log_entries_min: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { object_bytes: 4 << 30, attr_name_bytes: 100, omap_entries: 1024, write_reply_bytes: 32 }
+        Limits {
+            object_bytes: 4 << 30,
+            attr_name_bytes: 100,
+            omap_entries: 1024,
+            write_reply_bytes: 32,
+            log_entries_min: crate::log::LOG_ENTRIES_MIN,
+        }
     }
 }
 
