@@ -6,7 +6,7 @@ use crate::history::{Answer, Ask, ObjectName, Operation};
 use crate::port::Port;
 use crate::request::{self, page, page_request};
 use crate::workload::{IN_FLIGHT_MAX, Workload, objects};
-use client::objecter::{self, MonRequest, Objecter, Settings};
+use client::objecter::{self, MonAnswer, MonRequest, Objecter, Settings};
 use reactor::sim::SimIo;
 use reactor::{Event, Handler, Io};
 use std::collections::VecDeque;
@@ -25,16 +25,20 @@ pub const POOL: &str = "sim";
 
 /// What a client is for.
 pub enum Purpose {
-    /// Makes the pool.
-    MakePool,
+    /// Makes the pool, then gives the commands it is told to give.
+    Operate,
     Work(Workload),
-    /// Reads every object once, then lists the pool.
-    Look(VecDeque<ObjectName>),
+    /// Asks these things at once; then, if `list`, lists the pool.
+    Script {
+        left: VecDeque<(ObjectName, Ask)>,
+        list: bool,
+    },
 }
 
 impl Purpose {
-    pub fn look() -> Purpose {
-        Purpose::Look(objects().collect())
+    /// Reads every object once, then lists the pool.
+    pub fn look(ballast: u8) -> Purpose {
+        Purpose::Script { left: objects(ballast).map(|object| (object, Ask::Read)).collect(), list: true }
     }
 }
 
@@ -42,6 +46,7 @@ impl Purpose {
 #[derive(Debug)]
 enum Completion {
     Pool,
+    Command(String),
     Operation(usize),
     Page(ObjectId),
 }
@@ -101,7 +106,7 @@ impl ClientProcess {
             wrong: None,
         };
         process.objecter.start(&mut process.port.messenger, io.now());
-        if let Purpose::MakePool = process.purpose {
+        if let Purpose::Operate = process.purpose {
             let (op, name) = (PoolOpKind::CREATE, POOL.to_owned());
             let ask = MonRequest::PoolOp { op, pool: PoolId(0), snap: SnapId(0), name };
             process.objecter.ask(ask, Completion::Pool, &mut process.port.messenger, io.now());
@@ -134,6 +139,14 @@ impl ClientProcess {
         self.history.iter().filter(|operation| operation.answer.is_none())
     }
 
+    /// Gives a monitor command, a JSON object; one that fails is a wrong answer.
+    pub fn command(&mut self, io: &mut SimIo, json: String) {
+        tracing::info!("command {json}");
+        let ask = MonRequest::Command { json: json.clone(), input: bytes::Bytes::new() };
+        self.objecter.ask(ask, Completion::Command(json), &mut self.port.messenger, io.now());
+        self.settle(io);
+    }
+
     fn world_time(&self, io: &SimIo) -> Duration {
         self.born + io.now()
     }
@@ -141,7 +154,7 @@ impl ClientProcess {
     /// Asks for as much as may be asked now.
     fn ask_more(&mut self, io: &mut SimIo) {
         match &mut self.purpose {
-            Purpose::MakePool => {}
+            Purpose::Operate => {}
             Purpose::Work(workload) => {
                 self.waits = self.in_flight >= IN_FLIGHT_MAX;
                 if self.waits {
@@ -159,13 +172,14 @@ impl ClientProcess {
                     }
                 }
             }
-            Purpose::Look(left) => match left.pop_front() {
-                Some(object) => {
+            Purpose::Script { left, list } => match left.pop_front() {
+                Some((object, ask)) => {
                     io.set_timer(io.now(), ASK);
-                    self.operate(io, object, Ask::Read);
+                    self.operate(io, object, ask);
                 }
-                None if self.in_flight == 0 && !self.is_done => self.list_from(io, ObjectId::min()),
-                None => self.waits = true,
+                None if self.in_flight > 0 => self.waits = true,
+                None if *list && !self.is_done => self.list_from(io, ObjectId::min()),
+                None => self.is_done = true,
             },
         }
     }
@@ -188,6 +202,14 @@ impl ClientProcess {
     }
 
     fn done(&mut self, io: &mut SimIo, done: objecter::Done<Completion>) {
+        if let (Completion::Command(json), Ok(objecter::Answer::Mon(MonAnswer::Command(reply)))) =
+            (&done.completion, &done.result)
+        {
+            if reply.result < 0 {
+                self.wrong.get_or_insert(format!("command {json} fails: {} {}", reply.result, reply.status));
+            }
+            return;
+        }
         let reply = done.result.map(|answer| match answer {
             objecter::Answer::Op(reply) => Some(reply),
             objecter::Answer::Mon(_) | objecter::Answer::MapReached => None,
@@ -200,6 +222,7 @@ impl ClientProcess {
             (Completion::Pool, Some(reply)) => Err(format!("the pool cannot be made: {reply:?}")),
             (Completion::Operation(index), Some(reply)) => self.operation_done(io, index, reply),
             (Completion::Page(cursor), Some(reply)) => self.page_done(io, cursor, reply),
+            (Completion::Command(json), Some(reply)) => Err(format!("command {json} is answered by {reply:?}")),
             (other, None) => Err(format!("{other:?} is answered by a monitor")),
         };
         if let Err(why) = outcome {

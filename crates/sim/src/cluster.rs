@@ -11,6 +11,7 @@ use mon::BootstrapSpec;
 use mon::bootstrap::bootstrap;
 use mon::log::MapLog;
 use osd::{Osd, OsdConfig, Stop};
+use pg::ops::Limits;
 use reactor::sim::{Crash, NodeId, Rng, SimDisk, SimIo, World, WorldConfig};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,9 +21,8 @@ use types::{Fsid, OsdId, PoolId, Utime};
 use wire::nacre::mon::pg_state;
 use wire::{Encode, EntityAddrVec, Target};
 
-/// Copies of each object, and placement groups of the pool.
+/// Copies of each object.
 pub const COPIES: u8 = 3;
-pub const GROUPS: u32 = 8;
 
 const MON: &str = "a";
 const MON_PORT: u16 = 3300;
@@ -40,6 +40,10 @@ pub struct ClusterConfig {
     pub down_out_interval: Duration,
     /// OSDs listen at the same ports after a restart, instead of at any.
     pub fixed_ports: bool,
+    /// Placement groups of the pool.
+    pub groups: u32,
+    /// Entries that their logs keep at least.
+    pub log_entries_min: usize,
 }
 
 struct OsdNode {
@@ -62,6 +66,7 @@ pub struct Cluster {
     osds: Vec<OsdNode>,
     clients: Vec<ClientNode>,
     fixed_ports: bool,
+    limits: Limits,
     clients_made: u64,
     pool: PoolId,
     /// Of clients that have ended.
@@ -95,7 +100,7 @@ impl Cluster {
             auth: Default::default(),
             config: vec![
                 option("osd_pool_default_size", COPIES.to_string()),
-                option("osd_pool_default_pg_num", GROUPS.to_string()),
+                option("osd_pool_default_pg_num", config.groups.to_string()),
                 option("mon_osd_down_out_interval", config.down_out_interval.as_secs().to_string()),
             ],
             now: Utime::ZERO,
@@ -111,6 +116,7 @@ impl Cluster {
             osds,
             clients: Vec::new(),
             fixed_ports: config.fixed_ports,
+            limits: Limits { log_entries_min: config.log_entries_min, ..Limits::default() },
             clients_made: 0,
             pool: PoolId(0),
             history: Vec::new(),
@@ -193,8 +199,10 @@ impl Cluster {
         };
         let stop = stop();
         self.osds[osd].stop = stop.clone();
+        let limits = self.limits;
         self.start(node, format!("osd.{osd}"), |io, _| {
-            Program::Osd(Box::new(Osd::new(io, config, stop).expect("an OSD's disk and addresses are there")))
+            let osd = Osd::new(io, config, stop).expect("an OSD's disk and addresses are there");
+            Program::Osd(Box::new(osd.with_limits(limits)))
         });
     }
 
@@ -206,9 +214,18 @@ impl Cluster {
         self.osds[osd].node
     }
 
-    pub fn disk(&mut self, osd: usize) -> &SimDisk {
+    pub fn disk(&mut self, osd: usize) -> &mut SimDisk {
         let node = self.osds[osd].node;
         self.world.disk(node, Path::new(DISK)).expect("formatted at the beginning")
+    }
+
+    /// Has a client give a monitor command.
+    pub fn command(&mut self, client: usize, json: String) {
+        self.world.call(self.clients[client].node, |process, io| {
+            if let Program::Client(client) = &mut process.program {
+                client.command(io, json);
+            }
+        });
     }
 
     /// Starts a client on a node of its own; returns its index.

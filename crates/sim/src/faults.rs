@@ -29,6 +29,17 @@ pub enum Fault {
     BootStorm {
         mon_after: Duration,
     },
+    /// An OSD is put out of the data distribution though it runs, and in again.
+    Out {
+        osd: usize,
+        lasts: Away,
+    },
+    /// A disk takes so many times as long.
+    SlowDisk {
+        osd: usize,
+        times: u32,
+        lasts: Away,
+    },
     /// A client ends; another takes its place.
     KillClient {
         client: usize,
@@ -65,6 +76,8 @@ pub enum Mix {
     LongAbsences,
     /// OSDs stay away so long that others take their place.
     Replaced,
+    /// The operator moves data about; sometimes an OSD dies over it.
+    Moved,
     /// The monitor is killed.
     Monitor,
     /// Everything is killed at once.
@@ -75,12 +88,13 @@ pub enum Mix {
 }
 
 impl Mix {
-    const ALL: [Mix; 9] = [
+    const ALL: [Mix; 10] = [
         Mix::Calm,
         Mix::Resets,
         Mix::QuickRestarts,
         Mix::LongAbsences,
         Mix::Replaced,
+        Mix::Moved,
         Mix::Monitor,
         Mix::Blackout,
         Mix::Partitions,
@@ -124,6 +138,11 @@ impl Mix {
                 true => Fault::KillOsd { osd, crash, away: quick(rng) },
                 false => Fault::KillOsd { osd, crash, away: long(rng) },
             },
+            Mix::Moved => match rng.below(6) {
+                0 => Fault::KillOsd { osd, crash, away: quick(rng) },
+                1 => Fault::SlowDisk { osd, times: 2 << rng.below(5), lasts: long(rng) },
+                _ => Fault::Out { osd, lasts: long(rng) },
+            },
             Mix::Monitor => match rng.below(4) {
                 0 => Fault::KillOsd { osd, crash, away: quick(rng) },
                 1 => Fault::BootStorm { mon_after: Duration::from_millis(rng.below(1500)) },
@@ -161,6 +180,12 @@ impl Mix {
         let mut plan: Vec<(Duration, Fault)> = (0..count)
             .map(|_| (Duration::from_millis(200 + rng.below(within_ms)), self.draw(rng, osds, clients)))
             .collect();
+        // Misfortunes like company: what strikes during recovery hurts most.
+        for i in 1..plan.len() {
+            if rng.one_in(2) {
+                plan[i].0 = plan[i - 1].0 + Duration::from_millis(rng.below(1500));
+            }
+        }
         plan.sort_by_key(|(at, _)| *at);
         plan
     }

@@ -5,14 +5,14 @@ use crate::check::{
     replicas_are_identical, updates_are_applied_once,
 };
 use crate::client_process::Purpose;
-use crate::cluster::{Cluster, ClusterConfig, GROUPS, store_config};
+use crate::cluster::{COPIES, Cluster, ClusterConfig, store_config};
 use crate::faults::{Fault, Mix};
 use crate::history::{Answer, ObjectName};
 use crate::stored::Stored;
 use crate::timeline;
-use crate::workload::Workload;
+use crate::workload::{Workload, fill};
 use reactor::sim::{Crash, NodeId, Rng};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -92,6 +92,8 @@ enum Due {
     StartMon,
     KillMon,
     Unblock(NodeId, NodeId),
+    In(usize),
+    NormalDisk(usize),
 }
 
 struct Run {
@@ -103,21 +105,44 @@ struct Run {
     due: BTreeMap<(Duration, u64), Due>,
     dues_made: u64,
     workers: Vec<usize>,
+    /// The client that gives commands.
+    operator: usize,
+    groups: u32,
+    ballast: u8,
+    /// OSDs that the operator has put out.
+    out: BTreeSet<usize>,
 }
 
 impl Run {
     fn new(seed: u64) -> Run {
         let mix = Mix::of(seed);
         let mut rng = Rng::new(seed ^ 0x5eed);
+        let short_logs = rng.one_in(3);
+        let groups = if short_logs { 1 + rng.below(2) as u32 } else { 1 << rng.below(5) };
+        let ballast = if rng.one_in(2) { 0 } else { 10 + rng.below(50) as u8 };
         let out_soon = matches!(mix, Mix::Replaced) || (mix == Mix::Everything && rng.one_in(2));
         let config = ClusterConfig {
-            osds: if out_soon { 4 } else { 3 + rng.below(2) as usize },
+            osds: if out_soon || mix == Mix::Moved { 4 + rng.below(2) as usize } else { 3 + rng.below(2) as usize },
             world: mix.world(&mut rng),
             down_out_interval: Duration::from_secs(if out_soon { 3 + rng.below(6) } else { 600 }),
             fixed_ports: rng.one_in(2),
+            groups,
+            log_entries_min: if short_logs { 40 } else { 1000 },
         };
         let cluster = Cluster::new(seed, config);
-        Run { seed, mix, rng, cluster, due: BTreeMap::new(), dues_made: 0, workers: Vec::new() }
+        Run {
+            seed,
+            mix,
+            rng,
+            cluster,
+            due: BTreeMap::new(),
+            dues_made: 0,
+            workers: Vec::new(),
+            operator: 0,
+            groups,
+            ballast,
+            out: BTreeSet::new(),
+        }
     }
 
     fn complete(mut self) -> Result<Report, Violation> {
@@ -179,19 +204,17 @@ impl Run {
             let up = cluster.monitor().map_or(0, |monitor| monitor.state().osdmap().up_osds().count());
             if up == osds { Ok(()) } else { Err(format!("{up} of {osds} OSDs are up")) }
         })?;
-        let maker = self.cluster.add_client(Purpose::MakePool);
-        self.wait("making the pool", START_TIME_MAX, |cluster| {
-            cluster.client(maker).filter(|client| client.is_done()).map(drop).ok_or("it is not there".to_owned())
-        })?;
+        self.operator = self.cluster.add_client(Purpose::Operate);
+        self.wait_for_client("making the pool", self.operator)?;
         self.cluster.find_pool();
-        self.cluster.kill_client(maker);
-        if !self.rng.one_in(4) {
+        if self.ballast > 0 {
+            let left = fill(&mut self.rng, self.ballast);
+            let filler = self.cluster.add_client(Purpose::Script { left, list: false });
+            self.wait_for_client("filling the pool", filler)?;
+        } else if !self.rng.one_in(4) {
             self.wait("becoming clean", START_TIME_MAX, Cluster::is_clean)?;
         }
-        let purpose = self.work();
-        self.cluster.start_client(maker, purpose);
-        self.workers.push(maker);
-        for _ in 0..1 + self.rng.below(2) {
+        for _ in 0..2 + self.rng.below(2) {
             let purpose = self.work();
             let worker = self.cluster.add_client(purpose);
             self.workers.push(worker);
@@ -199,10 +222,17 @@ impl Run {
         Ok(())
     }
 
+    fn wait_for_client(&mut self, what: &str, client: usize) -> Result<(), Violation> {
+        self.wait(what, HEAL_TIME_MAX, |cluster| match cluster.client(client) {
+            Some(client) if client.is_done() => Ok(()),
+            _ => Err("it is not answered".to_owned()),
+        })
+    }
+
     fn work(&mut self) -> Purpose {
         let requests = 20 + self.rng.below(60) as u32;
         let pause_max = Duration::from_millis(50 + self.rng.below(900));
-        Purpose::Work(Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max))
+        Purpose::Work(Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max, self.ballast))
     }
 
     fn at(&mut self, at: Duration, due: Due) {
@@ -253,6 +283,8 @@ impl Run {
                 self.note(|| format!("{a:?} reaches {b:?} again"));
                 self.cluster.world.unblock(a, b);
             }
+            Due::In(osd) => self.bring_in(osd),
+            Due::NormalDisk(osd) => self.cluster.disk(osd).slow_down(1),
         }
     }
 
@@ -277,6 +309,18 @@ impl Run {
                 (0..self.cluster.osd_count()).for_each(|osd| self.cluster.kill_osd(osd, Crash::Process));
                 self.start_all(now + Duration::from_millis(10), Duration::ZERO);
                 self.at(now + mon_after, Due::KillMon);
+            }
+            Fault::Out { osd, lasts } => {
+                // At least as many as there are copies must stay in.
+                if self.cluster.osd_count() - self.out.len() > usize::from(COPIES) && self.out.insert(osd) {
+                    let json = format!("{{\"prefix\": \"osd out\", \"ids\": [\"{osd}\"]}}");
+                    self.cluster.command(self.operator, json);
+                    self.at(now + lasts.0, Due::In(osd));
+                }
+            }
+            Fault::SlowDisk { osd, times, lasts } => {
+                self.cluster.disk(osd).slow_down(times);
+                self.at(now + lasts.0, Due::NormalDisk(osd));
             }
             Fault::KillClient { client } => {
                 let is_worker = self.workers.contains(&client);
@@ -309,6 +353,12 @@ impl Run {
         }
     }
 
+    fn bring_in(&mut self, osd: usize) {
+        if self.out.remove(&osd) {
+            self.cluster.command(self.operator, format!("{{\"prefix\": \"osd in\", \"ids\": [\"{osd}\"]}}"));
+        }
+    }
+
     fn block(&mut self, from: NodeId, to: NodeId, until: Duration) {
         self.cluster.world.block(from, to);
         self.at(until, Due::Unblock(from, to));
@@ -329,7 +379,11 @@ impl Run {
         self.due.clear();
         self.cluster.world.unblock_all();
         self.cluster.start_mon();
-        (0..self.cluster.osd_count()).for_each(|osd| self.cluster.start_osd(osd));
+        for osd in 0..self.cluster.osd_count() {
+            self.cluster.start_osd(osd);
+            self.cluster.disk(osd).slow_down(1);
+            self.bring_in(osd);
+        }
         self.note(|| "misfortunes are over".to_owned());
         let begin = self.cluster.world.now();
         let workers = self.workers.clone();
@@ -354,11 +408,8 @@ impl Run {
 
     /// A last client reads and lists everything.
     fn look_at_everything(&mut self) -> Result<(), Violation> {
-        let looker = self.cluster.add_client(Purpose::look());
-        self.wait("a last look", HEAL_TIME_MAX, |cluster| {
-            let client = cluster.client(looker).expect("just started");
-            if client.is_done() { Ok(()) } else { Err("it is not answered".to_owned()) }
-        })?;
+        let looker = self.cluster.add_client(Purpose::look(self.ballast));
+        self.wait_for_client("a last look", looker)?;
         let looker = self.cluster.client(looker).expect("just seen");
         let mut exist: BTreeMap<ObjectName, bool> = BTreeMap::new();
         for operation in looker.history() {
@@ -381,11 +432,11 @@ impl Run {
             let id = OsdId(osd as i32);
             let failed = |why: String| Violation(format!("the disk of {id}: {why}"));
             let mut stored = Stored::open(self.cluster.disk(osd), store_config(osd)).map_err(failed)?;
-            for seed in 0..GROUPS {
+            for seed in 0..self.groups {
                 let pg = PgId { pool, seed };
                 let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
                 if placed.acting.contains(&id) {
-                    let (from, until) = osdmap::pg_range(pg, GROUPS);
+                    let (from, until) = osdmap::pg_range(pg, self.groups);
                     let objects = stored.objects(&from, &until).map_err(failed)?;
                     groups.entry(pg).or_default().push((id, objects));
                 }

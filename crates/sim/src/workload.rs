@@ -3,21 +3,32 @@
 use crate::history::{Ask, ObjectName, Usage};
 use crate::model::{Change, State};
 use reactor::sim::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Registers and logs of a run.
-pub const REGISTERS: u8 = 5;
+/// Registers that are changed all the time, and logs, of a run.
+pub const BUSY_REGISTERS: u8 = 5;
 pub const LOGS: u8 = 3;
 
 /// How many requests a client may have in flight.
 pub const IN_FLIGHT_MAX: usize = 6;
 
-/// All objects of a run.
-pub fn objects() -> impl Iterator<Item = ObjectName> {
+/// All objects of a run with `ballast` registers that are rarely touched, so that recovery has something to do.
+pub fn objects(ballast: u8) -> impl Iterator<Item = ObjectName> {
     let all = |usage, count| (0..count).map(move |index| ObjectName { usage, index });
-    all(Usage::Register, REGISTERS).chain(all(Usage::Log, LOGS))
+    all(Usage::Register, BUSY_REGISTERS + ballast).chain(all(Usage::Log, LOGS))
+}
+
+/// Writes every ballast object once.
+pub fn fill(rng: &mut Rng, ballast: u8) -> VecDeque<(ObjectName, Ask)> {
+    let objects = objects(ballast).filter(|object| object.index >= BUSY_REGISTERS);
+    let change = |object| {
+        let words = if rng.one_in(12) { 1 << 15 } else { rng.below(1200) + 1 };
+        let keys = (0..rng.below(12) as u8).collect();
+        (object, Ask::Change(vec![Change::WriteFull { words }, Change::SetAttr { attr: 0 }, Change::OmapSet { keys }]))
+    };
+    objects.map(change).collect()
 }
 
 /// One client's requests to come.
@@ -25,13 +36,14 @@ pub struct Workload {
     rng: Rng,
     left: u32,
     pause: RangeInclusive<Duration>,
+    ballast: u8,
     /// Attributes as this client last saw them, for guards that have a chance to hold.
     seen: BTreeMap<ObjectName, BTreeMap<u8, u64>>,
 }
 
 impl Workload {
-    pub fn new(seed: u64, requests: u32, pause: RangeInclusive<Duration>) -> Workload {
-        Workload { rng: Rng::new(seed), left: requests, pause, seen: BTreeMap::new() }
+    pub fn new(seed: u64, requests: u32, pause: RangeInclusive<Duration>, ballast: u8) -> Workload {
+        Workload { rng: Rng::new(seed), left: requests, pause, ballast, seen: BTreeMap::new() }
     }
 
     /// How long to wait before the next request; mostly not at all, so that requests pile up.
@@ -54,7 +66,8 @@ impl Workload {
             };
             return Some((object, ask));
         }
-        let object = ObjectName { usage: Usage::Register, index: rng.below(REGISTERS.into()) as u8 };
+        let registers = if rng.one_in(6) { BUSY_REGISTERS + self.ballast } else { BUSY_REGISTERS };
+        let object = ObjectName { usage: Usage::Register, index: rng.below(registers.into()) as u8 };
         let ask = match rng.one_in(3) {
             true => Ask::Read,
             false => Ask::Change(self.changes(object)),
