@@ -221,7 +221,9 @@ impl Cluster {
 
     /// Has a client give a monitor command.
     pub fn command(&mut self, client: usize, json: String) {
+        let now = self.world.now();
         self.world.call(self.clients[client].node, |process, io| {
+            timeline::at(now, &process.name);
             if let Program::Client(client) = &mut process.program {
                 client.command(io, json);
             }

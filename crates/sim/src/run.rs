@@ -242,6 +242,7 @@ impl Run {
 
     fn misfortunes(&mut self) -> Result<(), Violation> {
         let begin = self.cluster.world.now();
+        let patient = self.mix == Mix::Replaced || self.rng.one_in(2);
         for (at, fault) in self.mix.plan(&mut self.rng, self.cluster.osd_count(), self.cluster.client_count()) {
             self.at(begin + at, Due::Fault(fault));
         }
@@ -251,11 +252,11 @@ impl Run {
                 self.cluster.world.run_until(next);
                 self.check_processes()?;
             }
-            // Once faults alone are over, what is away comes back with the healing.
-            let more_faults = self.due.values().any(|due| matches!(due, Due::Fault(_) | Due::KillMon));
-            let is_fault = matches!(due, Due::Fault(_) | Due::KillMon);
+            // Once there are no more faults, what is away may come back with the healing, all at once.
+            let is_fault = |due: &Due| matches!(due, Due::Fault(_) | Due::KillMon);
+            let last = !is_fault(&due) && !self.due.values().any(is_fault);
             self.happen(due);
-            if !more_faults && !is_fault {
+            if last && !patient {
                 break;
             }
         }
