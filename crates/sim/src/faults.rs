@@ -15,6 +15,13 @@ pub enum Fault {
         crash: Crash,
         away: Away,
     },
+    /// An OSD hears its peers and is not heard; so it holds updates that nobody else has when it is killed.
+    Strand {
+        osd: usize,
+        lasts: Away,
+        crash: Crash,
+        away: Away,
+    },
     KillMon {
         crash: Crash,
         away: Away,
@@ -134,9 +141,13 @@ impl Mix {
             Mix::Resets => Fault::Sever { a, b },
             Mix::QuickRestarts => Fault::KillOsd { osd, crash: Crash::Process, away: quick(rng) },
             Mix::LongAbsences => Fault::KillOsd { osd, crash, away: long(rng) },
-            Mix::Replaced => match rng.one_in(4) {
-                true => Fault::KillOsd { osd, crash, away: quick(rng) },
-                false => Fault::KillOsd { osd, crash, away: long(rng) },
+            Mix::Replaced => match rng.below(5) {
+                0 => Fault::KillOsd { osd, crash, away: quick(rng) },
+                1 | 2 => Fault::KillOsd { osd, crash, away: long(rng) },
+                _ => {
+                    let lasts = Away(Duration::from_millis(100 + rng.below(1500)));
+                    Fault::Strand { osd, lasts, crash, away: long(rng) }
+                }
             },
             Mix::Moved => match rng.below(6) {
                 0 => Fault::KillOsd { osd, crash, away: quick(rng) },

@@ -91,6 +91,7 @@ enum Due {
     StartOsd(usize),
     StartMon,
     KillMon,
+    KillOsd { osd: usize, crash: Crash, away: Duration },
     Unblock(NodeId, NodeId),
     In(usize),
     NormalDisk(usize),
@@ -102,6 +103,8 @@ struct Run {
     /// For the plan; the world has its own.
     rng: Rng,
     cluster: Cluster,
+    /// Misfortunes, with their times since the workload's beginning.
+    plan: Vec<(Duration, Fault)>,
     due: BTreeMap<(Duration, u64), Due>,
     dues_made: u64,
     workers: Vec<usize>,
@@ -135,6 +138,7 @@ impl Run {
             mix,
             rng,
             cluster,
+            plan: Vec::new(),
             due: BTreeMap::new(),
             dues_made: 0,
             workers: Vec::new(),
@@ -214,7 +218,10 @@ impl Run {
         } else if !self.rng.one_in(4) {
             self.wait("becoming clean", START_TIME_MAX, Cluster::is_clean)?;
         }
-        for _ in 0..2 + self.rng.below(2) {
+        let workers = 2 + self.rng.below(2) as usize;
+        let clients = self.cluster.client_count() + workers;
+        self.plan = self.mix.plan(&mut self.rng, osds, clients);
+        for _ in 0..workers {
             let purpose = self.work();
             let worker = self.cluster.add_client(purpose);
             self.workers.push(worker);
@@ -229,9 +236,11 @@ impl Run {
         })
     }
 
+    /// A workload that lasts about as long as misfortunes do.
     fn work(&mut self) -> Purpose {
-        let requests = 20 + self.rng.below(60) as u32;
-        let pause_max = Duration::from_millis(50 + self.rng.below(900));
+        let requests = 30 + self.rng.below(60) as u32;
+        let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(2);
+        let pause_max = lasts * Workload::REQUESTS_PER_PAUSE_MAX / requests;
         Purpose::Work(Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max, self.ballast))
     }
 
@@ -243,7 +252,7 @@ impl Run {
     fn misfortunes(&mut self) -> Result<(), Violation> {
         let begin = self.cluster.world.now();
         let patient = self.mix == Mix::Replaced || self.rng.one_in(2);
-        for (at, fault) in self.mix.plan(&mut self.rng, self.cluster.osd_count(), self.cluster.client_count()) {
+        for (at, fault) in self.plan.clone() {
             self.at(begin + at, Due::Fault(fault));
         }
         while let Some(((at, _), due)) = self.due.pop_first() {
@@ -253,7 +262,7 @@ impl Run {
                 self.check_processes()?;
             }
             // Once there are no more faults, what is away may come back with the healing, all at once.
-            let is_fault = |due: &Due| matches!(due, Due::Fault(_) | Due::KillMon);
+            let is_fault = |due: &Due| matches!(due, Due::Fault(_) | Due::KillMon | Due::KillOsd { .. });
             let last = !is_fault(&due) && !self.due.values().any(is_fault);
             self.happen(due);
             if last && !patient {
@@ -280,6 +289,11 @@ impl Run {
                 self.cluster.kill_mon(Crash::Process);
                 self.at(now + Duration::from_millis(300), Due::StartMon);
             }
+            Due::KillOsd { osd, crash, away } => {
+                self.note(|| format!("osd.{osd} is killed"));
+                self.cluster.kill_osd(osd, crash);
+                self.at(now + away, Due::StartOsd(osd));
+            }
             Due::Unblock(a, b) => {
                 self.note(|| format!("{a:?} reaches {b:?} again"));
                 self.cluster.world.unblock(a, b);
@@ -296,6 +310,13 @@ impl Run {
             Fault::KillOsd { osd, crash, away } => {
                 self.cluster.kill_osd(osd, crash);
                 self.at(now + away.0, Due::StartOsd(osd));
+            }
+            Fault::Strand { osd, lasts, crash, away } => {
+                let until = now + lasts.0;
+                for other in (0..self.cluster.osd_count()).filter(|other| *other != osd) {
+                    self.block(self.cluster.osd_node(osd), self.cluster.osd_node(other), until);
+                }
+                self.at(until, Due::KillOsd { osd, crash, away: away.0 });
             }
             Fault::KillMon { crash, away } => {
                 self.cluster.kill_mon(crash);

@@ -46,6 +46,9 @@ impl Workload {
         Workload { rng: Rng::new(seed), left: requests, pause, ballast, seen: BTreeMap::new() }
     }
 
+    /// So many requests take the longest pause, on average.
+    pub const REQUESTS_PER_PAUSE_MAX: u32 = 6;
+
     /// How long to wait before the next request; mostly not at all, so that requests pile up.
     pub fn pause(&mut self) -> Duration {
         match self.rng.one_in(3) {
