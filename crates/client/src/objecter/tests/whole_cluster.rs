@@ -3,9 +3,10 @@
 use super::scripted::Scripted;
 use super::{ms, write};
 use crate::objecter::Answer;
+use osdmap::{OsdMap, UpActing};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use types::OsdId;
+use types::{Epoch, OsdId, PgId, PoolId};
 use wire::Message;
 use wire::messages as msg;
 use wire::msgr::SessionId;
@@ -60,9 +61,22 @@ struct Osds {
     /// Transaction ids by object, in order of execution.
     order: BTreeMap<Vec<u8>, Vec<u64>>,
     lost: BTreeSet<SessionId>,
+    /// Each group's present interval: its sets, and the first epoch that had them.
+    intervals: BTreeMap<PgId, (UpActing, Epoch)>,
 }
 
 impl Osds {
+    /// To be called with every map.
+    fn follow(&mut self, map: &OsdMap) {
+        for seed in 0..map.pools[&PoolId(1)].pg_num {
+            let pg = PgId::new(1, seed);
+            let placed = map.pg_to_up_acting(pg).unwrap();
+            if self.intervals.get(&pg).is_none_or(|(known, _)| *known != placed) {
+                self.intervals.insert(pg, (placed, map.epoch));
+            }
+        }
+    }
+
     fn deliver(&mut self, s: &mut Scripted, count: usize) {
         for _ in 0..count {
             let Some((session, envelope)) = s.link.sent.get(self.seen).cloned() else { return };
@@ -75,8 +89,8 @@ impl Osds {
                 continue;
             }
             let op = msg::OsdOp::open(&envelope).unwrap();
-            let placed = s.map.pg_to_up_acting(op.pgid.pg).unwrap();
-            if placed.acting_primary != Some(osd) || !s.map.is_up(osd) {
+            let (placed, since) = &self.intervals[&op.pgid.pg];
+            if placed.acting_primary != Some(osd) || !s.map.is_up(osd) || op.epoch < *since {
                 continue; // as a real OSD: dropped, the client will see a newer map
             }
             let tid = envelope.header.tid;
@@ -116,6 +130,7 @@ proptest! {
     fn everything_is_answered_once_and_in_order(steps in proptest::collection::vec(step(), 1..80)) {
         let mut s = Scripted::connected();
         let mut osds = Osds::default();
+        osds.follow(&s.map);
         let mut submitted = BTreeMap::<Vec<u8>, Vec<u64>>::new();
         let mut next = 0;
         let mut answered = BTreeSet::new();
@@ -140,9 +155,10 @@ proptest! {
                 }
                 Step::Restart { osd } => s.push_map(|map| map.restart(osd.into())),
                 Step::Down { osd } => s.push_map(|map| map.down(osd.into())),
-                Step::MoveAway { osd, seed } => s.push_map(|map| map.pg_temp(types::PgId::new(1, seed.into()), osd.into())),
+                Step::MoveAway { osd, seed } => s.push_map(|map| map.pg_temp(PgId::new(1, seed.into()), osd.into())),
                 Step::Time { ms: n } => s.advance(ms(n.into())),
             }
+            osds.follow(&s.map);
             while let Some(done) = s.objecter.poll_done() {
                 prop_assert!(matches!(done.result, Ok(Answer::Op(_))));
                 prop_assert!(answered.insert(done.completion), "answered twice");
@@ -150,6 +166,7 @@ proptest! {
         }
         // The cluster heals: everything under way must come to its end.
         s.push_map(|map| (0..3).for_each(|osd| map.restart(osd)));
+        osds.follow(&s.map);
         for _ in 0..50 {
             osds.deliver(&mut s, usize::MAX);
             s.advance(ms(2000));
