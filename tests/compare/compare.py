@@ -92,6 +92,8 @@ def bench(cluster, pool, mode, size_bytes, seconds):
     ops = figures["ops"]
     for what in ("server", "osd", "machine"):
         spent[f"{what}_cpu_us_per_op"] = spent[f"{what}_cpu_s"] * 1e6 / ops
+    spent["device_read_kib_per_op"] = spent["device_read_mib"] * 1024 / ops
+    spent["device_written_kib_per_op"] = spent["device_written_mib"] * 1024 / ops
     return {**figures, **{key: round(value, 3) for key, value in spent.items()}}
 
 

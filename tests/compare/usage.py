@@ -22,6 +22,20 @@ def cpu_s(pids):
     return ticks / TICKS_PER_S
 
 
+def device_mib(pids):
+    """What the processes have read from and written to devices, in MiB; nothing where the kernel does not tell."""
+    read = written = 0
+    for pid in pids.values():
+        try:
+            with open(f"/proc/{pid}/io") as f:
+                fields = dict(line.split(": ") for line in f.read().splitlines())
+        except OSError:
+            continue
+        read += int(fields["read_bytes"])
+        written += int(fields["write_bytes"])
+    return read / (1 << 20), written / (1 << 20)
+
+
 def machine_cpu_s():
     """CPU seconds of the whole machine: clients, servers and the kernel's own threads; all but idle and waiting."""
     with open("/proc/stat") as f:
@@ -62,14 +76,18 @@ class Meter:
         self.pids = pids
         forget_peak_rss(pids)
         self.servers, self.osds, self.machine = cpu_s(pids), cpu_s(osds_of(pids)), machine_cpu_s()
+        self.device_read, self.device_written = device_mib(pids)
         self.started = time.monotonic()
 
     def read(self):
+        device_read, device_written = device_mib(self.pids)
         return {
             "wall_s": time.monotonic() - self.started,
             "server_cpu_s": cpu_s(self.pids) - self.servers,
             "osd_cpu_s": cpu_s(osds_of(self.pids)) - self.osds,
             "machine_cpu_s": machine_cpu_s() - self.machine,
+            "device_read_mib": device_read - self.device_read,
+            "device_written_mib": device_written - self.device_written,
             "server_rss_mib": peak_rss_mib(self.pids),
             "osd_rss_mib": peak_rss_mib(osds_of(self.pids)),
         }
