@@ -99,6 +99,21 @@ struct InFlight {
 }
 
 impl Proposals {
+    /// Whether a request of this session waits or is on its way to the log.
+    fn is_changing_for(&self, session: SessionId) -> bool {
+        let waits = |request: &Request| match request {
+            Request::Command(request) => request.session == session,
+            Request::PoolOp { session: of, .. } => *of == session,
+        };
+        let on_its_way = |answer: &Answer| match answer {
+            Answer::Command(request, _) => request.session == session,
+            Answer::PoolOp { session: of, .. } => *of == session,
+            _ => false,
+        };
+        let in_flight = self.in_flight.iter().flat_map(|in_flight| &in_flight.answers);
+        self.waiting.iter().any(waits) || in_flight.into_iter().any(on_its_way)
+    }
+
     pub fn want_global_ids(&mut self) {
         self.global_ids_wanted = !self.global_ids_coming;
     }
@@ -136,8 +151,12 @@ impl Proposals {
 }
 
 impl Monitor {
-    /// A command came. One that only asks is answered at once.
+    /// A command came. One that only asks is answered at once, unless the same session has asked for a change before
+    /// that is not made yet: what is true without that change need not be true after it.
     pub(super) fn command(&mut self, now: Now, request: CommandRequest, out: &mut Vec<Action>) {
+        if self.proposals.is_changing_for(request.session) {
+            return self.wait(Request::Command(request), out);
+        }
         match self.decide(now, &request) {
             Outcome::Reply(reply) => self.answer(Answer::Command(request, reply), out),
             // Decided again once it is its turn: the state may be another by then.

@@ -33,6 +33,25 @@ fn a_command_is_answered_once_it_is_durable_and_its_maps_are_out() {
     assert_eq!(h.map().pool_names.values().collect::<Vec<_>>(), ["x", "y"]);
 }
 
+#[test]
+fn what_changes_nothing_yet_waits_for_the_change_asked_for_before() {
+    let mut h = Harness::new();
+    let client = h.client();
+    h.hold_commits = true;
+    let pause = |word: &str| msg::MonCommand {
+        have: 0,
+        fsid: FSID,
+        cmd: vec![format!(r#"{{"prefix":"osd {word}","key":"pause"}}"#)],
+        input: Default::default(),
+    };
+    h.say(client, pause("set"));
+    h.say(client, pause("unset"));
+    assert_eq!(h.sent, [], "nothing is paused yet, and yet there is something to unset");
+    h.release_commits();
+    assert_eq!(h.heard::<msg::MonCommandAck>(client).len(), 2);
+    assert!(!h.map().flags.contains(osdmap::OsdMapFlags::PAUSERD));
+}
+
 /// The log on disk, snapshots and trimming included, gives the state back.
 #[test]
 fn what_the_disk_holds_is_the_state() {
