@@ -1,5 +1,7 @@
 //! What goes wrong in a run, and when: drawn from the seed before it begins.
 
+use crate::client_process::POOL;
+use crate::cluster::COPIES;
 use reactor::sim::{Crash, Rng, WorldConfig};
 use std::time::Duration;
 
@@ -39,6 +41,12 @@ pub enum Fault {
     /// An OSD is put out of the data distribution though it runs, and in again.
     Out {
         osd: usize,
+        lasts: Away,
+    },
+    /// The operator changes something, and later changes it back.
+    Change {
+        command: String,
+        undo: Option<String>,
         lasts: Away,
     },
     /// A disk takes so many times as long.
@@ -85,6 +93,8 @@ pub enum Mix {
     Replaced,
     /// The operator moves data about; sometimes an OSD dies over it.
     Moved,
+    /// The operator changes who serves: marks living OSDs down, moves primaries, keeps fewer copies, pauses everything.
+    Changed,
     /// The monitor is killed.
     Monitor,
     /// Everything is killed at once.
@@ -95,13 +105,14 @@ pub enum Mix {
 }
 
 impl Mix {
-    const ALL: [Mix; 10] = [
+    const ALL: [Mix; 11] = [
         Mix::Calm,
         Mix::Resets,
         Mix::QuickRestarts,
         Mix::LongAbsences,
         Mix::Replaced,
         Mix::Moved,
+        Mix::Changed,
         Mix::Monitor,
         Mix::Blackout,
         Mix::Partitions,
@@ -154,6 +165,23 @@ impl Mix {
                 1 => Fault::SlowDisk { osd, times: 2 << rng.below(5), lasts: long(rng) },
                 _ => Fault::Out { osd, lasts: long(rng) },
             },
+            Mix::Changed => match rng.below(6) {
+                0 => Fault::KillOsd { osd, crash, away: quick(rng) },
+                1 | 2 => change(format!("\"osd down\", \"ids\": [\"{osd}\"]"), None, Away(Duration::ZERO)),
+                3 => {
+                    let affinity = |weight| format!("\"osd primary-affinity\", \"id\": {osd}, \"weight\": {weight}");
+                    change(affinity("0.0"), Some(affinity("1.0")), long(rng))
+                }
+                4 => {
+                    let size =
+                        |n| format!("\"osd pool set\", \"pool\": \"{POOL}\", \"var\": \"size\", \"val\": \"{n}\"");
+                    change(size(2), Some(size(COPIES)), long(rng))
+                }
+                _ => {
+                    let pause = |word| format!("\"osd {word}\", \"key\": \"pause\"");
+                    change(pause("set"), Some(pause("unset")), quick(rng))
+                }
+            },
             Mix::Monitor => match rng.below(4) {
                 0 => Fault::KillOsd { osd, crash, away: quick(rng) },
                 1 => Fault::BootStorm { mon_after: Duration::from_millis(rng.below(1500)) },
@@ -200,6 +228,12 @@ impl Mix {
         plan.sort_by_key(|(at, _)| *at);
         plan
     }
+}
+
+/// Commands in the words of JSON behind `"prefix": `.
+fn change(command: String, undo: Option<String>, lasts: Away) -> Fault {
+    let json = |words: String| format!("{{\"prefix\": {words}}}");
+    Fault::Change { command: json(command), undo: undo.map(json), lasts }
 }
 
 /// From at once to a second: often faster than anybody notices.

@@ -94,6 +94,7 @@ enum Due {
     KillOsd { osd: usize, crash: Crash, away: Duration },
     Unblock(NodeId, NodeId),
     In(usize),
+    Command(String),
     NormalDisk(usize),
 }
 
@@ -114,6 +115,8 @@ struct Run {
     ballast: u8,
     /// OSDs that the operator has put out.
     out: BTreeSet<usize>,
+    /// Commands that take back what the operator has changed.
+    undo: BTreeSet<String>,
 }
 
 impl Run {
@@ -146,6 +149,7 @@ impl Run {
             groups,
             ballast,
             out: BTreeSet::new(),
+            undo: BTreeSet::new(),
         }
     }
 
@@ -208,6 +212,10 @@ impl Run {
             let up = cluster.monitor().map_or(0, |monitor| monitor.state().osdmap().up_osds().count());
             if up == osds { Ok(()) } else { Err(format!("{up} of {osds} OSDs are up")) }
         })?;
+        for node in self.cluster.nodes() {
+            let skew_ms = self.rng.below(20_000) as i64 - 10_000;
+            self.cluster.world.skew_wall_clock(node, skew_ms);
+        }
         self.operator = self.cluster.add_client(Purpose::Operate);
         self.wait_for_client("making the pool", self.operator)?;
         self.cluster.find_pool();
@@ -299,6 +307,10 @@ impl Run {
                 self.cluster.world.unblock(a, b);
             }
             Due::In(osd) => self.bring_in(osd),
+            Due::Command(json) => {
+                self.undo.remove(&json);
+                self.cluster.command(self.operator, json);
+            }
             Due::NormalDisk(osd) => self.cluster.disk(osd).slow_down(1),
         }
     }
@@ -338,6 +350,13 @@ impl Run {
                     let json = format!("{{\"prefix\": \"osd out\", \"ids\": [\"{osd}\"]}}");
                     self.cluster.command(self.operator, json);
                     self.at(now + lasts.0, Due::In(osd));
+                }
+            }
+            Fault::Change { command, undo, lasts } => {
+                self.cluster.command(self.operator, command);
+                if let Some(undo) = undo {
+                    self.undo.insert(undo.clone());
+                    self.at(now + lasts.0, Due::Command(undo));
                 }
             }
             Fault::SlowDisk { osd, times, lasts } => {
@@ -405,6 +424,9 @@ impl Run {
             self.cluster.start_osd(osd);
             self.cluster.disk(osd).slow_down(1);
             self.bring_in(osd);
+        }
+        for undo in std::mem::take(&mut self.undo) {
+            self.cluster.command(self.operator, undo);
         }
         self.note(|| "misfortunes are over".to_owned());
         let begin = self.cluster.world.now();
