@@ -1,6 +1,6 @@
 //! Drives a store on a real file, one request after another, and tells what its own work costs.
 //!
-//! `cargo run --release -p store --example store_bench -- FILE [GIB]` makes FILE (it must not exist) and removes it
+//! `cargo run --release -p store --example store_bench -- FILE [GIB [ROWS]]` makes FILE (it must not exist) and removes it
 //! again. Each row: CPU time per operation in user space, which is the store's own work, and in the kernel, one system
 //! call per request; and operations per second as a caller without concurrency sees them.
 
@@ -23,6 +23,8 @@ struct Bench {
     written_bytes: u64,
     flushes: u64,
     random: u64,
+    /// Rows to run: those whose name contains this.
+    only: String,
 }
 
 fn carry_out(file: &File, request: IoRequest) -> std::io::Result<IoDone> {
@@ -61,7 +63,7 @@ impl Bench {
                 opening.io_done(carry_out(&file, request)?);
             }
         };
-        Ok(Bench { file, store, written_bytes: 0, flushes: 0, random: 1 })
+        Ok(Bench { file, store, written_bytes: 0, flushes: 0, random: 1, only: String::new() })
     }
 
     fn below(&mut self, end: u64) -> u64 {
@@ -112,6 +114,9 @@ impl Bench {
         per_turn: u64,
         mut operate: impl FnMut(&mut Bench, u64) -> Result<(), Box<dyn Error>>,
     ) -> Result<(), Box<dyn Error>> {
+        if !name.contains(&self.only) {
+            return Ok(());
+        }
         (self.written_bytes, self.flushes) = (0, 0);
         let ((user, system), begin) = (cpu_time()?, Instant::now());
         for turn in 0..operations.div_ceil(per_turn) {
@@ -161,16 +166,16 @@ fn resident() -> std::io::Result<u64> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let path = args.next().ok_or("usage: store_bench FILE [GIB]")?;
+    let path = args.next().ok_or("usage: store_bench FILE [GIB [ROWS]]")?;
     let gib: u64 = args.next().map_or(Ok(4), |arg| arg.parse())?;
     let device_bytes = gib << 30;
     let file = OpenOptions::new().read(true).write(true).create_new(true).custom_flags(O_DIRECT).open(&path)?;
-    let result = run(file, device_bytes);
+    let result = run(file, device_bytes, &args.next().unwrap_or_default());
     std::fs::remove_file(&path)?;
     result
 }
 
-fn run(file: File, device_bytes: u64) -> Result<(), Box<dyn Error>> {
+fn run(file: File, device_bytes: u64, only: &str) -> Result<(), Box<dyn Error>> {
     file.set_len(device_bytes)?;
     let wal_bytes = StoreConfig::default_wal_bytes(device_bytes);
     let config = StoreConfig { device_bytes, wal_bytes, fsid: Fsid([1; 16]), osd: OsdId(0), uuid: Fsid([2; 16]) };
@@ -183,6 +188,7 @@ fn run(file: File, device_bytes: u64) -> Result<(), Box<dyn Error>> {
     let before = resident()?;
     bench.row("4 MiB writes, 1 per turn", objects, 1, |bench, n| bench.write(n, 0, large.clone().into(), n))?;
     println!("  {} bytes of memory per 4 MiB object", (resident()? - before) / objects);
+    bench.only = only.into();
     let blocks = objects * OBJECT_BYTES / BLOCK;
     for per_turn in [1, 16, 32] {
         let operations = 4000 * per_turn.min(16);

@@ -32,24 +32,12 @@ pub(crate) enum Purpose {
     },
 }
 
-/// Memory of past reads that is kept for the next ones: zeroing it anew cost a tenth of the CPU time of large reads.
-const READ_POOL_BYTES_MAX: usize = 16 << 20;
-
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(crate) struct IoQueue {
     next_id: u64,
     out: VecDeque<IoRequest>,
     /// Of requests made and not done. Never iterated, so that its order means nothing.
     purposes: HashMap<IoId, Purpose>,
-    /// Its buffers hold what was read before. That never shows: what the device gives is checked against its checksum.
-    buffers: BufPool,
-}
-
-impl Default for IoQueue {
-    fn default() -> IoQueue {
-        let buffers = BufPool::new(READ_POOL_BYTES_MAX);
-        IoQueue { next_id: 0, out: VecDeque::new(), purposes: HashMap::new(), buffers }
-    }
 }
 
 impl IoQueue {
@@ -60,9 +48,11 @@ impl IoQueue {
         id
     }
 
-    pub fn read(&mut self, purpose: Purpose, run: Run) {
+    /// Reads a run into a buffer of the pool. What the buffer held before never shows: what the device gives is checked
+    /// against its checksum.
+    pub fn read(&mut self, purpose: Purpose, run: Run, buffers: &BufPool) {
         let id = self.id(purpose);
-        let buf = self.buffers.take(run.len_bytes() as usize);
+        let buf = buffers.take(run.len_bytes() as usize);
         self.out.push_back(IoRequest::Read { id, offset: run.offset_bytes(), buf });
     }
 

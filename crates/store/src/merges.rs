@@ -9,7 +9,7 @@ use crate::io_queue::Purpose;
 use crate::key::Key;
 use crate::{LookupId, Store};
 use std::collections::BTreeMap;
-use types::{AlignedBuf, crc32c};
+use types::{AlignedBuf, BufPool, crc32c};
 use wire::Rope;
 
 /// Bytes to put over a block: where in the block, and what.
@@ -94,8 +94,12 @@ impl Merges {
 }
 
 /// A whole block from its base and what was written over it.
-pub(crate) fn merged(base: Option<&[u8]>, patch: &Patch) -> AlignedBuf {
-    let mut block = base.map_or_else(|| AlignedBuf::zeroed(BLOCK as usize), AlignedBuf::copy_from);
+pub(crate) fn merged(base: Option<&[u8]>, patch: &Patch, buffers: &BufPool) -> AlignedBuf {
+    let mut block = buffers.take(BLOCK as usize);
+    match base {
+        Some(base) => block.as_mut_slice().copy_from_slice(base),
+        None => block.as_mut_slice().fill(0),
+    }
     let mut at = patch.at;
     for piece in patch.data.pieces() {
         block.as_mut_slice()[at..at + piece.len()].copy_from_slice(piece);
@@ -119,7 +123,7 @@ impl Store {
             Base::Device { device, crc } => {
                 merge.base_crc = crc;
                 let sequence = self.freeing.begin_read();
-                self.io.read(Purpose::MergeRead { target, sequence }, Run { start: device, count: 1 });
+                self.io.read(Purpose::MergeRead { target, sequence }, Run { start: device, count: 1 }, &self.buffers);
             }
             Base::Merge(other) => self.merges.merges.get_mut(&other).expect("seen by the caller").next.push(target),
             Base::Zeros | Base::Memory { .. } => panic!("a merge begun with all it needs"),
@@ -141,7 +145,7 @@ impl Store {
         let mut ready = vec![(target, base.map(AlignedBuf::freeze))];
         while let Some((target, base)) = ready.pop() {
             let merge = self.merges.merges.remove(&target).expect("merges end once");
-            let block = merged(base.as_deref(), &merge.patch);
+            let block = merged(base.as_deref(), &merge.patch, &self.buffers);
             let crc = crc32c::checksum(block.as_slice());
             let crc = if base.is_some() { crc } else { damaged_crc(crc) };
             let block = block.freeze();

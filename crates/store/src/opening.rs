@@ -11,12 +11,13 @@ use crate::format::check_sizes;
 use crate::freeing::{Discards, Freeing};
 use crate::redo::{Redo, decode_body};
 use crate::state::State;
+use crate::store::SPARE_BYTES;
 use crate::superblock::{ChunkHeader, ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
 use crate::turns::Turns;
 use crate::wal::{RecordHead, RecordHeader, Wal};
 use crate::{FormatError, IoDone, IoId, IoRequest, Store, StoreConfig};
 use std::collections::{BTreeMap, VecDeque};
-use types::{AlignedBuf, Errno, Fsid, OsdId, crc32c};
+use types::{AlignedBuf, BufPool, Errno, Fsid, OsdId, crc32c};
 use wire::DecodeError;
 
 /// Why a device does not open as this OSD's store. Nothing was written.
@@ -488,6 +489,7 @@ impl Opening {
             freeing,
             discards,
             io: Default::default(),
+            buffers: BufPool::new(SPARE_BYTES),
             events: VecDeque::new(),
             stopped: None,
         })

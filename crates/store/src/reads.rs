@@ -90,7 +90,7 @@ impl Store {
         for (at, part) in parts.iter().enumerate() {
             match part {
                 Part::Ready(_) => {}
-                Part::Device { run, .. } => self.io.read(Purpose::Read { id, part: at }, *run),
+                Part::Device { run, .. } => self.io.read(Purpose::Read { id, part: at }, *run, &self.buffers),
                 Part::Merge { device, .. } => self.merges.wait(*device, id, at),
             }
         }

@@ -275,9 +275,9 @@ impl Decode for Redo {
     }
 }
 
-/// A record's body: transactions (count 4), each its steps (count 4).
-pub(crate) fn encode_body<'a>(transactions: impl ExactSizeIterator<Item = &'a [Redo]>) -> Vec<u8> {
-    let mut w = Writer::new(Target::default());
+/// A record's body: transactions (count 4), each its steps (count 4). `bytes` is the length foreseen.
+pub(crate) fn encode_body<'a>(transactions: impl ExactSizeIterator<Item = &'a [Redo]>, bytes: usize) -> Vec<u8> {
+    let mut w = Writer::onto(Vec::with_capacity(bytes), Target::default());
     w.count(transactions.len());
     for steps in transactions {
         w.count(steps.len());
@@ -352,7 +352,7 @@ mod tests {
     proptest! {
         #[test]
         fn bodies_read_back_and_have_the_length_foreseen(all in prop::collection::vec(prop::collection::vec(steps(), 0..4), 0..4)) {
-            let body = encode_body(all.iter().map(|steps| &steps[..]));
+            let body = encode_body(all.iter().map(|steps| &steps[..]), 0);
             let foreseen: u64 = all.iter().flatten().map(Redo::encoded_bytes).sum();
             prop_assert_eq!(body.len() as u64, foreseen + body_overhead_bytes(all.len()));
             prop_assert_eq!(decode_body(&body).unwrap(), all.concat());
@@ -383,6 +383,6 @@ mod tests {
             &[14, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, b'k', 1, 0, 0, 0, b'v'],
         ]
         .concat();
-        assert_eq!(encode_body([&[map, set][..]].into_iter()), expected);
+        assert_eq!(encode_body([&[map, set][..]].into_iter(), 0), expected);
     }
 }

@@ -10,7 +10,7 @@ use crate::superblock::checkpoint_bytes_max;
 use crate::turns::Staged;
 use crate::{OBJECT_BYTES_MAX, Step, Store, SubmitError, Ticket, Transaction};
 use bytes::Bytes;
-use types::{AlignedBuf, BLOCK_BYTES, ObjectId, PgId, crc32c};
+use types::{AlignedBuf, BLOCK_BYTES, BufPool, ObjectId, PgId, crc32c};
 use wire::Rope;
 
 /// Blocks that a write touches.
@@ -100,7 +100,7 @@ impl Store {
     /// ticket or a later one. Errors: nothing has happened.
     pub fn submit(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
         self.admit(&txn)?;
-        let mut staged = self.turns.new_staged();
+        let mut staged = self.turns.new_staged(txn.steps.len());
         let ticket = staged.ticket;
         for step in txn.steps {
             self.stage(txn.pg, step, &mut staged);
@@ -241,8 +241,8 @@ impl Store {
         let middle_begin = if contents.is_empty() { 0 } else { head_end - skip };
         if middle_begin < data.len() - tail {
             let middle = match (middle_begin, tail) {
-                (0, 0) => aligned(data.clone()),
-                _ => aligned(data.slice(middle_begin, data.len() - tail - middle_begin)),
+                (0, 0) => aligned(data.clone(), &self.buffers),
+                _ => aligned(data.slice(middle_begin, data.len() - tail - middle_begin), &self.buffers),
             };
             contents.push_whole(middle);
         }
@@ -303,8 +303,10 @@ impl Store {
     /// Appends to `contents` one block of which only a part is written.
     fn part_of_block(&self, key: &[u8], block: u32, patch: Patch, contents: &mut Contents) {
         match self.base_of(key, block, &patch) {
-            Base::Zeros => contents.push_block(merged(None, &patch), false),
-            Base::Memory { block, damaged } => contents.push_block(merged(Some(&block.into_bytes()), &patch), damaged),
+            Base::Zeros => contents.push_block(merged(None, &patch, &self.buffers), false),
+            Base::Memory { block, damaged } => {
+                contents.push_block(merged(Some(&block.into_bytes()), &patch, &self.buffers), damaged)
+            }
             base => contents.push_merge(base, patch),
         }
     }
@@ -413,7 +415,7 @@ impl Contents {
 
 /// The same bytes (whole blocks) in pieces that begin on 4 KiB boundaries of memory and are whole blocks long. Pieces
 /// that are so already are shared, the others copied.
-fn aligned(data: Rope) -> Rope {
+fn aligned(data: Rope, buffers: &BufPool) -> Rope {
     let fits =
         |piece: &Bytes| piece.as_ptr().addr().is_multiple_of(BLOCK_BYTES) && piece.len().is_multiple_of(BLOCK_BYTES);
     if data.pieces().all(fits) {
@@ -426,7 +428,7 @@ fn aligned(data: Rope) -> Rope {
         if loose.is_empty() {
             return;
         }
-        let mut buf = AlignedBuf::zeroed(loose.len());
+        let mut buf = buffers.take(loose.len());
         let mut at = 0;
         for piece in loose.pieces() {
             buf.as_mut_slice()[at..at + piece.len()].copy_from_slice(piece);
@@ -464,7 +466,7 @@ mod tests {
             }
             let whole = rope.len() / 4096 * 4096;
             let rope = rope.slice(0, whole);
-            let out = aligned(rope.clone());
+            let out = aligned(rope.clone(), &BufPool::new(1 << 20));
             prop_assert_eq!(out.to_vec(), rope.to_vec());
             prop_assert!(out.pieces().all(|p| p.as_ptr().addr() % 4096 == 0 && p.len() % 4096 == 0));
         }

@@ -93,9 +93,10 @@ impl Turns {
         }
     }
 
-    pub fn new_staged(&self) -> Staged {
-        let (steps, data, freed) = Default::default();
-        Staged { ticket: self.next_ticket, steps, steps_bytes: 0, merges: 0, data, freed }
+    /// An empty transaction that will have about so many steps.
+    pub fn new_staged(&self, steps: usize) -> Staged {
+        let (data, freed) = Default::default();
+        Staged { ticket: self.next_ticket, steps: Vec::with_capacity(steps), steps_bytes: 0, merges: 0, data, freed }
     }
 
     pub fn stage(&mut self, staged: Staged) {
@@ -238,8 +239,10 @@ impl Store {
         if by_checkpoint {
             self.wal.skip_lsn();
         } else {
-            let body = encode_body(batch.iter().map(|staged| &staged.steps[..]));
-            let (offset, record) = self.wal.append(&body, vouches_for);
+            let steps_bytes: u64 = batch.iter().map(|staged| staged.steps_bytes).sum();
+            let body_bytes = steps_bytes + body_overhead_bytes(batch.len());
+            let body = encode_body(batch.iter().map(|staged| &staged.steps[..]), body_bytes as usize);
+            let (offset, record) = self.wal.append(&body, vouches_for, &self.buffers);
             self.io.write(Purpose::TurnWrite { lsn }, offset, record.freeze().into());
             writes_left += 1;
         }

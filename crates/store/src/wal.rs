@@ -7,7 +7,7 @@
 
 use crate::config::BLOCK;
 use std::collections::VecDeque;
-use types::{AlignedBuf, Fsid, crc32c};
+use types::{AlignedBuf, BufPool, Fsid, crc32c};
 use wire::{DecodeError, Reader, Target, Writer};
 
 const MAGIC: u32 = 0x4c57_434e; // "NCWL"
@@ -159,7 +159,7 @@ impl Wal {
     }
 
     /// Gives the next number to a record with this body. Returns device offset and bytes. Panics without room.
-    pub fn append(&mut self, body: &[u8], durable_lsn: u64) -> (u64, AlignedBuf) {
+    pub fn append(&mut self, body: &[u8], durable_lsn: u64, buffers: &BufPool) -> (u64, AlignedBuf) {
         let len = record_bytes(body.len());
         assert!(self.has_room(len), "log record of {len} bytes without room");
         let begin = self.begin(len);
@@ -170,9 +170,10 @@ impl Wal {
             body_bytes: body.len() as u32,
             body_crc: crc32c::checksum(body),
         };
-        let mut record = AlignedBuf::zeroed(len as usize);
+        let mut record = buffers.take(len as usize);
         record.as_mut_slice()[..RECORD_HEADER_BYTES].copy_from_slice(&header.encode(self.uuid));
         record.as_mut_slice()[RECORD_HEADER_BYTES..][..body.len()].copy_from_slice(body);
+        record.as_mut_slice()[RECORD_HEADER_BYTES + body.len()..].fill(0);
         self.place(begin, len);
         (self.offset + begin % self.bytes, record)
     }
@@ -229,7 +230,7 @@ mod tests {
             for (body_bytes, trim) in steps {
                 if wal.has_room(record_bytes(body_bytes)) {
                     let lsn = wal.next_lsn;
-                    let (offset, record) = wal.append(&vec![7; body_bytes], lsn - 1);
+                    let (offset, record) = wal.append(&vec![7; body_bytes], lsn - 1, &BufPool::new(0));
                     let (begin, end) = (offset - (1 << 20), offset - (1 << 20) + record.len() as u64);
                     prop_assert!(end <= RING);
                     prop_assert!(live.iter().all(|(_, b, e)| end <= *b || *e <= begin));

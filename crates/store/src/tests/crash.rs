@@ -37,14 +37,14 @@ fn run(seed: u64, turns: u64, tries_per_turn: u64) -> u64 {
 #[test]
 fn acknowledged_transactions_survive_any_crash() {
     let mut crashes = 0;
-    for seed in 0..40 {
+    for seed in 0..80 {
         let result = std::panic::catch_unwind(|| run(seed, 60, 3));
         crashes += result.unwrap_or_else(|cause| {
             eprintln!("seed {seed}");
             std::panic::resume_unwind(cause)
         });
     }
-    assert_eq!(crashes, 40 * 60 * 3);
+    assert_eq!(crashes, 80 * 60 * 3);
 }
 
 #[test]
