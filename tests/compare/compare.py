@@ -122,10 +122,12 @@ def come_to_rest(clusters):
 
 def idle(clusters):
     come_to_rest(clusters)
-    before = {c.name: usage.cpu_s(c.pids()) for c in clusters}
+    before, machine_before = {c.name: usage.cpu_s(c.pids()) for c in clusters}, usage.machine_cpu_s()
     time.sleep(IDLE_S)
     share = {f"{c.name}_percent": round((usage.cpu_s(c.pids()) - before[c.name]) / IDLE_S * 100, 2) for c in clusters}
-    return {"seconds": IDLE_S, **share}
+    # What else this machine was doing: on a quiet one little more than the two clusters.
+    machine_percent = round((usage.machine_cpu_s() - machine_before) / IDLE_S * 100, 2)
+    return {"seconds": IDLE_S, **share, "machine_percent": machine_percent}
 
 
 def measure_size(clusters, pool, tag, size_bytes, modes, a):
@@ -157,7 +159,7 @@ def compare(a, folder):
     started = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     result = {"started": started, "command": " ".join([os.path.relpath(sys.argv[0]), *sys.argv[1:]]),
               "machine": machine(folder), "versions": {c.name: c.version() for c in clusters}, "osds": a.osds,
-              "rounds": a.rounds, "seconds": a.seconds, "threads": THREADS, "rows": []}
+              "rounds": a.rounds, "seconds": a.seconds, "threads": THREADS, "priority": os.nice(0), "rows": []}
     try:
         for cluster in reversed(clusters):
             print(f"starting {cluster.name} in {cluster.folder}", flush=True)

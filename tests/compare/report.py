@@ -66,7 +66,8 @@ def markdown(result):
     idle = result.get("idle")
     if idle:
         lines += [f"Idle for {idle['seconds']} s, all server processes together: Ceph {idle['ceph_percent']:.1f} % of a core, "
-                  f"Nacre {idle['nacre_percent']:.1f} %.", ""]
+                  f"Nacre {idle['nacre_percent']:.2f} %. The whole machine used {idle['machine_percent']:.0f} % of a core then"
+                  + (f"; everything measured ran at nice {result['priority']}." if result["priority"] else "."), ""]
     slower = [row["name"] for row in result["rows"] if median(ratios(row, throughput_of(row)[0]) or [1]) < 1]
     if slower:
         lines += ["Slower than Ceph: " + ", ".join(slower) + ".", ""]
