@@ -12,7 +12,7 @@ use mon::bootstrap::bootstrap;
 use mon::log::MapLog;
 use osd::{Osd, OsdConfig, Stop};
 use pg::ops::Limits;
-use reactor::sim::{Crash, NodeId, Rng, SimDisk, SimIo, World, WorldConfig};
+use reactor::sim::{Crash, DiskFault, NodeId, Rng, SimDisk, SimIo, World, WorldConfig};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -28,8 +28,6 @@ const MON: &str = "a";
 const MON_PORT: u16 = 3300;
 const DISK: &str = "disk";
 const DISK_BYTES: u64 = 256 << 20;
-/// Small, so that it wraps around.
-const WAL_BYTES: u64 = 2 << 20;
 const FSID: Fsid = Fsid([7; 16]);
 
 /// How a cluster is made.
@@ -44,11 +42,15 @@ pub struct ClusterConfig {
     pub groups: u32,
     /// Entries that their logs keep at least.
     pub log_entries_min: usize,
+    /// Size of the log of each OSD's store.
+    pub wal_bytes: u64,
 }
 
 struct OsdNode {
     node: NodeId,
     stop: Stop,
+    /// Its disk has been made to fail, so it has a reason to stop by itself.
+    may_fail: bool,
 }
 
 struct ClientNode {
@@ -82,8 +84,8 @@ fn uuid(osd: usize) -> Fsid {
 }
 
 /// What an OSD's store is made with.
-pub fn store_config(osd: usize) -> StoreConfig {
-    StoreConfig { device_bytes: DISK_BYTES, wal_bytes: WAL_BYTES, fsid: FSID, osd: OsdId(osd as i32), uuid: uuid(osd) }
+pub fn store_config(osd: usize, wal_bytes: u64) -> StoreConfig {
+    StoreConfig { device_bytes: DISK_BYTES, wal_bytes, fsid: FSID, osd: OsdId(osd as i32), uuid: uuid(osd) }
 }
 
 impl Cluster {
@@ -107,7 +109,8 @@ impl Cluster {
         };
         let mut log = MonLog::default();
         log.append(1, &bootstrap(&spec).to_vec(Target::PACIFIC)).expect("memory does not fail");
-        let osds = (0..config.osds).map(|_| OsdNode { node: world.add_node(), stop: stop() }).collect();
+        let osds =
+            (0..config.osds).map(|_| OsdNode { node: world.add_node(), stop: stop(), may_fail: false }).collect();
         let mut cluster = Cluster {
             world,
             mon,
@@ -121,14 +124,14 @@ impl Cluster {
             pool: PoolId(0),
             history: Vec::new(),
         };
-        (0..config.osds).for_each(|osd| cluster.format(osd));
+        (0..config.osds).for_each(|osd| cluster.format(osd, config.wal_bytes));
         cluster
     }
 
-    fn format(&mut self, osd: usize) {
+    fn format(&mut self, osd: usize, wal_bytes: u64) {
         let node = self.osds[osd].node;
         self.start(node, format!("mkfs.{osd}"), |io, _| {
-            Program::Format(FormatProcess::start(io, Path::new(DISK), &store_config(osd)))
+            Program::Format(FormatProcess::start(io, Path::new(DISK), &store_config(osd, wal_bytes)))
         });
         let formatted = self.world.run_until_done(Duration::from_secs(60), |world| !world.is_running(node));
         assert!(formatted, "formatting takes too long");
@@ -208,6 +211,30 @@ impl Cluster {
 
     pub fn kill_osd(&mut self, osd: usize, crash: Crash) {
         drop(self.world.kill(self.osds[osd].node, crash));
+    }
+
+    /// Asks an OSD to stop in good order.
+    pub fn stop_osd(&mut self, osd: usize) {
+        let OsdNode { node, stop, .. } = &self.osds[osd];
+        stop.stop();
+        self.world.wake(*node);
+    }
+
+    /// Makes one request to a disk fail.
+    pub fn fail_disk(&mut self, osd: usize, fault: DiskFault) {
+        self.osds[osd].may_fail = true;
+        self.disk(osd).inject(fault);
+    }
+
+    /// OSDs that have stopped because of their disks, since this was last asked.
+    pub fn take_failed(&mut self) -> Vec<usize> {
+        let failed = |(_, osd): &(usize, &mut OsdNode)| osd.may_fail && osd.stop.failure().is_some();
+        let failed = self.osds.iter_mut().enumerate().filter(failed);
+        let failed = failed.map(|(index, osd)| {
+            (osd.may_fail, osd.stop) = (false, stop());
+            index
+        });
+        failed.collect()
     }
 
     pub fn osd_node(&self, osd: usize) -> NodeId {
@@ -313,7 +340,7 @@ impl Cluster {
     /// What must never be: an OSD that ends by itself, or an answer that makes no sense.
     pub fn check_processes(&self) -> Result<(), String> {
         for (osd, node) in self.osds.iter().enumerate() {
-            if let Some(reason) = node.stop.failure() {
+            if let Some(reason) = node.stop.failure().filter(|_| !node.may_fail) {
                 return Err(format!("osd.{osd} stopped by itself: {reason}"));
             }
         }

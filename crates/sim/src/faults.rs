@@ -2,8 +2,11 @@
 
 use crate::client_process::POOL;
 use crate::cluster::COPIES;
-use reactor::sim::{Crash, Rng, WorldConfig};
+use reactor::sim::{Crash, DiskFault, Rng, WorldConfig};
 use std::time::Duration;
+use types::Errno;
+
+const EIO: i32 = Errno::EIO.0;
 
 /// How long something is away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +18,17 @@ pub enum Fault {
     KillOsd {
         osd: usize,
         crash: Crash,
+        away: Away,
+    },
+    /// An OSD is asked to stop, and tells the monitor that it goes.
+    StopOsd {
+        osd: usize,
+        away: Away,
+    },
+    /// A write or a flush fails: the OSD must stop and comes back.
+    FailDisk {
+        osd: usize,
+        fault: DiskFault,
         away: Away,
     },
     /// An OSD hears its peers and is not heard; so it holds updates that nobody else has when it is killed.
@@ -150,8 +164,16 @@ impl Mix {
         match self {
             Mix::Calm => Fault::KillClient { client: rng.below(clients as u64) as usize },
             Mix::Resets => Fault::Sever { a, b },
-            Mix::QuickRestarts => Fault::KillOsd { osd, crash: Crash::Process, away: quick(rng) },
-            Mix::LongAbsences => Fault::KillOsd { osd, crash, away: long(rng) },
+            Mix::QuickRestarts => match rng.below(4) {
+                0 => Fault::StopOsd { osd, away: quick(rng) },
+                _ => Fault::KillOsd { osd, crash: Crash::Process, away: quick(rng) },
+            },
+            Mix::LongAbsences => match rng.below(6) {
+                0 => Fault::StopOsd { osd, away: long(rng) },
+                1 => Fault::FailDisk { osd, fault: DiskFault::FailWrite(EIO), away: quick(rng) },
+                2 => Fault::FailDisk { osd, fault: DiskFault::FailFlush(EIO), away: quick(rng) },
+                _ => Fault::KillOsd { osd, crash, away: long(rng) },
+            },
             Mix::Replaced => match rng.below(5) {
                 0 => Fault::KillOsd { osd, crash, away: quick(rng) },
                 1 | 2 => Fault::KillOsd { osd, crash, away: long(rng) },

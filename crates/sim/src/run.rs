@@ -24,6 +24,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 /// Once misfortunes have ended, everything must be clean and answered within this time.
 const HEAL_TIME_MAX: Duration = Duration::from_secs(180);
+/// An orderly stop takes at most this long.
+const FAREWELL_MAX: Duration = Duration::from_secs(2);
+/// A disk is used within this time.
+const DISK_FAILS_WITHIN: Duration = Duration::from_millis(500);
 /// Statistics are at most this old; a state that lasts longer is the true one.
 const SETTLED_AFTER: Duration = Duration::from_secs(6);
 
@@ -113,6 +117,7 @@ struct Run {
     operator: usize,
     groups: u32,
     ballast: u8,
+    wal_bytes: u64,
     /// OSDs that the operator has put out.
     out: BTreeSet<usize>,
     /// Commands that take back what the operator has changed.
@@ -125,6 +130,8 @@ impl Run {
         let mut rng = Rng::new(seed ^ 0x5eed);
         let short_logs = rng.one_in(3);
         let groups = if short_logs { 1 + rng.below(2) as u32 } else { 1 << rng.below(5) };
+        // The smaller, the more often it wraps around, and the more checkpoints there are.
+        let wal_bytes = (256 << 10) << rng.below(4);
         let ballast = if rng.one_in(2) { 0 } else { 10 + rng.below(50) as u8 };
         let out_soon = matches!(mix, Mix::Replaced) || (mix == Mix::Everything && rng.one_in(2));
         let config = ClusterConfig {
@@ -134,6 +141,7 @@ impl Run {
             fixed_ports: rng.one_in(2),
             groups,
             log_entries_min: if short_logs { 40 } else { 1000 },
+            wal_bytes,
         };
         let cluster = Cluster::new(seed, config);
         Run {
@@ -148,6 +156,7 @@ impl Run {
             operator: 0,
             groups,
             ballast,
+            wal_bytes,
             out: BTreeSet::new(),
             undo: BTreeSet::new(),
         }
@@ -178,7 +187,11 @@ impl Run {
         timeline::note(self.cluster.world.now(), line);
     }
 
-    fn check_processes(&self) -> Result<(), Violation> {
+    fn check_processes(&mut self) -> Result<(), Violation> {
+        for osd in self.cluster.take_failed() {
+            self.note(|| format!("osd.{osd} has stopped because its disk failed"));
+            self.at(self.cluster.world.now() + DISK_FAILS_WITHIN, Due::StartOsd(osd));
+        }
         self.cluster.check_processes().map_err(Violation)
     }
 
@@ -197,6 +210,11 @@ impl Run {
             }
             self.cluster.world.run_for(LOOK_EVERY);
             self.check_processes()?;
+            // A disk that fails late does so after misfortunes are over.
+            while let Some(entry) = self.due.first_entry().filter(|due| due.key().0 <= self.cluster.world.now()) {
+                let due = entry.remove();
+                self.happen(due);
+            }
         }
     }
 
@@ -323,6 +341,14 @@ impl Run {
                 self.cluster.kill_osd(osd, crash);
                 self.at(now + away.0, Due::StartOsd(osd));
             }
+            Fault::StopOsd { osd, away } => {
+                self.cluster.stop_osd(osd);
+                self.at(now + FAREWELL_MAX + away.0, Due::StartOsd(osd));
+            }
+            Fault::FailDisk { osd, fault, away } => {
+                self.cluster.fail_disk(osd, fault);
+                self.at(now + DISK_FAILS_WITHIN + away.0, Due::StartOsd(osd));
+            }
             Fault::Strand { osd, lasts, crash, away } => {
                 let until = now + lasts.0;
                 for other in (0..self.cluster.osd_count()).filter(|other| *other != osd) {
@@ -419,6 +445,8 @@ impl Run {
     fn heal(&mut self) -> Result<Duration, Violation> {
         self.due.clear();
         self.cluster.world.unblock_all();
+        // Whoever has been asked to stop does so before it is started again.
+        self.cluster.world.run_for(FAREWELL_MAX);
         self.cluster.start_mon();
         for osd in 0..self.cluster.osd_count() {
             self.cluster.start_osd(osd);
@@ -475,7 +503,7 @@ impl Run {
         for osd in 0..osds {
             let id = OsdId(osd as i32);
             let failed = |why: String| Violation(format!("the disk of {id}: {why}"));
-            let mut stored = Stored::open(self.cluster.disk(osd), store_config(osd)).map_err(failed)?;
+            let mut stored = Stored::open(self.cluster.disk(osd), store_config(osd, self.wal_bytes)).map_err(failed)?;
             for seed in 0..self.groups {
                 let pg = PgId { pool, seed };
                 let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
