@@ -1,10 +1,11 @@
 //! After a crash the store holds all that was acknowledged, plus perhaps whole transactions behind that, in order.
 
-use super::harness::{Bench, Random};
+use super::harness::{Bench, Random, config};
+use crate::StoreConfig;
 
 /// A run with many moments at which a crash is tried, and some at which it happens.
-fn run(seed: u64, turns: u64, tries_per_turn: u64) -> u64 {
-    let mut bench = Bench::new(seed);
+fn run(config: StoreConfig, seed: u64, turns: u64, tries_per_turn: u64) -> u64 {
+    let mut bench = Bench::with(config, seed);
     let mut crashes = 0;
     for _ in 0..turns {
         bench.turn();
@@ -33,18 +34,29 @@ fn run(seed: u64, turns: u64, tries_per_turn: u64) -> u64 {
     crashes
 }
 
-/// A seed that failed goes here, with the bug's name, and stays.
-#[test]
-fn acknowledged_transactions_survive_any_crash() {
+/// Runs that end in a panic say their seed.
+fn run_seeds(config: &StoreConfig, seeds: std::ops::Range<u64>) {
+    let count = seeds.end - seeds.start;
     let mut crashes = 0;
-    for seed in 0..80 {
-        let result = std::panic::catch_unwind(|| run(seed, 60, 3));
+    for seed in seeds {
+        let result = std::panic::catch_unwind(|| run(config.clone(), seed, 60, 3));
         crashes += result.unwrap_or_else(|cause| {
             eprintln!("seed {seed}");
             std::panic::resume_unwind(cause)
         });
     }
-    assert_eq!(crashes, 80 * 60 * 3);
+    assert_eq!(crashes, count * 60 * 3);
+}
+
+#[test]
+fn acknowledged_transactions_survive_any_crash() {
+    run_seeds(&config(), 0..80);
+}
+
+/// A log that takes many turns, so that replay is long and checkpoints are rare.
+#[test]
+fn acknowledged_transactions_survive_any_crash_with_a_long_log() {
+    run_seeds(&StoreConfig { device_bytes: 16 << 20, wal_bytes: 512 << 10, ..config() }, 0..15);
 }
 
 #[test]
