@@ -4,6 +4,7 @@ use super::context::{Context, stamp, with_status};
 use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, done, refuse};
+use osdmap::PgMapping;
 use serde_json::json;
 use types::{Errno, PoolId};
 
@@ -104,10 +105,10 @@ fn balancer_eval(c: &Context<'_>) -> Answer {
     };
     let mut counts: std::collections::BTreeMap<types::OsdId, f64> =
         c.map().osds().filter(|(osd, _)| c.map().is_in(*osd)).map(|(osd, _)| (osd, 0.0)).collect();
-    for pg in c.map().pgs().filter(|pg| pool.is_none_or(|pool| pg.pool == pool)) {
-        let Ok(place) = c.map().pg_to_up_acting(pg) else { continue };
-        for osd in place.up {
-            if let Some(count) = counts.get_mut(&osd) {
+    let mapping = PgMapping::compute(c.map());
+    for (_, place) in mapping.iter().filter(|(pg, _)| pool.is_none_or(|pool| pg.pool == pool)) {
+        for osd in &place.up {
+            if let Some(count) = counts.get_mut(osd) {
                 *count += 1.0;
             }
         }

@@ -5,7 +5,7 @@ use super::context::{Context, short_float};
 use super::table::Command;
 use super::{Answer, Outcome, Reply, done, refuse};
 use crate::Update;
-use osdmap::{Incremental, OsdState, WEIGHT_IN};
+use osdmap::{Incremental, OsdState, PgMapping, UpActing, WEIGHT_IN};
 use serde_json::json;
 use std::collections::BTreeSet;
 use types::{Errno, Fsid, OsdId};
@@ -460,11 +460,11 @@ impl Safety {
         };
         let whole = |state: u64| state & pg_state::ACTIVE != 0 && state & pg_state::CLEAN != 0;
         let all_whole = c.volatile.pgs.values().all(|pg| whole(pg.report.state));
+        let mapping = PgMapping::compute(c.map());
         for osd in osds {
-            let mapped = c.map().pgs().filter(|pg| {
-                c.map().pg_to_up_acting(*pg).is_ok_and(|place| place.up.contains(osd) || place.acting.contains(osd))
-            });
-            let mapped = mapped.count();
+            let holds = |place: &UpActing| place.up.contains(osd) || place.acting.contains(osd);
+            let mapped = mapping.iter().filter(|(_, place)| holds(place)).count();
+
             if !c.map().exists(*osd) {
                 verdict.safe.push(osd.0);
             } else if mapped > 0 {

@@ -5,6 +5,7 @@ use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Outcome, Reply, osd_tree, refuse, units};
 use bytes::Bytes;
+use osdmap::PgMapping;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::{Epoch, Errno, OsdId, PgId};
@@ -273,10 +274,9 @@ fn blocked_by(c: &Context<'_>) -> Answer {
 fn utilization(c: &Context<'_>) -> Answer {
     let mut counts: BTreeMap<OsdId, u64> =
         c.map().osds().filter(|(id, _)| c.map().is_in(*id)).map(|(id, _)| (id, 0)).collect();
-    for pg in c.map().pgs() {
-        let Ok(place) = c.map().pg_to_up_acting(pg) else { continue };
-        for osd in place.up {
-            if let Some(count) = counts.get_mut(&osd) {
+    for (_, place) in PgMapping::compute(c.map()).iter() {
+        for osd in &place.up {
+            if let Some(count) = counts.get_mut(osd) {
                 *count += 1;
             }
         }

@@ -1,5 +1,6 @@
 //! Answers beside those that Ceph 16.2.15 gave, and input of every kind.
 
+use super::signature::{Kind, Parameter, Signature};
 use super::table;
 use super::test_cluster::TestCluster;
 use super::{Outcome, Reply};
@@ -458,88 +459,145 @@ fn unknown_commands_and_bad_json_are_refused() {
     check(r#"{"prefix":"osd find"}"#, "osd find: missing argument 'id'");
 }
 
-/// Values that fit arguments, and values that do not.
-fn argument() -> impl Strategy<Value = Value> {
-    let word = prop::sample::select(vec![
-        "rep3",
-        "rep2",
-        "osd.0",
-        "0",
-        "2",
-        "-1",
-        "default",
-        "host0",
-        "osd",
-        "host",
-        "ssd",
-        "replicated_rule",
-        "1.0",
-        "2.ff",
-        "all",
-        "*",
-        "k=2",
-        "root=default",
-        "host=host1",
-        "rack=",
-        "mon",
-        "allow *",
-        "client.admin",
-        "size",
-        "pg_num",
-        "noout",
-        "plain",
-        "tree",
-        "11111111-2222-3333-4444-555555555555",
-        "1.2.3.4:0/5",
-        "65536",
-        "99999999999999999999",
-        "0.5",
-        "",
-        "é~",
-        "active+clean",
-        "true",
-        "{\"0\": 5}",
-        "4h",
-        "pacific",
-        "up",
-        "down",
-        "add",
-        "rm",
-        "none",
-        "erasure",
-    ]);
+/// Words that mean something somewhere.
+const WORDS: &[&str] = &[
+    "rep3",
+    "rep2",
+    "osd.0",
+    "0",
+    "2",
+    "-1",
+    "default",
+    "host0",
+    "osd",
+    "host",
+    "ssd",
+    "replicated_rule",
+    "1.0",
+    "2.ff",
+    "all",
+    "*",
+    "k=2",
+    "root=default",
+    "host=host1",
+    "rack=",
+    "mon",
+    "allow *",
+    "client.admin",
+    "size",
+    "pg_num",
+    "noout",
+    "plain",
+    "tree",
+    "11111111-2222-3333-4444-555555555555",
+    "1.2.3.4:0/5",
+    "65536",
+    "99999999999999999999",
+    "0.5",
+    "",
+    "é~",
+    "active+clean",
+    "true",
+    "{\"0\": 5}",
+    "4h",
+    "pacific",
+    "up",
+    "down",
+    "add",
+    "rm",
+    "none",
+    "erasure",
+];
+
+/// Values of every kind, which an argument may or may not take.
+fn any_argument() -> BoxedStrategy<Value> {
     let leaf = prop_oneof![
-        6 => word.prop_map(|word| json!(word)),
+        6 => prop::sample::select(WORDS).prop_map(|word| json!(word)),
         2 => any::<i64>().prop_map(|n| json!(n)),
-        3 => (-2i64..12).prop_map(|n| json!(n)),
+        2 => (-2i64..12).prop_map(|n| json!(n)),
         1 => any::<f64>().prop_map(|n| json!(n)),
-        2 => (0.0..1.5f64).prop_map(|n| json!(n)),
-        2 => any::<bool>().prop_map(|b| json!(b)),
+        1 => any::<bool>().prop_map(|b| json!(b)),
         1 => ".{0,12}".prop_map(|text| json!(text)),
     ];
-    prop_oneof![
-        4 => leaf.clone(),
-        1 => prop::collection::vec(leaf, 0..5).prop_map(|items| json!(items)),
-    ]
+    prop_oneof![4 => leaf.clone(), 1 => prop::collection::vec(leaf, 0..5).prop_map(|items| json!(items))].boxed()
 }
 
-/// A command with arguments of its own names, and values of any kind.
+/// Values that `parameter` takes, and of which many name something that is there.
+fn fitting_argument(parameter: &Parameter) -> BoxedStrategy<Value> {
+    let one_of = |words: &'static [&'static str]| prop::sample::select(words).prop_map(|word| json!(word)).boxed();
+    let value = match parameter.kind {
+        Kind::Int => prop::sample::select(vec![0i64, 1, 2, 3, 8, 100]).prop_map(|n| json!(n)).boxed(),
+        Kind::Float => prop::sample::select(vec![0.0, 0.5, 0.95, 1.0]).prop_map(|n| json!(n)).boxed(),
+        Kind::Bool => any::<bool>().prop_map(|b| json!(b)).boxed(),
+        Kind::Choices => prop::sample::select(parameter.choices.clone()).prop_map(|word| json!(word)).boxed(),
+        Kind::OsdName => (0i64..5).prop_map(|n| json!(n)).boxed(),
+        Kind::Uuid => one_of(&["11111111-2222-3333-4444-555555555555", "11111111-2222-3333-4444-555555555556"]),
+        Kind::Pgid => one_of(&["1.0", "1.7", "2.1", "2.ff", "3.0"]),
+        Kind::Text(_) => match parameter.name {
+            "pool" | "pool2" | "srcpool" | "destpool" | "poolstr" | "pool_name" => one_of(&["rep3", "rep2", "new"]),
+            "ids" => one_of(&["0", "osd.1", "2", "3", "all"]),
+            "args" => one_of(&["root=default", "host=host1", "host=new", "rack=rack1"]),
+            "type" => one_of(&["osd", "host", "rack", "root"]),
+            "root" => one_of(&["default", "host0"]),
+            "name" | "srcname" | "dstname" | "source" | "dest" | "node" | "bucket" | "ancestor" => one_of(&[
+                "default",
+                "host0",
+                "host1",
+                "osd.0",
+                "rack1",
+                "replicated_rule",
+                "ssd",
+                "x",
+                "osd_max_backfills",
+            ]),
+            "class" => one_of(&["ssd", "hdd"]),
+            "rule" | "erasure_code_profile" => one_of(&["replicated_rule", "default"]),
+            "profile" => one_of(&["k=2", "m=1", "default", "crush-failure-domain=osd"]),
+            "entity" => one_of(&["client.admin", "client.a", "osd.0"]),
+            "caps" => one_of(&["mon", "allow *", "osd"]),
+            "who" => one_of(&["osd.0", "osd", "global", "client.a", "mon", "host1"]),
+            "key" => one_of(&["a/b", "osd_max_backfills", "k"]),
+            "val" | "value" => one_of(&["1", "3", "0.5", "true", "replicated_rule", "on", "none", "10Gi"]),
+            "app" => one_of(&["rbd", "rados"]),
+            "flags" => one_of(&["noup,noout", "noin"]),
+            "addr" => one_of(&["1.2.3.4:0/5", "1.2.3.4:0/6"]),
+            "version" => one_of(&["luminous", "mimic", "pacific"]),
+            "weights" => one_of(&["{\"0\": 32768}", "{\"osd.1\": 0}"]),
+            "code" => one_of(&["POOL_APP_NOT_ENABLED", "OSDMAP_FLAGS"]),
+            "states" => one_of(&["active", "clean", "active+clean"]),
+            "range" => one_of(&["range"]),
+            _ => prop::sample::select(WORDS).prop_map(|word| json!(word)).boxed(),
+        },
+    };
+    match parameter.many {
+        true => prop::collection::vec(value, 1..4).prop_map(|items| json!(items)).boxed(),
+        false => value,
+    }
+}
+
+/// A command with arguments of its own names, most of them fitting.
 fn command() -> impl Strategy<Value = Value> {
-    let known: Vec<(String, Vec<&'static str>)> = table::signatures()
-        .map(|signature| (signature.prefix.clone(), signature.parameters.iter().map(|p| p.name).collect()))
-        .collect();
-    let arguments = prop::collection::vec(prop::option::weighted(0.8, argument()), 14);
-    (prop::sample::select(known), arguments, prop::sample::select(vec!["plain", "json", "json-pretty"])).prop_map(
-        |((prefix, names), values, format)| {
-            let mut command = json!({"prefix": prefix, "format": format});
-            for (name, value) in names.iter().zip(values) {
+    let known: Vec<&'static Signature> = table::signatures().collect();
+    let formats = prop::sample::select(vec!["plain", "json", "json-pretty"]);
+    (prop::sample::select(known), formats).prop_flat_map(|(signature, format)| {
+        let arguments: Vec<BoxedStrategy<Option<Value>>> = signature
+            .parameters
+            .iter()
+            .map(|parameter| {
+                let value = prop_oneof![19 => fitting_argument(parameter), 1 => any_argument()];
+                prop::option::weighted(if parameter.required { 0.98 } else { 0.5 }, value).boxed()
+            })
+            .collect();
+        arguments.prop_map(move |values| {
+            let mut command = json!({"prefix": signature.prefix, "format": format});
+            for (parameter, value) in signature.parameters.iter().zip(values) {
                 if let Some(value) = value {
-                    command[*name] = value;
+                    command[parameter.name] = value;
                 }
             }
             command
-        },
-    )
+        })
+    })
 }
 
 #[test]
@@ -573,7 +631,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics(text in "\\PC{0,60}", rest in prop::collection::btree_map("[a-z]{1,6}", argument(), 0..4)) {
+    fn no_text_panics(text in "\\PC{0,60}", rest in prop::collection::btree_map("[a-z]{1,6}", any_argument(), 0..4)) {
         let cluster = TestCluster::empty();
         cluster.outcome(&text);
         let rest: BTreeMap<String, Value> = rest;
