@@ -43,7 +43,7 @@ down:
 
 # The real Ceph is what the tests compare with, and its clients are what the clusters are driven by.
 packages:
-	$(call need,$(TOOLS) && python3 -c 'import rados',\
+	$(call need,$(TOOLS) && /usr/bin/python3 -c 'import rados',\
 	  ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados)
 
 test: packages rust

@@ -8,5 +8,5 @@ mod command;
 mod files;
 
 pub use cluster::{TestCluster, binary};
-pub use command::{Outcome, clients_are_here, run};
+pub use command::{Outcome, clients_are_here, python, run};
 pub use files::{Pattern, assert_same_bytes};

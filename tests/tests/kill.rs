@@ -1,6 +1,6 @@
 //! Every process killed at once, in the middle of writing.
 
-use cluster_tests::{TestCluster, clients_are_here};
+use cluster_tests::{TestCluster, clients_are_here, python};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// All processes die; after a restart every acknowledged object must be there and whole.
 #[test]
 fn acknowledged_writes_survive_the_death_of_every_process() {
-    if !clients_are_here(&["ceph", "rados", "python3"]) {
+    if !clients_are_here(&["ceph", "rados", "python3-rados"]) {
         return;
     }
     let cluster = TestCluster::start("kill", 6);
@@ -19,7 +19,7 @@ fn acknowledged_writes_survive_the_death_of_every_process() {
     let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
     for round in 0..3 {
         let first = (round * 1_000_000).to_string();
-        let mut command = cluster.command("python3", &[script, "p", &first]);
+        let mut command = cluster.command(python(), &[script, "p", &first]);
         let mut writer = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("python3 starts");
         let lines = BufReader::new(writer.stdout.take().expect("piped")).lines();
         let started = Instant::now();
@@ -44,7 +44,7 @@ fn acknowledged_writes_survive_the_death_of_every_process() {
         let text: String = sizes.iter().map(|(number, size)| format!("{number} {size}\n")).collect();
         std::fs::write(&list, text).expect("list can be written");
         let list = list.to_str().expect("plain path").to_owned();
-        let out = cluster_tests::run(cluster.command("python3", &[check, "p", &list]), Duration::from_secs(300)).ok();
+        let out = cluster_tests::run(cluster.command(python(), &[check, "p", &list]), Duration::from_secs(300)).ok();
         assert!(out.contains(&format!("{} objects are whole", sizes.len())), "{out}");
     }
 }
