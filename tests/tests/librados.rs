@@ -3,7 +3,7 @@
 use cluster_tests::{TestCluster, clients_are_here, python, run};
 use std::time::Duration;
 
-/// Every file of checks, on one cluster, each in a pool that keeps what was left by those before.
+/// Every file of checks, on one cluster.
 #[test]
 fn what_librados_promises() {
     if !clients_are_here(&["ceph", "python3-rados"]) {
@@ -11,8 +11,10 @@ fn what_librados_promises() {
     }
     let cluster = TestCluster::start("librados", 3);
     cluster.make_pool("p", 16, 3);
-    for checks in ["data", "attributes", "compound", "listing", "async", "cluster"] {
-        let script = format!("{}/python/api_{checks}.py", env!("CARGO_MANIFEST_DIR"));
+    let files =
+        ["api_data", "api_attributes", "api_compound", "api_listing", "api_async", "api_cluster", "malformed_commands"];
+    for checks in files {
+        let script = format!("{}/python/{checks}.py", env!("CARGO_MANIFEST_DIR"));
         let out = run(cluster.command(python(), &[&script, "p"]), Duration::from_secs(120));
         eprintln!("{checks}: {}", out.stdout.lines().last().unwrap_or_default());
         assert!(out.ok().ends_with(" 0 failed\n"));
