@@ -8,7 +8,7 @@ from checks import check, main
 def malformed_commands_are_refused_with_a_sentence(io):
     for text in ["", "no json", "{}", "[]", "5", '{"prefix": 5}', '{"prefix": null}', '{"prefix": "osd pool create"}', '{"prefix": "osd out"}',
                  '{"prefix": ["osd", "out"]}', '{"prefix": "osd out", "ids": ["x"]}',
-                 '{"prefix": "status", "format": 7}', '{"prefix": "osd pool set", "pool": 1, "var": [], "val": {}}',
+                 '{"prefix": "osd pool set", "pool": 1, "var": [], "val": {}}',
                  '{"prefix": "osd pool create", "pool": "x", "pg_num": "many"}', '{"prefix": "' + "x" * 100_000 + '"}', "[" * 100_000]:
         result, _, sentence = io.cluster.mon_command(text, b"")
         assert result == -errno.EINVAL, (text[:100], result)
