@@ -15,6 +15,7 @@ pub struct TestCluster {
     dir: PathBuf,
     osds: u32,
     port: u16,
+    supervised: bool,
 }
 
 /// The `nacre` binary: `NACRE_BIN`, or the one built beside these tests.
@@ -44,11 +45,20 @@ fn free_ports() -> u16 {
 }
 
 impl TestCluster {
-    /// Starts a cluster of `osds` OSDs for the test called `name`.
+    /// Starts a cluster of `osds` OSDs for the test called `name`. What dies in it stays dead.
     pub fn start(name: &str, osds: u32) -> TestCluster {
+        TestCluster::begin(name, osds, false)
+    }
+
+    /// The same, but a daemon that dies is started again.
+    pub fn start_supervised(name: &str, osds: u32) -> TestCluster {
+        TestCluster::begin(name, osds, true)
+    }
+
+    fn begin(name: &str, osds: u32, supervised: bool) -> TestCluster {
         let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
-        let cluster = TestCluster { dir, osds, port: free_ports() };
+        let cluster = TestCluster { dir, osds, port: free_ports(), supervised };
         cluster.up();
         cluster
     }
@@ -57,8 +67,9 @@ impl TestCluster {
     #[track_caller]
     pub fn up(&self) {
         let (osds, port) = (self.osds.to_string(), self.port.to_string());
-        let args = ["up", "--detach", "--no-restart", "--osds", &osds, "--port", &port, "--osd-size", "4GiB"];
-        self.nacre(&args, Duration::from_secs(90)).ok();
+        let args = ["up", "--detach", "--osds", &osds, "--port", &port, "--osd-size", "4GiB"];
+        let restart: &[&str] = if self.supervised { &[] } else { &["--no-restart"] };
+        self.nacre(&[&args, restart].concat(), Duration::from_secs(90)).ok();
     }
 
     #[track_caller]
@@ -167,6 +178,20 @@ impl TestCluster {
             }
         }
         pids
+    }
+
+    /// Process id of a daemon that runs, such as `osd.1`.
+    #[track_caller]
+    pub fn pid_of(&self, daemon: &str) -> Pid {
+        let path = self.dir.join(format!("run/{daemon}.pid"));
+        let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Pid::from_raw(text.trim().parse().expect("a number")).expect("not zero")
+    }
+
+    /// Sends a daemon a signal.
+    #[track_caller]
+    pub fn signal(&self, daemon: &str, signal: Signal) {
+        kill_process(self.pid_of(daemon), signal).expect("the daemon runs");
     }
 
     /// Kills every process of the cluster at once, without warning.
