@@ -7,13 +7,13 @@ const QUERIES: &str = "
 status; health; health detail; versions; df; df detail; fsid; mon dump; mon stat; quorum_status; mon metadata; mgr dump; mgr stat
 osd tree; osd dump; osd ls; osd stat; osd df; osd df tree; osd find 1; osd metadata; osd metadata 1; osd map p object; osd perf
 osd pool ls; osd pool ls detail; osd lspools; osd pool get p size; osd pool get p all; osd pool stats; osd pool stats p
-osd pool application get; osd pool application get p; osd pool autoscale-status; osd safe-to-destroy 1; osd ok-to-stop 1
+osd pool application get; osd pool application get p; osd pool autoscale-status; osd ok-to-stop 1
 osd crush rule ls; osd crush rule dump; osd crush tree; osd crush dump; osd crush class ls; osd crush get-device-class 0
 pg stat; pg dump; pg dump pgs_brief; pg dump summary; pg ls; pg ls-by-pool p; pg ls-by-osd 0; pg ls-by-primary 0; pg map 1.0
 config get mon.a; config dump; config-key ls; config-key dump; auth ls; auth get client.admin; auth get-key client.admin
 balancer status; log last; log last 5; osd blocklist ls; osd utilization; osd getmaxosd; features; time-sync-status; mgr module ls
 osd erasure-code-profile ls; osd numa-status; node ls; report; tell osd.0 version; tell osd.* version; tell mon.a version
-osd crush class ls-osd ssd; osd crush rule ls-by-class ssd; osd ls-tree default; osd crush ls default; osd deep-scrub 0
+osd crush class ls-osd ssd; osd ls-tree default; osd crush ls default
 ";
 
 /// What changes something, in an order that leaves the cluster as it was.
@@ -31,11 +31,12 @@ osd crush rule create-replicated fast default osd; osd crush rule rm fast; osd c
 osd crush rm-device-class osd.2; osd crush set-device-class ssd osd.2
 config set osd debug_osd 5; config rm osd debug_osd; config-key set k v; config-key get k; config-key exists k; config-key rm k
 auth get-or-create client.x mon allow\\ r; auth caps client.x mon allow\\ rw; auth rm client.x; osd blocklist add 10.0.0.1; osd blocklist rm 10.0.0.1
-osd new 01234567-89ab-cdef-0123-456789abcdef; osd purge 3 --yes-i-really-mean-it; log hello; balancer off; balancer on
+osd new 01234567-89ab-cdef-0123-456789abcdef; osd purge 3 --yes-i-really-mean-it; log hello; balancer off
 ";
 
 /// What must be refused, with a word of the sentence that says why.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED: [(&str, &str); 13] = [
+    ("osd safe-to-destroy 1", "mapped"),
     ("no such command", "invalid command"),
     ("osd pool get nopool size", "unrecognized pool"),
     ("osd pool set p size many", "p"),

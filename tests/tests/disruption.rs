@@ -109,10 +109,13 @@ fn data_follows_changes_of_the_cluster() {
     settled("osd.2 at a fifth");
     assert!(groups_on(&cluster, 2) < before, "{before} groups before and after");
     ceph(&["osd", "reweight", "2", "1"]);
+    let tree = cluster.ceph_json(&["osd", "tree"]);
+    let nodes = tree["nodes"].as_array().expect("a list of nodes");
+    let weight = nodes.iter().find(|node| node["name"] == "osd.1").expect("osd.1")["crush_weight"].to_string();
     ceph(&["osd", "crush", "reweight", "osd.1", "0"]);
     settled("osd.1 weighs nothing");
     assert_eq!(groups_on(&cluster, 1), 0);
-    ceph(&["osd", "crush", "reweight", "osd.1", "1"]);
+    ceph(&["osd", "crush", "reweight", "osd.1", &weight]);
     settled("osd.1 weighs again");
     ceph(&["osd", "pool", "set", "p", "size", "2"]);
     settled("size 2");
