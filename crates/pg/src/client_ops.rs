@@ -86,6 +86,21 @@ impl ClientOps {
         *self = ClientOps { next_number, ..ClientOps::default() };
     }
 
+    /// Has everything wait for the group to become active again: first the updates that were `in_flight`, then what
+    /// was started or queued, then what waited already.
+    pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = ClientOp>) {
+        let old = std::mem::take(self);
+        self.next_number = old.next_number;
+        // Nothing has been answered, so what is held stays the same.
+        self.held_bytes = old.held_bytes;
+        self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
+        for op in &mut self.waiting {
+            // What was read belongs to the old interval, whose state may not be the new one's.
+            op.reads = DataReads::default();
+        }
+        cx.interrupted.extend(self.waiting.iter().map(|op| op.session));
+    }
+
     fn hold(&mut self, cx: &mut Context<'_>, bytes: usize) {
         self.held_bytes += bytes;
         *cx.client_bytes += bytes;

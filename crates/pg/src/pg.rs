@@ -70,6 +70,8 @@ pub struct Pg {
     /// Objects whose newest version, which the log tells, is not in this store.
     pub(crate) missing: BTreeMap<ObjectId, EVersion>,
     pub(crate) interval: Interval,
+    /// The first epoch from which on clients have sent their operations to the primary that the group has now.
+    pub(crate) primary_since: Epoch,
     pub(crate) peering: Peering,
     pub(crate) replication: Replication,
     pub(crate) ops: ClientOps,
@@ -105,6 +107,7 @@ impl Pg {
             info: PgInfo { complete: true, ..PgInfo::default() },
             log: PgLog::default(),
             missing: BTreeMap::new(),
+            primary_since: interval.since,
             interval,
             peering: Peering::default(),
             replication: Replication::default(),
@@ -197,13 +200,24 @@ impl Pg {
         self.ops.drop_all(cx);
     }
 
-    /// A new interval begins: what the old one had in flight is forgotten here. Clients send again what was not
-    /// answered, and what did become durable is found in the log.
+    /// A new interval begins. Ceph's clients send an operation again only if the group's primary or its number of
+    /// groups has changed; where this OSD stays primary, what is not answered starts anew here, and what did become
+    /// durable is then found in the log. Otherwise it is forgotten.
     pub(crate) fn start_interval(&mut self, cx: &mut Context<'_>, interval: Interval) {
+        let same_target =
+            self.interval.primary == interval.primary && self.interval.shape.pg_num == interval.shape.pg_num;
+        let stays_primary = same_target && self.is_primary(cx.whoami);
+        if !same_target {
+            self.primary_since = interval.since;
+        }
         self.interval = interval;
-        cx.interrupted.extend(self.replication.sessions());
-        self.ops.drop_all(cx);
-        self.replication = Replication::default();
+        let replication = std::mem::take(&mut self.replication);
+        if stays_primary {
+            self.ops.begin_anew(cx, replication.into_ops());
+        } else {
+            cx.interrupted.extend(replication.sessions());
+            self.ops.drop_all(cx);
+        }
         self.pushes = Pushes::default();
         self.begin_peering(cx);
         self.queue_report(cx);

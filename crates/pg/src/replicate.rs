@@ -14,7 +14,7 @@ use crate::pg::Pg;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use store::{Step, SubmitError, Transaction};
-use types::{EVersion, Epoch, Errno, ObjectId, OsdId};
+use types::{EVersion, Epoch, Errno, OsdId};
 use wire::messages::{OpFlags, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{Encode, Message, Target};
@@ -23,11 +23,8 @@ use wire::{Encode, Message, Target};
 #[derive(Debug)]
 struct InFlight {
     version: EVersion,
-    object: ObjectId,
-    session: SessionId,
-    tid: u64,
-    /// What the request holds in memory.
-    held_bytes: usize,
+    /// Kept whole: if the interval ends and this OSD stays primary, it starts anew.
+    op: ClientOp,
     reply: OsdOpReply,
 }
 
@@ -57,14 +54,20 @@ impl Replication {
 
     /// Clients that wait for updates in flight.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
-        self.in_flight.iter().map(|update| update.session)
+        self.in_flight.iter().map(|update| update.op.session)
+    }
+
+    /// The operations whose updates were in flight, oldest first.
+    pub fn into_ops(self) -> impl Iterator<Item = ClientOp> {
+        self.in_flight.into_iter().map(|update| update.op)
     }
 
     /// Has the answer to the update `version` go to where its client is now. Returns false if it was answered.
     pub fn redirect_answer(&mut self, version: EVersion, session: SessionId, tid: u64, retry_attempt: i32) -> bool {
         match self.in_flight.iter_mut().find(|update| update.version == version) {
             Some(update) => {
-                (update.session, update.tid, update.reply.retry_attempt) = (session, tid, retry_attempt);
+                (update.op.session, update.op.tid) = (session, tid);
+                (update.op.op.retry_attempt, update.reply.retry_attempt) = (retry_attempt, retry_attempt);
                 true
             }
             None => false,
@@ -141,9 +144,7 @@ impl Pg {
             cx.out.extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
         }
         self.append_logged(entry, logged.log_tail);
-        let held_bytes = op.held_bytes();
-        let (session, tid, object) = (op.session, op.tid, op.object);
-        self.replication.in_flight.push_back(InFlight { version, object, session, tid, held_bytes, reply });
+        self.replication.in_flight.push_back(InFlight { version, op, reply });
     }
 
     /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that
@@ -212,9 +213,8 @@ impl Pg {
         let mut objects = Vec::new();
         while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
             let update = self.replication.in_flight.pop_front().expect("just seen");
-            self.ops.release(cx, update.held_bytes);
-            cx.send_client(update.session, update.tid, update.reply);
-            objects.push(update.object);
+            self.answer(cx, &update.op, update.reply);
+            objects.push(update.op.object);
         }
         for object in objects {
             self.update_done(cx, &object);

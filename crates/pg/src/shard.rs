@@ -316,8 +316,8 @@ impl Shard {
         let reqid: ReqId = op.request_id(name, tid);
         self.share_map(session);
         let Some(pg) = self.pgs.get_mut(&op.pgid.pg) else { return };
-        // Not our operation, or sent before the interval began: the newer map just shared has the client send it
-        // where it belongs.
+        // Not our operation, or sent to another primary: the newer map just shared has the client send it where it
+        // belongs.
         let elsewhere = !pg.is_primary(self.whoami);
         let reads_anywhere = op.flags.has(OpFlags::BALANCE_READS) || op.flags.has(OpFlags::LOCALIZE_READS);
         if elsewhere && reads_anywhere && !op.may_write() {
@@ -325,7 +325,7 @@ impl Shard {
             let reply = OsdOpReply::to(&op, Errno::EAGAIN.as_result(), self.maps.epoch());
             return context!(self).send_client(session, tid, reply);
         }
-        if elsewhere || op.epoch < pg.interval.since {
+        if elsewhere || op.epoch < pg.primary_since {
             tracing::debug!(pg = %op.pgid.pg, %reqid, epoch = op.epoch.0, "operation of another interval or OSD dropped");
             return;
         }
