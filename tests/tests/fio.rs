@@ -17,7 +17,8 @@ fn fio(cluster: &TestCluster, (name, options): (&str, &[&str]), more: &[&str]) {
     let name = format!("--name={name}");
     let engine =
         ["--ioengine=rados", "--clientname=admin", "--pool=p", "--verify=crc32c", "--verify_fatal=1", "--thread"];
-    let mut command = cluster.command("fio", &[&[&*name, "--ioengine=rados", &*conf], &engine[..], options, more].concat());
+    let mut command =
+        cluster.command("fio", &[&[&*name, "--ioengine=rados", &*conf], &engine[..], options, more].concat());
     command.current_dir(cluster.dir());
     let out = run(command, Duration::from_secs(120)).ok();
     assert!(out.contains("err= 0"), "{out}");
