@@ -27,7 +27,7 @@ osd set-nearfull-ratio 0.86; osd set-backfillfull-ratio 0.91; osd set-full-ratio
 osd set-nearfull-ratio 0.85; osd set-backfillfull-ratio 0.9; osd set-full-ratio 0.95
 osd set-require-min-compat-client mimic; osd reweight 0 0.9; osd reweight 0 1; osd out 1; osd in 1; osd primary-affinity 0 1
 osd crush add-bucket rack1 rack; osd crush move rack1 root=default; osd crush rename-bucket rack1 rack2; osd crush rm rack2
-osd crush rule create-replicated fast default osd; osd crush rule rm fast; osd crush reweight osd.0 1; osd crush add osd.0 1 host=h root=default
+osd crush rule create-replicated fast default osd; osd crush rule rm fast; osd crush reweight osd.0 0.00391; osd crush add osd.0 0.00391 host=host0 root=default
 osd crush rm-device-class osd.2; osd crush set-device-class ssd osd.2
 config set osd debug_osd 5; config rm osd debug_osd; config-key set k v; config-key get k; config-key exists k; config-key rm k
 auth get-or-create client.x mon allow\\ r; auth caps client.x mon allow\\ rw; auth rm client.x; osd blocklist add 10.0.0.1; osd blocklist rm 10.0.0.1

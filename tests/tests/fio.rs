@@ -15,8 +15,7 @@ const JOBS: [(&str, &[&str]); 4] = [
 fn fio(cluster: &TestCluster, (name, options): (&str, &[&str]), more: &[&str]) {
     let conf = format!("--conf={}", cluster.conf().display());
     let name = format!("--name={name}");
-    let engine =
-        ["--ioengine=rados", "--clientname=admin", "--pool=p", "--verify=crc32c", "--verify_fatal=1", "--thread"];
+    let engine = ["--clientname=admin", "--pool=p", "--verify=crc32c", "--verify_fatal=1", "--thread"];
     let mut command =
         cluster.command("fio", &[&[&*name, "--ioengine=rados", &*conf], &engine[..], options, more].concat());
     command.current_dir(cluster.dir());
