@@ -227,16 +227,14 @@ impl Shard {
 
     /// Groups in the store whose pool no longer exists are removed, also those that were not in use here.
     fn destroy_strays_of_gone_pools(&mut self, map: &OsdMap) {
-        let strays = self
-            .store
-            .pgs()
-            .into_iter()
-            .filter(|id| !map.pools.contains_key(&id.pool) && id.pool.0 <= map.pool_max.into());
-        for id in strays.collect::<Vec<_>>() {
-            // The number of groups is not known any more; each table goes with the objects of its own key range only
-            // if the range is known, so the whole pool goes with any of its groups.
+        let gone = |id: &PgId| !map.pools.contains_key(&id.pool) && id.pool.0 <= map.pool_max.into();
+        let strays: BTreeSet<PgId> = self.store.pgs().into_iter().filter(gone).collect();
+        // How many groups the pool had is not known any more. As the only group of its pool, number 0 spans every
+        // object; the others are left with their tables.
+        let whole_pools: BTreeSet<PgId> = strays.iter().map(|id| PgId { pool: id.pool, seed: 0 }).collect();
+        for pg in whole_pools.into_iter().chain(strays) {
             let steps = vec![store::Step::PgDestroy { pg_num: 1 }];
-            context!(self).submit_or_stop(store::Transaction { pg: id, steps }, OnCommit::Nothing);
+            context!(self).submit_or_stop(store::Transaction { pg, steps }, OnCommit::Nothing);
         }
     }
 
