@@ -12,25 +12,8 @@ use std::collections::BTreeMap;
 use store::Step;
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 use wire::nacre::kind;
+use wire::own_message as message;
 use wire::{Decode, DecodeError, Encode, Header, Message, Reader, Rope, Writer};
-
-/// Implements [`Message`] for a struct whose front is one versioned block of its fields, in order.
-macro_rules! message {
-    ($ty:ident = $kind:expr, version $version:literal { $($field:ident),* $(,)? }) => {
-        impl Message for $ty {
-            const TYPE: u16 = $kind;
-
-            fn encode_front(&self, w: &mut Writer) {
-                w.versioned($version, 1, |w| { $(w.put(&self.$field);)* });
-            }
-
-            fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<$ty, DecodeError> {
-                let (_, mut r) = front.versioned(stringify!($ty), $version)?;
-                Ok($ty { $($field: r.get()?),* })
-            }
-        }
-    };
-}
 
 /// A group in one of its intervals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

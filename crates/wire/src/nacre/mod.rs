@@ -5,6 +5,29 @@
 
 pub mod mon;
 
+/// Implements [`crate::Message`] for a struct whose front is one versioned block of its fields, in order.
+#[macro_export]
+macro_rules! own_message {
+    ($ty:ident = $kind:expr, version $version:literal { $($field:ident),* $(,)? }) => {
+        impl $crate::Message for $ty {
+            const TYPE: u16 = $kind;
+
+            fn encode_front(&self, w: &mut $crate::Writer) {
+                w.versioned($version, 1, |w| { $(w.put(&self.$field);)* });
+            }
+
+            fn decode(
+                _: &$crate::Header,
+                front: &mut $crate::Reader<'_>,
+                _: &$crate::Rope,
+            ) -> Result<$ty, $crate::DecodeError> {
+                let (_, mut r) = front.versioned(stringify!($ty), $version)?;
+                Ok($ty { $($field: r.get()?),* })
+            }
+        }
+    };
+}
+
 /// Own message types start here.
 pub const FIRST_KIND: u16 = 0x4e00;
 

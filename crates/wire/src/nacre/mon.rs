@@ -4,27 +4,10 @@
 
 use super::kind;
 use crate::addr::EntityAddrVec;
-use crate::{Decode, DecodeError, Encode, Header, Message, Reader, Rope, Writer};
+use crate::own_message as message;
+use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, Fsid, OsdId, PgId};
-
-/// Implements [`Message`] for a struct whose front is one versioned block of its fields in order.
-macro_rules! message {
-    ($ty:ident = $kind:expr, version $version:literal { $($field:ident),* $(,)? }) => {
-        impl Message for $ty {
-            const TYPE: u16 = $kind;
-
-            fn encode_front(&self, w: &mut Writer) {
-                w.versioned($version, 1, |w| { $(w.put(&self.$field);)* });
-            }
-
-            fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<$ty, DecodeError> {
-                let (_, mut r) = front.versioned(stringify!($ty), $version)?;
-                Ok($ty { $($field: r.get()?),* })
-            }
-        }
-    };
-}
 
 macro_rules! block {
     ($ty:ident, version $version:literal { $($field:ident),* $(,)? }) => {
