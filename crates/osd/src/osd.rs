@@ -139,7 +139,12 @@ impl Osd {
         io.stop();
     }
 
-    fn begin(&mut self, io: &mut impl Io, store: Store) {
+    fn begin(&mut self, io: &mut impl Io, mut store: Store) {
+        match io.is_regular_file(self.file) {
+            Ok(true) => store.prepare_ahead(),
+            Ok(false) => {}
+            Err(e) => return self.fail(io, format!("{}: {e}", self.config.device.display())),
+        }
         let id = self.config.id;
         let uuid = store.uuid();
         let usage = store.usage();

@@ -64,6 +64,10 @@ impl Files {
         Ok(stat.st_size as u64)
     }
 
+    pub(crate) fn is_regular(&self, id: FileId) -> io::Result<bool> {
+        Ok(FileType::from_raw_mode(fs::fstat(&self.get(id).fd)?.st_mode).is_file())
+    }
+
     /// A request to this file begins; it keeps the file open until [`Files::end`].
     pub(crate) fn begin(&mut self, id: FileId) {
         self.get(id);

@@ -94,6 +94,9 @@ pub trait Io {
     /// Length of the file or size of the device.
     fn file_len_bytes(&self, file: FileId) -> io::Result<u64>;
 
+    /// Whether this is a file in a file system, which may be sparse, rather than a device.
+    fn is_regular_file(&self, file: FileId) -> io::Result<bool>;
+
     /// Fills `buf` from `offset`. With direct I/O offset and length are multiples of 4 KiB, here and below.
     fn read(&mut self, file: FileId, offset: u64, buf: AlignedBuf, io: u64);
 

@@ -415,6 +415,10 @@ impl Io for LoopIo {
         self.files.len_bytes(file)
     }
 
+    fn is_regular_file(&self, file: FileId) -> io::Result<bool> {
+        self.files.is_regular(file)
+    }
+
     fn read(&mut self, file: FileId, offset: u64, buf: AlignedBuf, io: u64) {
         let direct = self.files.get(file).direct;
         self.submit_request(DiskRequest::read(io, file, direct, offset, buf));

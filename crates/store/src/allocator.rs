@@ -1,6 +1,7 @@
 //! Which blocks are free.
 
 use crate::config::BLOCK;
+use std::collections::VecDeque;
 
 /// Blocks next to each other on the device, in block numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -71,6 +72,15 @@ pub(crate) struct Allocator {
     /// Blocks to use next. They count as free, and somebody else may have taken them meanwhile.
     open: Run,
     crumbs_left: u32,
+    /// Runs that were prepared for small requests, in the order in which they become open. They count as free, but no
+    /// search finds them.
+    ready: VecDeque<Run>,
+    ready_blocks: u32,
+    /// Whether the open run was prepared. Large requests then leave it to small ones.
+    open_is_ready: bool,
+    /// Whether a small request found nothing ready since this was last asked.
+    missed_ready: bool,
+    open_blocks_max: u32,
 }
 
 impl Allocator {
@@ -86,11 +96,62 @@ impl Allocator {
             run_cursor: 0,
             open: Run { start: 0, count: 0 },
             crumbs_left: 0,
+            ready: VecDeque::new(),
+            ready_blocks: 0,
+            open_is_ready: false,
+            missed_ready: false,
+            open_blocks_max: OPEN_BLOCKS_MAX,
         }
     }
 
     pub fn free_blocks(&self) -> u32 {
-        self.free
+        self.free + self.ready_blocks
+    }
+
+    /// Free blocks that small requests will be served from before all others.
+    pub fn ready_blocks(&self) -> u32 {
+        self.ready_blocks
+    }
+
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Whether a small request found nothing ready since the last call.
+    pub fn take_ready_missed(&mut self) -> bool {
+        std::mem::take(&mut self.missed_ready)
+    }
+
+    /// Sets how much is set aside as an open run at most.
+    pub fn limit_open_runs(&mut self, blocks: u32) {
+        self.open_blocks_max = blocks;
+    }
+
+    /// Takes a run that is worth preparing: at least [`LONG_BLOCKS`] and at most `max` blocks long.
+    pub fn take_to_prepare(&mut self, max: u32) -> Option<Run> {
+        let (found, cursor) = self.search(LONG_BLOCKS, max, self.cursor, SEARCH_BLOCKS);
+        self.cursor = cursor;
+        let run = found.or_else(|| self.fresh(max))?;
+        self.take(run);
+        Some(run)
+    }
+
+    /// Makes a run that was taken free, to be used for small requests before others.
+    pub fn add_ready(&mut self, run: Run) {
+        self.ready_blocks += run.count;
+        self.ready.push_back(run);
+    }
+
+    /// Makes what is ready part of the common free blocks.
+    fn release_ready(&mut self) {
+        while self.next_ready().is_some() {}
+    }
+
+    fn next_ready(&mut self) -> Option<Run> {
+        let run = self.ready.pop_front()?;
+        self.ready_blocks -= run.count;
+        self.release(run);
+        Some(run)
     }
 
     pub fn is_free(&self, block: u32) -> bool {
@@ -129,9 +190,12 @@ impl Allocator {
     /// free.
     pub fn allocate(&mut self, count: u32) -> Option<Vec<Run>> {
         if count > self.free {
+            self.release_ready();
+        }
+        if count > self.free {
             return None;
         }
-        if count >= LARGE_BLOCKS && self.open.count < count {
+        if count >= LARGE_BLOCKS && (self.open.count < count || self.open_is_ready) {
             let found = self.search(count, count, self.cursor, SEARCH_BLOCKS);
             if let Some(run) = found.0.or_else(|| self.fresh(count)) {
                 self.cursor = found.1;
@@ -160,6 +224,9 @@ impl Allocator {
 
     /// Takes one run of exactly `count` blocks if a bounded search finds one.
     pub fn allocate_run(&mut self, count: u32) -> Option<Run> {
+        if count > self.free {
+            self.release_ready();
+        }
         let (found, cursor) = self.search(count, count, self.run_cursor, RUN_SEARCH_BLOCKS);
         let everywhere = || if count == 1 { self.search(1, 1, 0, u32::MAX).0 } else { None };
         let run = found.or_else(|| self.fresh(count)).or_else(|| self.front_of_open(count)).or_else(everywhere)?;
@@ -179,22 +246,28 @@ impl Allocator {
 
     /// The run to serve small requests from next. Some block is free.
     fn next_open(&mut self) -> Run {
+        let ready = self.next_ready();
+        self.open_is_ready = ready.is_some();
+        if let Some(run) = ready {
+            return run;
+        }
+        self.missed_ready = true;
         if self.crumbs_left == 0 {
             for min in [LONG_BLOCKS, PIECE_BLOCKS] {
-                let (found, cursor) = self.search(min, OPEN_BLOCKS_MAX, self.cursor, SEARCH_BLOCKS);
+                let (found, cursor) = self.search(min, self.open_blocks_max, self.cursor, SEARCH_BLOCKS);
                 self.cursor = cursor;
                 if let Some(run) = found {
                     return run;
                 }
             }
             let left = self.blocks - self.high_water.max(self.open.end());
-            if let Some(run) = self.fresh(left.clamp(1, OPEN_BLOCKS_MAX)) {
+            if let Some(run) = self.fresh(left.clamp(1, self.open_blocks_max)) {
                 return run;
             }
             self.crumbs_left = CRUMBS;
         }
         self.crumbs_left -= 1;
-        let (found, cursor) = self.search(1, OPEN_BLOCKS_MAX, self.cursor, u32::MAX);
+        let (found, cursor) = self.search(1, self.open_blocks_max, self.cursor, u32::MAX);
         self.cursor = cursor;
         found.unwrap_or_else(|| panic!("no free block found with {} counted free", self.free))
     }

@@ -94,6 +94,11 @@ impl Discards {
         self.mark(run, true);
     }
 
+    /// Whether the device still keeps content for the whole run: all of it was used before.
+    pub fn are_kept(&self, run: Run) -> bool {
+        (run.start..run.end()).all(|block| self.kept[(block / 64) as usize] >> (block % 64) & 1 == 1)
+    }
+
     fn mark(&mut self, run: Run, kept: bool) {
         let mut at = run.start;
         while at < run.end() {

@@ -30,6 +30,8 @@ pub(crate) enum Purpose {
     Discard {
         run: Run,
     },
+    /// Zeros, ahead of use.
+    Prepare,
 }
 
 #[derive(Default, Debug)]

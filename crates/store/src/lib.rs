@@ -9,7 +9,8 @@
 //! * Metadata is in memory, omap entries included: `state` holds the tables, changed only by `redo` steps, which are
 //!   also what the log (`wal`) holds; `checkpoint` writes all tables now and then, so that the log can be trimmed.
 //! * Data: `allocator` and `freeing` (free blocks and the way to become one), `block_map` and `shared_blocks` (who holds
-//!   which), `in_flight` and `merges` (blocks not on the device yet), `reads`.
+//!   which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
+//!   `preparing` (blocks written ahead of use).
 //! * [`SimDevice`] is a device for tests and simulations, which loses what was not flushed.
 //!
 //! Nothing here opens a file, reads a clock or starts a thread.
@@ -28,6 +29,7 @@ mod key;
 mod merges;
 mod onode;
 mod opening;
+mod preparing;
 mod reads;
 mod redo;
 mod shared_blocks;

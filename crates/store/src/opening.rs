@@ -9,6 +9,7 @@ use crate::checkpoint::Checkpoint;
 use crate::config::BLOCK;
 use crate::format::check_sizes;
 use crate::freeing::{Discards, Freeing};
+use crate::preparing::Preparing;
 use crate::redo::{Redo, decode_body};
 use crate::state::State;
 use crate::store::SPARE_BYTES;
@@ -488,6 +489,7 @@ impl Opening {
             reads: Default::default(),
             freeing,
             discards,
+            preparing: Preparing::off(),
             io: Default::default(),
             buffers: BufPool::new(SPARE_BYTES),
             events: VecDeque::new(),

@@ -9,6 +9,8 @@ use crate::io_queue::{IoQueue, Purpose};
 use crate::key::{self, behind_prefix, object_key, omap_key, pg_key};
 use crate::merges::Merges;
 use crate::onode::Onode;
+use crate::preparing;
+use crate::preparing::Preparing;
 use crate::reads::Reads;
 use crate::state::State;
 use crate::superblock::Superblock;
@@ -43,6 +45,7 @@ pub struct Store {
     pub(crate) reads: Reads,
     pub(crate) freeing: Freeing,
     pub(crate) discards: Discards,
+    pub(crate) preparing: Preparing,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) io: IoQueue,
     /// Where reads go and data is put together.
@@ -60,6 +63,17 @@ impl Store {
     /// Makes the store take its buffers from a pool that is used for other things too.
     pub fn use_buffers(&mut self, buffers: BufPool) {
         self.buffers = buffers;
+    }
+
+    /// Has the store write zeros ahead of use where it will put small writes. For sparse files: a first write to a block,
+    /// and the flush behind it, cost far more there than later ones. It changes nothing of what the store promises.
+    pub fn prepare_ahead(&mut self) {
+        self.prepare_ahead_by(preparing::RUN_BLOCKS);
+    }
+
+    pub(crate) fn prepare_ahead_by(&mut self, run_blocks: u32) {
+        self.preparing = Preparing::on(run_blocks);
+        self.allocator.limit_open_runs(run_blocks);
     }
 
     /// The store's own identity, as it was formatted with. The OSD tells it to the monitors.
@@ -191,7 +205,8 @@ impl Store {
 
     /// Blocks that are free or will be once their release has passed all stages.
     pub(crate) fn free_blocks(&self) -> u64 {
-        let stages = self.turns.freed_blocks() + self.freeing.blocks() + self.discards.blocks();
+        let stages =
+            self.turns.freed_blocks() + self.freeing.blocks() + self.discards.blocks() + self.preparing.blocks();
         u64::from(self.allocator.free_blocks()) + stages
     }
 
@@ -202,6 +217,7 @@ impl Store {
             && self.merges.is_empty()
             && self.checkpoint.is_idle()
             && self.discards.is_idle()
+            && self.preparing.is_idle()
     }
 
     /// The next request to carry out.
@@ -223,6 +239,7 @@ impl Store {
             (Purpose::Discard { run }, result) => {
                 self.discards.done(run, result.is_ok(), &mut self.allocator);
             }
+            (Purpose::Prepare, result) => self.preparing.write_done(result.is_ok(), &mut self.allocator),
             (_, _) if self.stopped.is_some() => {}
             (purpose, Err(errno)) => self.fail(format!("{purpose:?} failed: {}", types::Errno(errno))),
             (Purpose::TurnWrite { lsn }, Ok(_)) => self.turn_write_done(lsn),

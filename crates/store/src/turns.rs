@@ -1,7 +1,8 @@
 //! The commit pipeline: staged transactions, turns on their way to the device, acknowledgement in log order.
 //!
 //! A turn is a batch of transactions: their data and one log record are written together, then one flush makes them
-//! durable. At most two turns are in flight; what is submitted meanwhile waits and goes together into the next one.
+//! durable. At most two turns are in flight, and a second only if it is large; what is submitted meanwhile waits and goes
+//! together into the next one.
 
 use crate::allocator::Run;
 use crate::config::BLOCK;
@@ -16,6 +17,9 @@ use wire::Rope;
 
 /// More would only delay acknowledgements: the flush of one turn covers the writes of the next.
 const TURNS_MAX: usize = 2;
+/// A turn with less data than this waits until the one in flight is durable: with few bytes a flush costs more than what
+/// it makes durable, so what comes meanwhile had better share one. 128 KiB.
+const OVERLAP_BYTES_MIN: u64 = 128 << 10;
 /// Data of one turn, so that a flood of large writes does not hold up the small ones behind it: 32 MiB.
 const TURN_DATA_BYTES_MAX: u64 = 32 << 20;
 /// One write request: 4 MiB, in at most as many pieces as one system call takes.
@@ -78,6 +82,8 @@ pub(crate) struct Turns {
     pub vouched_lsn: u64,
     /// A record without transactions shall be written if only that makes freed blocks usable.
     pub vouch_wanted: bool,
+    /// See [`OVERLAP_BYTES_MIN`].
+    pub overlap_bytes_min: u64,
 }
 
 impl Turns {
@@ -90,6 +96,7 @@ impl Turns {
             durable_lsn,
             vouched_lsn,
             vouch_wanted: false,
+            overlap_bytes_min: OVERLAP_BYTES_MIN,
         }
     }
 
@@ -122,6 +129,11 @@ impl Turns {
     /// The ticket of the last transaction submitted.
     pub fn last_ticket(&self) -> u64 {
         self.next_ticket - 1
+    }
+
+    /// Bytes of data of the first `count` staged transactions.
+    fn data_bytes(&self, count: usize) -> u64 {
+        self.staged.iter().take(count).map(Staged::data_bytes).sum()
     }
 
     /// Whether all transactions up to `ticket` are on their way.
@@ -178,6 +190,9 @@ impl Store {
                 self.vouch_for_freed_blocks();
                 break;
             }
+            if !self.turns.turns.is_empty() && self.turns.data_bytes(count) < self.turns.overlap_bytes_min {
+                break;
+            }
             if self.wal.has_room(record_bytes(body_bytes as usize)) {
                 self.emit(count, false);
             } else if self.turns.turns.is_empty() {
@@ -206,6 +221,7 @@ impl Store {
         if let Some(run) = self.discards.next(&mut self.allocator) {
             self.io.discard(run);
         }
+        self.preparing.advance(&mut self.allocator, &self.discards, &mut self.io);
     }
 
     /// Once all transactions that the checkpoint holds have their LSNs, the checkpoint knows what it covers.

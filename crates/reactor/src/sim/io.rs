@@ -404,6 +404,10 @@ impl Io for SimIo {
         Ok(self.disk_of(file).len_bytes())
     }
 
+    fn is_regular_file(&self, _file: FileId) -> io::Result<bool> {
+        Ok(true)
+    }
+
     fn read(&mut self, file: FileId, offset: u64, buf: AlignedBuf, io: u64) {
         let work = if buf.is_empty() { Work::Nothing { buf: Some(buf) } } else { Work::Read { buf } };
         self.request(file, offset, io, work);

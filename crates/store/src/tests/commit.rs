@@ -61,7 +61,7 @@ fn the_third_turn_waits_and_gathers_and_acknowledgements_keep_their_order() {
     let mut bench = Bench::new(1);
     let first = turn_of(&mut bench, 1);
     let second = turn_of(&mut bench, 1);
-    assert_eq!(requests(&mut bench), "wwww");
+    assert_eq!(requests(&mut bench), "wwww", "this one's turns overlap however small they are");
     turn_of(&mut bench, 1);
     let third = turn_of(&mut bench, 5);
     assert_eq!(requests(&mut bench), "", "two turns are in flight");
@@ -81,6 +81,23 @@ fn the_third_turn_waits_and_gathers_and_acknowledgements_keep_their_order() {
     assert_eq!(requests(&mut bench), "f");
     complete(&mut bench, 0);
     assert_eq!(committed(&mut bench), Some(third));
+}
+
+#[test]
+fn a_small_turn_waits_for_the_one_before_it_and_a_large_one_does_not() {
+    let mut bench = Bench::new(2);
+    turn_of(&mut bench, 1);
+    assert_eq!(requests(&mut bench), "ww");
+    turn_of(&mut bench, 31);
+    assert_eq!(requests(&mut bench), "", "31 blocks");
+    let last = turn_of(&mut bench, 1);
+    assert_eq!(requests(&mut bench), "ww", "32 blocks");
+    (0..4).for_each(|_| complete(&mut bench, 0));
+    for _ in 0..2 {
+        assert_eq!(requests(&mut bench), "f");
+        complete(&mut bench, 0);
+    }
+    assert_eq!(committed(&mut bench), Some(last));
 }
 
 #[test]

@@ -166,7 +166,14 @@ impl Bench {
 
     pub fn with(config: StoreConfig, seed: u64) -> Bench {
         let mut device = formatted(&config);
-        let store = open(&mut device, &config).unwrap();
+        let mut store = open(&mut device, &config).unwrap();
+        // Turns and blocks ahead of use are treated in either way.
+        if seed % 2 == 1 {
+            store.prepare_ahead_by(256);
+        }
+        if seed % 4 < 2 {
+            store.turns.overlap_bytes_min = 0;
+        }
         Bench::on(config, store, device, Model::default(), Random::new(seed))
     }
 

@@ -132,3 +132,33 @@ fn large_freed_runs_are_given_back_to_the_device_and_never_while_in_use() {
     let mut random = bench.random.clone();
     bench.reopen(bench.device.after_crash(&mut || random.next()));
 }
+
+/// Small writes into a sparse file go where zeros were written before; large ones go elsewhere; no block is lost, and a
+/// full store gives all of its blocks.
+#[test]
+fn small_writes_find_blocks_prepared() {
+    let config = StoreConfig { device_bytes: 20 << 20, wal_bytes: 1 << 20, ..config() };
+    let mut bench = Bench::with(config, 2);
+    bench.store.prepare_ahead_by(256);
+    bench.settle();
+    assert_eq!(bench.store.allocator.ready_blocks(), 256);
+    let mut fresh = 0;
+    for n in 0..300 {
+        let prepared = bench.store.allocator.high_water();
+        bench.submit(txn(vec![write(n, 0, vec![n as u8; 4096])])).unwrap();
+        fresh += u32::from(bench.store.allocator.high_water() > prepared);
+        bench.settle();
+    }
+    assert_eq!(fresh, 0, "of 300 writes");
+    let ready = bench.store.allocator.ready_blocks();
+    bench.submit(txn(vec![write(1000, 0, vec![1; 3 << 20])])).unwrap();
+    assert_eq!(bench.store.allocator.ready_blocks(), ready, "a large write leaves them alone");
+    bench.settle();
+    let usage = bench.store.usage();
+    assert_eq!(usage.total_bytes, usage.free_bytes + usage.data_bytes + usage.metadata_bytes);
+    // More than is free apart from what is ready.
+    fill(&mut bench);
+    assert_eq!(bench.store.allocator.ready_blocks(), 0);
+    bench.check_all();
+    bench.reopen(bench.device.after_crash(&mut || 0));
+}
