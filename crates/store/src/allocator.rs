@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// Blocks next to each other on the device, in block numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-pub(crate) struct Run {
+pub struct Run {
     pub start: u32,
     pub count: u32,
 }

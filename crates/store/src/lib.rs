@@ -11,6 +11,7 @@
 //! * Data: `allocator` and `freeing` (free blocks and the way to become one), `block_map` and `shared_blocks` (who holds
 //!   which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
 //!   `preparing` (blocks written ahead of use).
+//! * [`btree`] is to hold the metadata that does not fit in memory; nothing uses it yet.
 //! * [`SimDevice`] is a device for tests and simulations, which loses what was not flushed.
 //!
 //! Nothing here opens a file, reads a clock or starts a thread.
@@ -19,6 +20,7 @@ mod allocator;
 mod api;
 mod attrs;
 mod block_map;
+pub mod btree;
 mod checkpoint;
 mod config;
 mod format;

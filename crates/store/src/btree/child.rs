@@ -1,0 +1,136 @@
+//! References to pages.
+
+use super::damage::DamageKind;
+use super::le;
+use super::{LEVEL_MAX, PAGE_BLOCKS};
+use crate::allocator::Run;
+
+/// A page's place and what it must be: who refers to a page can tell a lost or misdirected write.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PageRef {
+    pub block: u32,
+    /// crc32c of the page behind its first four bytes, which hold it too.
+    pub crc: u32,
+    /// The merge that wrote it.
+    pub generation: u64,
+}
+
+impl PageRef {
+    pub fn run(&self) -> Run {
+        Run { start: self.block, count: PAGE_BLOCKS }
+    }
+}
+
+/// An interior page's entry, besides the key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Child {
+    pub page: PageRef,
+    /// Whether it or a page below it has overflow values.
+    pub overflow: bool,
+}
+
+/// Flag of pages and children: overflow values in it or below.
+pub(crate) const FLAG_OVERFLOW: u8 = 1;
+
+impl Child {
+    /// Block (8), generation (8), crc (4), flags (1).
+    pub const ENCODED_BYTES: usize = 21;
+
+    pub fn encode(&self) -> [u8; Child::ENCODED_BYTES] {
+        let mut out = [0; Child::ENCODED_BYTES];
+        le::put(&mut out, 0, &u64::from(self.page.block).to_le_bytes());
+        le::put(&mut out, 8, &self.page.generation.to_le_bytes());
+        le::put(&mut out, 16, &self.page.crc.to_le_bytes());
+        out[20] = if self.overflow { FLAG_OVERFLOW } else { 0 };
+        out
+    }
+
+    /// `None`: a block beyond any device, or unknown flags. Panics if `bytes` are too few.
+    pub fn decode(bytes: &[u8]) -> Option<Child> {
+        let block =
+            u32::try_from(le::u64_at(bytes, 0)).ok().filter(|block| block.checked_add(PAGE_BLOCKS).is_some())?;
+        let flags = bytes[20];
+        if flags & !FLAG_OVERFLOW != 0 {
+            return None;
+        }
+        let page = PageRef { block, crc: le::u32_at(bytes, 16), generation: le::u64_at(bytes, 8) };
+        Some(Child { page, overflow: flags & FLAG_OVERFLOW != 0 })
+    }
+}
+
+/// The topmost page. A tree without entries has none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Root {
+    pub(crate) child: Child,
+    /// Its level; a leaf's is 0.
+    pub(crate) level: u8,
+}
+
+impl Root {
+    /// Block (8), generation (8), crc (4), flags (1), level (1), zeros (2).
+    pub const ENCODED_BYTES: usize = 24;
+
+    /// Levels of pages.
+    pub fn height(&self) -> u8 {
+        self.level + 1
+    }
+
+    pub fn page(&self) -> PageRef {
+        self.child.page
+    }
+
+    /// What a superblock keeps of a root; all zeros for an empty tree.
+    pub fn encode(root: Option<Root>) -> [u8; Root::ENCODED_BYTES] {
+        let mut out = [0; Root::ENCODED_BYTES];
+        if let Some(root) = root {
+            le::put(&mut out, 0, &root.child.encode());
+            out[Child::ENCODED_BYTES] = root.level;
+        }
+        out
+    }
+
+    /// Errors: bytes that [`Root::encode`] does not make.
+    pub fn decode(bytes: &[u8; Root::ENCODED_BYTES]) -> Result<Option<Root>, DamageKind> {
+        let malformed = DamageKind::Structure("root");
+        if bytes[22..] != [0, 0] {
+            return Err(malformed);
+        }
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let child = Child::decode(bytes).ok_or(malformed.clone())?;
+        let level = bytes[Child::ENCODED_BYTES];
+        if level > LEVEL_MAX || child.page.block == 0 {
+            return Err(malformed);
+        }
+        Ok(Some(Root { child, level }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn roots_read_back(block in 1u32..u32::MAX - 2, crc: u32, generation: u64, overflow: bool, level in 0..=LEVEL_MAX) {
+            let child = Child { page: PageRef { block, crc, generation }, overflow };
+            let root = Some(Root { child, level });
+            prop_assert_eq!(Root::decode(&Root::encode(root)), Ok(root));
+        }
+
+        #[test]
+        fn any_root_is_read_or_refused(bytes: [u8; Root::ENCODED_BYTES]) {
+            if let Ok(root) = Root::decode(&bytes) {
+                prop_assert_eq!(Root::encode(root), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_tree_has_a_root_of_zeros() {
+        assert_eq!(Root::encode(None), [0; 24]);
+        assert_eq!(Root::decode(&[0; 24]), Ok(None));
+    }
+}

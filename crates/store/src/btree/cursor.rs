@@ -1,0 +1,263 @@
+//! Entries in order, a page of them at a time.
+
+use super::child::{PageRef, Root};
+use super::damage::Damage;
+use super::overlay::Record;
+use super::page;
+use super::page_cache::{Fetch, PageCache, Use};
+use super::view::View;
+use bytes::Bytes;
+use std::cmp::Ordering;
+
+/// Leaves asked for at once when one is missing.
+const READ_AHEAD: usize = 4;
+
+/// Some entries in order, keys and values.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Page {
+    pub entries: Vec<(Bytes, Bytes)>,
+    /// Whether there are no more behind them.
+    pub done: bool,
+}
+
+#[derive(Debug)]
+struct Leaf {
+    page: page::Page,
+    /// The next entry of it.
+    index: usize,
+    /// Keys of leaves behind it are at least this. `None`: it is the last.
+    upper: Option<Vec<u8>>,
+}
+
+/// A place in a range of keys. What changes behind it is seen when it gets there.
+#[derive(Debug)]
+pub struct Cursor {
+    /// Entries before this key are done.
+    from: Vec<u8>,
+    end: Option<Vec<u8>>,
+    with_values: bool,
+    /// Entries of the tree before this key are done or erased.
+    tree_from: Vec<u8>,
+    /// The root that the following two belong to.
+    root: Option<PageRef>,
+    leaf: Option<Leaf>,
+    /// The tree has no further entries in the range.
+    tree_done: bool,
+}
+
+enum Source {
+    Active,
+    Frozen,
+}
+
+impl Cursor {
+    /// At the first entry of `begin .. end`; to the last one without an end. Without `with_values`, values are left empty
+    /// and large ones are not read.
+    pub fn new(begin: &[u8], end: Option<&[u8]>, with_values: bool) -> Cursor {
+        Cursor {
+            from: begin.to_vec(),
+            end: end.map(<[u8]>::to_vec),
+            with_values,
+            tree_from: begin.to_vec(),
+            root: None,
+            leaf: None,
+            tree_done: false,
+        }
+    }
+
+    /// The next entries: at least one and at most `entries_max`, unless there are no more; none are added behind
+    /// `bytes_max` of keys and values. Errors: a page or value that is needed next cannot be used; the cursor stays.
+    pub fn next_page(
+        &mut self,
+        view: &mut View<'_>,
+        entries_max: usize,
+        bytes_max: usize,
+    ) -> Result<Fetch<Page>, Damage> {
+        let mut out = Page::default();
+        let pending = match self.fill(view, &mut out, entries_max.max(1), bytes_max) {
+            Ok(pending) => pending,
+            // What was found before it is returned first.
+            Err(damage) if out.entries.is_empty() => return Err(damage),
+            Err(_) => None,
+        };
+        Ok(match pending {
+            Some(id) if out.entries.is_empty() => Fetch::Pending(id),
+            _ => Fetch::Ready(out),
+        })
+    }
+
+    fn fill(
+        &mut self,
+        view: &mut View<'_>,
+        out: &mut Page,
+        entries_max: usize,
+        bytes_max: usize,
+    ) -> Result<Option<super::ReadId>, Damage> {
+        if self.root != view.root.map(|root| root.child.page) {
+            // What was erased in the overlay of then is gone from the tree of now, and what was put there is in it.
+            self.root = view.root.map(|root| root.child.page);
+            self.tree_from.clone_from(&self.from);
+            (self.leaf, self.tree_done) = (None, false);
+        }
+        let overlay = view.overlay;
+        let mut active = overlay.active.records_from(&self.from).peekable();
+        let mut frozen =
+            overlay.frozen.as_ref().map(|frozen| frozen.records_from(&self.from)).into_iter().flatten().peekable();
+        let mut bytes = 0;
+        while out.entries.len() < entries_max && bytes < bytes_max.max(1) {
+            match self.seek(view.root, view.cache)? {
+                Fetch::Ready(()) => {}
+                Fetch::Pending(id) => return Ok(Some(id)),
+            }
+            let leaf = self.leaf.as_ref().filter(|_| !self.tree_done);
+            let (mut source, mut key) = (None, None);
+            if let Some(record) = active.peek() {
+                (source, key) = (Some(Source::Active), Some(record.key()));
+            }
+            if let Some(record) = frozen.peek().filter(|record| key.is_none_or(|key| record.key() < key)) {
+                (source, key) = (Some(Source::Frozen), Some(record.key()));
+            }
+            let order = leaf.map(|leaf| key.map_or(Ordering::Less, |key| leaf.page.cmp_key(leaf.index, key)));
+            let found: Option<(Bytes, Bytes)> = match (order, source) {
+                (Some(Ordering::Less), _) => {
+                    let leaf = leaf.expect("it was compared");
+                    let mut key = Vec::new();
+                    leaf.page.key_into(leaf.index, &mut key);
+                    if self.end.as_ref().is_some_and(|end| key >= *end) {
+                        self.tree_done = true;
+                        continue;
+                    }
+                    if let Some(end) = overlay.erased_end(&key) {
+                        self.tree_from = end.to_vec();
+                        let inside = leaf.upper.as_deref().is_none_or(|upper| end < upper);
+                        let index = leaf.page.lower_bound(end);
+                        self.leaf.as_mut().expect("it was compared").index = index;
+                        if !inside {
+                            self.leaf = None;
+                        }
+                        continue;
+                    }
+                    let value = if !self.with_values {
+                        Bytes::new()
+                    } else if leaf.page.is_overflow(leaf.index) {
+                        match leaf.page.overflow_at(leaf.index).fetch(view.cache)? {
+                            Fetch::Ready(value) => value,
+                            Fetch::Pending(id) => return Ok(Some(id)),
+                        }
+                    } else {
+                        leaf.page.value_bytes(leaf.index)
+                    };
+                    self.leaf.as_mut().expect("it was compared").index += 1;
+                    Some((key.into(), value))
+                }
+                (_, None) => {
+                    out.done = true;
+                    return Ok(None);
+                }
+                (order, Some(source)) => {
+                    let record: &Record = match source {
+                        Source::Active => active.next().expect("it was peeked"),
+                        _ => frozen.next().expect("it was peeked"),
+                    };
+                    if self.end.as_deref().is_some_and(|end| record.key() >= end) {
+                        out.done = true;
+                        return Ok(None);
+                    }
+                    let is_frozen = matches!(source, Source::Frozen);
+                    if !is_frozen {
+                        frozen.next_if(|other| other.key() == record.key());
+                    }
+                    if order == Some(Ordering::Equal) {
+                        self.leaf.as_mut().expect("it was compared").index += 1;
+                    }
+                    let erased = is_frozen && overlay.active.erased.end_of(record.key()).is_some();
+                    let value = record.value_bytes().filter(|_| !erased);
+                    if value.is_none() {
+                        self.pass(record.key());
+                    }
+                    value.map(|value| (record.key_bytes(), if self.with_values { value } else { Bytes::new() }))
+                }
+            };
+            if let Some((key, value)) = found {
+                self.pass(&key);
+                bytes += key.len() + value.len();
+                out.entries.push((key, value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next key to look at is the one right behind `key`.
+    fn pass(&mut self, key: &[u8]) {
+        self.from.clear();
+        self.from.extend_from_slice(key);
+        self.from.push(0);
+    }
+
+    /// Makes sure that the leaf is there and has a next entry, or that the tree is done.
+    fn seek(&mut self, root: Option<Root>, cache: &mut PageCache) -> Result<Fetch<()>, Damage> {
+        while !self.tree_done {
+            match &mut self.leaf {
+                Some(leaf) if leaf.index < leaf.page.len() => break,
+                Some(leaf) => match leaf.upper.take() {
+                    Some(upper) if self.end.as_ref().is_none_or(|end| upper < *end) => {
+                        self.tree_from = upper;
+                        self.leaf = None;
+                    }
+                    _ => self.tree_done = true,
+                },
+                None => match root {
+                    None => self.tree_done = true,
+                    Some(root) => match self.descend(root, cache)? {
+                        Fetch::Ready(leaf) => self.leaf = Some(leaf),
+                        Fetch::Pending(id) => return Ok(Fetch::Pending(id)),
+                    },
+                },
+            }
+        }
+        Ok(Fetch::Ready(()))
+    }
+
+    fn descend(&self, root: Root, cache: &mut PageCache) -> Result<Fetch<Leaf>, Damage> {
+        let (mut place, mut level, mut upper) = (root.child.page, root.level, None);
+        while level > 0 {
+            let page = match cache.page(&place, level)? {
+                Fetch::Ready(page) => page,
+                Fetch::Pending(id) => return Ok(Fetch::Pending(id)),
+            };
+            let index = page.child_index(&self.tree_from);
+            place = page.child(index).page;
+            if index + 1 < page.len() {
+                page.key_into(index + 1, upper.get_or_insert_default());
+            }
+            level -= 1;
+            if level == 0 && !cache.contains(&place, 0) {
+                self.read_ahead(root, cache, index);
+            }
+        }
+        Ok(match cache.take_page(&place, 0, Use::Keep)? {
+            Fetch::Ready(page) => {
+                let index = page.lower_bound(&self.tree_from);
+                Fetch::Ready(Leaf { page, index, upper })
+            }
+            Fetch::Pending(id) => Fetch::Pending(id),
+        })
+    }
+
+    /// Asks for the leaves behind the one that is missing, as far as they are in the range and under the same page.
+    fn read_ahead(&self, root: Root, cache: &mut PageCache, index: usize) {
+        let (mut place, mut level) = (root.child.page, root.level);
+        let mut ahead = Vec::new();
+        while level > 0 {
+            let Ok(Fetch::Ready(page)) = cache.page(&place, level) else { return };
+            if level == 1 {
+                let last = page.len().min(index + READ_AHEAD);
+                let inside = |at: &usize| self.end.as_ref().is_none_or(|end| page.cmp_key(*at, end) == Ordering::Less);
+                ahead.extend((index..last).take_while(|at| *at == index || inside(at)).map(|at| page.child(at).page));
+            }
+            place = page.child(page.child_index(&self.tree_from)).page;
+            level -= 1;
+        }
+        ahead.iter().for_each(|leaf| cache.prefetch(leaf, 0, Use::Keep));
+    }
+}

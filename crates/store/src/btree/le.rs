@@ -1,0 +1,17 @@
+//! Little-endian numbers at a place in a page. Out of bounds is a broken belief: pages are validated when they come in.
+
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+pub(crate) fn put(bytes: &mut [u8], at: usize, number: &[u8]) {
+    bytes[at..at + number.len()].copy_from_slice(number);
+}

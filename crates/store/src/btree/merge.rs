@@ -1,0 +1,460 @@
+//! Taking the frozen changes of an overlay into a new tree, in slices.
+//!
+//! The old tree is walked in key order. Pages that changes touch are *opened*: their entries (or children) go through
+//! builders, one per level, which cut new pages; an opened page is free once the new tree counts. Whatever no change
+//! touches is passed on as it is, a whole subtree by one reference. Before something is passed on, the pages of lower
+//! levels that were begun are ended; if one of them would be poor, the subtree is opened instead and joins it. So small
+//! pages vanish, and a tree whose root would have one child loses a level.
+
+use super::child::{Child, PageRef, Root};
+use super::damage::Damage;
+use super::drops::Drops;
+use super::leaf_merge::LeafMerge;
+use super::level_builder::LevelBuilder;
+use super::overlay::{Generation, Overlay, Record};
+use super::page::Page;
+use super::page_cache::{Fetch, PageCache, ReadId, Use};
+use super::page_writer::{BlockWrite, NoSpace, OverflowWriter, PageWriter};
+use super::space::Space;
+use crate::allocator::{Run, push_run};
+use bytes::Bytes;
+use std::cmp::Ordering;
+use types::BufPool;
+
+/// Reads begun at once when a page is missing.
+const READS: usize = 16;
+/// Children looked at for them.
+const READ_AHEAD: usize = 64;
+
+// Rough costs of the parts of the work, in ns.
+pub(super) const ENTRY_COST: i64 = 60;
+const PASS_COST: i64 = 50;
+const OPEN_COST: i64 = 1000;
+const PAGE_COST: i64 = 4000;
+const DROP_COST: i64 = 1000;
+
+/// Why a merge cannot go on. The old tree is untouched.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MergeError {
+    /// A page that is needed. [`Merge::step`] may be tried again once it can be read ([`PageCache::forget_failures`]).
+    #[error("page of the tree: {0}")]
+    Damage(#[from] Damage),
+    /// Only [`Merge::abort`] is left.
+    #[error("no space for new pages")]
+    NoSpace,
+}
+
+impl From<NoSpace> for MergeError {
+    fn from(_: NoSpace) -> MergeError {
+        MergeError::NoSpace
+    }
+}
+
+/// A merge's outcome. It counts once all writes and then the root are durable; until then the old tree does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Merged {
+    pub root: Option<Root>,
+    /// Blocks of the old tree that the new one does not hold.
+    pub freed: Vec<Run>,
+    /// Blocks that the new tree holds and the old one did not.
+    pub taken: Vec<Run>,
+    pub pages_written: u64,
+    /// Deleted pages that could not be read. What only they refer to is in neither list.
+    pub damaged: Vec<Damage>,
+}
+
+/// How far a slice of work came.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// There is more to do at once.
+    Working,
+    /// There is more to do when this read is done.
+    Waiting(ReadId),
+    Done(Merged),
+}
+
+/// An interior page that was opened.
+#[derive(Debug)]
+struct Frame {
+    place: PageRef,
+    page: Page,
+    /// The child to look at next.
+    next: usize,
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+}
+
+impl Frame {
+    fn bounds(&self, index: usize) -> (Vec<u8>, Option<Vec<u8>>) {
+        let (mut lower, mut upper) = (self.lower.clone(), self.upper.clone());
+        if index > 0 {
+            self.page.key_into(index, &mut lower);
+        }
+        if index + 1 < self.page.len() {
+            self.page.key_into(index + 1, upper.get_or_insert_default());
+        }
+        (lower, upper)
+    }
+
+    /// Whether a key, not below the child's keys, is below those of the next.
+    fn is_below_next(&self, index: usize, key: &[u8]) -> bool {
+        match index + 1 < self.page.len() {
+            true => self.page.cmp_key(index + 1, key) == Ordering::Greater,
+            false => self.upper.as_deref().is_none_or(|upper| key < upper),
+        }
+    }
+}
+
+/// The frozen records that are not merged yet.
+pub(super) struct Records<'a> {
+    range: Option<std::collections::btree_set::Range<'a, Record>>,
+    pub head: Option<&'a Record>,
+}
+
+impl<'a> Records<'a> {
+    fn new(frozen: &'a Generation, from: Option<&[u8]>) -> Records<'a> {
+        let mut range = from.map(|from| frozen.records_from(from));
+        let head = range.as_mut().and_then(Iterator::next);
+        Records { range, head }
+    }
+
+    pub fn advance(&mut self) {
+        self.head = self.range.as_mut().and_then(Iterator::next);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Start,
+    Building,
+    Finishing,
+    Dropping,
+    Done,
+}
+
+/// One merge. Call [`Merge::step`] until it is done, always with the same overlay, cache and space; carry out what
+/// [`Merge::poll_write`] gives.
+#[derive(Debug)]
+pub struct Merge {
+    phase: Phase,
+    old: Option<Root>,
+    tag: u64,
+    generation: u64,
+    stack: Vec<Frame>,
+    pub(super) leaf: Option<LeafMerge>,
+    /// Records before this key are merged; `None`: all are.
+    from: Option<Vec<u8>>,
+    builders: Vec<LevelBuilder>,
+    pub(super) writer: PageWriter,
+    /// The large value being written.
+    pub(super) large: Option<OverflowWriter>,
+    pub(super) drops: Drops,
+    pub(super) freed: Vec<Run>,
+    root: Option<Root>,
+    /// Whether the leaf opened last was in the cache for others: then those made of it go there too.
+    hot: bool,
+    /// For keys of pages.
+    pub(super) scratch: Vec<u8>,
+    /// Estimated ns left of this slice.
+    pub(super) budget: i64,
+}
+
+impl Merge {
+    /// A merge of the frozen changes into the tree under `root`, whose pages carry `generation`: higher than in any merge
+    /// before it. Page memory comes from `buffers`.
+    pub fn new(root: Option<Root>, tag: u64, generation: u64, buffers: BufPool) -> Merge {
+        Merge {
+            phase: Phase::Start,
+            old: root,
+            tag,
+            generation,
+            stack: Vec::new(),
+            leaf: None,
+            from: Some(Vec::new()),
+            builders: Vec::new(),
+            writer: PageWriter::new(buffers),
+            large: None,
+            drops: Drops::default(),
+            freed: Vec::new(),
+            root: None,
+            hot: false,
+            scratch: Vec::new(),
+            budget: 0,
+        }
+    }
+
+    /// The next write to carry out, in any order. Not to be left for long: what it waits with stays in memory.
+    pub fn poll_write(&mut self) -> Option<BlockWrite> {
+        self.writer.writes.pop_front()
+    }
+
+    /// Blocks taken so far.
+    pub fn blocks_taken(&self) -> u64 {
+        self.writer.taken.iter().map(|run| u64::from(run.count)).sum()
+    }
+
+    /// Gives up: returns all blocks taken, once their writes under way are done nobody's. The overlay stays frozen.
+    pub fn abort(mut self) -> Vec<Run> {
+        self.writer.abandon()
+    }
+
+    /// Does about `budget_ns` of work, by a rough estimate. Errors: a page that cannot be used, or no space; panics if
+    /// nothing is frozen or the merge is done.
+    pub fn step(
+        &mut self,
+        overlay: &Overlay,
+        cache: &mut PageCache,
+        space: &mut dyn Space,
+        budget_ns: u32,
+    ) -> Result<Progress, MergeError> {
+        let frozen = overlay.frozen.as_ref().expect("a merge is of frozen changes");
+        self.budget = i64::from(budget_ns);
+        while self.budget > 0 {
+            let pending = match self.phase {
+                Phase::Start => self.start(frozen, cache)?,
+                Phase::Building => self.build(frozen, cache, space)?,
+                Phase::Finishing => {
+                    self.finish(cache, space)?;
+                    None
+                }
+                Phase::Dropping => match self.drops.step(cache, &mut self.freed) {
+                    Fetch::Ready(true) => {
+                        self.budget -= DROP_COST;
+                        None
+                    }
+                    Fetch::Ready(false) => return Ok(Progress::Done(self.done())),
+                    Fetch::Pending(id) => Some(id),
+                },
+                Phase::Done => panic!("a merge goes on after its end"),
+            };
+            if let Some(id) = pending {
+                return Ok(Progress::Waiting(id));
+            }
+        }
+        Ok(Progress::Working)
+    }
+
+    fn done(&mut self) -> Merged {
+        self.phase = Phase::Done;
+        Merged {
+            root: self.root,
+            freed: std::mem::take(&mut self.freed),
+            taken: std::mem::take(&mut self.writer.taken),
+            pages_written: self.writer.pages,
+            damaged: std::mem::take(&mut self.drops.damaged),
+        }
+    }
+
+    fn start(&mut self, frozen: &Generation, cache: &mut PageCache) -> Result<Option<ReadId>, MergeError> {
+        match self.old {
+            _ if frozen.is_empty() => {
+                self.root = self.old;
+                self.phase = Phase::Dropping;
+                return Ok(None);
+            }
+            None => self.open_leaf(None, Vec::new(), None),
+            Some(root) => match cache.take_page(&root.child.page, root.level, Use::Once)? {
+                Fetch::Ready(page) => self.open(root.child.page, page, Vec::new(), None),
+                Fetch::Pending(id) => return Ok(Some(id)),
+            },
+        }
+        self.phase = Phase::Building;
+        Ok(None)
+    }
+
+    fn open(&mut self, place: PageRef, page: Page, lower: Vec<u8>, upper: Option<Vec<u8>>) {
+        self.budget -= OPEN_COST;
+        if page.level() == 0 {
+            return self.open_leaf(Some((place, page)), lower, upper);
+        }
+        self.stack.push(Frame { place, page, next: 0, lower, upper });
+    }
+
+    fn open_leaf(&mut self, page: Option<(PageRef, Page)>, lower: Vec<u8>, upper: Option<Vec<u8>>) {
+        self.builder(0).begin_range(&lower);
+        self.leaf = Some(LeafMerge::new(page, upper));
+    }
+
+    pub(super) fn builder(&mut self, level: u8) -> &mut LevelBuilder {
+        while self.builders.len() <= usize::from(level) {
+            self.builders.push(LevelBuilder::new(self.builders.len() as u8));
+        }
+        &mut self.builders[usize::from(level)]
+    }
+
+    fn build(
+        &mut self,
+        frozen: &Generation,
+        cache: &mut PageCache,
+        space: &mut dyn Space,
+    ) -> Result<Option<ReadId>, MergeError> {
+        let mut records = Records::new(frozen, self.from.as_deref());
+        let mut result = Ok(None);
+        while self.budget > 0 && self.phase == Phase::Building && matches!(result, Ok(None)) {
+            result = match &self.leaf {
+                Some(_) => self.merge_leaf(&mut records, frozen, cache, space).map(|()| None),
+                None => self.look_at_child(&records, frozen, cache, space),
+            };
+        }
+        self.from = records.head.map(|record| {
+            let mut from = self.from.take().unwrap_or_default();
+            from.clear();
+            from.extend_from_slice(record.key());
+            from
+        });
+        result
+    }
+
+    /// Drops, passes on or opens the next child of the page opened last.
+    fn look_at_child(
+        &mut self,
+        records: &Records<'_>,
+        frozen: &Generation,
+        cache: &mut PageCache,
+        space: &mut dyn Space,
+    ) -> Result<Option<ReadId>, MergeError> {
+        let Some(frame) = self.stack.last() else {
+            self.phase = Phase::Finishing;
+            return Ok(None);
+        };
+        if frame.next == frame.page.len() {
+            let frame = self.stack.pop().expect("just seen");
+            push_run(&mut self.freed, frame.place.run());
+            return Ok(None);
+        }
+        let (index, level) = (frame.next, frame.page.level() - 1);
+        let child = frame.page.child(index);
+        let has_record = records.head.is_some_and(|record| frame.is_below_next(index, record.key()));
+        let mut is_touched = has_record;
+        if !frozen.erased.is_empty() {
+            let (lower, upper) = frame.bounds(index);
+            if frozen.erased.covers(&lower, upper.as_deref()) {
+                self.drops.subtree(&child, level);
+                self.stack.last_mut().expect("just seen").next += 1;
+                if has_record {
+                    self.open_leaf(None, lower, upper);
+                }
+                return Ok(None);
+            }
+            is_touched |= frozen.erased.meets(&lower, upper.as_deref());
+        }
+        if !is_touched && self.end_lower_pages(level, cache, space)? {
+            let above = level + 1;
+            self.builder(above);
+            let frame = self.stack.last_mut().expect("just seen");
+            let lower = if index == 0 { (&frame.lower[..], &[][..]) } else { frame.page.key_parts(index) };
+            self.builders[usize::from(above)].push_child(lower, &child);
+            frame.next += 1;
+            self.budget -= PASS_COST;
+            self.cut_ripe(above, cache, space)?;
+            return Ok(None);
+        }
+        let frame = self.stack.last_mut().expect("just seen");
+        let hot = cache.is_kept(&child.page, level);
+        let page = match cache.take_page(&child.page, level, Use::Once)? {
+            Fetch::Ready(page) => page,
+            Fetch::Pending(id) => {
+                prefetch(frame, frozen, cache);
+                return Ok(Some(id));
+            }
+        };
+        frame.next += 1;
+        let (lower, upper) = frame.bounds(index);
+        self.hot = hot && level == 0;
+        self.open(child.page, page, lower, upper);
+        Ok(None)
+    }
+
+    /// Ends the pages begun at this level and below. False, and the rest not ended, if one of them would be poor.
+    fn end_lower_pages(&mut self, level: u8, cache: &mut PageCache, space: &mut dyn Space) -> Result<bool, MergeError> {
+        for level in 0..=level {
+            let builder = self.builder(level);
+            if !builder.is_empty() && builder.is_underfull() {
+                return Ok(false);
+            }
+            self.end_pages(level, cache, space)?;
+        }
+        Ok(true)
+    }
+
+    fn end_pages(&mut self, level: u8, cache: &mut PageCache, space: &mut dyn Space) -> Result<(), MergeError> {
+        while !self.builder(level).is_empty() {
+            self.cut(level, true, cache, space)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts full pages off what has gathered at this level.
+    pub(super) fn cut_ripe(
+        &mut self,
+        level: u8,
+        cache: &mut PageCache,
+        space: &mut dyn Space,
+    ) -> Result<(), MergeError> {
+        while self.builder(level).is_ripe() {
+            self.cut(level, false, cache, space)?;
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, level: u8, last: bool, cache: &mut PageCache, space: &mut dyn Space) -> Result<(), MergeError> {
+        self.budget -= PAGE_COST;
+        let (tag, generation) = (self.tag, self.generation);
+        let keep = level > 0 || self.hot;
+        let mut lower = std::mem::take(&mut self.scratch);
+        let builder = &mut self.builders[usize::from(level)];
+        let (page, (cut, copy)) = self.writer.page(space, generation, |bytes, block| {
+            let cut = builder.cut(last, bytes, tag, generation, block, &mut lower);
+            (cut.crc, (cut, keep.then(|| Bytes::copy_from_slice(bytes))))
+        })?;
+        if let Some(copy) = copy {
+            let made = Page::decode(copy, tag, &page, level);
+            cache.insert_page(&page, made.unwrap_or_else(|kind| panic!("page just made at {page:?}: {kind}")));
+        }
+        let child = Child { page, overflow: cut.overflow };
+        self.builder(level + 1).push_child((&lower, &[]), &child);
+        self.scratch = lower;
+        self.cut_ripe(level + 1, cache, space)
+    }
+
+    /// Ends all pages, from the leaves up to the root.
+    fn finish(&mut self, cache: &mut PageCache, space: &mut dyn Space) -> Result<(), MergeError> {
+        let mut level = 0;
+        while usize::from(level) < self.builders.len() {
+            let is_top = self.builders[usize::from(level) + 1..].iter().all(LevelBuilder::is_empty);
+            if is_top && let Some(child) = self.builders[usize::from(level)].only_child() {
+                self.root = Some(Root { child, level: level - 1 });
+                self.builders.clear();
+                break;
+            }
+            self.end_pages(level, cache, space)?;
+            level += 1;
+        }
+        self.writer.close(space);
+        self.phase = Phase::Dropping;
+        Ok(())
+    }
+}
+
+/// Asks for the children behind the one that is missing which will be opened too.
+fn prefetch(frame: &Frame, frozen: &Generation, cache: &mut PageCache) {
+    let mut reads = 0;
+    let last = frame.page.len().min(frame.next + READ_AHEAD);
+    for index in frame.next + 1..last {
+        let (lower, upper) = frame.bounds(index);
+        let next = frozen.records_from(&lower).next();
+        let has_record = next.is_some_and(|record| frame.is_below_next(index, record.key()));
+        let erased = &frozen.erased;
+        let is_cut = erased.meets(&lower, upper.as_deref()) && !erased.covers(&lower, upper.as_deref());
+        if is_cut || has_record && !erased.covers(&lower, upper.as_deref()) {
+            cache.prefetch(&frame.page.child(index).page, frame.page.level() - 1, Use::Once);
+            reads += 1;
+            if reads == READS {
+                return;
+            }
+        }
+        if next.is_none() && erased.is_empty() {
+            return;
+        }
+    }
+}

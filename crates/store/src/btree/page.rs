@@ -1,0 +1,298 @@
+//! One page as it is on the device, checked once, then searched where it lies.
+
+use super::child::{Child, FLAG_OVERFLOW, PageRef};
+use super::damage::DamageKind;
+use super::le::{self, u16_at, u32_at, u64_at};
+use super::overflow::Overflow;
+use super::{INLINE_BYTES_MAX, KEY_BYTES_MAX, PAGE_BYTES};
+use bytes::Bytes;
+use std::cmp::Ordering;
+use types::crc32c;
+
+pub(crate) const HEADER_BYTES: usize = 64;
+/// Bytes of an entry's place.
+pub(crate) const SLOT_BYTES: usize = 2;
+pub(crate) const LEAF_HEAD_BYTES: usize = 4;
+pub(crate) const CHILD_HEAD_BYTES: usize = 2 + Child::ENCODED_BYTES;
+/// Set in a leaf entry's value length.
+pub(crate) const OVERFLOW_BIT: u16 = 1 << 15;
+
+const MAGIC: &[u8; 4] = b"NCBT";
+const VERSION: u8 = 1;
+const KIND_LEAF: u8 = 1;
+const KIND_INTERIOR: u8 = 2;
+
+/// Bytes of an entry besides its key and value.
+pub(crate) const fn head_bytes(level: u8) -> usize {
+    if level == 0 { LEAF_HEAD_BYTES } else { CHILD_HEAD_BYTES }
+}
+
+/// What a page's header says of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub level: u8,
+    /// Whether there are overflow values in it or below.
+    pub overflow: bool,
+    pub count: u16,
+    pub prefix_bytes: u16,
+    pub tag: u64,
+    pub generation: u64,
+    pub block: u32,
+    /// Where the entries end.
+    pub used_bytes: u16,
+}
+
+/// Puts the header before a page's content, its checksum before all, and returns that.
+pub(crate) fn seal(page: &mut [u8], header: &Header) -> u32 {
+    assert_eq!(page.len(), PAGE_BYTES, "a page's bytes");
+    page[..HEADER_BYTES].fill(0);
+    page[4..8].copy_from_slice(MAGIC);
+    page[8] = VERSION;
+    page[9] = if header.level == 0 { KIND_LEAF } else { KIND_INTERIOR };
+    page[10] = header.level;
+    page[11] = if header.overflow { FLAG_OVERFLOW } else { 0 };
+    le::put(page, 12, &header.count.to_le_bytes());
+    le::put(page, 14, &header.prefix_bytes.to_le_bytes());
+    le::put(page, 16, &header.tag.to_le_bytes());
+    le::put(page, 24, &header.generation.to_le_bytes());
+    le::put(page, 32, &u64::from(header.block).to_le_bytes());
+    le::put(page, 40, &header.used_bytes.to_le_bytes());
+    page[usize::from(header.used_bytes)..].fill(0);
+    let crc = crc32c::checksum(&page[4..]);
+    le::put(page, 0, &crc.to_le_bytes());
+    crc
+}
+
+/// A leaf entry's value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LeafValue<'a> {
+    Inline(&'a [u8]),
+    /// An encoded [`Overflow`].
+    Overflow(&'a [u8]),
+}
+
+/// A page whose bytes are what was written, and well-formed. Sharing it is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    bytes: Bytes,
+    level: u8,
+    overflow: bool,
+    count: u16,
+    prefix_bytes: u16,
+}
+
+impl Page {
+    /// The page that `bytes` hold. Errors: anything but the page that `expected` names, of this level.
+    pub fn decode(bytes: Bytes, tag: u64, expected: &PageRef, level: u8) -> Result<Page, DamageKind> {
+        if bytes.len() != PAGE_BYTES {
+            return Err(DamageKind::Short { wanted_bytes: PAGE_BYTES, found_bytes: bytes.len() });
+        }
+        let found = crc32c::checksum(&bytes[4..]);
+        if found != expected.crc || u32_at(&bytes, 0) != expected.crc {
+            return Err(DamageKind::Checksum { expected: expected.crc, found });
+        }
+        if bytes[4..8] != *MAGIC {
+            return Err(DamageKind::Magic);
+        }
+        if bytes[8] != VERSION {
+            return Err(DamageKind::Version(bytes[8]));
+        }
+        if u64_at(&bytes, 16) != tag {
+            return Err(DamageKind::Tag);
+        }
+        let generation = u64_at(&bytes, 24);
+        if generation != expected.generation {
+            return Err(DamageKind::Generation { expected: expected.generation, found: generation });
+        }
+        let block = u64_at(&bytes, 32);
+        if block != u64::from(expected.block) {
+            return Err(DamageKind::Place(block));
+        }
+        if bytes[10] != level {
+            return Err(DamageKind::Level { expected: level, found: bytes[10] });
+        }
+        let kind = if level == 0 { KIND_LEAF } else { KIND_INTERIOR };
+        if bytes[9] != kind || bytes[11] & !FLAG_OVERFLOW != 0 {
+            return Err(DamageKind::Structure("kind or flags"));
+        }
+        if bytes[42..HEADER_BYTES].iter().any(|byte| *byte != 0) {
+            return Err(DamageKind::Structure("reserved fields"));
+        }
+        let overflow = bytes[11] & FLAG_OVERFLOW != 0;
+        let page = Page { level, overflow, count: u16_at(&bytes, 12), prefix_bytes: u16_at(&bytes, 14), bytes };
+        let used = usize::from(u16_at(&page.bytes, 40));
+        page.check(used).map_err(DamageKind::Structure)?;
+        Ok(page)
+    }
+
+    /// Whether every entry lies within the page and behind its slots, in order. Then no accessor can go astray.
+    fn check(&self, used: usize) -> Result<(), &'static str> {
+        let count = self.len();
+        let entries = HEADER_BYTES + usize::from(self.prefix_bytes) + count * SLOT_BYTES;
+        if count == 0 {
+            return Err("no entries");
+        }
+        if used > PAGE_BYTES || entries > used {
+            return Err("entries beyond the page's end");
+        }
+        let head = head_bytes(self.level);
+        let mut any_overflow = false;
+        for index in 0..count {
+            let at = self.slot(index);
+            if at < entries || at + head > used {
+                return Err("entry outside of the page");
+            }
+            let key_bytes = usize::from(u16_at(&self.bytes, at));
+            let payload = if self.level == 0 { usize::from(u16_at(&self.bytes, at + 2) & !OVERFLOW_BIT) } else { 0 };
+            if at + head + key_bytes + payload > used {
+                return Err("entry beyond the page's end");
+            }
+            if usize::from(self.prefix_bytes) + key_bytes > KEY_BYTES_MAX {
+                return Err("key too long");
+            }
+            if self.level > 0 {
+                let child = Child::decode(&self.bytes[at + 2..]).ok_or("child")?;
+                any_overflow |= child.overflow;
+                if index == 0 && key_bytes != 0 {
+                    return Err("key of the first child");
+                }
+            } else {
+                match self.value(index) {
+                    LeafValue::Inline(value) if value.len() > INLINE_BYTES_MAX => return Err("value too long"),
+                    LeafValue::Inline(_) => {}
+                    LeafValue::Overflow(encoded) => {
+                        any_overflow = true;
+                        Overflow::decode(encoded).ok_or("overflow")?;
+                    }
+                }
+            }
+            let ordered = index <= self.first_key() || self.suffix(index - 1) < self.suffix(index);
+            if !ordered {
+                return Err("order of keys");
+            }
+        }
+        if any_overflow != self.overflow { Err("overflow flag") } else { Ok(()) }
+    }
+
+    /// The first entry that has a key.
+    fn first_key(&self) -> usize {
+        usize::from(self.level > 0)
+    }
+
+    pub fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    pub fn level(&self) -> u8 {
+        self.level
+    }
+
+    fn slot(&self, index: usize) -> usize {
+        usize::from(u16_at(&self.bytes, HEADER_BYTES + usize::from(self.prefix_bytes) + index * SLOT_BYTES))
+    }
+
+    pub fn prefix(&self) -> &[u8] {
+        &self.bytes[HEADER_BYTES..HEADER_BYTES + usize::from(self.prefix_bytes)]
+    }
+
+    /// An entry's key behind the prefix.
+    pub fn suffix(&self, index: usize) -> &[u8] {
+        let at = self.slot(index);
+        let begin = at + head_bytes(self.level);
+        &self.bytes[begin..begin + usize::from(u16_at(&self.bytes, at))]
+    }
+
+    /// Prefix and suffix of an entry's key. The first child of an interior page has none.
+    pub fn key_parts(&self, index: usize) -> (&[u8], &[u8]) {
+        if index < self.first_key() { (&[], &[]) } else { (self.prefix(), self.suffix(index)) }
+    }
+
+    /// Makes `out` the entry's key.
+    pub fn key_into(&self, index: usize, out: &mut Vec<u8>) {
+        let (prefix, suffix) = self.key_parts(index);
+        out.clear();
+        out.extend_from_slice(prefix);
+        out.extend_from_slice(suffix);
+    }
+
+    /// How the entry's key compares with `key`.
+    pub fn cmp_key(&self, index: usize, key: &[u8]) -> Ordering {
+        let (prefix, suffix) = self.key_parts(index);
+        match key.strip_prefix(prefix) {
+            Some(rest) => suffix.cmp(rest),
+            None => prefix.cmp(key),
+        }
+    }
+
+    /// The number of keys, from entry `from` on, that sort before `key` (or, with `or_equal`, are `key`), plus `from`.
+    fn partition(&self, from: usize, key: &[u8], or_equal: bool) -> usize {
+        let prefix = self.prefix();
+        let Some(rest) = key.strip_prefix(prefix) else {
+            return if prefix < key { self.len() } else { from };
+        };
+        let (mut low, mut high) = (from, self.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            let before = match self.suffix(middle).cmp(rest) {
+                Ordering::Less => true,
+                Ordering::Equal => or_equal,
+                Ordering::Greater => false,
+            };
+            if before { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// The first entry of a leaf whose key is `key` or behind it.
+    pub fn lower_bound(&self, key: &[u8]) -> usize {
+        self.partition(0, key, false)
+    }
+
+    /// The entry of a leaf with this key.
+    pub fn find(&self, key: &[u8]) -> Option<usize> {
+        let at = self.lower_bound(key);
+        (at < self.len() && self.cmp_key(at, key) == Ordering::Equal).then_some(at)
+    }
+
+    /// The child under which `key` belongs.
+    pub fn child_index(&self, key: &[u8]) -> usize {
+        self.partition(1, key, true) - 1
+    }
+
+    pub fn child(&self, index: usize) -> Child {
+        Child::decode(&self.bytes[self.slot(index) + 2..]).expect("checked when the page came in")
+    }
+
+    /// Whether an entry of a leaf has its value in overflow runs.
+    pub fn is_overflow(&self, index: usize) -> bool {
+        u16_at(&self.bytes, self.slot(index) + 2) & OVERFLOW_BIT != 0
+    }
+
+    fn value_range(&self, index: usize) -> (bool, std::ops::Range<usize>) {
+        let at = self.slot(index);
+        let value = u16_at(&self.bytes, at + 2);
+        let begin = at + LEAF_HEAD_BYTES + usize::from(u16_at(&self.bytes, at));
+        (value & OVERFLOW_BIT != 0, begin..begin + usize::from(value & !OVERFLOW_BIT))
+    }
+
+    pub fn value(&self, index: usize) -> LeafValue<'_> {
+        let (overflow, range) = self.value_range(index);
+        let bytes = &self.bytes[range];
+        if overflow { LeafValue::Overflow(bytes) } else { LeafValue::Inline(bytes) }
+    }
+
+    /// The bytes of a leaf entry's value, or of its encoded [`Overflow`], shared.
+    pub fn value_bytes(&self, index: usize) -> Bytes {
+        self.bytes.slice(self.value_range(index).1)
+    }
+
+    /// An entry's overflow. Panics if its value is inline.
+    pub fn overflow_at(&self, index: usize) -> Overflow {
+        let LeafValue::Overflow(encoded) = self.value(index) else { panic!("entry {index} has its value inline") };
+        Overflow::decode(encoded).expect("checked when the page came in")
+    }
+
+    pub fn has_overflow(&self) -> bool {
+        self.overflow
+    }
+}

@@ -1,0 +1,118 @@
+//! How full pages are, and how many are written.
+
+use super::bed::Bed;
+use crate::btree::{Depth, PAGE_BYTES};
+use bytes::Bytes;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("pool/object-{number:012}").into_bytes()
+}
+
+/// Bytes in use of those of all leaves.
+fn fill(bed: &mut Bed) -> f64 {
+    let (blocks, _, pages, damaged) = bed.walk(bed.root, Depth::Pages);
+    assert_eq!(damaged, []);
+    let mut used = 0;
+    // Every page lies in two neighbouring blocks; the first of each has the header.
+    for block in blocks {
+        let head = &bed.disk.0[&block];
+        if head[4..8] == *b"NCBT" {
+            used += usize::from(u16::from_le_bytes([head[40], head[41]]));
+        }
+    }
+    used as f64 / (pages as usize * PAGE_BYTES) as f64
+}
+
+#[test]
+fn sequential_loads_fill_pages() {
+    let mut bed = Bed::new(1, 200_000, 1 << 20);
+    for batch in 0..20 {
+        (batch * 1000..(batch + 1) * 1000).for_each(|number| bed.put(&key(number), &[7; 100]));
+        bed.merge();
+    }
+    let fill = fill(&mut bed);
+    assert!((0.85..0.95).contains(&fill), "{fill}");
+    assert_eq!(bed.root.unwrap().height(), 3);
+    bed.every_block_is_free_or_reachable();
+}
+
+#[test]
+fn random_loads_fill_pages_well() {
+    for batch_entries in [30, 1000] {
+        let mut bed = Bed::new(2, 200_000, 8 << 20);
+        for _ in 0..20_000 / batch_entries {
+            for _ in 0..batch_entries {
+                let number = bed.random.below(1 << 40);
+                bed.put(&key(number), &[7; 100]);
+            }
+            bed.merge();
+        }
+        let fill = fill(&mut bed);
+        assert!(fill > 0.65, "{fill} with batches of {batch_entries}");
+    }
+}
+
+#[test]
+fn pages_are_joined_when_entries_go() {
+    let mut bed = Bed::new(3, 200_000, 8 << 20);
+    (0..20_000).for_each(|number| bed.put(&key(number), &[7; 100]));
+    bed.merge();
+    let before = bed.every_block_is_free_or_reachable();
+    for _ in 0..40 {
+        for _ in 0..1000 {
+            let number = bed.random.below(20_000);
+            bed.delete(&key(number));
+        }
+        bed.merge();
+    }
+    let pages = bed.every_block_is_free_or_reachable();
+    let (left, fill) = (bed.model.len(), fill(&mut bed));
+    assert!(left < 3500 && fill > 0.5, "{pages} pages of {before}, {left} entries, {fill}");
+    let keys: Vec<_> = bed.model.keys().skip(3).cloned().collect();
+    keys.iter().for_each(|key| bed.delete(key));
+    bed.merge();
+    assert_eq!(bed.root.unwrap().height(), 1);
+}
+
+#[test]
+fn one_change_writes_one_path() {
+    let mut bed = Bed::new(4, 200_000, 8 << 20);
+    (0..20_000).for_each(|number| bed.put(&key(number), &[7; 100]));
+    bed.merge();
+    bed.put(&key(7777), b"new");
+    assert_eq!(bed.merge(), u64::from(bed.root.unwrap().height()));
+}
+
+#[test]
+fn a_range_goes_without_its_leaves_being_read() {
+    let mut bed = Bed::new(5, 200_000, 8 << 20);
+    (0..20_000).for_each(|number| bed.put(&key(number), &[7; 100]));
+    bed.merge();
+    bed.forget_all_pages(8 << 20);
+    bed.delete_range(&key(100), &key(19_900));
+    let pages = bed.merge();
+    let reads = bed.cache.stats().reads;
+    // The root, the interior pages, and the leaves at both ends of the range.
+    assert!(pages <= 3 && reads <= 8, "{pages} pages written, {reads} read");
+    bed.every_block_is_free_or_reachable();
+    bed.content_is_the_models();
+}
+
+#[test]
+fn common_beginnings_of_keys_cost_nothing() {
+    let mut bed = Bed::new(6, 200_000, 8 << 20);
+    let long = |number: u64| [&[b'x'; 1000][..], &key(number)].concat();
+    (0..5000).for_each(|number| bed.put(&long(number), b""));
+    bed.merge();
+    let pages = bed.every_block_is_free_or_reachable();
+    assert!(pages < 40, "{pages} pages");
+}
+
+#[test]
+fn a_page_is_shared_not_copied() {
+    let mut bed = Bed::new(7, 2000, 8 << 20);
+    bed.put(b"key", &[9; 500]);
+    bed.merge();
+    let (one, two): (Bytes, Bytes) = (bed.get(b"key").unwrap().unwrap(), bed.get(b"key").unwrap().unwrap());
+    assert_eq!(one.as_ptr(), two.as_ptr());
+}

@@ -1,0 +1,177 @@
+//! Visiting every page of a tree: to check it, or to learn which blocks it holds.
+
+use super::child::{Child, Root};
+use super::damage::{Damage, DamageKind};
+use super::overflow::{Overflow, OverflowRun};
+use super::page::Page;
+use super::page_cache::{Fetch, PageCache, ReadId, Use};
+use crate::allocator::Run;
+use std::cmp::Ordering;
+
+/// Pages read at once.
+const READS: usize = 32;
+
+/// How much is read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Depth {
+    /// What tells which blocks are in use: interior pages, leaves with overflow values, lists of overflow runs.
+    Space,
+    /// All pages.
+    Pages,
+    /// All pages and all overflow values.
+    Values,
+}
+
+/// What a walk comes upon.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Blocks of a page.
+    Page { run: Run, level: u8 },
+    /// Blocks of a large value, or of a list of its runs.
+    Overflow { run: Run },
+    /// Something that cannot be used. What only it refers to is not visited.
+    Damage(Damage),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WalkProgress {
+    Working,
+    Waiting(ReadId),
+    Done,
+}
+
+#[derive(Debug)]
+enum Step {
+    Page { child: Child, level: u8, lower: Vec<u8>, upper: Option<Vec<u8>> },
+    Value(Overflow),
+    Run(OverflowRun),
+}
+
+/// A walk, in key order. The tree must stay while it is under way.
+#[derive(Debug)]
+pub struct Walk {
+    depth: Depth,
+    stack: Vec<Step>,
+    /// Entries of the leaves that were read.
+    pub entries: u64,
+    pub pages: u64,
+}
+
+impl Walk {
+    pub fn new(root: Option<Root>, depth: Depth) -> Walk {
+        let step = root.map(|root| Step::Page { child: root.child, level: root.level, lower: Vec::new(), upper: None });
+        Walk { depth, stack: step.into_iter().collect(), entries: 0, pages: 0 }
+    }
+
+    /// Visits up to `count` pages and values, and says to `each` what it finds.
+    pub fn step(&mut self, cache: &mut PageCache, count: usize, each: &mut dyn FnMut(Found)) -> WalkProgress {
+        for _ in 0..count {
+            let Some(top) = self.stack.pop() else { return WalkProgress::Done };
+            if let Some(id) = self.visit(&top, cache, each) {
+                self.stack.push(top);
+                self.prefetch(cache);
+                return WalkProgress::Waiting(id);
+            }
+        }
+        if self.stack.is_empty() { WalkProgress::Done } else { WalkProgress::Working }
+    }
+
+    fn is_read(&self, child: &Child, level: u8) -> bool {
+        level > 0 || child.overflow || self.depth >= Depth::Pages
+    }
+
+    /// The read to wait for, if something is missing.
+    fn visit(&mut self, step: &Step, cache: &mut PageCache, each: &mut dyn FnMut(Found)) -> Option<ReadId> {
+        match step {
+            Step::Page { child, level, lower, upper } => {
+                let run = child.page.run();
+                if self.is_read(child, *level) {
+                    match cache.take_page(&child.page, *level, Use::Once) {
+                        Ok(Fetch::Ready(page)) => match check(&page, child, lower, upper.as_deref()) {
+                            Ok(()) => self.descend(&page, lower, upper.as_deref()),
+                            Err(kind) => each(Found::Damage(kind.at(run))),
+                        },
+                        Ok(Fetch::Pending(id)) => return Some(id),
+                        Err(damage) => each(Found::Damage(damage)),
+                    }
+                }
+                self.pages += 1;
+                each(Found::Page { run, level: *level });
+            }
+            Step::Value(value) => {
+                let mut lists = Vec::new();
+                match value.resolve(cache, &mut lists) {
+                    Ok(Fetch::Ready(runs)) => {
+                        lists.into_iter().for_each(|run| each(Found::Overflow { run }));
+                        self.stack.extend(runs.into_iter().rev().map(Step::Run));
+                    }
+                    Ok(Fetch::Pending(id)) => return Some(id),
+                    Err(damage) => each(Found::Damage(damage)),
+                }
+            }
+            Step::Run(run) => {
+                if self.depth == Depth::Values {
+                    match cache.want_blocks(run) {
+                        Ok(None) => drop(cache.take_blocks(run, Use::Once)),
+                        Ok(Some(id)) => return Some(id),
+                        Err(damage) => each(Found::Damage(damage)),
+                    }
+                }
+                each(Found::Overflow { run: run.run });
+            }
+        }
+        None
+    }
+
+    fn descend(&mut self, page: &Page, lower: &[u8], upper: Option<&[u8]>) {
+        if page.level() == 0 {
+            self.entries += page.len() as u64;
+            let overflows = (0..page.len()).rev().filter(|index| page.is_overflow(*index));
+            self.stack.extend(overflows.map(|index| Step::Value(page.overflow_at(index))));
+            return;
+        }
+        let key = |index: usize| {
+            let mut key = Vec::new();
+            page.key_into(index, &mut key);
+            key
+        };
+        for index in (0..page.len()).rev() {
+            let lower = if index > 0 { key(index) } else { lower.to_vec() };
+            let upper = if index + 1 < page.len() { Some(key(index + 1)) } else { upper.map(<[u8]>::to_vec) };
+            self.stack.push(Step::Page { child: page.child(index), level: page.level() - 1, lower, upper });
+        }
+    }
+
+    fn prefetch(&self, cache: &mut PageCache) {
+        for step in self.stack.iter().rev().take(READS) {
+            match step {
+                Step::Page { child, level, .. } if self.is_read(child, *level) => {
+                    cache.prefetch(&child.page, *level, Use::Once);
+                }
+                Step::Run(run) if self.depth == Depth::Values => drop(cache.want_blocks(run)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What a page's own checks cannot see: whether it is in its place in the tree.
+fn check(page: &Page, child: &Child, lower: &[u8], upper: Option<&[u8]>) -> Result<(), DamageKind> {
+    let first = usize::from(page.level() > 0);
+    let mut inside = true;
+    if first < page.len() {
+        inside &= page.cmp_key(first, lower) != Ordering::Less;
+        inside &= upper.is_none_or(|upper| page.cmp_key(page.len() - 1, upper) == Ordering::Less);
+    }
+    if !inside {
+        return Err(DamageKind::Bounds);
+    }
+    if page.has_overflow() != child.overflow {
+        return Err(DamageKind::Structure("overflow flag of the page above"));
+    }
+    let is_newer = |index: &usize| page.child(*index).page.generation > child.page.generation;
+    if page.level() > 0 && (0..page.len()).any(|index| is_newer(&index)) {
+        return Err(DamageKind::Structure("child newer than its page"));
+    }
+    Ok(())
+}
