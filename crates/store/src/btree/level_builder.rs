@@ -4,7 +4,7 @@ use super::PAGE_BYTES;
 use super::child::Child;
 use super::le;
 use super::page::{
-    CHILD_HEAD_BYTES, HEADER_BYTES, Header, LEAF_HEAD_BYTES, OVERFLOW_BIT, SLOT_BYTES, head_bytes, seal,
+    CHILD_HEAD_BYTES, HEADER_BYTES, Header, LEAF_HEAD_BYTES, OVERFLOW_BIT, SLOT_BYTES, head_bytes, seal, slot_of,
 };
 
 /// How full pages are made when there is more to come: 90 %. What comes later then mostly finds room.
@@ -227,8 +227,8 @@ impl LevelBuilder {
         let slots = HEADER_BYTES + prefix_bytes;
         let mut at = slots + count * SLOT_BYTES;
         for (index, item) in items.iter().enumerate() {
-            le::put(page, slots + index * SLOT_BYTES, &(at as u16).to_le_bytes());
             let key: &[u8] = if index < stored { &[] } else { &self.key(item)[prefix_bytes..] };
+            le::put(page, slots + index * SLOT_BYTES, &slot_of(at, key));
             let payload = self.payload(item);
             le::put(page, at, &(key.len() as u16).to_le_bytes());
             if self.level == 0 {

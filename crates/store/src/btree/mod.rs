@@ -22,7 +22,10 @@
 //! 0    4      8          9     10     11     12     14           16   24          32     40    42       64
 //! │crc │"NCBT"│version 1 │kind │level │flags │count │prefix bytes│tag │generation │block │used │zeros   │
 //! 64
-//! │prefix ...│offset of each entry, 2 × count │entries ... up to `used` │zeros to the page's end│
+//! │prefix ...│slots, 6 × count │entries ... up to `used` │zeros to the page's end│
+//!
+//! slot             0            2            6
+//!                  │entry at 2  │head of key 4│
 //!
 //! leaf entry       0            2             4
 //!                  │key bytes 2 │value bytes 2│key behind the prefix ...│value or overflow ...│
@@ -36,6 +39,7 @@
 //!   `tag` is the store's own, `generation` counts merges, `block` is the page's own place.
 //! * Flag 1 of a page, and of the entry that refers to it: there are overflow values in it or below it. The zeros are
 //!   reserved for compression and encryption; flags that are not known are refused.
+//! * A slot's `head` is the first four bytes of the entry's key behind the prefix, padded with zeros.
 //! * `prefix` is what all keys of the page begin with. In an interior page the key of an entry is at most the first key
 //!   below it and above the last key below the entry before it; the first entry's key is not stored and counts as lowest.
 //! * Bit 15 of a leaf's `value bytes`: the value lies in *overflow* runs of whole blocks, padded with zeros, each under its
