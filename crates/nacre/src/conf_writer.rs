@@ -67,7 +67,7 @@ pub fn admin_keyring() -> Result<String> {
     key.extend(16u16.to_le_bytes());
     key.extend(random_bytes::<16>()?);
     let caps: String = ["mds", "mgr", "mon", "osd"].map(|kind| format!("\tcaps {kind} = \"allow *\"\n")).concat();
-    Ok(format!("[client.admin]\n\tkey = {}\n{caps}", crate::base64::encode(&key)))
+    Ok(format!("[client.admin]\n\tkey = {}\n{caps}", types::base64::encode(&key)))
 }
 
 /// Bytes from the kernel's random number generator.

@@ -6,7 +6,6 @@
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
 //! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves.
 
-mod base64;
 mod byte_size;
 mod cli;
 mod conf_writer;

@@ -8,10 +8,12 @@
 //! * [`version`]: [`EVersion`], the version of one update of a placement group.
 //! * [`time`]: [`Utime`], a wall-clock stamp as the protocol carries it.
 //! * [`crc32c`]: the checksum of frames and of 4 KiB blocks.
+//! * [`base64`]: how keys are written.
 //! * [`aligned`]: buffers aligned for direct I/O, handed around as [`bytes::Bytes`].
 //! * [`buf_pool`]: a bounded stock of such buffers.
 
 pub mod aligned;
+pub mod base64;
 pub mod buf_pool;
 pub mod crc32c;
 pub mod errno;

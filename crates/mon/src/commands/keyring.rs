@@ -1,6 +1,5 @@
 //! Keys and keyrings as text: `[client.admin]`, `key = ...`, `caps mon = "allow *"`.
 
-use super::base64;
 use crate::state::AuthEntry;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -32,12 +31,12 @@ pub(super) fn key_text(entry: &AuthEntry) -> String {
     bytes.extend_from_slice(&entry.created.nsec.to_le_bytes());
     bytes.extend_from_slice(&16u16.to_le_bytes());
     bytes.extend_from_slice(&entry.secret);
-    base64::encode(&bytes)
+    types::base64::encode(&bytes)
 }
 
 /// When a key was made, and the key.
 fn read_key(text: &str) -> Option<(Utime, [u8; 16])> {
-    let bytes = base64::decode(text)?;
+    let bytes = types::base64::decode(text)?;
     let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let head: [u8; 2] = bytes.get(..2)?.try_into().ok()?;
     let length: [u8; 2] = bytes.get(10..12)?.try_into().ok()?;

@@ -14,7 +14,6 @@
 
 mod arguments;
 mod auth;
-mod base64;
 mod blocklist;
 mod cluster;
 mod config;

@@ -2,7 +2,8 @@
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-pub(super) fn encode(bytes: &[u8]) -> String {
+/// The text for `bytes`, on one line.
+pub fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let at = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
@@ -15,8 +16,8 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     out
 }
 
-/// `None` if `text` is not base64 with padding.
-pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+/// The bytes that `text` stands for; `None` if it is not base64 with padding. Blanks and line ends are not skipped.
+pub fn decode(text: &str) -> Option<Vec<u8>> {
     let text = text.as_bytes();
     if !text.len().is_multiple_of(4) {
         return None;
@@ -44,9 +45,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Those of the RFC.
+    const VECTORS: [(&str, &str); 7] = [
+        ("", ""),
+        ("f", "Zg=="),
+        ("fo", "Zm8="),
+        ("foo", "Zm9v"),
+        ("foob", "Zm9vYg=="),
+        ("fooba", "Zm9vYmE="),
+        ("foobar", "Zm9vYmFy"),
+    ];
+
     #[test]
     fn known_values() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+        for (bytes, text) in VECTORS {
             assert_eq!(encode(bytes.as_bytes()), text);
             assert_eq!(decode(text).unwrap(), bytes.as_bytes());
         }
