@@ -96,27 +96,11 @@ fn contents_text(c: &Context<'_>) -> String {
     if asks(c, &["pgs", "pools", "sum", "summary"]) { out + OMAP_NOTE } else { out }
 }
 
-const TOTALS: [&str; 10] = [
-    "OBJECTS",
-    "MISSING_ON_PRIMARY",
-    "DEGRADED",
-    "MISPLACED",
-    "UNFOUND",
-    "BYTES",
-    "OMAP_BYTES*",
-    "OMAP_KEYS*",
-    "LOG",
-    "DISK_LOG",
-];
-
-fn totals_table(first: &str, rows: Vec<(String, PgTotals)>, headings: bool) -> String {
-    let columns: Vec<(&str, char)> =
-        [(first, 'l')].into_iter().chain(TOTALS.into_iter().map(|heading| (heading, 'R'))).collect();
+fn totals_table(first: &'static str, rows: Vec<(String, PgTotals)>, headings: bool) -> String {
+    let columns: Vec<(&str, char)> = pg_print::totals_columns(first).collect();
     let mut table = TextTable::with_columns(&columns);
-    for (name, t) in rows {
-        let numbers =
-            [t.objects, 0, t.degraded_copies, 0, 0, t.bytes, t.omap_bytes, t.omap_keys, t.log_entries, t.log_entries];
-        table.row(std::iter::once(name).chain(numbers.map(|n| n.to_string())).collect());
+    for (name, totals) in rows {
+        table.row(std::iter::once(name).chain(pg_print::totals_cells(&totals)).collect());
     }
     table.render(headings)
 }

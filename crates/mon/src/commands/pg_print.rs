@@ -100,12 +100,17 @@ pub(super) fn values(pgs: &[&PgStat]) -> Value {
     pgs.iter().map(|pg| value(pg)).collect()
 }
 
+/// What one group adds to the totals.
+fn totals(pg: &PgStat) -> PgTotals {
+    let mut totals = PgTotals::default();
+    totals.add(&pg.report);
+    totals.copies = pg.report.objects * pg.report.acting.len() as u64;
+    totals
+}
+
 /// One group in full.
 fn value(pg: &PgStat) -> Value {
     let r = &pg.report;
-    let mut totals = PgTotals::default();
-    totals.add(r);
-    totals.copies = r.objects * r.acting.len() as u64;
     let never = stamp(Utime::ZERO);
     json!({
         "pgid": r.pgid.to_string(),
@@ -145,7 +150,7 @@ fn value(pg: &PgStat) -> Value {
         "pin_stats_invalid": false,
         "manifest_stats_invalid": false,
         "snaptrimq_len": 0,
-        "stat_sum": sum_value(&totals),
+        "stat_sum": sum_value(&totals(pg)),
         "up": osds_value(&r.up),
         "acting": osds_value(&r.acting),
         "avail_no_missing": [],
@@ -172,6 +177,29 @@ pub(super) fn brief_values(pgs: &[&PgStat]) -> Value {
     pgs.iter().map(one).collect()
 }
 
+/// Columns of tables of totals; the leftmost names what is counted.
+pub(super) fn totals_columns(first: &'static str) -> impl Iterator<Item = (&'static str, char)> {
+    let right = [
+        "OBJECTS",
+        "MISSING_ON_PRIMARY",
+        "DEGRADED",
+        "MISPLACED",
+        "UNFOUND",
+        "BYTES",
+        "OMAP_BYTES*",
+        "OMAP_KEYS*",
+        "LOG",
+        "DISK_LOG",
+    ];
+    std::iter::once((first, 'l')).chain(right.map(|heading| (heading, 'R')))
+}
+
+/// The cells below [`totals_columns`] but the first.
+pub(super) fn totals_cells(t: &PgTotals) -> [String; 10] {
+    [t.objects, 0, t.degraded_copies, 0, 0, t.bytes, t.omap_bytes, t.omap_keys, t.log_entries, t.log_entries]
+        .map(|n| n.to_string())
+}
+
 pub(super) fn brief_text(pgs: &[&PgStat]) -> String {
     let columns =
         [("PG_STAT", 'l'), ("STATE", 'R'), ("UP", 'R'), ("UP_PRIMARY", 'R'), ("ACTING", 'R'), ("ACTING_PRIMARY", 'R')];
@@ -192,16 +220,6 @@ pub(super) fn brief_text(pgs: &[&PgStat]) -> String {
 
 pub(super) fn full_text(pgs: &[&PgStat]) -> String {
     let right = [
-        "OBJECTS",
-        "MISSING_ON_PRIMARY",
-        "DEGRADED",
-        "MISPLACED",
-        "UNFOUND",
-        "BYTES",
-        "OMAP_BYTES*",
-        "OMAP_KEYS*",
-        "LOG",
-        "DISK_LOG",
         "STATE",
         "STATE_STAMP",
         "VERSION",
@@ -216,16 +234,12 @@ pub(super) fn full_text(pgs: &[&PgStat]) -> String {
         "DEEP_SCRUB_STAMP",
         "SNAPTRIMQ_LEN",
     ];
-    let columns: Vec<(&str, char)> =
-        [("PG_STAT", 'l')].into_iter().chain(right.into_iter().map(|heading| (heading, 'R'))).collect();
+    let columns: Vec<(&str, char)> = totals_columns("PG_STAT").chain(right.map(|heading| (heading, 'R'))).collect();
     let mut table = TextTable::with_columns(&columns);
     for pg in pgs {
         let r = &pg.report;
         let mut cells = vec![r.pgid.to_string()];
-        cells.extend(
-            [r.objects, 0, r.degraded_copies, 0, 0, r.bytes, r.omap_bytes, r.omap_keys, r.log_entries, r.log_entries]
-                .map(|n| n.to_string()),
-        );
+        cells.extend(totals_cells(&totals(pg)));
         cells.extend([
             pg_state_text(r.state),
             stamp(pg.last_change),
