@@ -1,13 +1,11 @@
 //! Placement and encodings against Ceph's `osdmaptool` and `monmaptool`.
 
-#[path = "../../crush/tests/support/mod.rs"]
-mod hierarchies;
 mod support;
 
 use osdmap::{Incremental, MonMap, OsdMap};
 use std::path::PathBuf;
 use std::process::Command;
-use support::{Dice, erasure, first_map, random_increment, replicated, small_map, stamp};
+use support::{Dice, erasure, first_map, hierarchies, random_increment, replicated, small_map, stamp};
 use types::{OsdId, PgId};
 use wire::basic::Locator;
 use wire::{Encode, Target};

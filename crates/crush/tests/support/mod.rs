@@ -1,23 +1,10 @@
 //! Generated hierarchies, shared by the tests that compare with Ceph's tools and with recorded mappings.
 #![allow(dead_code, reason = "each test uses its part")]
 
+mod dice;
+
 use crush::{ChooseArg, ChooseArgs, CrushMap, DEFAULT_CHOOSE_ARGS, Profile, RuleKind, Step, Tunables, WEIGHT_ONE, op};
-
-/// A small generator of reproducible numbers (xorshift64*).
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn below(&mut self, end: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % u64::from(end)) as u32
-    }
-}
+pub use dice::Dice;
 
 /// One rule, result size and range of inputs to map.
 #[derive(Clone, Copy)]

@@ -1,7 +1,11 @@
 //! Clusters that change at random, reproducibly.
 #![allow(dead_code, reason = "each test uses its part")]
 
+#[path = "../../../crush/tests/support/mod.rs"]
+pub mod hierarchies;
+
 use crush::{CrushMap, Location, WEIGHT_ONE};
+pub use hierarchies::Dice;
 use osdmap::{
     AutoscaleMode, Incremental, OsdMap, OsdMapFlags, OsdState, OsdXInfo, PgPool, PoolFlags, PoolKind, PoolOptKey,
 };
@@ -9,36 +13,16 @@ use std::collections::BTreeMap;
 use types::{Epoch, Fsid, OsdId, PgId, PoolId, Utime};
 use wire::{EntityAddr, EntityAddrVec, Release};
 
-/// A small generator of reproducible numbers (xorshift64*).
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn below(&mut self, end: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % u64::from(end)) as u32
-    }
-
-    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[self.below(items.len() as u32) as usize]
-    }
-
-    /// Up to `count` different OSDs of `map`, existing or not.
-    pub fn osds(&mut self, map: &OsdMap, count: u32) -> Vec<OsdId> {
-        let mut osds = Vec::new();
-        for _ in 0..count {
-            let osd = OsdId(self.below(map.max_osd() as u32) as i32);
-            if !osds.contains(&osd) {
-                osds.push(osd);
-            }
+/// Up to `count` different OSDs of `map`, existing or not.
+fn some_osds(map: &OsdMap, count: u32, dice: &mut Dice) -> Vec<OsdId> {
+    let mut osds = Vec::new();
+    for _ in 0..count {
+        let osd = OsdId(dice.below(map.max_osd() as u32) as i32);
+        if !osds.contains(&osd) {
+            osds.push(osd);
         }
-        osds
     }
+    osds
 }
 
 pub fn fsid() -> Fsid {
@@ -166,7 +150,7 @@ fn change_placement(map: &OsdMap, inc: &mut Incremental, dice: &mut Dice) {
     let Some(pool) = (!pools.is_empty()).then(|| *dice.pick(&pools)) else { return };
     let pg = PgId { pool, seed: dice.below(map.pools[&pool].pg_num) };
     let size = map.pools[&pool].size.into();
-    let osds = dice.osds(map, size);
+    let osds = some_osds(map, size, dice);
     let current = map.pg_to_osds_raw(pg).unwrap_or_default();
     match dice.below(8) {
         0 | 1 => drop(inc.new_pg_temp.insert(pg, osds)),
