@@ -63,6 +63,9 @@ impl CrushMap {
             }
             self.max_devices = self.max_devices.max(item.saturating_add(1));
             self.device_limit = self.device_limit.max(item.saturating_add(1));
+            // The first by slot counts, and slots count down from -1.
+            let parent = self.parents.entry(*item).or_insert(id);
+            *parent = id.max(*parent);
         }
         let bucket = self.bucket_mut(id);
         bucket.items = items.iter().map(|(item, _)| *item).collect();

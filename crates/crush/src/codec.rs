@@ -131,6 +131,7 @@ impl Decode for CrushMap {
             shadows: BTreeMap::new(),
             choose_args: BTreeMap::new(),
             device_limit: 0,
+            parents: BTreeMap::new(),
         };
         if !r.is_empty() {
             map.classes = r.get()?;

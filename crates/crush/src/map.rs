@@ -54,6 +54,8 @@ pub struct CrushMap {
     pub(crate) choose_args: BTreeMap<i64, ChooseArgs>,
     /// One above the highest device in any bucket; follows from `buckets`.
     pub(crate) device_limit: i32,
+    /// The bucket that each item is in; follows from `buckets`, see [`CrushMap::parent`].
+    pub(crate) parents: BTreeMap<i32, i32>,
 }
 
 impl CrushMap {
@@ -73,6 +75,7 @@ impl CrushMap {
             shadows: BTreeMap::new(),
             choose_args: BTreeMap::new(),
             device_limit: 0,
+            parents: BTreeMap::new(),
         }
     }
 
@@ -197,7 +200,7 @@ impl CrushMap {
 
     /// The first bucket, by slot, that has `id` among its items; shadow buckets do not count.
     pub fn parent(&self, id: i32) -> Option<i32> {
-        self.buckets().find(|bucket| !self.is_shadow(bucket.id) && bucket.items.contains(&id)).map(|bucket| bucket.id)
+        self.parents.get(&id).copied()
     }
 
     /// Weight of an item: a bucket's own, a device's in the first bucket, by slot, that has it.
@@ -330,6 +333,13 @@ impl CrushMap {
     pub(crate) fn finalize(&mut self) {
         let highest = self.buckets.iter().flatten().flat_map(|bucket| &bucket.items).copied().max();
         self.device_limit = highest.map_or(0, |item| item.max(-1).saturating_add(1));
+        let mut parents = BTreeMap::new();
+        for bucket in self.buckets.iter().flatten().filter(|bucket| !self.is_shadow(bucket.id)) {
+            for item in &bucket.items {
+                parents.entry(*item).or_insert(bucket.id);
+            }
+        }
+        self.parents = parents;
     }
 
     /// A bucket on a cycle or too deep, if there is one. Everything else relies on there being none.

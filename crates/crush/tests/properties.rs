@@ -111,6 +111,7 @@ proptest! {
             }
             weights_add_up(&map);
             shadows_follow(&map);
+            parents_follow(&map);
             let tree = map.tree(TreeOptions::default());
             prop_assert_eq!(tree.len(), tree.iter().map(|item| (item.id, item.parent)).collect::<BTreeSet<_>>().len());
         }
@@ -163,6 +164,15 @@ proptest! {
             let _ = CrushMap::from_slice(&encoded[..cut % len]);
             let _ = CrushMap::from_slice(&bytes);
         }
+    }
+}
+
+/// The index of parents says what a search through all buckets says.
+fn parents_follow(map: &CrushMap) {
+    let items = map.buckets().map(|bucket| bucket.id).chain(map.devices());
+    for item in items.chain([30, -100]) {
+        let holds = |bucket: &&crush::Bucket| !map.is_shadow(bucket.id) && bucket.items.contains(&item);
+        assert_eq!(map.parent(item), map.buckets().find(holds).map(|bucket| bucket.id), "parent of {item}");
     }
 }
 
