@@ -1,32 +1,75 @@
 //! The placement of every placement group at one epoch.
 
-use crate::{OsdMap, PlacementError, PlacementScratch, UpActing};
+use crate::{OsdMap, OsdState, PgPool, PlacementError, PlacementScratch, UpActing};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use types::{Epoch, OsdId, PgId, PoolId};
 
 /// Where every placement group of a map is, computed once.
+///
+/// What CRUSH says is kept beside it: most new epochs change nothing of that, and CRUSH is the expensive part.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct PgMapping {
     epoch: Epoch,
-    /// By pool, then by number.
-    pools: BTreeMap<PoolId, Vec<UpActing>>,
+    pools: BTreeMap<PoolId, PoolMapping>,
     errors: BTreeMap<PoolId, PlacementError>,
+}
+
+/// The groups of one pool, by number.
+#[derive(Clone, PartialEq, Debug)]
+struct PoolMapping {
+    /// What CRUSH says; neither exceptions nor who exists or is up play a part.
+    crush: Vec<Vec<OsdId>>,
+    placed: Vec<UpActing>,
 }
 
 impl PgMapping {
     /// Maps all placement groups of `map`. Pools that cannot be placed have their reason in [`PgMapping::errors`].
     pub fn compute(map: &OsdMap) -> PgMapping {
-        let mut scratch = PlacementScratch::default();
         let mut mapping = PgMapping { epoch: map.epoch, ..PgMapping::default() };
+        let mut scratch = PlacementScratch::default();
         for (id, pool) in &map.pools {
-            let placed: Result<Vec<UpActing>, PlacementError> =
-                pool.pgs(*id).map(|pg| map.pg_to_up_acting_with(pg, &mut scratch)).collect();
-            match placed {
-                Ok(placed) => drop(mapping.pools.insert(*id, placed)),
-                Err(error) => drop(mapping.errors.insert(*id, error)),
-            }
+            mapping.compute_pool(map, *id, pool, &mut scratch);
         }
         mapping
+    }
+
+    /// Becomes the mapping of `map`, a later map than `before`, from which this one was made; only what may differ is
+    /// computed anew. Returns how many placement groups CRUSH had to place.
+    ///
+    /// Panics if `before` has another epoch than this mapping.
+    pub fn follow(&mut self, before: &OsdMap, map: &OsdMap) -> usize {
+        assert_eq!(self.epoch, before.epoch, "the mapping of another map");
+        self.epoch = map.epoch;
+        self.pools.retain(|id, _| map.pools.contains_key(id));
+        self.errors.retain(|id, _| map.pools.contains_key(id));
+        let same_crush = same_hierarchy(before, map) && same_weights(before, map);
+        let same_osds = same_crush && same_states(before, map);
+        let mut scratch = PlacementScratch::default();
+        let mut computed = 0;
+        for (id, pool) in &map.pools {
+            let same_pool = before.pools.get(id).is_some_and(|known| same_placement(known, pool));
+            if !(same_crush && same_pool) {
+                self.compute_pool(map, *id, pool, &mut scratch);
+                computed += pool.pg_num as usize;
+            } else if let Some(known) = self.pools.get_mut(id)
+                && !(same_osds && same_exceptions(before, map, *id))
+            {
+                let crush = std::mem::take(&mut known.crush);
+                *known = PoolMapping::place(map, *id, pool, crush);
+            }
+        }
+        computed
+    }
+
+    fn compute_pool(&mut self, map: &OsdMap, id: PoolId, pool: &PgPool, scratch: &mut PlacementScratch) {
+        self.pools.remove(&id);
+        self.errors.remove(&id);
+        let crush: Result<Vec<_>, _> = pool.pgs(id).map(|pg| map.crush_osds(pool, pg, scratch)).collect();
+        match crush {
+            Ok(crush) => drop(self.pools.insert(id, PoolMapping::place(map, id, pool, crush))),
+            Err(error) => drop(self.errors.insert(id, error)),
+        }
     }
 
     /// The epoch of the map it was computed from.
@@ -35,13 +78,14 @@ impl PgMapping {
     }
 
     pub fn get(&self, pg: PgId) -> Option<&UpActing> {
-        self.pools.get(&pg.pool)?.get(pg.seed as usize)
+        self.pools.get(&pg.pool)?.placed.get(pg.seed as usize)
     }
 
     /// All placement groups that could be placed.
     pub fn iter(&self) -> impl Iterator<Item = (PgId, &UpActing)> {
-        self.pools.iter().flat_map(|(pool, placed)| {
-            placed.iter().enumerate().map(|(seed, at)| (PgId { pool: *pool, seed: seed as u32 }, at))
+        self.pools.iter().flat_map(|(pool, mapping)| {
+            let placed = mapping.placed.iter().enumerate();
+            placed.map(|(seed, at)| (PgId { pool: *pool, seed: seed as u32 }, at))
         })
     }
 
@@ -54,4 +98,51 @@ impl PgMapping {
     pub fn errors(&self) -> &BTreeMap<PoolId, PlacementError> {
         &self.errors
     }
+}
+
+impl PoolMapping {
+    fn place(map: &OsdMap, id: PoolId, pool: &PgPool, crush: Vec<Vec<OsdId>>) -> PoolMapping {
+        let placed = pool.pgs(id).zip(&crush).map(|(pg, osds)| map.place(pool, pg, osds.clone())).collect();
+        PoolMapping { crush, placed }
+    }
+}
+
+fn same_hierarchy(a: &OsdMap, b: &OsdMap) -> bool {
+    Arc::ptr_eq(&a.crush, &b.crush) || a.crush == b.crush
+}
+
+/// An OSD number that does not exist yet is as good as one that is out.
+fn same_weights(a: &OsdMap, b: &OsdMap) -> bool {
+    let (short, long) = if a.weights.len() < b.weights.len() { (a, b) } else { (b, a) };
+    let (common, rest) = long.weights.split_at(short.weights.len());
+    short.weights == common && rest.iter().all(|weight| *weight == 0)
+}
+
+fn same_states(a: &OsdMap, b: &OsdMap) -> bool {
+    let state = |map: &OsdMap, n: usize| map.osds[n].state & (OsdState::EXISTS | OsdState::UP);
+    a.osds.len() == b.osds.len()
+        && (0..a.osds.len()).all(|n| state(a, n) == state(b, n))
+        && a.primary_affinity == b.primary_affinity
+}
+
+/// Whether CRUSH is asked the same questions for two states of a pool.
+fn same_placement(a: &PgPool, b: &PgPool) -> bool {
+    let question = |pool: &PgPool| {
+        let PgPool { kind, size, crush_rule, pg_num, pgp_num, flags, .. } = pool;
+        (*kind, *size, *crush_rule, *pg_num, *pgp_num, flags.contains(crate::PoolFlags::HASHPSPOOL))
+    };
+    question(a) == question(b)
+}
+
+/// Whether the same groups of a pool are placed by hand or for the time being, and in the same way.
+fn same_exceptions(a: &OsdMap, b: &OsdMap, pool: PoolId) -> bool {
+    fn same<T: PartialEq>(a: &BTreeMap<PgId, T>, b: &BTreeMap<PgId, T>, pool: PoolId) -> bool {
+        let range = PgId { pool, seed: 0 }..=PgId { pool, seed: u32::MAX };
+        a.range(range.clone()).eq(b.range(range))
+    }
+    same(&a.pg_temp, &b.pg_temp, pool)
+        && same(&a.primary_temp, &b.primary_temp, pool)
+        && same(&a.pg_upmap, &b.pg_upmap, pool)
+        && same(&a.pg_upmap_items, &b.pg_upmap_items, pool)
+        && same(&a.pg_upmap_primaries, &b.pg_upmap_primaries, pool)
 }

@@ -47,12 +47,17 @@ impl OsdMap {
         if pg.seed >= pool.pg_num {
             return Ok(UpActing::default());
         }
-        let input = pool.placement_input(pg.pool, pg.seed);
-        let mut up = self.raw_osds(pool, pg, input, scratch)?;
+        let osds = self.crush_osds(pool, pg, scratch)?;
+        Ok(self.place(pool, pg, osds))
+    }
+
+    /// From what CRUSH says about a group ([`OsdMap::crush_osds`]) to where it is.
+    pub(crate) fn place(&self, pool: &PgPool, pg: PgId, mut up: Vec<OsdId>) -> UpActing {
+        self.keep(pool, &mut up, |osd| self.exists(osd));
         self.apply_upmap(pg, &mut up);
         self.keep(pool, &mut up, |osd| self.is_up(osd));
         let mut up_primary = first(&up);
-        self.apply_primary_affinity(pool, input, &mut up, &mut up_primary);
+        self.apply_primary_affinity(pool, pg, &mut up, &mut up_primary);
 
         let mut acting = self.pg_temp.get(&pg).cloned().unwrap_or_default();
         self.keep(pool, &mut acting, |osd| self.is_up(osd));
@@ -61,14 +66,15 @@ impl OsdMap {
             acting.clone_from(&up);
             acting_primary = acting_primary.or(up_primary);
         }
-        Ok(UpActing { up, up_primary, acting, acting_primary })
+        UpActing { up, up_primary, acting, acting_primary }
     }
 
     /// What CRUSH says, less the OSDs that do not exist; neither exceptions nor who is up play a part.
     pub fn pg_to_osds_raw(&self, pg: PgId) -> Result<Vec<OsdId>, PlacementError> {
         let pool = self.pool(pg.pool).ok_or(PlacementError::NoPool(pg.pool))?;
-        let input = pool.placement_input(pg.pool, pg.seed);
-        self.raw_osds(pool, pg, input, &mut PlacementScratch::default())
+        let mut osds = self.crush_osds(pool, pg, &mut PlacementScratch::default())?;
+        self.keep(pool, &mut osds, |osd| self.exists(osd));
+        Ok(osds)
     }
 
     /// [`OsdMap::pg_to_osds_raw`] with the exceptions that `pg_upmap` and `pg_upmap_items` make.
@@ -78,11 +84,11 @@ impl OsdMap {
         Ok(osds)
     }
 
-    fn raw_osds(
+    /// What CRUSH says; nothing but the hierarchy, the weights and the pool plays a part.
+    pub(crate) fn crush_osds(
         &self,
         pool: &PgPool,
         pg: PgId,
-        input: u32,
         scratch: &mut PlacementScratch,
     ) -> Result<Vec<OsdId>, PlacementError> {
         let Some(rule) = self.crush.find_rule(pool.crush_rule, RuleKind(pool.kind.0), pool.size.into()) else {
@@ -91,11 +97,16 @@ impl OsdMap {
         let choose_args = self.crush.choose_args_for(pg.pool.0);
         let items = self
             .crush
-            .do_rule(rule, input, pool.size.into(), &self.weights, choose_args, &mut scratch.0)
+            .do_rule(
+                rule,
+                pool.placement_input(pg.pool, pg.seed),
+                pool.size.into(),
+                &self.weights,
+                choose_args,
+                &mut scratch.0,
+            )
             .map_err(|source| PlacementError::Crush { pool: pg.pool, source })?;
-        let mut osds: Vec<OsdId> = items.iter().map(|item| OsdId(*item)).collect();
-        self.keep(pool, &mut osds, |osd| self.exists(osd));
-        Ok(osds)
+        Ok(items.iter().map(|item| OsdId(*item)).collect())
     }
 
     /// Drops the OSDs that do not pass; where positions matter a hole remains.
@@ -132,7 +143,7 @@ impl OsdMap {
         }
     }
 
-    fn apply_primary_affinity(&self, pool: &PgPool, input: u32, osds: &mut [OsdId], primary: &mut Option<OsdId>) {
+    fn apply_primary_affinity(&self, pool: &PgPool, pg: PgId, osds: &mut [OsdId], primary: &mut Option<OsdId>) {
         if self.primary_affinity.is_none() {
             return;
         }
@@ -140,6 +151,7 @@ impl OsdMap {
         if osds.iter().filter(|osd| real(osd)).all(|osd| self.primary_affinity(*osd) == PRIMARY_AFFINITY_MAX) {
             return;
         }
+        let input = pool.placement_input(pg.pool, pg.seed);
         // Each declines its proportional share of placement groups; the first one serves if all decline.
         let accepts = |osd: OsdId| {
             let affinity = self.primary_affinity(osd);

@@ -3,12 +3,13 @@
 mod support;
 
 use osdmap::{
-    ApplyError, Incremental, MgrMap, MonMap, OsdInfo, OsdMap, OsdState, OsdXInfo, PgMapping, PgPool, UpActing,
+    ApplyError, Incremental, MgrMap, MonMap, OsdInfo, OsdMap, OsdState, OsdXInfo, PgMapping, PgPool, PoolFlags,
+    UpActing,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use support::{Dice, random_increment, small_map, stamp};
-use types::{Epoch, Fsid, OsdId, PgId};
+use types::{Epoch, Fsid, OsdId, PgId, PoolId};
 use wire::{Decode, Encode, EntityAddr, Target};
 
 fn after_changes(seed: u64, steps: u32) -> OsdMap {
@@ -47,6 +48,18 @@ proptest! {
         inc.full_map = next.to_vec(Target::PACIFIC).into();
         map.apply(&inc).unwrap();
         prop_assert_eq!(map, next);
+    }
+
+    #[test]
+    fn a_mapping_that_follows_changes_is_what_computing_it_anew_gives(seed: u64, steps in 1u32..60) {
+        let (mut map, mut dice) = (small_map(), Dice::new(seed));
+        let mut mapping = PgMapping::compute(&map);
+        for _ in 0..steps {
+            let before = map.clone();
+            map.apply(&random_increment(&map, &mut dice)).unwrap();
+            mapping.follow(&before, &map);
+            prop_assert_eq!(&mapping, &PgMapping::compute(&map));
+        }
     }
 
     #[test]
@@ -195,4 +208,46 @@ fn a_pool_without_a_rule_is_nowhere() {
     assert_eq!(map.pg_to_up_acting(PgId::new(1, 0)).unwrap(), UpActing::default());
     assert_eq!(map.pg_to_up_acting(PgId::new(2, 5000)).unwrap(), UpActing::default());
     assert!(map.pg_to_up_acting(PgId::new(99, 0)).is_err());
+}
+
+/// OSDs that go down and come back, most settings, and changes of other pools do not make CRUSH place anything again.
+#[test]
+fn only_what_may_differ_is_placed_again() {
+    let mut map = small_map();
+    let mut mapping = PgMapping::compute(&map);
+    let (osd, pool) = (OsdId(7), PoolId(1));
+    let groups = map.pools[&pool].pg_num as usize;
+    let all: usize = map.pools.values().map(|pool| pool.pg_num as usize).sum();
+    let mut check = |what: &str, wanted: usize, change: &dyn Fn(&OsdMap, &mut Incremental)| {
+        let before = map.clone();
+        let mut inc = Incremental::after(&map, stamp(9));
+        change(&before, &mut inc);
+        map.apply(&inc).unwrap();
+        assert_eq!(mapping.follow(&before, &map), wanted, "{what}");
+        assert_eq!(mapping, PgMapping::compute(&map), "{what}");
+    };
+    check("nothing", 0, &|_, _| {});
+    check("an OSD goes down", 0, &|_, inc| inc.mark_down(osd));
+    check("and comes back", 0, &|_, inc| support::mark_up(inc, osd, 77));
+    check("another number of OSDs", 0, &|map, inc| inc.new_max_osd = Some(map.max_osd() + 3));
+    check("a group is placed by hand", 0, &|_, inc| {
+        inc.new_pg_upmap.insert(PgId { pool, seed: 3 }, vec![OsdId(1), OsdId(2)]);
+    });
+    check("a pool is full", 0, &|map, inc| {
+        let mut full = map.pools[&pool].clone();
+        full.flags.insert(PoolFlags::FULL);
+        inc.new_pools.insert(pool, full);
+    });
+    check("a pool keeps fewer copies", groups, &|map, inc| {
+        inc.new_pools.insert(pool, PgPool { size: 2, ..map.pools[&pool].clone() });
+    });
+    check("an OSD is out", all, &|_, inc| inc.mark_out(osd));
+    check("a weight changes", all, &|map, inc| {
+        let mut crush = (*map.crush).clone();
+        crush.reweight("osd.7", 0x8000).unwrap();
+        inc.set_crush(&crush);
+    });
+    check("a pool is gone", 0, &|_, inc| {
+        inc.old_pools.insert(pool);
+    });
 }

@@ -34,6 +34,8 @@ pub(crate) struct Maps {
 
 /// A map that has come into force.
 pub(crate) struct Advance {
+    /// The map that was in force.
+    pub before: Arc<OsdMap>,
     pub map: Arc<OsdMap>,
     /// Maps in between were not seen: what changed meanwhile is unknown.
     pub skipped: bool,
@@ -67,8 +69,9 @@ impl Maps {
                 let map = OsdMap::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
                 let skipped = self.epoch() != Epoch(0);
                 self.changes.clear();
-                (self.current, self.full) = (Arc::new(map), Some(blob.clone()));
-                advance(Advance { map: self.current.clone(), skipped });
+                let before = std::mem::replace(&mut self.current, Arc::new(map));
+                self.full = Some(blob.clone());
+                advance(Advance { before, map: self.current.clone(), skipped });
             }
         }
         while let Some(blob) = message.incrementals.get(&self.epoch().next()).filter(|_| self.epoch() > Epoch(0)) {
@@ -76,12 +79,13 @@ impl Maps {
             let change = Incremental::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
             let mut map = (*self.current).clone();
             map.apply(&change).map_err(|source| MapError::Apply { epoch: epoch.0, source })?;
-            (self.current, self.full) = (Arc::new(map), None);
+            let before = std::mem::replace(&mut self.current, Arc::new(map));
+            self.full = None;
             self.changes.insert(epoch, Bytes::copy_from_slice(blob));
             if self.changes.len() > KEPT_CHANGES {
                 self.changes.pop_first();
             }
-            advance(Advance { map: self.current.clone(), skipped: false });
+            advance(Advance { before, map: self.current.clone(), skipped: false });
         }
         Ok(message.newest > self.epoch())
     }

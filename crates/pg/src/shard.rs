@@ -44,6 +44,8 @@ pub struct Shard {
     whoami: OsdId,
     limits: Limits,
     maps: Maps,
+    /// Of the map in force.
+    mapping: PgMapping,
     store: Store,
     pgs: BTreeMap<PgId, Pg>,
     clients: BTreeMap<SessionId, ClientSession>,
@@ -101,6 +103,7 @@ impl Shard {
             whoami,
             limits,
             maps: Maps::new(),
+            mapping: PgMapping::default(),
             store,
             pgs: BTreeMap::new(),
             clients: BTreeMap::new(),
@@ -201,9 +204,13 @@ impl Shard {
             self.reports.remove(&id);
         }
         self.destroy_strays_of_gone_pools(map);
-        let mapping = PgMapping::compute(map);
-        for (pool, error) in mapping.errors() {
-            tracing::warn!(%pool, "pool cannot be placed: {error}");
+        // Taken out, so that groups can be changed while it is looked at.
+        let mut mapping = std::mem::take(&mut self.mapping);
+        let computed = mapping.follow(&advance.before, map);
+        if computed > 0 {
+            for (pool, error) in mapping.errors() {
+                tracing::warn!(%pool, "pool cannot be placed: {error}");
+            }
         }
         let left: Vec<_> = self
             .pgs
@@ -217,11 +224,13 @@ impl Shard {
             pg.leave(context!(self));
             self.reports.remove(&id);
         }
-        for (id, placed) in mapping.acting_on(self.whoami) {
+        let placed = mapping.acting_on(self.whoami).try_for_each(|(id, placed)| {
             let shape = PoolShape::of(&map.pools[&id.pool]);
-            self.place(id, placed, shape, advance)?;
-        }
-        tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), "map in force");
+            self.place(id, placed, shape, advance)
+        });
+        self.mapping = mapping;
+        placed?;
+        tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), computed, "map in force");
         Ok(())
     }
 
