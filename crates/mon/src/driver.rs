@@ -128,19 +128,24 @@ impl Owner {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), LogError> {
         let mut shutdown = pin!(shutdown);
+        let mut ticked = false;
         loop {
             let due = [Some(self.monitor.next_wake()), self.messenger.next_wake()].into_iter().flatten().min();
             let wait = due.unwrap_or(Duration::MAX).saturating_sub(self.start.elapsed());
+            // What is due comes before what peers send, so that busy peers cannot hold it up; but not twice in a row,
+            // so that it cannot hold up peers either.
             let event = tokio::select! {
                 biased;
                 () = &mut shutdown => return Ok(()),
                 commit = commits.recv() => Some(commit.unwrap_or_else(|| {
                     Event::LogFailed(LogError::Write("the thread that writes it has ended".to_owned()))
                 })),
+                () = std::future::ready(()), if wait.is_zero() && !ticked => None,
                 event = events.recv() => event,
                 () = tokio::time::sleep(wait.min(Duration::from_secs(60))) => None,
             };
             let at = now(self.start);
+            ticked = event.is_none();
             match event {
                 Some(Event::LogFailed(e)) => return Err(e),
                 Some(Event::Committed(index)) => self.monitor.handle(at, Input::Committed { index }, &mut self.actions),

@@ -147,7 +147,9 @@ impl Monitor {
 
     /// When a [`Input::Tick`] is next needed.
     pub fn next_wake(&self) -> Duration {
-        self.osd_changes.due().map_or(self.next_tick, |due| due.min(self.next_tick))
+        // While a batch is on its way nothing can be decided; its commit comes without a tick.
+        let due = if self.proposals.is_idle() { self.osd_changes.due() } else { None };
+        due.map_or(self.next_tick, |due| due.min(self.next_tick))
     }
 
     /// Handles one input, adding what is to be done to `out`.

@@ -114,6 +114,11 @@ impl Proposals {
         self.waiting.iter().any(waits) || in_flight.into_iter().any(on_its_way)
     }
 
+    /// Whether no batch is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.in_flight.is_none()
+    }
+
     pub fn want_global_ids(&mut self) {
         self.global_ids_wanted = !self.global_ids_coming;
     }

@@ -31,6 +31,23 @@ fn many_starts_share_an_epoch() {
 }
 
 #[test]
+fn while_a_batch_is_on_its_way_no_tick_is_asked_for_in_vain() {
+    let mut h = Harness::new();
+    h.boot(0);
+    h.hold_commits = true;
+    let sessions = [1, 2].map(|id| (h.open(EntityType::OSD, id), id));
+    for (session, id) in sessions {
+        h.say(session, boot_message(id as i32, "host", 1));
+        h.now += Duration::from_millis(60);
+        h.input(Input::Tick);
+    }
+    assert_eq!(h.held.len(), 1, "the second start waits for the batch of the first");
+    assert!(h.monitor.next_wake() > h.now, "a driver would turn round and round until the log is written");
+    h.release_commits();
+    assert!(h.map().is_up(OsdId(2)), "the commit alone is enough");
+}
+
+#[test]
 fn a_restarted_osd_goes_down_and_up() {
     let mut h = Harness::new();
     h.boot(0);
