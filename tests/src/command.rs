@@ -1,5 +1,6 @@
 //! Commands with a bound on their time.
 
+use crate::processes;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -56,9 +57,11 @@ pub fn run(mut command: Command, limit: Duration) -> Outcome {
         match child.try_wait().expect("child can be waited for") {
             Some(status) => break status,
             None if Instant::now() >= end => {
+                let circumstances = processes::circumstances(child.id());
                 let _ = child.kill();
                 let _ = child.wait();
-                panic!("{line} still runs after {limit:?}\n{}\n{}", stdout.join().unwrap(), stderr.join().unwrap());
+                let (stdout, stderr) = (stdout.join().unwrap(), stderr.join().unwrap());
+                panic!("{line} still runs after {limit:?}\n{stdout}\n{stderr}\n{circumstances}");
             }
             None => thread::sleep(Duration::from_millis(10)),
         }

@@ -6,6 +6,7 @@
 mod cluster;
 mod command;
 mod files;
+mod processes;
 
 pub use cluster::{TestCluster, binary};
 pub use command::{Outcome, clients_are_here, python, run};
