@@ -169,7 +169,7 @@ pub struct Ls {
     pub pool: String,
     #[command(flatten)]
     pub namespace: Namespace,
-    /// Objects of all namespaces, as "namespace<TAB>name".
+    /// Objects of all namespaces, as namespace and name with a tab between.
     #[arg(long, conflicts_with = "namespace")]
     pub all: bool,
     #[command(flatten)]

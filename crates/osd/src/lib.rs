@@ -3,9 +3,9 @@
 //! Nothing is decided here that could be decided in `pg`, `store` or `wire`: this crate moves messages, device results
 //! and time between them.
 //!
-//! * [`OsdConfig`] and [`run`] — start here.
+//! * [`OsdConfig`] and [`run()`] — start here.
 //! * [`Osd`]: the reactor's handler.
-//! * [`mkfs`]: makes the store of a new OSD.
+//! * [`mkfs()`]: makes the store of a new OSD.
 
 mod command;
 mod config;
