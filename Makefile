@@ -53,4 +53,4 @@ compare: packages build
 	tests/compare/compare.py --nacre $(NACRE) --out $(OUT) $(FLAGS)
 
 doc: rust
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items
