@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::driver::Driver;
 use crate::error::{ConnectError, Error};
 use crate::mon_host::MonHost;
-use crate::objecter::{Answer, CommandReply, MonAnswer, MonRequest, Objecter, Settings};
+use crate::objecter::{Answer, CommandReply, MonAnswer, MonRequest, Objecter, Resend, Settings};
 use crate::pool::Pool;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -51,6 +51,7 @@ impl Cluster {
             op_timeout: config.op_timeout,
             mon_op_timeout: config.mon_op_timeout,
             seed,
+            resend: Resend::default(),
         };
         let cluster = Cluster { driver: Arc::new(Driver::start(messenger, Objecter::new(settings))) };
         let first_map = cluster.driver.shared.wait_for_map(Epoch(1));

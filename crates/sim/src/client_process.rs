@@ -6,7 +6,7 @@ use crate::history::{Answer, Ask, ObjectName, Operation};
 use crate::port::Port;
 use crate::request::{self, page, page_request};
 use crate::workload::{IN_FLIGHT_MAX, Workload, objects};
-use client::objecter::{self, MonAnswer, MonRequest, Objecter, Settings};
+use client::objecter::{self, MonAnswer, MonRequest, Objecter, Resend, Settings};
 use reactor::sim::SimIo;
 use reactor::{Event, Handler, Io};
 use std::collections::VecDeque;
@@ -90,6 +90,8 @@ impl ClientProcess {
             op_timeout: None,
             mon_op_timeout: None,
             seed: io.random(),
+            // Most are as Ceph's, which leave it to a primary that stays to answer.
+            resend: if number.is_multiple_of(3) { Resend::NewInterval } else { Resend::NewPrimary },
         };
         let mut process = ClientProcess {
             number,

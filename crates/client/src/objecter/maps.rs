@@ -52,8 +52,13 @@ impl<C> Objecter<C> {
                 // OSDs drop what a flag forbids, so it has to be sent again once it is allowed.
                 let allowed_again = op.paused && !paused;
                 op.paused = paused;
-                if step == Step::Skipped || allowed_again || placement.target(&op.request.subject) != op.target {
+                let target = placement.target(&op.request.subject);
+                let sent_to = op.target.as_ref().expect("an operation that has an OSD has a target");
+                let is_left = sent_to.is_left_for(target.as_ref(), self.settings.resend);
+                if step == Step::Skipped || allowed_again || is_left {
                     forgotten.push(*tid);
+                } else {
+                    op.target = target;
                 }
             }
             forgotten.into_iter().for_each(|tid| self.unassign(tid));

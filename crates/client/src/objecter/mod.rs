@@ -19,7 +19,7 @@ mod sessions;
 mod tests;
 
 pub use mon_request::{CommandReply, MonAnswer, MonRequest};
-pub use placement::{GroupTarget, Placement, Step, Target};
+pub use placement::{GroupTarget, Placement, Resend, Step, Target};
 pub use request::{Reply, Request, Subject};
 pub use sessions::Sessions;
 
@@ -48,6 +48,7 @@ pub struct Settings {
     pub mon_op_timeout: Option<Duration>,
     /// Seed of the order in which monitors are tried.
     pub seed: u64,
+    pub resend: Resend,
 }
 
 /// Something that is finished.

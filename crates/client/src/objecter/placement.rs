@@ -24,12 +24,44 @@ pub struct GroupTarget {
     force_resend: Epoch,
 }
 
+/// Which changes of the map have an operation that is under way sent again.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Resend {
+    /// Every change that begins a new interval of its placement group. OSDs need not remember what they were sent.
+    #[default]
+    NewInterval,
+    /// Changes of the primary, of its place in the acting set, or of the number of groups: what Ceph's clients do. A
+    /// primary that stays must answer in the end.
+    NewPrimary,
+}
+
+impl GroupTarget {
+    /// Whether an operation sent there must be sent again now that the map says `next`.
+    fn is_left_for(&self, next: &GroupTarget, resend: Resend) -> bool {
+        match resend {
+            Resend::NewInterval => self != next,
+            Resend::NewPrimary => {
+                let rank = |group: &GroupTarget| group.acting.iter().position(|osd| Some(*osd) == group.primary);
+                let aim = |group: &GroupTarget| (group.pg, group.primary, rank(group), group.acting.is_empty());
+                aim(self) != aim(next) || self.shape.0 != next.shape.0 || self.force_resend != next.force_resend
+            }
+        }
+    }
+}
+
 /// Where an operation goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
     /// Placement hash of the object, all 32 bits.
     pub hash: u32,
     pub group: Arc<GroupTarget>,
+}
+
+impl Target {
+    /// Whether an operation sent there must be sent again now that the map says `next` (`None`: the pool is gone).
+    pub fn is_left_for(&self, next: Option<&Target>, resend: Resend) -> bool {
+        next.is_none_or(|next| self.hash != next.hash || self.group.is_left_for(&next.group, resend))
+    }
 }
 
 /// How a map follows the one before it.

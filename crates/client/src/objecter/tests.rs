@@ -422,3 +422,28 @@ fn after_maps_that_were_not_seen_everything_is_sent_again() {
     let (again, tid2, op2) = s.last_op();
     assert_eq!((again, tid2, op2.retry_attempt, op2.epoch), (primary, tid, 1, Epoch(3)));
 }
+
+#[test]
+fn a_primary_that_stays_may_be_left_to_answer_as_cephs_clients_do() {
+    let mut s = Scripted::connected();
+    s.objecter.settings.resend = Resend::NewPrimary;
+    s.submit(write("a"), 1);
+    let (primary, tid, op) = s.only_op();
+    let pg = op.pgid.pg;
+    let [first, second] = s.map.pg_to_up_acting(pg).unwrap().acting[..] else { panic!("two copies") };
+    let third = (0..3).map(OsdId).find(|osd| ![first, second].contains(osd)).unwrap();
+    assert_eq!(primary, first);
+    s.push_map(|map| map.acting(pg, &[first, third], None));
+    s.push_map(|map| map.acting(pg, &[first], None));
+    s.push_map(|map| map.down(second.0));
+    assert_eq!(s.ops_sent().len(), 1, "the primary has it and owes the answer");
+    // Its place among the members counts, too.
+    s.push_map(|map| map.acting(pg, &[third, first], Some(first)));
+    let (again, tid2, op2) = s.last_op();
+    assert_eq!((s.ops_sent().len(), again, tid2, op2.retry_attempt), (2, first, tid, 1));
+    s.push_map(|map| map.acting(pg, &[third, first], Some(third)));
+    let (new, tid3, op3) = s.last_op();
+    assert_eq!((s.ops_sent().len(), new, tid3, op3.retry_attempt), (3, third, tid, 2));
+    s.answer(third, tid, &op3, 0);
+    assert!(s.done().1.is_ok());
+}

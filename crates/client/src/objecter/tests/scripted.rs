@@ -1,7 +1,7 @@
 //! A cluster that does what a test says.
 
 use crate::error::Error;
-use crate::objecter::{Answer, MonRequest, Objecter, Request, Sessions, Settings};
+use crate::objecter::{Answer, MonRequest, Objecter, Request, Resend, Sessions, Settings};
 use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PgPool};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -97,6 +97,12 @@ impl Change<'_> {
         self.inc.new_pg_temp.insert(pg, others.collect());
     }
 
+    /// Makes these serve the group, led by the first or by the one that is named.
+    pub fn acting(&mut self, pg: PgId, acting: &[OsdId], primary: Option<OsdId>) {
+        self.inc.new_pg_temp.insert(pg, acting.to_vec());
+        self.inc.new_primary_temp.insert(pg, primary);
+    }
+
     /// Gives the group back to those whom CRUSH chooses.
     pub fn no_pg_temp(&mut self, pg: PgId) {
         self.inc.new_pg_temp.insert(pg, Vec::new());
@@ -142,6 +148,7 @@ impl Scripted {
             op_timeout: None,
             mon_op_timeout: None,
             seed: 3,
+            resend: Resend::default(),
         };
         let (mut objecter, mut link, now) = (Objecter::new(settings), Link::default(), Duration::from_secs(100));
         objecter.start(&mut link, now);
