@@ -58,7 +58,7 @@ struct Running {
     leaving: Option<Duration>,
     /// Sessions of clients.
     clients: BTreeMap<SessionId, msgr::Peer>,
-    /// Maps have been asked for and have not come.
+    /// Maps from this epoch on have been asked for; not asked for again before the next tick.
     asked_from: Option<Epoch>,
 }
 
@@ -176,6 +176,7 @@ impl Osd {
         run.public.messenger.tick(now);
         run.cluster.messenger.tick(now);
         run.monitor.hunt(&mut run.public.messenger, now);
+        run.asked_from = None;
         run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, now);
         for failure in run.peers.failures(run.shard.map(), now) {
             tracing::info!(peer = %failure.target, immediate = failure.immediate, "peer cannot be reached");
@@ -323,7 +324,6 @@ impl Running {
     fn monitor_message(&mut self, envelope: &Envelope) {
         let outcome = match envelope.header.kind {
             messages::OsdMap::TYPE => messages::OsdMap::open(envelope).map(|maps| {
-                self.asked_from = None;
                 if let Err(e) = self.shard.osd_maps(&maps) {
                     tracing::error!("maps from the monitor are not usable: {e}");
                 }

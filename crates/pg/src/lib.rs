@@ -22,6 +22,8 @@ mod recovery;
 mod replicate;
 mod shard;
 mod step_codec;
+#[cfg(test)]
+mod tests;
 
 pub use context::Output;
 pub use maps::MapError;

@@ -8,8 +8,9 @@ use types::{Epoch, Fsid};
 use wire::messages;
 use wire::{Decode, DecodeError, Encode, Target};
 
-/// Changes kept for clients.
+/// Changes kept for clients, and their bytes: in a large cluster one change may name thousands of OSDs.
 const KEPT_CHANGES: usize = 500;
+const KEPT_BYTES: usize = 8 << 20;
 /// Changes in one message to a client.
 const CHANGES_PER_MESSAGE: u32 = 40;
 
@@ -27,7 +28,9 @@ pub enum MapError {
 /// Maps in the order in which they came into force.
 pub(crate) struct Maps {
     current: Arc<OsdMap>,
+    /// The last ones, without gaps.
     changes: BTreeMap<Epoch, Bytes>,
+    changes_bytes: usize,
     /// The map in force as one piece, made when a client first needs it.
     full: Option<Bytes>,
 }
@@ -37,13 +40,13 @@ pub(crate) struct Advance {
     /// The map that was in force.
     pub before: Arc<OsdMap>,
     pub map: Arc<OsdMap>,
-    /// Maps in between were not seen: what changed meanwhile is unknown.
-    pub skipped: bool,
+    /// The map in force before, if those in between were not seen: what changed meanwhile, and when, is unknown.
+    pub skipped_since: Option<Epoch>,
 }
 
 impl Maps {
     pub fn new() -> Maps {
-        Maps { current: Arc::new(OsdMap::new(Fsid::default())), changes: BTreeMap::new(), full: None }
+        Maps { current: Arc::new(OsdMap::new(Fsid::default())), changes: BTreeMap::new(), changes_bytes: 0, full: None }
     }
 
     pub fn current(&self) -> &Arc<OsdMap> {
@@ -55,24 +58,14 @@ impl Maps {
     }
 
     /// Takes the next maps out of a message, calling `advance` for each as it comes into force. Returns whether there
-    /// is a gap that must be asked for.
+    /// are more, which must be asked for: monitors send OSDs a bounded number at once.
     pub fn take(&mut self, message: &messages::OsdMap, mut advance: impl FnMut(Advance)) -> Result<bool, MapError> {
         let ours = self.current.fsid;
         if !ours.is_zero() && message.fsid != ours {
             return Err(MapError::OtherCluster { theirs: message.fsid, ours });
         }
-        if self.epoch() == Epoch(0) || message.oldest > self.epoch().next() {
-            // No way there by changes: begin with the newest whole map.
-            if let Some((&epoch, blob)) = message.fulls.last_key_value()
-                && epoch > self.epoch()
-            {
-                let map = OsdMap::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
-                let skipped = self.epoch() != Epoch(0);
-                self.changes.clear();
-                let before = std::mem::replace(&mut self.current, Arc::new(map));
-                self.full = Some(blob.clone());
-                advance(Advance { before, map: self.current.clone(), skipped });
-            }
+        if let Some(advanced) = self.take_whole(message)? {
+            advance(advanced);
         }
         while let Some(blob) = message.incrementals.get(&self.epoch().next()).filter(|_| self.epoch() > Epoch(0)) {
             let epoch = self.epoch().next();
@@ -81,13 +74,38 @@ impl Maps {
             map.apply(&change).map_err(|source| MapError::Apply { epoch: epoch.0, source })?;
             let before = std::mem::replace(&mut self.current, Arc::new(map));
             self.full = None;
-            self.changes.insert(epoch, Bytes::copy_from_slice(blob));
-            if self.changes.len() > KEPT_CHANGES {
-                self.changes.pop_first();
-            }
-            advance(Advance { before, map: self.current.clone(), skipped: false });
+            self.keep_change(epoch, blob);
+            advance(Advance { before, map: self.current.clone(), skipped_since: None });
         }
         Ok(message.newest > self.epoch())
+    }
+
+    /// Takes a whole map where changes do not lead on: the first of all; the very next, where the sender has it whole
+    /// only; or a later one, if the sender has nothing between.
+    fn take_whole(&mut self, message: &messages::OsdMap) -> Result<Option<Advance>, MapError> {
+        let (now, next) = (self.epoch(), self.epoch().next());
+        if now > Epoch(0) && message.incrementals.contains_key(&next) {
+            return Ok(None);
+        }
+        let is_gap = now == Epoch(0) || message.oldest > next;
+        let whole = if is_gap { message.fulls.last_key_value() } else { message.fulls.get_key_value(&next) };
+        let Some((&epoch, blob)) = whole.filter(|(epoch, _)| **epoch > now) else { return Ok(None) };
+        let map = OsdMap::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
+        (self.changes, self.changes_bytes) = (BTreeMap::new(), 0);
+        let before = std::mem::replace(&mut self.current, Arc::new(map));
+        self.full = Some(blob.clone());
+        let skipped_since = (now != Epoch(0) && epoch != next).then_some(now);
+        Ok(Some(Advance { before, map: self.current.clone(), skipped_since }))
+    }
+
+    fn keep_change(&mut self, epoch: Epoch, blob: &Bytes) {
+        // A copy, lest the whole message stays in memory.
+        self.changes.insert(epoch, Bytes::copy_from_slice(blob));
+        self.changes_bytes += blob.len();
+        while self.changes.len() > KEPT_CHANGES || self.changes_bytes > KEPT_BYTES {
+            let Some((_, oldest)) = self.changes.pop_first() else { break };
+            self.changes_bytes -= oldest.len();
+        }
     }
 
     /// What brings a client from map `since` nearer to the map in force; `None` if it has that.

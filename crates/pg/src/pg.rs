@@ -70,7 +70,8 @@ pub struct Pg {
     /// Objects whose newest version, which the log tells, is not in this store.
     pub(crate) missing: BTreeMap<ObjectId, EVersion>,
     pub(crate) interval: Interval,
-    /// The first epoch from which on clients have sent their operations to the primary that the group has now.
+    /// The first epoch from which on clients have sent their operations to the primary that the group has now; an
+    /// earlier one if that is not known. What was sent before is sent again.
     pub(crate) primary_since: Epoch,
     pub(crate) peering: Peering,
     pub(crate) replication: Replication,
@@ -203,12 +204,15 @@ impl Pg {
     /// A new interval begins. Ceph's clients send an operation again only if the group's primary or its number of
     /// groups has changed; where this OSD stays primary, what is not answered starts anew here, and what did become
     /// durable is then found in the log. Otherwise it is forgotten.
-    pub(crate) fn start_interval(&mut self, cx: &mut Context<'_>, interval: Interval) {
+    ///
+    /// `began` is the epoch in which clients may have seen the interval begin: earlier than its first epoch here if
+    /// maps were skipped. To drop what they sent since would be to drop it for ever.
+    pub(crate) fn start_interval(&mut self, cx: &mut Context<'_>, interval: Interval, began: Epoch) {
         let same_target =
             self.interval.primary == interval.primary && self.interval.shape.pg_num == interval.shape.pg_num;
         let stays_primary = same_target && self.is_primary(cx.whoami);
         if !same_target {
-            self.primary_since = interval.since;
+            self.primary_since = began;
         }
         self.interval = interval;
         let replication = std::mem::take(&mut self.replication);

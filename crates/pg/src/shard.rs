@@ -256,15 +256,19 @@ impl Shard {
             primary: placed.acting_primary,
             shape,
         };
+        // What an interval that began unseen needs to know: not when it began, but when it may have begun at the
+        // earliest.
+        let began = advance.skipped_since.map_or(advance.map.epoch, Epoch::next);
         match self.pgs.get_mut(&id) {
-            Some(pg) if !advance.skipped && pg.interval.continues(placed, shape) => {}
-            Some(pg) => pg.start_interval(context!(self), interval()),
+            Some(pg) if advance.skipped_since.is_none() && pg.interval.continues(placed, shape) => {}
+            Some(pg) => pg.start_interval(context!(self), interval(), began),
             None => {
                 let mut pg = match self.store.pgs_contain(id) {
                     true => Pg::load(&mut self.store, id, interval())?,
                     false => Pg::absent(id, interval()),
                 };
-                pg.start_interval(context!(self), interval());
+                pg.primary_since = began;
+                pg.start_interval(context!(self), interval(), began);
                 self.pgs.insert(id, pg);
             }
         }
@@ -554,5 +558,13 @@ impl Shard {
             let envelope = PgActivate { epoch, pgs: activations }.seal(0, Target::default());
             self.out.push(Output::ToMonitor { envelope });
         }
+    }
+}
+
+#[cfg(test)]
+impl Shard {
+    /// Whether this OSD has the group and, as its primary, serves it.
+    pub(crate) fn pg_is_active(&self, id: PgId) -> bool {
+        self.pgs.get(&id).is_some_and(Pg::is_active)
     }
 }

@@ -12,7 +12,7 @@
 //! * [`timeline`]: what happened, line by line.
 
 pub mod check;
-mod client_process;
+pub mod client_process;
 pub mod cluster;
 pub mod content;
 pub mod faults;

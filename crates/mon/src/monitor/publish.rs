@@ -17,6 +17,9 @@ const MAP_BYTES_PER_MESSAGE: usize = 10 << 20;
 const LOG_LEVELS: [(&str, u16); 5] =
     [("log-debug", 0), ("log-info", 1), ("log-sec", 2), ("log-warn", 3), ("log-error", 4)];
 
+/// Messages of maps, with the last epoch in each, by the epoch wanted first and how many messages at most.
+type EncodedMaps = BTreeMap<(u64, usize), Vec<(u64, Envelope)>>;
+
 impl Monitor {
     /// Brings all sessions up to date.
     pub(super) fn publish(&mut self, out: &mut Vec<Action>) {
@@ -33,12 +36,7 @@ impl Monitor {
         self.bring_up_to_date(session, &mut BTreeMap::new(), out);
     }
 
-    fn bring_up_to_date(
-        &mut self,
-        session: SessionId,
-        encoded: &mut BTreeMap<u64, Vec<(u64, Envelope)>>,
-        out: &mut Vec<Action>,
-    ) {
+    fn bring_up_to_date(&mut self, session: SessionId, encoded: &mut EncodedMaps, out: &mut Vec<Action>) {
         let epoch = u64::from(self.state.monmap.epoch.0);
         self.publish_one(session, "monmap", epoch, out, |mon| mon.monmap_message());
         self.publish_config(session, out);
@@ -115,31 +113,30 @@ impl Monitor {
         }
     }
 
-    fn publish_osdmaps(
-        &mut self,
-        session: SessionId,
-        encoded: &mut BTreeMap<u64, Vec<(u64, Envelope)>>,
-        out: &mut Vec<Action>,
-    ) {
+    fn publish_osdmaps(&mut self, session: SessionId, encoded: &mut EncodedMaps, out: &mut Vec<Action>) {
         let current = u64::from(self.state.osdmap().epoch.0);
         let Some(known) = self.sessions.get(&session) else { return };
         let Some(wanted) = known.subscriptions.due("osdmap", current) else { return };
-        let target = known.target();
-        let messages = encoded.entry(wanted.next).or_insert_with(|| self.osdmap_messages(wanted.next, target));
-        // Who asked once gets one message and asks again.
-        let count = if wanted.once { 1 } else { messages.len() };
-        for (_, envelope) in messages.iter().take(count) {
+        let (target, is_osd) = (known.target(), known.osd().is_some());
+        // Who asked once gets one message and asks again. So do OSDs, as in Ceph: each map costs them work, and they
+        // ask for more when they have done it.
+        let count_max = if wanted.once || is_osd { 1 } else { usize::MAX };
+        let messages = encoded
+            .entry((wanted.next, count_max))
+            .or_insert_with(|| self.osdmap_messages(wanted.next, count_max, target));
+        for (_, envelope) in messages.iter() {
             out.push(Action::Send { session, envelope: envelope.clone() });
         }
-        let last = messages[..count].last().map_or(current, |(last, _)| *last);
+        let last = messages.last().map_or(current, |(last, _)| *last);
         if let Some(known) = self.sessions.get_mut(&session) {
-            known.subscriptions.sent("osdmap", last);
+            // An OSD gets what comes new from here on, and what it lacks when it asks.
+            known.subscriptions.sent("osdmap", if is_osd { current } else { last });
         }
     }
 
     /// The messages that bring a peer to the newest map which wants `start` first (0: the newest one in full), each
-    /// with the last epoch in it.
-    fn osdmap_messages(&self, start: u64, target: Target) -> Vec<(u64, Envelope)> {
+    /// with the last epoch in it; only the first `count_max` of them.
+    fn osdmap_messages(&self, start: u64, count_max: usize, target: Target) -> Vec<(u64, Envelope)> {
         let maps = &self.state.osdmaps;
         let newest = maps.current().epoch;
         let (oldest, fsid) = (maps.oldest(), self.state.fsid);
@@ -162,6 +159,9 @@ impl Monitor {
             if message.incrementals.len() >= MAPS_PER_MESSAGE || bytes > MAP_BYTES_PER_MESSAGE {
                 let full = std::mem::replace(&mut message, blank());
                 messages.push((full.last().0.into(), full.seal(0, target)));
+                if messages.len() == count_max {
+                    return messages;
+                }
                 bytes = 0;
             }
             bytes += incremental.len();

@@ -42,3 +42,37 @@ fn a_peer_far_behind_gets_batches() {
 fn maps_oldest(h: &Harness) -> Epoch {
     h.monitor.state().osdmaps.oldest()
 }
+
+#[test]
+fn an_osd_far_behind_gets_as_many_maps_as_it_can_handle_and_asks_for_the_next() {
+    let mut h = Harness::new();
+    h.boot(0);
+    let behind = h.map().epoch;
+    for i in 0..300u32 {
+        h.change(|incremental| {
+            incremental.new_weight.insert(OsdId(0), 1 + i);
+        });
+    }
+    let osd = h.open(EntityType::OSD, 0);
+    let mut have = behind;
+    let mut others = 0;
+    while have < h.map().epoch {
+        h.say(osd, subscribe(&[("osdmap", u64::from(have.next().0), false)]));
+        let messages = h.heard::<msg::OsdMap>(osd);
+        assert_eq!(messages.len(), 1, "after {have}");
+        assert_eq!(messages[0].newest, h.map().epoch, "it sees that there is more");
+        assert_eq!(messages[0].incrementals.keys().next(), Some(&have.next()));
+        assert!(messages[0].incrementals.len() <= 40);
+        have = messages[0].last();
+        // What is new meanwhile comes without being asked for, and nothing else.
+        if others < 3 {
+            others += 1;
+            let before = h.map().epoch;
+            h.boot(others);
+            let news = h.heard::<msg::OsdMap>(osd);
+            let epochs = news.iter().flat_map(|message| message.incrementals.keys().map(|epoch| epoch.0));
+            assert_eq!(epochs.collect::<Vec<_>>(), (before.0 + 1..=h.map().epoch.0).collect::<Vec<_>>());
+        }
+    }
+    assert!(have.0 - behind.0 >= 300);
+}

@@ -1,0 +1,378 @@
+//! OSDs of one placement group in one thread. Messages and device requests lie in queues until the test lets them go.
+
+use crate::ops::Limits;
+use crate::{MapError, Output, Shard};
+use bytes::Bytes;
+use osdmap::{Incremental, OsdMap, PgPool};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+use store::{SimDevice, Store, StoreConfig};
+use types::{EntityName, Epoch, Fsid, OsdId, PgId, PoolId, Utime};
+use wire::basic::{Locator, NO_SHARD, SPgId};
+use wire::messages::{self, Op, OpFlags, OsdOp, OsdOpReply};
+use wire::msgr::SessionId;
+use wire::nacre::kind;
+use wire::nacre::mon::{PgActivate, PgActivated, PgHistory, PgHistoryGet, PgHistoryReply};
+use wire::{Decode, Encode, EntityAddr, EntityAddrVec, Envelope, Message, Target};
+
+pub(super) const POOL: PoolId = PoolId(1);
+pub(super) const PG: PgId = PgId::new(1, 0);
+const FSID: Fsid = Fsid([1; 16]);
+const COPIES: u8 = 3;
+/// Every operation of a test comes from this client, whichever session carries it.
+const CLIENT: EntityName = EntityName::client(4100);
+
+struct Node {
+    shard: Shard,
+    device: SimDevice,
+}
+
+/// An answer that a client got.
+#[derive(Clone, Debug)]
+pub(super) struct Answer {
+    pub session: SessionId,
+    pub tid: u64,
+    pub reply: OsdOpReply,
+}
+
+/// OSDs, what is on its way between them, and a monitor that answers at once.
+pub(super) struct Cluster {
+    /// The newest map, which OSDs get when the test says so.
+    pub map: OsdMap,
+    first: Bytes,
+    changes: BTreeMap<Epoch, Bytes>,
+    nodes: Vec<Node>,
+    in_transit: VecDeque<(OsdId, OsdId, Envelope)>,
+    /// Messages from the one to the other stay in transit.
+    pub cut: BTreeSet<(OsdId, OsdId)>,
+    /// Device requests of these stay queued.
+    pub stuck_disks: BTreeSet<OsdId>,
+    pub answers: Vec<Answer>,
+    /// Maps that sessions were sent, by their newest epoch.
+    pub shared: Vec<(SessionId, Epoch)>,
+    /// From which epoch OSDs have asked for maps.
+    pub wanted: Vec<(OsdId, Epoch)>,
+    started: BTreeMap<PgId, (Epoch, Vec<OsdId>)>,
+    now: Duration,
+    sessions: u64,
+}
+
+fn node(osd: OsdId) -> Node {
+    let config = StoreConfig { device_bytes: 8 << 20, wal_bytes: 256 << 10, fsid: FSID, osd, uuid: Fsid([2; 16]) };
+    let mut device = SimDevice::new(config.device_bytes);
+    for request in Store::format(&config).expect("the device is large enough") {
+        device.submit(request);
+        device.complete(0).result.expect("the device works");
+    }
+    let mut opening = Store::open(config);
+    let store = loop {
+        if let Some(result) = opening.poll_result() {
+            break result.expect("just formatted");
+        }
+        while let Some(request) = opening.poll_io() {
+            device.submit(request);
+        }
+        opening.io_done(device.complete(0));
+    };
+    Node { shard: Shard::new(osd, store, Limits::default()), device }
+}
+
+fn addrs(osd: OsdId) -> EntityAddrVec {
+    format!("v2:127.0.0.1:{}/1", 6800 + osd.0).parse().expect("an address")
+}
+
+impl Cluster {
+    /// `osds` OSDs that are up in epoch 1, and a pool whose one group is on the first three.
+    pub fn new(osds: i32) -> Cluster {
+        let mut map = OsdMap::new(FSID);
+        let mut first = Incremental::after(&map, Utime::ZERO);
+        first.new_max_osd = Some(osds);
+        for osd in (0..osds).map(OsdId) {
+            first.mark_up(osd, addrs(osd), addrs(osd), addrs(osd), addrs(osd));
+        }
+        // There is no rule 0: groups are where `pg_temp` says and nowhere else.
+        first.new_pools.insert(POOL, PgPool::replicated(COPIES, 1, 0));
+        first.new_pool_names.insert(POOL, "pool".to_owned());
+        first.new_pool_max = Some(POOL.0);
+        first.new_pg_temp.insert(PG, vec![OsdId(0), OsdId(1), OsdId(2)]);
+        map.apply(&first).expect("the first change fits the empty map");
+        let mut cluster = Cluster {
+            first: map.to_vec(Target::default()).into(),
+            map,
+            changes: BTreeMap::new(),
+            nodes: (0..osds).map(|osd| node(OsdId(osd))).collect(),
+            in_transit: VecDeque::new(),
+            cut: BTreeSet::new(),
+            stuck_disks: BTreeSet::new(),
+            answers: Vec::new(),
+            shared: Vec::new(),
+            wanted: Vec::new(),
+            started: BTreeMap::new(),
+            now: Duration::from_secs(1),
+            sessions: 0,
+        };
+        let first = cluster.message(Epoch(1), Epoch(1));
+        for osd in (0..osds).map(OsdId) {
+            cluster.maps(osd, &first).expect("the map is good");
+        }
+        cluster.settle();
+        assert!(cluster.is_active(OsdId(0)), "the group serves");
+        cluster
+    }
+
+    fn node(&mut self, osd: OsdId) -> &mut Node {
+        &mut self.nodes[osd.0 as usize]
+    }
+
+    pub fn epoch_of(&self, osd: OsdId) -> Epoch {
+        self.nodes[osd.0 as usize].shard.map().epoch
+    }
+
+    /// Whether the group serves on its primary, as the newest map has it.
+    pub fn is_active(&self, primary: OsdId) -> bool {
+        self.nodes[primary.0 as usize].shard.pg_is_active(PG)
+    }
+
+    // ---- maps ----
+
+    /// Makes the next map, which nobody has yet.
+    pub fn change(&mut self, change: impl FnOnce(&mut Incremental)) -> Epoch {
+        let mut incremental = Incremental::after(&self.map, Utime::ZERO);
+        change(&mut incremental);
+        self.map.apply(&incremental).expect("the change fits");
+        self.changes.insert(self.map.epoch, incremental.to_vec(Target::default()).into());
+        self.map.epoch
+    }
+
+    pub fn move_group(&mut self, acting: &[i32]) -> Epoch {
+        let acting = acting.iter().copied().map(OsdId).collect();
+        self.change(|next| drop(next.new_pg_temp.insert(PG, acting)))
+    }
+
+    pub fn mark_down(&mut self, osd: i32) -> Epoch {
+        self.change(|next| next.mark_down(OsdId(osd)))
+    }
+
+    pub fn mark_up(&mut self, osd: i32) -> Epoch {
+        let (osd, at) = (OsdId(osd), addrs(OsdId(osd)));
+        self.change(|next| next.mark_up(osd, at.clone(), at.clone(), at.clone(), at))
+    }
+
+    /// The maps `from ..= until`: the first one whole, the others as changes.
+    pub fn message(&self, from: Epoch, until: Epoch) -> messages::OsdMap {
+        let changes = self.changes.iter().filter(|(epoch, _)| (from..=until).contains(epoch));
+        let mut message = messages::OsdMap {
+            fsid: FSID,
+            oldest: Epoch(1),
+            newest: self.map.epoch,
+            incrementals: changes.map(|(epoch, bytes)| (*epoch, bytes.clone())).collect(),
+            ..messages::OsdMap::default()
+        };
+        if from <= Epoch(1) {
+            message.fulls.insert(Epoch(1), self.first.clone());
+        }
+        message
+    }
+
+    /// The map of one epoch, whole, from somebody who keeps nothing older.
+    pub fn whole(&self, epoch: Epoch) -> messages::OsdMap {
+        let mut map = OsdMap::from_slice(&self.first).expect("our own");
+        for change in self.changes.range(..=epoch).map(|(_, bytes)| bytes) {
+            map.apply(&Incremental::from_slice(change).expect("our own")).expect("applied before");
+        }
+        let fulls = [(epoch, map.to_vec(Target::default()).into())].into();
+        messages::OsdMap { fsid: FSID, oldest: epoch, newest: self.map.epoch, fulls, ..messages::OsdMap::default() }
+    }
+
+    pub fn maps(&mut self, osd: OsdId, message: &messages::OsdMap) -> Result<(), MapError> {
+        let envelope = message.clone().seal(0, Target::default());
+        let message = messages::OsdMap::open(&envelope).expect("our own");
+        self.node(osd).shard.osd_maps(&message)?;
+        self.turn(osd);
+        Ok(())
+    }
+
+    /// Brings one OSD to the newest map, all changes in one message.
+    pub fn update(&mut self, osd: OsdId) {
+        let message = self.message(self.epoch_of(osd).next(), self.map.epoch);
+        self.maps(osd, &message).expect("the maps are good");
+    }
+
+    pub fn update_all(&mut self) {
+        (0..self.nodes.len() as i32).for_each(|osd| self.update(OsdId(osd)));
+    }
+
+    // ---- clients ----
+
+    /// A session of the client with an OSD.
+    pub fn connect(&mut self, osd: OsdId) -> SessionId {
+        self.sessions += 1;
+        let session = SessionId(self.sessions);
+        self.node(osd).shard.client_opened(session, CLIENT, EntityAddr::default());
+        session
+    }
+
+    pub fn disconnect(&mut self, osd: OsdId, session: SessionId) {
+        self.node(osd).shard.client_closed(session);
+    }
+
+    /// An operation of a client that has the map `epoch`; its first attempt is number 0.
+    pub fn ask(&mut self, osd: OsdId, session: SessionId, tid: u64, epoch: Epoch, attempt: i32, op: Op) {
+        let pgid = SPgId { pg: PG, shard: NO_SHARD };
+        let mut message = OsdOp::new(pgid, 7, epoch, Locator::pool(POOL), Bytes::from_static(b"object"), vec![op]);
+        message.flags = OpFlags::ONDISK;
+        message.retry_attempt = attempt;
+        let envelope = message.seal(tid, Target::default());
+        self.node(osd).shard.client_op(session, &envelope).expect("well-formed");
+        self.turn(osd);
+    }
+
+    pub fn append(&mut self, osd: OsdId, session: SessionId, tid: u64, epoch: Epoch) {
+        self.ask(osd, session, tid, epoch, 0, appending(tid));
+    }
+
+    pub fn read(&mut self, osd: OsdId, session: SessionId, tid: u64, epoch: Epoch) {
+        self.ask(osd, session, tid, epoch, 0, Op::read(0, 0));
+    }
+
+    pub fn client_bytes(&self, osd: OsdId) -> usize {
+        self.nodes[osd.0 as usize].shard.client_bytes()
+    }
+
+    /// The answers to one request, oldest first: session, result and output.
+    pub fn answers_to(&self, tid: u64) -> Vec<(SessionId, i32, String)> {
+        let of = |answer: &&Answer| answer.tid == tid;
+        let shown = |answer: &Answer| {
+            let out = answer.reply.ops.first().map(|op| op.outdata.to_vec()).unwrap_or_default();
+            (answer.session, answer.reply.result, String::from_utf8(out).expect("tests write text"))
+        };
+        self.answers.iter().filter(of).map(shown).collect()
+    }
+
+    /// What a reader that comes now sees, on the primary of the newest map.
+    pub fn content(&mut self, primary: OsdId) -> String {
+        const TID: u64 = 1_000_000;
+        self.answers.retain(|answer| answer.tid != TID);
+        let session = self.connect(primary);
+        self.read(primary, session, TID, self.map.epoch);
+        self.settle();
+        match &self.answers_to(TID)[..] {
+            [(_, _, content)] => content.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    // ---- time ----
+
+    /// One turn of one OSD: its outputs go on their way, its device gets its requests.
+    pub fn turn(&mut self, osd: OsdId) {
+        let now = self.now;
+        let node = self.node(osd);
+        node.shard.set_time(now);
+        node.shard.end_turn();
+        while let Some(request) = node.shard.poll_io() {
+            node.device.submit(request);
+        }
+        for output in node.shard.take_outputs() {
+            match output {
+                Output::ToClient { session, envelope } => self.client_hears(session, &envelope),
+                Output::ToOsd { osd: to, envelope } => self.in_transit.push_back((osd, to, envelope)),
+                Output::ToMonitor { envelope } => self.monitor_hears(osd, &envelope),
+                Output::NeedMaps { from } => self.wanted.push((osd, from)),
+                Output::Fatal { reason } => panic!("{osd}: {reason}"),
+            }
+        }
+    }
+
+    fn client_hears(&mut self, session: SessionId, envelope: &Envelope) {
+        if let messages::OsdMap::TYPE = envelope.header.kind {
+            let maps = messages::OsdMap::open(envelope).expect("well-formed");
+            return self.shared.push((session, maps.last()));
+        }
+        let reply = OsdOpReply::open(envelope).expect("clients get maps and answers");
+        self.answers.push(Answer { session, tid: envelope.header.tid, reply });
+    }
+
+    fn monitor_hears(&mut self, osd: OsdId, envelope: &Envelope) {
+        let answer = match envelope.header.kind {
+            kind::PG_HISTORY_GET => {
+                let history = |pgid| {
+                    let (last_epoch_started, acting) = self.started.get(&pgid).cloned().unwrap_or_default();
+                    PgHistory { pgid, last_epoch_started, acting, created: Epoch(1) }
+                };
+                let wanted = PgHistoryGet::open(envelope).expect("well-formed").pgs;
+                let pgs = wanted.into_iter().map(history).collect();
+                PgHistoryReply { epoch: self.map.epoch, pgs }.seal(0, Target::default())
+            }
+            kind::PG_ACTIVATE => {
+                let asked = PgActivate::open(envelope).expect("well-formed").pgs;
+                let current = |pgid| self.map.pg_to_up_acting(pgid).expect("placed by hand").acting;
+                let asked: Vec<_> = asked.into_iter().filter(|pg| pg.acting == current(pg.pgid)).collect();
+                let pgs = asked.iter().map(|pg| (pg.pgid, pg.interval_since)).collect();
+                self.started.extend(asked.into_iter().map(|pg| (pg.pgid, (pg.interval_since, pg.acting))));
+                PgActivated { pgs }.seal(0, Target::default())
+            }
+            other => panic!("{osd} tells the monitor {other:#x}"),
+        };
+        self.node(osd).shard.monitor_message(&answer).expect("well-formed");
+        self.turn(osd);
+    }
+
+    /// Hands over the oldest message that may pass. Returns whether there was one.
+    fn deliver(&mut self) -> bool {
+        let free = |(from, to, _): &(OsdId, OsdId, Envelope)| !self.cut.contains(&(*from, *to));
+        let Some(index) = self.in_transit.iter().position(free) else { return false };
+        let (from, to, envelope) = self.in_transit.remove(index).expect("just seen");
+        self.node(to).shard.peer_message(from, &envelope).expect("well-formed");
+        self.turn(to);
+        true
+    }
+
+    /// Does the oldest device request. Returns whether there was one.
+    fn device(&mut self, osd: OsdId) -> bool {
+        if self.stuck_disks.contains(&osd) || self.node(osd).device.queued() == 0 {
+            return false;
+        }
+        let node = self.node(osd);
+        let done = node.device.complete(0);
+        node.shard.io_done(done);
+        self.turn(osd);
+        true
+    }
+
+    /// Lets everything happen that may.
+    pub fn settle(&mut self) {
+        loop {
+            let mut any = self.deliver();
+            for osd in 0..self.nodes.len() as i32 {
+                any |= self.device(OsdId(osd));
+            }
+            if !any {
+                break;
+            }
+        }
+    }
+
+    /// So much later: what stays unanswered is said again.
+    pub fn pass(&mut self, time: Duration) {
+        self.now += time;
+        let now = self.now;
+        for osd in 0..self.nodes.len() as i32 {
+            let shard = &mut self.node(OsdId(osd)).shard;
+            shard.set_time(now);
+            shard.tick();
+            self.turn(OsdId(osd));
+        }
+        self.settle();
+    }
+
+    /// Loses what is in transit between two OSDs.
+    pub fn lose(&mut self, from: OsdId, to: OsdId) {
+        self.in_transit.retain(|(a, b, _)| (*a, *b) != (from, to));
+    }
+}
+
+/// Appends the request's number and a comma: what was carried out, how often and in which order can be read.
+pub(super) fn appending(tid: u64) -> Op {
+    Op::append(Bytes::from(format!("{tid},")))
+}

@@ -1,0 +1,5 @@
+//! Several shards and their maps, without network, clock or devices of their own.
+
+mod cluster;
+mod maps;
+mod requeue;
