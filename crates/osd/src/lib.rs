@@ -9,6 +9,7 @@
 
 mod command;
 mod config;
+mod leaving;
 mod link;
 mod mkfs;
 mod monitor;

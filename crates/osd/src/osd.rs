@@ -2,6 +2,7 @@
 
 use crate::OsdConfig;
 use crate::command::{self, Facts};
+use crate::leaving::{Leaving, SETTLE_EVERY};
 use crate::link::Link;
 use crate::mkfs::store_config;
 use crate::monitor::MonitorLink;
@@ -25,14 +26,13 @@ use wire::{EntityAddrVec, Envelope, Message, Target};
 /// Timers.
 const TICK: u64 = 1;
 const MESSENGERS: u64 = 2;
+const SETTLE: u64 = 3;
 
 const TICK_EVERY: Duration = Duration::from_secs(1);
 /// A beacon goes out at least this often: the monitors take an OSD for dead without it.
 const BEACON_EVERY: Duration = Duration::from_secs(5);
 /// Changed states of groups are reported after this time, so that those of a moment share a beacon.
 const REPORT_AFTER: Duration = Duration::from_millis(100);
-/// How long an orderly stop waits for the monitors.
-const FAREWELL: Duration = Duration::from_millis(1500);
 
 /// What an OSD calls itself.
 pub const VERSION: &str = concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)");
@@ -54,8 +54,10 @@ struct Running {
     peers: Peers,
     beacon_at: Duration,
     boot_at: Duration,
-    /// When an orderly stop began.
-    leaving: Option<Duration>,
+    /// How far an orderly stop has come.
+    leaving: Option<Leaving>,
+    /// A map has come that this OSD has not yet compared with what it is.
+    map_is_new: bool,
     /// Sessions of clients.
     clients: BTreeMap<SessionId, msgr::Peer>,
     /// Maps from this epoch on have been asked for; not asked for again before the next tick.
@@ -148,7 +150,8 @@ impl Osd {
         let id = self.config.id;
         let uuid = store.uuid();
         let usage = store.usage();
-        tracing::info!(osd = id.0, objects = usage.objects, free_bytes = usage.free_bytes, "store is open");
+        let replayed = store.replayed_records();
+        tracing::info!(osd = id.0, objects = usage.objects, free_bytes = usage.free_bytes, replayed, "store is open");
         let link = |addrs: &EntityAddrVec, seed| Link::new(Messenger::new(Config::osd(id, addrs.clone(), seed)));
         let (public_seed, cluster_seed) = (io.random(), io.random());
         let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
@@ -162,6 +165,7 @@ impl Osd {
             beacon_at: Duration::ZERO,
             boot_at: Duration::ZERO,
             leaving: None,
+            map_is_new: false,
             clients: BTreeMap::new(),
             asked_from: None,
         }));
@@ -222,27 +226,50 @@ impl Running {
         self.monitor.send(&mut self.public.messenger, boot.seal(0, Target::default()));
     }
 
+    /// Begins an orderly stop, unless it has begun.
     fn leave(&mut self, public_addrs: &EntityAddrVec, now: Duration) {
         if self.leaving.is_none() {
             tracing::info!("stops in good order");
-            // Without a monitor there is nobody to wait for.
-            self.leaving = Some(if self.monitor.is_open() { now } else { Duration::ZERO });
+            self.leaving = Some(Leaving::begin(now, self.monitor.is_open()));
             let (osd, epoch) = (self.shard.whoami(), self.shard.map().epoch);
             let farewell = OsdGoingDown { osd, public_addrs: public_addrs.clone(), epoch };
             self.monitor.send(&mut self.public.messenger, farewell.seal(0, Target::default()));
         }
     }
 
+    /// Whether an orderly stop has come to its end.
+    fn has_left(&self, now: Duration) -> bool {
+        let idle = self.shard.store().is_idle();
+        let over = self.leaving.is_some_and(|leaving| leaving.is_over(now, idle));
+        match (over, idle) {
+            (false, _) => {}
+            (true, true) => tracing::info!("has stopped; the next start has nothing to replay"),
+            (true, false) => tracing::warn!("stops before its checkpoint is done: the next start replays the log"),
+        }
+        over
+    }
+
+    /// Whether messages are not to be handled any more.
+    fn is_deaf(&self) -> bool {
+        self.leaving.is_some_and(|leaving| leaving.is_settling())
+    }
+
     /// Handles everything that messengers have to tell. Returns whether there was anything.
     fn pump_links(&mut self, io: &mut impl Io) -> bool {
         let mut any = false;
+        let deaf = self.is_deaf();
+        let ignored = |event: &msgr::Output| deaf && matches!(event, msgr::Output::Message { .. });
         while let Some(event) = self.public.poll(io) {
             any = true;
-            self.public_event(io, event);
+            if !ignored(&event) {
+                self.public_event(io, event);
+            }
         }
         while let Some(event) = self.cluster.poll(io) {
             any = true;
-            self.cluster_event(io, event);
+            if !ignored(&event) {
+                self.cluster_event(io, event);
+            }
         }
         any
     }
@@ -324,14 +351,16 @@ impl Running {
     fn monitor_message(&mut self, envelope: &Envelope) {
         let outcome = match envelope.header.kind {
             messages::OsdMap::TYPE => messages::OsdMap::open(envelope).map(|maps| {
+                self.map_is_new = true;
                 if let Err(e) = self.shard.osd_maps(&maps) {
                     tracing::error!("maps from the monitor are not usable: {e}");
                 }
                 self.peers.follow_map(&mut self.cluster.messenger, &self.shard.map().clone());
             }),
             kind::OSD_GOING_DOWN_ACK => {
-                // Nothing more to wait for.
-                self.leaving = self.leaving.map(|_| Duration::ZERO);
+                if let Some(leaving) = &mut self.leaving {
+                    leaving.acknowledged();
+                }
                 Ok(())
             }
             own if own >= FIRST_KIND => self.shard.monitor_message(envelope),
@@ -499,7 +528,14 @@ impl<I: Io> Handler<I> for Osd {
         let now = io.now();
         run.shard.set_time(now);
         run.pump_links(io);
+        if std::mem::take(&mut run.map_is_new) {
+            run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, now);
+        }
+        if run.leaving.as_mut().is_some_and(|leaving| leaving.may_settle(now)) {
+            run.shard.retire();
+        }
         run.shard.end_turn();
+        let left = run.has_left(now);
         let fatal = run.route(now);
         while let Some(request) = run.shard.poll_io() {
             Osd::device(io, self.file, request);
@@ -507,16 +543,19 @@ impl<I: Io> Handler<I> for Osd {
         let beacon_at = run.beacon_if_due(now);
         // What was just sent leaves now; what that stirs up is handled next turn.
         run.pump_links(io);
-        run.public.set_paused(io, run.shard.client_bytes() > self.config.client_bytes_max());
+        // Whoever is about to stop takes nothing new.
+        let enough = run.shard.client_bytes() > self.config.client_bytes_max();
+        run.public.set_paused(io, enough || run.leaving.is_some());
+        if run.is_deaf() {
+            io.set_timer(now + SETTLE_EVERY, SETTLE);
+        }
         let wakes = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake(), Some(beacon_at)];
         if let Some(at) = wakes.into_iter().flatten().min() {
             io.set_timer(at.max(now + Duration::from_millis(1)), MESSENGERS);
         }
-        let left = run.leaving.is_some_and(|since| now >= since + FAREWELL);
         if let Some(reason) = fatal {
             self.fail(io, reason);
         } else if left {
-            tracing::info!("has stopped");
             self.stage = Stage::Ended;
             io.stop();
         }

@@ -166,6 +166,19 @@ impl Shard {
         }
     }
 
+    /// This OSD is about to end: serves no group any more, and has the store write a checkpoint, so that the next start
+    /// replays nothing. What is not answered is forgotten; what was given to the store still becomes durable. From now
+    /// on, only [`Shard::end_turn`] and the device's results may be told, until the store is idle.
+    pub fn retire(&mut self) {
+        for mut pg in std::mem::take(&mut self.pgs).into_values() {
+            pg.leave(context!(self));
+        }
+        self.deferred.clear();
+        self.reports.clear();
+        self.interrupted.clear();
+        self.store.checkpoint();
+    }
+
     /// Ends a turn: handles what the store has finished, sends what was gathered, and has the store lay out its writes.
     pub fn end_turn(&mut self) {
         self.handle_store_events();

@@ -49,6 +49,8 @@ pub struct ClusterConfig {
 struct OsdNode {
     node: NodeId,
     stop: Stop,
+    /// It has been asked to stop.
+    is_stopping: bool,
     /// Its disk has been made to fail, so it has a reason to stop by itself.
     may_fail: bool,
 }
@@ -109,8 +111,8 @@ impl Cluster {
         };
         let mut log = MonLog::default();
         log.append(1, &bootstrap(&spec).to_vec(Target::PACIFIC)).expect("memory does not fail");
-        let osds =
-            (0..config.osds).map(|_| OsdNode { node: world.add_node(), stop: stop(), may_fail: false }).collect();
+        let new_osd = |node| OsdNode { node, stop: stop(), is_stopping: false, may_fail: false };
+        let osds = (0..config.osds).map(|_| new_osd(world.add_node())).collect();
         let mut cluster = Cluster {
             world,
             mon,
@@ -201,7 +203,10 @@ impl Cluster {
             memory_bytes: 64 << 20,
         };
         let stop = stop();
-        self.osds[osd].stop = stop.clone();
+        let known = &mut self.osds[osd];
+        // What made the disk fail is used up, if it has ended the process already.
+        known.may_fail &= known.stop.failure().is_none();
+        (known.stop, known.is_stopping) = (stop.clone(), false);
         let limits = self.limits;
         self.start(node, format!("osd.{osd}"), |io, _| {
             let osd = Osd::new(io, config, stop).expect("an OSD's disk and addresses are there");
@@ -215,15 +220,22 @@ impl Cluster {
 
     /// Asks an OSD to stop in good order.
     pub fn stop_osd(&mut self, osd: usize) {
-        let OsdNode { node, stop, .. } = &self.osds[osd];
+        let OsdNode { node, stop, is_stopping, .. } = &mut self.osds[osd];
         stop.stop();
+        *is_stopping = self.world.is_running(*node);
         self.world.wake(*node);
     }
 
-    /// Makes one request to a disk fail.
+    /// Whether an OSD has been asked to stop and still runs.
+    pub fn is_stopping(&self, osd: usize) -> bool {
+        self.osds[osd].is_stopping && self.osd_runs(osd)
+    }
+
+    /// Makes one request to a disk fail, unless one is to fail already.
     pub fn fail_disk(&mut self, osd: usize, fault: DiskFault) {
-        self.osds[osd].may_fail = true;
-        self.disk(osd).inject(fault);
+        if !std::mem::replace(&mut self.osds[osd].may_fail, true) {
+            self.disk(osd).inject(fault);
+        }
     }
 
     /// OSDs that have stopped because of their disks, since this was last asked.

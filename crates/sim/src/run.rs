@@ -24,8 +24,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 /// Once misfortunes have ended, everything must be clean and answered within this time.
 const HEAL_TIME_MAX: Duration = Duration::from_secs(180);
-/// An orderly stop takes at most this long.
-const FAREWELL_MAX: Duration = Duration::from_secs(2);
+/// An orderly stop takes at most this long, also in the middle of a start from a slow disk.
+const STOP_MAX: Duration = Duration::from_secs(20);
+/// How often it is looked whether an OSD has stopped.
+const STOPPED_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A disk is used within this time.
 const DISK_FAILS_WITHIN: Duration = Duration::from_millis(500);
 /// Statistics are at most this old; a state that lasts longer is the true one.
@@ -93,9 +95,18 @@ pub fn run(seed: u64) -> Result<Report, Violation> {
 enum Due {
     Fault(Fault),
     StartOsd(usize),
+    /// An OSD that has been asked to stop is started again, so long after it has.
+    StartStopped {
+        osd: usize,
+        away: Duration,
+    },
     StartMon,
     KillMon,
-    KillOsd { osd: usize, crash: Crash, away: Duration },
+    KillOsd {
+        osd: usize,
+        crash: Crash,
+        away: Duration,
+    },
     Unblock(NodeId, NodeId),
     In(usize),
     Command(String),
@@ -306,6 +317,10 @@ impl Run {
                 self.note(|| format!("osd.{osd} is started"));
                 self.cluster.start_osd(osd);
             }
+            Due::StartStopped { osd, away } => match self.cluster.is_stopping(osd) {
+                true => self.at(now + STOPPED_LOOK_EVERY, Due::StartStopped { osd, away }),
+                false => self.at(now + away, Due::StartOsd(osd)),
+            },
             Due::StartMon => {
                 self.note(|| "the monitor is started".to_owned());
                 self.cluster.start_mon();
@@ -343,7 +358,7 @@ impl Run {
             }
             Fault::StopOsd { osd, away } => {
                 self.cluster.stop_osd(osd);
-                self.at(now + FAREWELL_MAX + away.0, Due::StartOsd(osd));
+                self.at(now, Due::StartStopped { osd, away: away.0 });
             }
             Fault::FailDisk { osd, fault, away } => {
                 self.cluster.fail_disk(osd, fault);
@@ -445,12 +460,19 @@ impl Run {
     fn heal(&mut self) -> Result<Duration, Violation> {
         self.due.clear();
         self.cluster.world.unblock_all();
+        (0..self.cluster.osd_count()).for_each(|osd| self.cluster.disk(osd).slow_down(1));
         // Whoever has been asked to stop does so before it is started again.
-        self.cluster.world.run_for(FAREWELL_MAX);
+        let stopped_by = self.cluster.world.now() + STOP_MAX;
+        while (0..self.cluster.osd_count()).any(|osd| self.cluster.is_stopping(osd)) {
+            if self.cluster.world.now() >= stopped_by {
+                return Err(Violation(format!("an OSD that was asked to stop still runs after {STOP_MAX:?}")));
+            }
+            self.cluster.world.run_for(STOPPED_LOOK_EVERY);
+            self.check_processes()?;
+        }
         self.cluster.start_mon();
         for osd in 0..self.cluster.osd_count() {
             self.cluster.start_osd(osd);
-            self.cluster.disk(osd).slow_down(1);
             self.bring_in(osd);
         }
         for undo in std::mem::take(&mut self.undo) {

@@ -74,6 +74,11 @@ impl<'a> Stored<'a> {
         }
     }
 
+    /// Records of the log that had to be replayed.
+    pub fn replayed_records(&self) -> u64 {
+        self.store.replayed_records()
+    }
+
     fn ready<T>(&mut self, mut lookup: impl FnMut(&mut Store) -> Lookup<T>) -> Result<T, String> {
         loop {
             match lookup(&mut self.store) {

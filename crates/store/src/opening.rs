@@ -106,6 +106,8 @@ pub struct Opening {
     headers: BTreeMap<u64, (RecordHeader, u64)>,
     vouched_lsn: u64,
     session: u64,
+    /// Records of the log that were applied.
+    replayed: u64,
     wal: Option<Wal>,
     /// Blocks written by records that nothing vouches for.
     unvouched: Vec<Run>,
@@ -132,6 +134,7 @@ impl Store {
             headers: BTreeMap::new(),
             vouched_lsn: 0,
             session: 0,
+            replayed: 0,
             wal: None,
             unvouched: Vec::new(),
         };
@@ -417,6 +420,7 @@ impl Opening {
         let wal = self.wal.as_mut().expect("made at the end of the scan");
         assert!(wal.adopt(place, header.record_bytes()), "record {} overlaps others that are whole", header.lsn);
         self.session = header.session;
+        self.replayed += 1;
         let mut freed = Vec::new();
         steps.iter().for_each(|step| self.state.apply(step, &mut freed));
     }
@@ -494,6 +498,7 @@ impl Opening {
             buffers: BufPool::new(SPARE_BYTES),
             events: VecDeque::new(),
             stopped: None,
+            replayed_records: self.replayed,
         })
     }
 }

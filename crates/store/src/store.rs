@@ -53,6 +53,7 @@ pub struct Store {
     pub(crate) events: VecDeque<StoreEvent>,
     /// Why no further commit will happen.
     pub(crate) stopped: Option<String>,
+    pub(crate) replayed_records: u64,
 }
 
 /// Unused buffers that a store keeps for the next ones if nobody gives it a pool: zeroing new ones cost a tenth of the CPU
@@ -79,6 +80,11 @@ impl Store {
     /// The store's own identity, as it was formatted with. The OSD tells it to the monitors.
     pub fn uuid(&self) -> types::Fsid {
         self.superblock.uuid
+    }
+
+    /// Records of the log that were applied when the store was opened: none after an orderly stop.
+    pub fn replayed_records(&self) -> u64 {
+        self.replayed_records
     }
 
     /// Size, attributes and whether there is an omap; `None` for an absent object.

@@ -1,0 +1,88 @@
+//! An orderly stop, step by step.
+//!
+//! 1. *Farewell*: requests are no longer read from clients, and the monitors are asked to mark this OSD down. What is
+//!    under way goes on until they have, so that clients find the next primary at once.
+//! 2. *Settling*: no message is handled any more. Commits under way end, and the store writes a checkpoint.
+//!
+//! Both are bounded: whoever stops an OSD waits for it.
+
+use std::time::Duration;
+
+/// How long the monitors are waited for.
+const FAREWELL_MAX: Duration = Duration::from_millis(1500);
+/// How long a checkpoint may take. Without one, the next start replays the log.
+const SETTLE_MAX: Duration = Duration::from_secs(5);
+/// A checkpoint moves on by a slice with every turn, whether or not the device has something to say.
+pub(crate) const SETTLE_EVERY: Duration = Duration::from_micros(200);
+
+/// How far an orderly stop has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leaving {
+    /// The monitors have been told, and until then they are waited for.
+    Farewell { until: Duration },
+    /// The store comes to rest, until then.
+    Settling { until: Duration },
+}
+
+impl Leaving {
+    /// A stop begins. Without a monitor there is nobody to wait for.
+    pub fn begin(now: Duration, has_monitor: bool) -> Leaving {
+        Leaving::Farewell { until: if has_monitor { now + FAREWELL_MAX } else { now } }
+    }
+
+    /// The monitors' map shows this OSD down: nothing more to wait for.
+    pub fn acknowledged(&mut self) {
+        if let Leaving::Farewell { until } = self {
+            *until = Duration::ZERO;
+        }
+    }
+
+    /// Goes on to settling if it is time. Returns true when it does, once.
+    pub fn may_settle(&mut self, now: Duration) -> bool {
+        match *self {
+            Leaving::Farewell { until } if now >= until => {
+                *self = Leaving::Settling { until: now + SETTLE_MAX };
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub fn is_settling(&self) -> bool {
+        matches!(self, Leaving::Settling { .. })
+    }
+
+    /// Whether the process may end, given whether the store is at rest.
+    pub fn is_over(&self, now: Duration, store_is_idle: bool) -> bool {
+        matches!(self, Leaving::Settling { until } if store_is_idle || now >= *until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Duration = Duration::from_secs(100);
+
+    #[test]
+    fn the_monitors_are_waited_for_and_then_the_store_each_for_a_bounded_time() {
+        let mut leaving = Leaving::begin(START, true);
+        assert!(!leaving.may_settle(START + FAREWELL_MAX / 2) && !leaving.is_settling());
+        assert!(!leaving.is_over(START + FAREWELL_MAX / 2, true), "the monitors first");
+        let late = START + FAREWELL_MAX;
+        assert!(leaving.may_settle(late) && leaving.is_settling());
+        assert!(!leaving.may_settle(late), "once");
+        assert!(!leaving.is_over(late, false) && leaving.is_over(late, true));
+        assert!(leaving.is_over(late + SETTLE_MAX, false));
+    }
+
+    #[test]
+    fn who_is_acknowledged_or_has_no_monitor_settles_at_once() {
+        let mut leaving = Leaving::begin(START, true);
+        leaving.acknowledged();
+        assert!(leaving.may_settle(START));
+        leaving.acknowledged();
+        assert!(leaving.is_settling());
+        assert!(Leaving::begin(START, false).may_settle(START));
+    }
+}
