@@ -15,6 +15,7 @@ mod mkfs;
 mod monitor;
 mod osd;
 mod peers;
+mod pulse_watch;
 mod run;
 
 pub use config::OsdConfig;

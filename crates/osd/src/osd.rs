@@ -169,6 +169,7 @@ impl Osd {
             clients: BTreeMap::new(),
             asked_from: None,
         }));
+        self.stop.opened();
         self.tick(io);
     }
 

@@ -1,22 +1,24 @@
 //! An OSD from start to end on the calling thread.
 
+use crate::pulse_watch::PulseWatcher;
 use crate::{Osd, OsdConfig};
 use anyhow::Context;
 use reactor::{Reactor, Waker};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Stops an OSD from another thread, and tells afterwards why it ended.
+/// What other threads know of an OSD: how to stop it, whether its store is open, and afterwards why it ended.
 #[derive(Clone)]
 pub struct Stop {
     wanted: Arc<AtomicBool>,
+    open: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<String>>>,
     waker: Waker,
 }
 
 impl Stop {
     pub fn new() -> std::io::Result<Stop> {
-        Ok(Stop { wanted: Arc::default(), failure: Arc::default(), waker: Waker::new()? })
+        Ok(Stop { wanted: Arc::default(), open: Arc::default(), failure: Arc::default(), waker: Waker::new()? })
     }
 
     /// Asks the OSD to stop in good order: the monitors are told first.
@@ -27,6 +29,15 @@ impl Stop {
 
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire)
+    }
+
+    /// The store is open. Before that, a turn may take long: the whole map of free space is made in one.
+    pub(crate) fn opened(&self) {
+        self.open.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
     }
 
     /// Why the OSD ended by itself, if it did.
@@ -42,14 +53,15 @@ impl Stop {
 /// Runs an OSD until it is stopped.
 ///
 /// Errors: a device that cannot be used, addresses that cannot be bound, or a failure that the OSD must not survive
-/// (a flush that failed, say).
+/// (a flush that failed, say). An OSD whose loop is stuck for half a minute ends the process (see [`PulseWatcher`]).
 pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let id = config.id;
     let reactor_config = reactor::Config { waker: Some(stop.waker.clone()), ..reactor::Config::default() };
     let mut reactor = Reactor::new(reactor_config).context("cannot make the event loop")?;
     let mut osd = Osd::new(reactor.io(), config, stop.clone()).with_context(|| format!("{id} cannot start"))?;
+    let watcher = PulseWatcher::start(id, reactor.pulse(), stop.clone()).context("cannot start a thread")?;
     reactor.run(&mut osd)?;
-    drop(osd);
+    drop((osd, watcher));
     match stop.failure() {
         Some(reason) => Err(anyhow::anyhow!(reason)),
         None => Ok(()),

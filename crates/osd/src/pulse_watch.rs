@@ -1,0 +1,163 @@
+//! Watches from outside that an OSD's loop moves.
+//!
+//! A loop that is stuck in a handler answers nobody, but its process lives, its sockets accept and its pid file is
+//! right: nobody would restart it. So a small thread looks at the loop's pulse. It warns first, and ends the process
+//! when there is no hope left; whoever supervises it starts it again, which replays what was acknowledged.
+
+use crate::Stop;
+use reactor::{Pulse, PulseReading};
+use std::io;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use types::OsdId;
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// One turn never takes so long on a machine that works.
+const WARN_AFTER: Duration = Duration::from_secs(5);
+const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
+/// At most so much of the time between two looks counts. If more has passed, the watcher did not run either: the
+/// process was stopped or starved, or the machine slept, and the loop is not to blame.
+const COUNTED_MAX: Duration = Duration::from_secs(2);
+
+/// What a look shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    Moves,
+    /// In the same turn for this long, which is to be told: once per [`WARN_AFTER`].
+    Stuck(Duration),
+    /// Hopeless.
+    Dead(Duration),
+}
+
+/// Judges by looks at a pulse.
+#[derive(Debug, Default)]
+pub(crate) struct PulseWatch {
+    last: Option<(Duration, PulseReading)>,
+    stuck_for: Duration,
+    told_at: Duration,
+}
+
+impl PulseWatch {
+    /// A look at time `now`.
+    pub fn look(&mut self, now: Duration, reading: PulseReading) -> Verdict {
+        let stuck = self.last.filter(|(_, last)| reading.busy && *last == reading);
+        self.last = Some((now, reading));
+        let Some((before, _)) = stuck else {
+            (self.stuck_for, self.told_at) = (Duration::ZERO, Duration::ZERO);
+            return Verdict::Moves;
+        };
+        self.stuck_for += now.saturating_sub(before).min(COUNTED_MAX);
+        if self.stuck_for >= GIVE_UP_AFTER {
+            Verdict::Dead(self.stuck_for)
+        } else if self.stuck_for >= self.told_at + WARN_AFTER {
+            self.told_at = self.stuck_for;
+            Verdict::Stuck(self.stuck_for)
+        } else {
+            Verdict::Moves
+        }
+    }
+}
+
+/// The thread that looks. It ends when this is dropped.
+pub(crate) struct PulseWatcher {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl PulseWatcher {
+    /// Watches the loop of an OSD from the time its store is open.
+    ///
+    /// Errors: no thread can be made.
+    pub fn start(osd: OsdId, pulse: Pulse, stop: Stop) -> io::Result<PulseWatcher> {
+        let (end, ended) = mpsc::channel::<()>();
+        let watch = move || {
+            let (mut watch, started) = (PulseWatch::default(), Instant::now());
+            while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                if !stop.is_open() {
+                    continue;
+                }
+                match watch.look(started.elapsed(), pulse.read()) {
+                    Verdict::Moves => {}
+                    Verdict::Stuck(time) => tracing::warn!(%osd, "one turn of the loop has taken {time:.1?} so far"),
+                    Verdict::Dead(time) => {
+                        tracing::error!(%osd, "the loop is stuck: one turn has taken {time:.1?}; ends the process");
+                        std::process::abort();
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("pulse".to_owned()).spawn(watch)?;
+        Ok(PulseWatcher { end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for PulseWatcher {
+    fn drop(&mut self) {
+        // Hangs up, which ends the thread's wait.
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn busy(turns: u64) -> PulseReading {
+        PulseReading { turns, busy: true }
+    }
+
+    /// Verdicts of looks a second apart, as seconds: 0 for a loop that moves, negative when it is given up.
+    fn verdicts(readings: impl IntoIterator<Item = PulseReading>) -> Vec<i64> {
+        let mut watch = PulseWatch::default();
+        let mut now = Duration::ZERO;
+        let mut look = |reading| {
+            now += SECOND;
+            match watch.look(now, reading) {
+                Verdict::Moves => 0,
+                Verdict::Stuck(time) => time.as_secs() as i64,
+                Verdict::Dead(time) => -(time.as_secs() as i64),
+            }
+        };
+        readings.into_iter().map(&mut look).collect()
+    }
+
+    #[test]
+    fn a_loop_that_moves_or_waits_is_well() {
+        assert!(verdicts((0..100).map(busy)).iter().all(|v| *v == 0));
+        let idle = PulseReading { turns: 7, busy: false };
+        assert!(verdicts([idle; 100]).iter().all(|v| *v == 0));
+    }
+
+    #[test]
+    fn one_long_turn_is_told_now_and_then_and_given_up_at_last() {
+        let verdicts = verdicts([busy(7); 32]);
+        let told: Vec<i64> = verdicts.iter().copied().filter(|v| *v != 0).collect();
+        assert_eq!(told, [5, 10, 15, 20, 25, -30, -31]);
+    }
+
+    #[test]
+    fn every_new_turn_counts_from_the_start() {
+        let readings = (0..20).flat_map(|turn| [busy(turn); 5]);
+        assert!(verdicts(readings).iter().all(|v| *v == 0), "four seconds each");
+    }
+
+    #[test]
+    fn time_in_which_the_watcher_did_not_run_does_not_count() {
+        let mut watch = PulseWatch::default();
+        let mut now = SECOND;
+        assert_eq!(watch.look(now, busy(7)), Verdict::Moves);
+        now += 600 * SECOND;
+        assert_eq!(watch.look(now, busy(7)), Verdict::Moves);
+        for _ in 0..2 {
+            now += SECOND;
+            assert_eq!(watch.look(now, busy(7)), Verdict::Moves);
+        }
+        assert_eq!(watch.look(now + SECOND, busy(7)), Verdict::Stuck(5 * SECOND));
+    }
+}
