@@ -1,7 +1,7 @@
 //! `nacre mon` and `nacre osd`: the daemons.
 
-use crate::cli;
 use crate::osd_daemon::bind_address;
+use crate::{cli, descriptors};
 use anyhow::{Context, Result, bail};
 use client::{ConfFile, Who};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -59,6 +59,7 @@ fn first_keys(keyring: Option<String>) -> Result<BTreeMap<String, mon::state::Au
 
 pub fn mon(options: &cli::Mon) -> Result<()> {
     follow_supervisor(options.daemon.supervised_by)?;
+    descriptors::allow_as_many_as_possible();
     let settings = Settings::read("mon", &options.id, &options.daemon)?;
     let data = settings.data()?;
     let get = |key: &str| settings.conf.get(&settings.who, key);
@@ -93,6 +94,7 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
 
 pub fn osd(options: &cli::Osd) -> Result<()> {
     follow_supervisor(options.daemon.supervised_by)?;
+    descriptors::allow_as_many_as_possible();
     crate::osd_daemon::run(options)
 }
 

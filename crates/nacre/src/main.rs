@@ -12,6 +12,7 @@ mod conf_writer;
 mod connection;
 mod creation;
 mod daemon;
+mod descriptors;
 mod down;
 mod health;
 mod layout;
