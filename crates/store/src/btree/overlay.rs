@@ -20,9 +20,85 @@ pub enum EntryError {
 /// An entry put or deleted: key and value in one piece of memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
+    /// See [`head_of`]. Here, it is found without going to the record's memory.
+    head: u128,
     bytes: Bytes,
     key_bytes: u16,
     deleted: bool,
+}
+
+/// The first 16 bytes of a key, padded with zeros, as a number: where those of two keys differ, they sort alike. Most
+/// comparisons end there.
+#[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
+fn head_of(key: &[u8]) -> u128 {
+    let mut head = [0; 16];
+    let len = key.len().min(16);
+    head[..len].copy_from_slice(&key[..len]);
+    u128::from_be_bytes(head)
+}
+
+/// What records are looked up by.
+trait Keyed {
+    fn head(&self) -> u128;
+    fn whole(&self) -> &[u8];
+}
+
+/// A key to look up.
+struct Wanted<'a> {
+    head: u128,
+    key: &'a [u8],
+}
+
+impl Wanted<'_> {
+    fn new(key: &[u8]) -> Wanted<'_> {
+        Wanted { head: head_of(key), key }
+    }
+}
+
+impl Keyed for Wanted<'_> {
+    fn head(&self) -> u128 {
+        self.head
+    }
+
+    fn whole(&self) -> &[u8] {
+        self.key
+    }
+}
+
+impl Keyed for Record {
+    fn head(&self) -> u128 {
+        self.head
+    }
+
+    fn whole(&self) -> &[u8] {
+        self.key()
+    }
+}
+
+impl<'a> Borrow<dyn Keyed + 'a> for Record {
+    fn borrow(&self) -> &(dyn Keyed + 'a) {
+        self
+    }
+}
+
+impl PartialEq for dyn Keyed + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for dyn Keyed + '_ {}
+
+impl PartialOrd for dyn Keyed + '_ {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for dyn Keyed + '_ {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.head().cmp(&other.head()).then_with(|| self.whole().cmp(other.whole()))
+    }
 }
 
 impl Record {
@@ -30,7 +106,7 @@ impl Record {
         let mut bytes = Vec::with_capacity(key.len() + value.map_or(0, <[u8]>::len));
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(value.unwrap_or_default());
-        Record { bytes: bytes.into(), key_bytes: key.len() as u16, deleted: value.is_none() }
+        Record { head: head_of(key), bytes: bytes.into(), key_bytes: key.len() as u16, deleted: value.is_none() }
     }
 
     pub fn key(&self) -> &[u8] {
@@ -55,15 +131,9 @@ impl Record {
     }
 }
 
-impl Borrow<[u8]> for Record {
-    fn borrow(&self) -> &[u8] {
-        self.key()
-    }
-}
-
 impl PartialEq for Record {
     fn eq(&self, other: &Record) -> bool {
-        self.key() == other.key()
+        self.cmp(other) == Ordering::Equal
     }
 }
 
@@ -77,12 +147,12 @@ impl PartialOrd for Record {
 
 impl Ord for Record {
     fn cmp(&self, other: &Record) -> Ordering {
-        self.key().cmp(other.key())
+        self.head.cmp(&other.head).then_with(|| self.key().cmp(other.key()))
     }
 }
 
 /// Memory of a record besides key and value: its slot in the set, which is two thirds full, and the allocation.
-const RECORD_BYTES: usize = 80;
+const RECORD_BYTES: usize = 112;
 
 /// Changes of one period: records, which override the ranges erased in the same period.
 #[derive(Default, Debug)]
@@ -110,16 +180,27 @@ impl Generation {
     }
 
     pub fn says(&self, key: &[u8]) -> Said {
-        match self.records.get(key) {
+        match self.find(key) {
             Some(record) => record.value_bytes().map_or(Said::Deleted, Said::Put),
             None if self.erased.end_of(key).is_some() => Said::Deleted,
             None => Said::Nothing,
         }
     }
 
+    fn find(&self, key: &[u8]) -> Option<&Record> {
+        self.records.get(&Wanted::new(key) as &dyn Keyed)
+    }
+
     /// Records from `from` on, in order.
     pub fn records_from(&self, from: &[u8]) -> std::collections::btree_set::Range<'_, Record> {
-        self.records.range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
+        let from = Wanted::new(from);
+        self.records.range::<dyn Keyed + '_, _>((Bound::Included(&from as &dyn Keyed), Bound::Unbounded))
+    }
+
+    fn take(&mut self, key: &[u8]) -> Option<Record> {
+        let taken = self.records.take(&Wanted::new(key) as &dyn Keyed)?;
+        self.record_bytes -= taken.memory_bytes();
+        Some(taken)
     }
 
     fn set(&mut self, record: Record) {
@@ -132,19 +213,15 @@ impl Generation {
     fn delete(&mut self, key: &[u8]) {
         if self.erased.end_of(key).is_none() {
             self.set(Record::new(key, None));
-        } else if let Some(old) = self.records.take(key) {
-            self.record_bytes -= old.memory_bytes();
+        } else {
+            self.take(key);
         }
     }
 
     fn delete_range(&mut self, begin: &[u8], end: &[u8]) {
-        let range = (Bound::Included(begin), Bound::Excluded(end));
-        // A few at a time would be lost on what follows if interrupted; the records of a range are one caller's affair.
-        let gone: Vec<Bytes> = self.records.range::<[u8], _>(range).map(Record::key_bytes).collect();
-        for key in gone {
-            let old = self.records.take(&key[..]).expect("just listed");
-            self.record_bytes -= old.memory_bytes();
-        }
+        let inside = self.records_from(begin).take_while(|record| record.key() < end);
+        let gone: Vec<Bytes> = inside.map(Record::key_bytes).collect();
+        gone.iter().for_each(|key| drop(self.take(key)));
         self.erased.add(begin, end);
     }
 
@@ -259,6 +336,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn records_sort_as_their_keys(keys in prop::collection::vec(prop::collection::vec(0u8..3, 0..20), 2..20)) {
+            let mut generation = Generation::default();
+            keys.iter().for_each(|key| generation.set(Record::new(key, None)));
+            let mut sorted = keys.clone();
+            sorted.sort();
+            sorted.dedup();
+            prop_assert!(generation.records_from(&[]).map(Record::key).eq(sorted.iter().map(|key| &key[..])));
+            for key in &keys {
+                let behind = sorted.iter().position(|other| other == key).unwrap();
+                prop_assert_eq!(generation.records_from(key).count(), sorted.len() - behind);
+                prop_assert!(generation.find(key).is_some());
+            }
+        }
+
         #[test]
         fn the_newest_change_counts(steps in prop::collection::vec((0u8..6, 0u8..30, 0u8..8, any::<u8>()), 0..80)) {
             let (mut overlay, mut model) = (Overlay::default(), BTreeMap::new());
