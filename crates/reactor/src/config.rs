@@ -1,6 +1,7 @@
 //! Limits and choices of one reactor.
 
 use crate::Waker;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Which kernel interface carries the loop.
@@ -36,6 +37,8 @@ pub struct Config {
     pub disk_threads: usize,
     /// The waker of this reactor, for those who need to know it before the reactor exists.
     pub waker: Option<Waker>,
+    /// Record all that is written to files here, for tests; see [`crate::Recording`]. Costs time and space.
+    pub record: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -51,6 +54,7 @@ impl Default for Config {
             accept_backoff: Duration::from_millis(100),
             disk_threads: 4,
             waker: None,
+            record: None,
         }
     }
 }

@@ -31,7 +31,10 @@ impl Files {
             fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
         }
         let stat = fs::fstat(&fd)?;
-        if FileType::from_raw_mode(stat.st_mode).is_file() && (stat.st_size as u64) < options.len_bytes {
+        if FileType::from_raw_mode(stat.st_mode).is_file()
+            && !options.read_only
+            && (stat.st_size as u64) < options.len_bytes
+        {
             if options.preallocate {
                 fs::fallocate(&fd, FallocateFlags::empty(), 0, options.len_bytes)?;
             } else {
@@ -101,7 +104,8 @@ impl Files {
 
 /// Opens, with direct I/O if asked for and possible.
 fn open(path: &Path, options: FileOptions) -> io::Result<(OwnedFd, bool)> {
-    let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let access = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
+    let mut flags = access | OFlags::CLOEXEC;
     flags.set(OFlags::CREATE, options.create);
     let mode = Mode::RUSR | Mode::WUSR;
     if options.direct {

@@ -20,6 +20,8 @@ pub struct FileOptions {
     pub len_bytes: u64,
     /// Allocate the bytes of `len_bytes` instead of leaving the file sparse.
     pub preallocate: bool,
+    /// Open for reading only: writes and discards fail with `EBADF`. Takes no effect on the lock.
+    pub read_only: bool,
     /// Hold an exclusive lock for as long as the file is open; fail with [`io::ErrorKind::WouldBlock`] if somebody
     /// else holds one. Two processes never share a store.
     pub lock: bool,

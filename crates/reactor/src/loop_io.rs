@@ -5,6 +5,7 @@ use crate::conn::{Bulk, Conn, ConnTable, Phase};
 use crate::disk::{DiskRequest, DiskRequests};
 use crate::files::Files;
 use crate::random::Random;
+use crate::record::Recorder;
 use crate::timers::Timers;
 use crate::{BackendKind, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets};
 use bytes::Bytes;
@@ -65,6 +66,7 @@ pub struct LoopIo {
     pub(crate) now: Duration,
     pub(crate) sampling: bool,
     pub(crate) stopped: bool,
+    pub(crate) recorder: Option<Recorder>,
     random: Random,
 }
 
@@ -73,6 +75,7 @@ impl LoopIo {
         assert!(config.receive_buffers.is_power_of_two(), "the number of receive buffers is a power of two");
         assert!(config.receive_buffer_bytes > 0, "receive buffers are not empty");
         let waker = config.waker.clone().map_or_else(Waker::new, Ok)?;
+        let recorder = config.record.as_deref().map(Recorder::create).transpose()?;
         Ok(LoopIo {
             backend: backend(&config, &waker)?,
             conns: ConnTable::default(),
@@ -92,6 +95,7 @@ impl LoopIo {
             now: Duration::ZERO,
             sampling: false,
             stopped: false,
+            recorder,
             random: Random::new()?,
         })
     }
@@ -426,16 +430,25 @@ impl Io for LoopIo {
 
     fn write(&mut self, file: FileId, offset: u64, pieces: Vec<Bytes>, io: u64) {
         let direct = self.files.get(file).direct;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.write(file, io, offset, &pieces);
+        }
         let (request, copied) = DiskRequest::write(io, file, direct, offset, pieces, &self.pool);
         self.stats.bytes_realigned += copied as u64;
         self.submit_request(request);
     }
 
     fn flush(&mut self, file: FileId, io: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.flush(file, io);
+        }
         self.submit_request(DiskRequest::flush(io, file));
     }
 
     fn discard(&mut self, file: FileId, offset: u64, len: u64, io: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.discard(file, io, offset, len);
+        }
         self.submit_request(DiskRequest::discard(io, file, offset, len));
     }
 

@@ -353,6 +353,9 @@ impl LoopIo {
         let request = self.requests.remove(slot);
         self.stats.bytes_written += request.bytes_to_write() as u64 * u64::from(done.is_ok());
         self.files.end(request.file);
+        if let Some(recorder) = self.recorder.as_mut().filter(|_| !is_read) {
+            recorder.done(request.file, request.io, done.is_ok());
+        }
         self.event(handler, Event::Disk { io: request.io, result: done });
     }
 }
