@@ -32,6 +32,9 @@ pub struct PgInfo {
     pub created: Epoch,
     pub last_user_version: u64,
     pub stats: PgStats,
+    /// How many groups the pool had in the interval in which this was written: with it the group's objects are known
+    /// from the store alone. 0: not known (written by a version that did not keep it).
+    pub pg_num: u32,
 }
 
 impl PgInfo {
@@ -43,7 +46,7 @@ impl PgInfo {
 
 impl Encode for PgInfo {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
+        w.versioned(2, 1, |w| {
             w.put(&self.last_update);
             w.put(&self.log_tail);
             w.put(&self.last_epoch_started);
@@ -54,6 +57,7 @@ impl Encode for PgInfo {
             w.i64(self.stats.bytes);
             w.u64(self.stats.write_ops);
             w.u64(self.stats.write_kib);
+            w.u32(self.pg_num);
         });
     }
 }
@@ -62,7 +66,7 @@ impl Decode for PgInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgInfo, DecodeError> {
-        let (_, mut r) = r.versioned("placement group information", 1)?;
+        let (version, mut r) = r.versioned("placement group information", 2)?;
         Ok(PgInfo {
             last_update: r.get()?,
             log_tail: r.get()?,
@@ -71,6 +75,7 @@ impl Decode for PgInfo {
             created: r.get()?,
             last_user_version: r.u64()?,
             stats: PgStats { objects: r.i64()?, bytes: r.i64()?, write_ops: r.u64()?, write_kib: r.u64()? },
+            pg_num: if version.version >= 2 { r.u32()? } else { 0 },
         })
     }
 }

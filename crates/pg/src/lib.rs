@@ -22,9 +22,11 @@ mod recovery;
 mod replicate;
 mod shard;
 mod step_codec;
+mod table;
 #[cfg(test)]
 mod tests;
 
 pub use context::Output;
 pub use maps::MapError;
 pub use shard::Shard;
+pub use table::{PgTable, PgTableError};

@@ -315,6 +315,7 @@ impl Pg {
         self.info.last_update = self.log.head();
         self.info.log_tail = self.log.tail();
         self.info.complete = false;
+        self.info.pg_num = self.interval.shape.pg_num;
         steps.push(self.info.step());
         self.stored = true;
         cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);

@@ -17,7 +17,7 @@ use wire::nacre::mon::{PgReport, pg_state};
 use wire::{Decode, DecodeError, Encode, Target};
 
 /// First byte of the keys, in the group's table, of objects that are missing here.
-const MISSING_PREFIX: u8 = b'm';
+pub(crate) const MISSING_PREFIX: u8 = b'm';
 
 /// What a group needs to know of its pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,7 +177,8 @@ impl Pg {
         MemberState { info: self.stored.then(|| self.info.clone()), missing: self.missing.clone() }
     }
 
-    pub(crate) fn missing_step(object: &ObjectId, version: EVersion) -> Step {
+    /// Notes that this member lacks the object, or that what it has is not of this version.
+    pub fn missing_step(object: &ObjectId, version: EVersion) -> Step {
         Step::PgSet { key: missing_key(object), value: version.to_vec(Target::default()).into() }
     }
 
@@ -215,6 +216,7 @@ impl Pg {
             self.primary_since = began;
         }
         self.interval = interval;
+        self.info.pg_num = self.interval.shape.pg_num;
         let replication = std::mem::take(&mut self.replication);
         if stays_primary {
             self.ops.begin_anew(cx, replication.into_ops());
