@@ -95,6 +95,16 @@ impl Checkpoint {
         self.covered = Some(lsn);
     }
 
+    /// Number of the last durable checkpoint.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Blocks that the last durable checkpoint holds.
+    pub fn durable_blocks(&self) -> u64 {
+        self.chunks.iter().map(|run| u64::from(run.count)).sum()
+    }
+
     /// Blocks that the checkpoint being written holds.
     pub fn blocks_taken(&self) -> u64 {
         self.new_chunks.iter().map(|run| u64::from(run.count)).sum()

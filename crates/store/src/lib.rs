@@ -12,6 +12,7 @@
 //!   which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
 //!   `preparing` (blocks written ahead of use).
 //! * [`btree`] is to hold the metadata that does not fit in memory; nothing uses it yet.
+//! * `inspect` and `labels`: what tools for an offline store ask.
 //! * [`SimDevice`] is a device for tests and simulations, which loses what was not flushed.
 //!
 //! Nothing here opens a file, reads a clock or starts a thread.
@@ -26,8 +27,10 @@ mod config;
 mod format;
 mod freeing;
 mod in_flight;
+mod inspect;
 mod io_queue;
 mod key;
+mod labels;
 mod merges;
 mod onode;
 mod opening;
@@ -50,6 +53,8 @@ pub use api::*;
 pub use attrs::Attrs;
 pub use config::StoreConfig;
 pub use format::FormatError;
+pub use inspect::{LogState, PlacedExtent};
+pub use labels::{LABEL_OFFSETS, LabelBlock, Labels, StoreLabel};
 pub use opening::{OpenError, Opening};
 pub use sim_device::SimDevice;
 pub use store::Store;

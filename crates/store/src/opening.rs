@@ -46,6 +46,10 @@ pub enum OpenError {
     CheckpointEntry(DecodeError),
     #[error("log record {lsn} is damaged, although records up to {vouched_lsn} were durable")]
     DamagedLog { lsn: u64, vouched_lsn: u64 },
+    #[error(
+        "log record {lsn} lies at {offset:#x}, where the records around it leave no room: it was written to a wrong place"
+    )]
+    MisplacedRecord { lsn: u64, offset: u64 },
     #[error("log record {lsn}: {source}")]
     RecordBody { lsn: u64, source: DecodeError },
     #[error("blocks {start} to {end} belong to an object, but not to the device's data area or not to it alone")]
@@ -176,6 +180,14 @@ impl Opening {
             Ok(buf) => *slot = Slot::Full(buf.expect("a read that succeeded hands its buffer back")),
             Err(errno) => {
                 let offset = *offset;
+                // The last chunk may be shorter than its place, and what lies behind it somebody else's bad block.
+                if let Step::Chunk(place) = self.step
+                    && place.count > 1
+                {
+                    self.reads.clear();
+                    self.waiting = 0;
+                    return self.read_chunk(Run { count: place.count - 1, ..place });
+                }
                 return self.end(Err(OpenError::Device { offset, errno }));
             }
         }
@@ -231,7 +243,7 @@ impl Opening {
                 // A block made of damaged bytes has the inverted checksum: written as it was meant to be.
                 let same = |(found, crc): (u32, &u32)| found == *crc || found == !*crc;
                 if buffers.iter().zip(&crcs).all(|(buf, crcs)| blocks(buf).into_iter().zip(crcs).all(same)) {
-                    self.apply(header, steps);
+                    self.apply(header, steps)?;
                     self.next_record()
                 } else {
                     self.end_of_log(header.lsn)
@@ -293,9 +305,13 @@ impl Opening {
                 what: "chunk outside of the device",
             });
         }
+        self.read_chunk(place);
+        Ok(())
+    }
+
+    fn read_chunk(&mut self, place: Run) {
         self.step = Step::Chunk(place);
         self.read(place.offset_bytes(), place.len_bytes());
-        Ok(())
     }
 
     fn take_chunk(&mut self, place: Run, buf: &AlignedBuf) -> Result<(), OpenError> {
@@ -386,7 +402,7 @@ impl Opening {
         let Some(body) = header.body(buf.as_slice()) else { return self.end_of_log(header.lsn) };
         let steps = decode_body(body).map_err(|source| OpenError::RecordBody { lsn: header.lsn, source })?;
         if header.lsn <= self.vouched_lsn {
-            self.apply(header, steps);
+            self.apply(header, steps)?;
             return self.next_record();
         }
         let mut crcs = Vec::new();
@@ -408,21 +424,24 @@ impl Opening {
             }
         }
         if crcs.is_empty() {
-            self.apply(header, steps);
+            self.apply(header, steps)?;
             return self.next_record();
         }
         self.step = Step::Verify { header, steps, crcs };
         Ok(())
     }
 
-    fn apply(&mut self, header: RecordHeader, steps: Vec<Redo>) {
+    fn apply(&mut self, header: RecordHeader, steps: Vec<Redo>) -> Result<(), OpenError> {
         let (_, place) = self.headers[&header.lsn];
         let wal = self.wal.as_mut().expect("made at the end of the scan");
-        assert!(wal.adopt(place, header.record_bytes()), "record {} overlaps others that are whole", header.lsn);
+        if !wal.adopt(place, header.record_bytes()) {
+            return Err(OpenError::MisplacedRecord { lsn: header.lsn, offset: WAL_OFFSET + place });
+        }
         self.session = header.session;
         self.replayed += 1;
         let mut freed = Vec::new();
         steps.iter().for_each(|step| self.state.apply(step, &mut freed));
+        Ok(())
     }
 
     /// The log ends before `lsn`.

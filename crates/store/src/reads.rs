@@ -36,6 +36,9 @@ enum Part {
         first: u32,
         run: Run,
         crcs: Vec<u32>,
+        /// The read failed; so it is tried again block by block, so that the error names the bad one. Those that could
+        /// be read.
+        singly: Option<Rope>,
     },
     /// A block that is still being put together; it will come whole.
     Merge {
@@ -129,7 +132,7 @@ impl Store {
                             let first = object_block(part.start);
                             let mut crcs = Vec::with_capacity(part.count as usize);
                             blocks.for_each(first, u64::from(first) + u64::from(part.count), |_, b| crcs.push(b.crc));
-                            parts.push(Part::Device { first, run: part, crcs });
+                            parts.push(Part::Device { first, run: part, crcs, singly: None });
                             rest = Run { start: until, count: rest.end() - until };
                         }
                     }
@@ -144,19 +147,40 @@ impl Store {
 
     pub(crate) fn read_part_done(&mut self, id: LookupId, at: usize, result: Result<AlignedBuf, i32>) {
         let read = self.reads.reads.get_mut(&id).unwrap_or_else(|| panic!("a part of {id:?}, which is over"));
-        let Part::Device { first, run, crcs } = &read.parts[at] else { panic!("part {at} of {id:?} was not read") };
+        let Part::Device { first, run, crcs, singly } = &mut read.parts[at] else {
+            panic!("part {at} of {id:?} was not read")
+        };
+        let done = singly.as_ref().map_or(0, |blocks| blocks.len() / BLOCK as usize);
         let outcome = match result {
+            Err(_) if singly.is_none() && run.count > 1 => {
+                *singly = Some(Rope::new());
+                let one = Run { start: run.start, count: 1 };
+                return self.io.read(Purpose::Read { id, part: at }, one, &self.buffers);
+            }
             Err(errno) => Err(ReadError::Device {
                 object: known_object(&read.object),
-                object_offset: u64::from(*first) * BLOCK,
-                device_offset: run.offset_bytes(),
+                object_offset: u64::from(*first + done as u32) * BLOCK,
+                device_offset: u64::from(run.start + done as u32) * BLOCK,
                 errno,
             }),
             Ok(buf) => {
-                let blocks = buf.as_slice().chunks_exact(BLOCK as usize).zip(crcs);
+                let blocks = buf.as_slice().chunks_exact(BLOCK as usize).zip(&crcs[done..]);
                 match blocks.into_iter().position(|(block, crc)| crc32c::checksum(block) != *crc) {
-                    Some(bad) => Err(checksum_error(&read.object, first + bad as u32, run.start + bad as u32)),
-                    None => Ok(Rope::from(buf.freeze())),
+                    Some(bad) => {
+                        let bad = (done + bad) as u32;
+                        Err(checksum_error(&read.object, *first + bad, run.start + bad))
+                    }
+                    None => match singly {
+                        None => Ok(Rope::from(buf.freeze())),
+                        Some(blocks) => {
+                            blocks.push(buf.freeze());
+                            if done + 1 < run.count as usize {
+                                let next = Run { start: run.start + done as u32 + 1, count: 1 };
+                                return self.io.read(Purpose::Read { id, part: at }, next, &self.buffers);
+                            }
+                            Ok(std::mem::take(blocks))
+                        }
+                    },
                 }
             }
         };

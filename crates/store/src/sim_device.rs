@@ -26,7 +26,8 @@ struct Queued {
 }
 
 /// A device with a volatile write cache. Requests are queued and are done in whatever order the caller chooses; a crash
-/// keeps everything that a flush covered and, of all else, any part.
+/// keeps everything that a flush covered and, of all else, any part. It may also lie: lose writes that it reports as
+/// done, write to the wrong place, flip bits, and fail.
 ///
 /// Time and latency are the caller's: a request takes until the caller says it is done.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub struct SimDevice {
     next_number: u64,
     queue: VecDeque<Queued>,
     unreadable: BTreeSet<u64>,
+    /// Blocks that ever held something else than what was last written to them.
+    damaged: BTreeSet<u64>,
     failing_writes: u64,
     failing_flushes: u64,
 }
@@ -63,6 +66,7 @@ impl SimDevice {
             next_number: 0,
             queue: VecDeque::new(),
             unreadable: BTreeSet::new(),
+            damaged: BTreeSet::new(),
             failing_writes: 0,
             failing_flushes: 0,
         }
@@ -96,6 +100,74 @@ impl SimDevice {
         self.queue.len()
     }
 
+    /// Names the queued request at `index`. Panics if there is none.
+    pub fn queued_id(&self, index: usize) -> IoId {
+        match &self.queue[index].request {
+            IoRequest::Read { id, .. }
+            | IoRequest::Write { id, .. }
+            | IoRequest::Flush { id }
+            | IoRequest::Discard { id, .. } => *id,
+        }
+    }
+
+    /// Offset and length of the queued request at `index`, if it is a write. Panics if there is none.
+    pub fn queued_write(&self, index: usize) -> Option<(u64, u64)> {
+        match &self.queue[index].request {
+            IoRequest::Write { offset, data, .. } => Some((*offset, data.len() as u64)),
+            _ => None,
+        }
+    }
+
+    /// Number of changes that a crash may undo: done and not flushed, or queued.
+    pub fn changes_at_risk(&self) -> usize {
+        let queued = |queued: &&Queued| matches!(queued.request, IoRequest::Write { .. } | IoRequest::Discard { .. });
+        self.volatile.len() + self.queue.iter().filter(queued).count()
+    }
+
+    /// Reports the queued write at `index` as done, but nothing of it is ever there. Panics unless it is a write.
+    pub fn complete_lost(&mut self, index: usize) -> IoDone {
+        let (id, block, content) = self.take_write(index);
+        self.damaged.extend(block..block + content.len() as u64);
+        IoDone { id, result: Ok(None) }
+    }
+
+    /// Does the queued write at `index`, but at the offset `to`. Panics unless it is a write and fits there.
+    pub fn complete_misdirected(&mut self, index: usize, to: u64) -> IoDone {
+        let (id, meant, content) = self.take_write(index);
+        let (landed, blocks) = (to / BLOCK_BYTES as u64, content.len() as u64);
+        assert!((landed + blocks) * BLOCK_BYTES as u64 <= self.bytes, "beyond the device");
+        if landed != meant {
+            self.damaged.extend(meant..meant + blocks);
+            self.damaged.extend(landed..landed + blocks);
+        }
+        self.change(landed, content);
+        IoDone { id, result: Ok(None) }
+    }
+
+    fn take_write(&mut self, index: usize) -> (IoId, u64, Vec<Option<Bytes>>) {
+        assert!(self.queued_write(index).is_some(), "request {index} is no write");
+        let id = self.queued_id(index);
+        let request = self.queue.remove(index).expect("just seen").request;
+        let (block, content) = change_of(&request).expect("a write is a change");
+        (id, block, content)
+    }
+
+    /// Blocks change; a crash may undo that until a flush.
+    fn change(&mut self, first: u64, content: Vec<Option<Bytes>>) {
+        for (block, content) in (first..).zip(&content) {
+            self.unreadable.remove(&block);
+            self.present.insert(block, content.clone().unwrap_or(Bytes::from_static(&GARBAGE)));
+        }
+        self.volatile.push_back(Volatile { number: self.next_number, block: first, content });
+        self.next_number += 1;
+    }
+
+    /// Whether the block at this offset ever held, or holds, something else than what was last written there, or could
+    /// not be read.
+    pub fn is_damaged(&self, offset: u64) -> bool {
+        self.damaged.contains(&(offset / BLOCK_BYTES as u64))
+    }
+
     /// Does the queued request at `index`, counted from the oldest. Panics if there is none.
     pub fn complete(&mut self, index: usize) -> IoDone {
         let Queued { request, done_before } = self.queue.remove(index).expect("a queued request");
@@ -121,11 +193,7 @@ impl SimDevice {
             }
             IoRequest::Write { id, .. } | IoRequest::Discard { id, .. } => {
                 let (block, content) = change_of(&request).expect("either is a change");
-                for (block, content) in (block..).zip(&content) {
-                    self.present.insert(block, content.clone().unwrap_or(Bytes::from_static(&GARBAGE)));
-                }
-                self.volatile.push_back(Volatile { number: self.next_number, block, content });
-                self.next_number += 1;
+                self.change(block, content);
                 IoDone { id, result: Ok(None) }
             }
             IoRequest::Flush { id } => {
@@ -143,14 +211,26 @@ impl SimDevice {
     /// The device as a crash at this moment could leave it: of every change that no flush covers, done or still queued,
     /// all, nothing, or some sectors. `random` decides.
     pub fn after_crash(&self, random: &mut dyn FnMut() -> u64) -> SimDevice {
+        self.after_crash_told(random).0
+    }
+
+    /// The same, with a number that stands for this moment and for what became of each change: two crashes with the same
+    /// number leave the same.
+    pub fn after_crash_told(&self, random: &mut dyn FnMut() -> u64) -> (SimDevice, u64) {
         let mut content = self.durable.clone();
+        let mut fingerprint = self.next_number;
+        let mut tell = |value: u64| {
+            fingerprint = (fingerprint.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
+        };
         let queued = self.queue.iter().filter_map(|queued| change_of(&queued.request));
         let done = self.volatile.iter().map(|change| (change.block, change.content.clone()));
         for (first, blocks) in done.chain(queued) {
+            tell(first);
             let fate = random() % 4;
             for (block, new) in (first..).zip(blocks) {
                 // Large writes are often cut at a block boundary too.
                 let fate = if fate == 3 { random() % 3 } else { fate };
+                tell(fate);
                 let new = new.unwrap_or(Bytes::from_static(&GARBAGE));
                 match fate {
                     0 => {}
@@ -158,6 +238,7 @@ impl SimDevice {
                     _ => {
                         let mut torn = content.get(&block).map_or(ZEROS.to_vec(), |old| old.to_vec());
                         let sectors = random();
+                        tell(sectors & 0xff);
                         for at in (0..BLOCK_BYTES).step_by(SECTOR_BYTES) {
                             if sectors >> (at / SECTOR_BYTES) & 1 == 1 {
                                 torn[at..at + SECTOR_BYTES].copy_from_slice(&new[at..at + SECTOR_BYTES]);
@@ -168,9 +249,16 @@ impl SimDevice {
                 }
             }
         }
-        let mut device = SimDevice::with(self.bytes, content);
-        device.unreadable = self.unreadable.clone();
-        device
+        (self.successor(content), fingerprint)
+    }
+
+    /// A device with this content and the same bad blocks.
+    fn successor(&self, content: BTreeMap<u64, Bytes>) -> SimDevice {
+        SimDevice {
+            unreadable: self.unreadable.clone(),
+            damaged: self.damaged.clone(),
+            ..SimDevice::with(self.bytes, content)
+        }
     }
 
     /// The device as the end of the process, but not of the power, leaves it: what was done is there, what was queued
@@ -184,7 +272,7 @@ impl SimDevice {
                 );
             }
         }
-        SimDevice::with(self.bytes, content)
+        self.successor(content)
     }
 
     /// Flips bits of one byte, as decaying media do.
@@ -195,6 +283,7 @@ impl SimDevice {
             bytes[at] ^= mask;
             content.insert(block, bytes.into());
         }
+        self.damaged.insert(block);
     }
 
     /// The byte at an offset, as a read would see it.
@@ -202,9 +291,10 @@ impl SimDevice {
         self.present.get(&(offset / BLOCK_BYTES as u64)).map_or(0, |block| block[offset as usize % BLOCK_BYTES])
     }
 
-    /// Reads of the block at this offset fail from now on.
+    /// Reads of the block at this offset fail until it is written again.
     pub fn make_unreadable(&mut self, offset: u64) {
         self.unreadable.insert(offset / BLOCK_BYTES as u64);
+        self.damaged.insert(offset / BLOCK_BYTES as u64);
     }
 
     /// The next `count` writes fail and change nothing.

@@ -141,6 +141,11 @@ impl Wal {
         self.bytes
     }
 
+    /// Records that no durable checkpoint covers.
+    pub fn live_records(&self) -> u64 {
+        self.live.len() as u64
+    }
+
     /// Where in the ring the next record would begin.
     pub fn head_in_ring(&self) -> u64 {
         self.head % self.bytes

@@ -1,62 +1,128 @@
 //! After a crash the store holds all that was acknowledged, plus perhaps whole transactions behind that, in order.
+//!
+//! A *crash point* is a moment, between any two completions of requests, together with the part of everything that no
+//! flush covers that reached the media. Each is tried once.
 
 use super::harness::{Bench, Random, config};
 use crate::StoreConfig;
+use std::collections::HashSet;
 
-/// A run with many moments at which a crash is tried, and some at which it happens.
-fn run(config: StoreConfig, seed: u64, turns: u64, tries_per_turn: u64) -> u64 {
-    let mut bench = Bench::with(config, seed);
-    let mut crashes = 0;
-    for _ in 0..turns {
-        bench.turn();
-        for _ in 0..tries_per_turn {
-            let mut random = bench.random.clone();
-            bench.random.next();
-            let (mut store, device, at) = bench.reopen(bench.device.after_crash(&mut || random.next()));
-            crashes += 1;
-            if bench.random.chance(20) {
-                // Go on from here. The store's tickets begin anew.
-                let model = bench.history[at].2.clone();
-                store.end_turn();
-                bench = Bench::on(bench.config.clone(), store, device, model, bench.random.clone());
+/// The crash points tried.
+#[derive(Default)]
+struct Points {
+    seen: HashSet<(u64, u64)>,
+    in_checkpoints: usize,
+}
+
+/// How a history is made and how densely crashes are tried.
+#[derive(Clone)]
+struct Plan {
+    config: StoreConfig,
+    turns: u64,
+    objects: u64,
+    /// Objects' sizes: writes lie within so many bytes.
+    span_bytes: u64,
+    /// Crashes tried at a moment while no checkpoint is being written, and while one is.
+    tries: [u64; 2],
+}
+
+impl Plan {
+    /// A long random history with a crash or more tried after every completion. Some crashes happen, and the history
+    /// goes on from there.
+    fn run(&self, seed: u64, points: &mut Points) {
+        let mut bench = Bench::with(self.config.clone(), seed);
+        (bench.objects, bench.span_bytes) = (self.objects, self.span_bytes);
+        for _ in 0..self.turns {
+            bench.begin_turn();
+            let completions = bench.random.below(6);
+            for _ in 0..=completions {
+                self.try_here(seed, &bench, points);
+                bench.random.next();
+                bench.complete_some();
+                bench.events();
+            }
+            if bench.random.chance(40) {
+                bench = self.crash(bench);
+            }
+            if bench.random.chance(60) {
+                bench.settle();
+                bench.check_all();
+            }
+            if bench.random.chance(100) {
+                bench.store.checkpoint();
             }
         }
-        if bench.random.chance(60) {
-            bench.settle();
-            bench.check_all();
-        }
-        if bench.random.chance(200) {
-            bench.store.checkpoint();
+        bench.settle();
+        bench.check_all();
+    }
+
+    fn try_here(&self, seed: u64, bench: &Bench, points: &mut Points) {
+        let in_checkpoint = bench.store.checkpoint.is_running();
+        let mut random = bench.random.clone();
+        for _ in 0..self.tries[usize::from(in_checkpoint)] {
+            let mut fates = Random::new(random.next());
+            let (device, fingerprint) = bench.device.after_crash_told(&mut || fates.next());
+            if points.seen.insert((seed, fingerprint)) {
+                points.in_checkpoints += usize::from(in_checkpoint);
+                bench.reopen(device);
+            }
         }
     }
-    bench.settle();
-    bench.check_all();
-    crashes
-}
 
-/// Runs that end in a panic say their seed.
-fn run_seeds(config: &StoreConfig, seeds: std::ops::Range<u64>) {
-    let count = seeds.end - seeds.start;
-    let mut crashes = 0;
-    for seed in seeds {
-        let result = std::panic::catch_unwind(|| run(config.clone(), seed, 60, 3));
-        crashes += result.unwrap_or_else(|cause| {
-            eprintln!("seed {seed}");
-            std::panic::resume_unwind(cause)
-        });
+    /// Goes on from what a crash leaves. The store's tickets begin anew.
+    fn crash(&self, bench: Bench) -> Bench {
+        let mut random = bench.random.clone();
+        let (mut store, device, at) = bench.reopen(bench.device.after_crash(&mut || random.next()));
+        let model = bench.history[at].2.clone();
+        store.end_turn();
+        let (objects, span_bytes) = (bench.objects, bench.span_bytes);
+        let mut bench = Bench::on(bench.config.clone(), store, device, model, random);
+        (bench.objects, bench.span_bytes) = (objects, span_bytes);
+        bench
     }
-    assert_eq!(crashes, count * 60 * 3);
+
+    /// Runs that end in a panic say their seed.
+    fn run_seeds(&self, seeds: std::ops::Range<u64>, points_min: usize) {
+        let mut points = Points::default();
+        for seed in seeds {
+            let run = std::panic::AssertUnwindSafe(|| self.run(seed, &mut points));
+            std::panic::catch_unwind(run).unwrap_or_else(|cause| {
+                eprintln!("seed {seed}");
+                std::panic::resume_unwind(cause)
+            });
+        }
+        let (all, inside) = (points.seen.len(), points.in_checkpoints);
+        assert!(all >= points_min && inside * 2 >= points_min, "{all} crash points, {inside} in checkpoints");
+    }
 }
 
+/// Together with the next three tests: 200,000 crash points, half of them while a checkpoint is being written.
 #[test]
 fn acknowledged_transactions_survive_any_crash() {
-    run_seeds(&config(), 0..80);
+    let plan = Plan { config: config(), turns: 150, objects: 4, span_bytes: 12 << 10, tries: [4, 9] };
+    plan.run_seeds(0..85, 110_000);
+}
+
+/// Objects of up to 48 KiB, so that turns have several data writes.
+#[test]
+fn acknowledged_transactions_survive_any_crash_with_larger_objects() {
+    let plan = Plan { config: config(), turns: 150, objects: 6, span_bytes: 48 << 10, tries: [3, 6] };
+    plan.run_seeds(1000..1034, 32_000);
+}
+
+/// A checkpoint of many chunks, since there are many objects.
+#[test]
+fn acknowledged_transactions_survive_any_crash_with_long_checkpoints() {
+    let plan = Plan { config: config(), turns: 150, objects: 60, span_bytes: 5 << 10, tries: [2, 6] };
+    plan.run_seeds(2000..2048, 40_000);
 }
 
 /// A log that takes many turns, so that replay is long and checkpoints are rare.
 #[test]
 fn acknowledged_transactions_survive_any_crash_with_a_long_log() {
-    run_seeds(&StoreConfig { device_bytes: 16 << 20, wal_bytes: 512 << 10, ..config() }, 0..15);
+    let config = StoreConfig { device_bytes: 16 << 20, wal_bytes: 512 << 10, ..config() };
+    let plan = Plan { config, turns: 250, objects: 4, span_bytes: 12 << 10, tries: [1, 16] };
+    plan.run_seeds(3000..3026, 20_000);
 }
 
 #[test]
@@ -71,9 +137,11 @@ fn a_killed_process_loses_nothing_that_was_done() {
     }
 }
 
-/// Every prefix of the completions of one commit, with every fate of its few writes.
+/// Every prefix of the completions of one commit and of a checkpoint, with every fate of their few writes as wholes:
+/// nothing is left to chance but what is torn.
 #[test]
 fn each_step_of_a_commit_and_of_a_checkpoint_may_be_the_last() {
+    let mut tried = 0;
     for seed in 0..30 {
         let mut bench = Bench::new(seed);
         (0..10).for_each(|_| bench.submit_some());
@@ -84,13 +152,22 @@ fn each_step_of_a_commit_and_of_a_checkpoint_may_be_the_last() {
         while !bench.store.is_idle() {
             bench.store.end_turn();
             bench.pump();
-            for _ in 0..8 {
-                let mut random = bench.random.clone();
-                bench.random.next();
-                bench.reopen(bench.device.after_crash(&mut || random.next()));
+            let changes = bench.device.changes_at_risk().min(8);
+            for subset in 0..1u64 << changes {
+                // Lost or there; the ninth and later ones follow the first.
+                let mut change = 0;
+                let mut fate = || {
+                    change += 1;
+                    subset >> ((change - 1) % changes.max(1)) & 1
+                };
+                bench.reopen(bench.device.after_crash(&mut fate));
+                tried += 1;
             }
+            let mut random = bench.random.clone();
+            bench.reopen(bench.device.after_crash(&mut || random.next()));
             bench.complete_some();
             bench.events();
         }
     }
+    assert!(tried > 800, "{tried}");
 }

@@ -139,6 +139,26 @@ fn rot_in_a_checkpoint_is_damage() {
     }
 }
 
+/// The place named for the last chunk is longer than the chunk: a bad block behind it is not the checkpoint's.
+#[test]
+fn an_unreadable_block_behind_the_last_chunk_does_not_keep_the_store_from_opening() {
+    let mut bench = Bench::new(1);
+    bench.submit(txn(vec![write(1, 0, vec![1; 4096])])).unwrap();
+    bench.store.checkpoint();
+    bench.settle();
+    let chunk = bench.store.checkpoint.runs().next().unwrap();
+    assert_eq!(chunk.count, 1, "of the four that the root names");
+    for block in 1..4 {
+        let mut device = bench.device.after_kill(&mut || 0);
+        device.make_unreadable(chunk.offset_bytes() + block * 4096);
+        open(&mut device, &bench.config).expect("the chunk itself is sound");
+    }
+    let mut device = bench.device.after_kill(&mut || 0);
+    device.make_unreadable(chunk.offset_bytes());
+    let error = open(&mut device, &bench.config).err();
+    assert_eq!(error, Some(OpenError::Device { offset: chunk.offset_bytes(), errno: 5 }));
+}
+
 /// One flipped bit anywhere: the store opens with all it acknowledged, or reports damage; what it then reads is right or
 /// an error.
 #[test]

@@ -2,8 +2,8 @@
 
 use super::model::{Model, ModelObject};
 use crate::{
-    IoRequest, Lookup, LookupId, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, StoreEvent, SubmitError,
-    Ticket, Transaction,
+    IoId, IoRequest, Lookup, LookupId, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, StoreEvent,
+    SubmitError, Ticket, Transaction,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -144,6 +144,71 @@ pub fn contents(store: &mut Store, device: &mut SimDevice) -> Model {
     model
 }
 
+/// One object as a store on a bad drive gives it.
+struct FoundObject {
+    size: usize,
+    /// Block by block; `None` where there was an error.
+    blocks: Vec<Option<Vec<u8>>>,
+    attrs: BTreeMap<Vec<u8>, Bytes>,
+    omap: BTreeMap<Bytes, Bytes>,
+    header: Bytes,
+}
+
+/// What a store on a bad drive gives, with all its errors.
+#[derive(Default)]
+pub struct Found {
+    objects: BTreeMap<ObjectId, FoundObject>,
+    pgs: BTreeMap<(PgId, Bytes), Bytes>,
+    pub errors: Vec<ReadError>,
+    pub reads: u64,
+}
+
+impl Found {
+    /// Whether it is what the model says, but for what is an error.
+    pub fn is(&self, model: &Model) -> bool {
+        let same = |(found, model): (&FoundObject, &ModelObject)| {
+            let blocks = found.blocks.iter().zip(model.data.chunks(4096));
+            found.size == model.data.len()
+                && (&found.attrs, &found.omap, &found.header) == (&model.attrs, &model.omap, &model.header)
+                && blocks.into_iter().all(|(found, model)| found.as_ref().is_none_or(|found| found == model))
+        };
+        self.pgs == model.pgs
+            && self.objects.keys().eq(model.objects.keys())
+            && self.objects.values().zip(model.objects.values()).all(same)
+    }
+}
+
+/// Everything the store says it holds; errors of reads are gathered.
+pub fn found(store: &mut Store, device: &mut SimDevice) -> Found {
+    let mut found = Found::default();
+    for id in ready(store.list(&ObjectId::min(), &ObjectId::max(), usize::MAX)) {
+        let stat = ready(store.stat(&id)).expect("listed");
+        let mut blocks = Vec::new();
+        for at in (0..stat.size_bytes).step_by(4096) {
+            found.reads += 1;
+            let result = read(store, device, &id, at, 4096);
+            blocks.push(result.map(|data| data.to_vec()).map_err(|error| found.errors.push(error)).ok());
+        }
+        // In one read, what is bad in any block must show too.
+        let whole = read(store, device, &id, 0, u64::MAX);
+        assert_eq!(whole.is_err(), blocks.iter().any(Option::is_none), "{id}");
+        let object = FoundObject {
+            size: stat.size_bytes as usize,
+            blocks,
+            attrs: stat.attrs.iter().map(|(name, value)| (name.to_vec(), value.clone())).collect(),
+            omap: ready(store.omap_list(&id, b"", b"", usize::MAX)).0.into_iter().collect(),
+            header: ready(store.omap_header(&id)),
+        };
+        found.objects.insert(id, object);
+    }
+    for pg in store.pgs() {
+        for (key, value) in ready(store.pg_list(pg, b"", &[0xff; 40])) {
+            found.pgs.insert((pg, key), value);
+        }
+    }
+    found
+}
+
 /// A store, its device, the model, and all models since the last commit.
 pub struct Bench {
     pub config: StoreConfig,
@@ -157,6 +222,19 @@ pub struct Bench {
     pub objects: u64,
     pub commits: u64,
     pub refused: u64,
+    /// Writes lie within so many bytes of an object.
+    pub span_bytes: u64,
+    /// All offsets and lengths are whole blocks, so that no block is made of an older one.
+    pub aligned_only: bool,
+    /// Models of committed transactions stay in the history too.
+    pub keep_history: bool,
+    /// The last ticket of each turn that was committed while the history is kept.
+    pub committed: Vec<Ticket>,
+    /// Some requests take much longer than others.
+    pub stragglers: bool,
+    /// Completions so far, and requests that are not done before so many.
+    completions: u64,
+    slow: BTreeMap<IoId, u64>,
 }
 
 impl Bench {
@@ -190,6 +268,13 @@ impl Bench {
             objects: 6,
             commits: 0,
             refused: 0,
+            span_bytes: 48 * KIB,
+            aligned_only: false,
+            keep_history: false,
+            committed: Vec::new(),
+            stragglers: false,
+            completions: 0,
+            slow: BTreeMap::new(),
         }
     }
 
@@ -213,13 +298,15 @@ impl Bench {
         Bytes::from(format!("key-{}", self.random.below(12)))
     }
 
-    /// Offset and length within the first 48 KiB, half of the time on block boundaries.
+    /// Offset and length within about the first `span_bytes`, half of the time on block boundaries.
     fn some_range(&mut self) -> (u64, u64) {
-        if self.random.chance(2) {
-            return (self.random.below(8) * 4096, (1 + self.random.below(4)) * 4096);
+        let span = self.span_bytes;
+        if self.random.chance(2) || self.aligned_only {
+            let (offsets, lengths) = ((span / 6144).max(1), (span / 12_288).max(1));
+            return (self.random.below(offsets) * 4096, (1 + self.random.below(lengths)) * 4096);
         }
-        let len = if self.random.chance(2) { self.random.below(300) } else { self.random.below(16 * KIB) };
-        (self.random.below(32 * KIB), len)
+        let len = if self.random.chance(2) { self.random.below(300) } else { self.random.below(span / 3) };
+        (self.random.below(span / 3 * 2), len)
     }
 
     fn some_data(&mut self, len: usize) -> Rope {
@@ -300,8 +387,8 @@ impl Bench {
         }
     }
 
-    /// One turn of a caller's loop.
-    pub fn turn(&mut self) {
+    /// The first half of a turn of a caller's loop: all that it asks for is queued.
+    pub fn begin_turn(&mut self) {
         for _ in 0..self.random.below(4) {
             self.submit_some();
         }
@@ -310,6 +397,11 @@ impl Bench {
         }
         self.store.end_turn();
         self.pump();
+    }
+
+    /// One turn of a caller's loop.
+    pub fn turn(&mut self) {
+        self.begin_turn();
         for _ in 0..self.random.below(6) {
             self.complete_some();
         }
@@ -325,17 +417,43 @@ impl Bench {
     /// Any one of the queued requests is done.
     pub fn complete_some(&mut self) {
         if self.device.queued() > 0 {
-            let index = self.random.below(self.device.queued() as u64) as usize;
+            let index = self.some_queued();
             self.store.io_done(self.device.complete(index));
             self.pump();
         }
     }
 
+    fn some_queued(&mut self) -> usize {
+        let count = self.device.queued();
+        let first = self.random.below(count as u64) as usize;
+        if !self.stragglers {
+            return first;
+        }
+        self.completions += 1;
+        if self.random.chance(10) {
+            self.slow.insert(self.device.queued_id(first), self.completions + 60);
+        }
+        let due = |index: &usize| {
+            self.slow.get(&self.device.queued_id(*index)).is_none_or(|until| *until <= self.completions)
+        };
+        (0..count).map(|step| (first + step) % count).find(due).unwrap_or(first)
+    }
+
     pub fn events(&mut self) {
+        self.events_with_errors(|_, error| panic!("{error}"));
+    }
+
+    /// Handles events; reads may fail, if `accept` lets their errors pass. Returns how many reads were done and failed.
+    pub fn events_with_errors(&mut self, accept: impl Fn(&SimDevice, &ReadError)) -> (u64, u64) {
+        let (mut reads, mut errors) = (0, 0);
         while let Some(event) = self.store.poll_event() {
             match event {
                 StoreEvent::Committed(ticket) => {
                     self.commits += 1;
+                    if self.keep_history {
+                        self.committed.push(ticket);
+                        continue;
+                    }
                     assert!(self.history[0].0 < ticket, "{ticket:?} is committed twice or never was submitted");
                     while self.history[0].0 < ticket {
                         self.history.pop_front();
@@ -343,11 +461,19 @@ impl Bench {
                 }
                 StoreEvent::ReadDone { id, result } => {
                     let expected = self.reads.remove(&id).expect("a read that was begun");
-                    assert_eq!(result.unwrap().to_vec(), expected);
+                    reads += 1;
+                    match result {
+                        Ok(data) => assert_eq!(data.to_vec(), expected),
+                        Err(error) => {
+                            errors += 1;
+                            accept(&self.device, &error);
+                        }
+                    }
                 }
                 event => panic!("{event:?}"),
             }
         }
+        (reads, errors)
     }
 
     /// Turns until nothing is under way.

@@ -3,7 +3,8 @@
 mod commit;
 mod crash;
 mod damage;
-mod harness;
+mod faults;
+pub mod harness;
 mod lookups;
 mod model;
 mod opening;

@@ -1,0 +1,343 @@
+//! Drives that lie: writes that are reported and never there or land elsewhere, bits that flip, blocks that cannot be read.
+//! Whatever they do, a read gives the right bytes or an error that names the block, and what opens is a state that once
+//! was.
+
+use super::harness::{Bench, Random, config, found, object, open, read, ready, txn, write};
+use crate::superblock::{SUPERBLOCK_OFFSETS, WAL_OFFSET};
+use crate::{IoDone, IoRequest, OpenError, ReadError, StoreConfig, StoreEvent};
+
+/// What the drive does wrong, each one in so many of its chances; 0: never.
+#[derive(Clone, Copy, Default)]
+struct Faults {
+    lost: u64,
+    misdirected: u64,
+    rot: u64,
+    unreadable: u64,
+    /// Whether the log, checkpoints and labels may be hit too, or data only.
+    metadata: bool,
+}
+
+impl Faults {
+    fn hits(&self, one_in: u64, random: &mut Random) -> bool {
+        one_in > 0 && random.chance(one_in)
+    }
+
+    /// Completes one request, perhaps wrongly. Returns how many faults there were.
+    fn complete_some(&self, bench: &mut Bench) -> u64 {
+        if bench.device.queued() == 0 {
+            return 0;
+        }
+        let index = bench.random.below(bench.device.queued() as u64) as usize;
+        let data_begin = WAL_OFFSET + bench.config.wal_bytes;
+        let candidate = match bench.device.queued_write(index) {
+            Some((offset, _)) => self.metadata || (offset >= data_begin && !bench.store.checkpoint.is_running()),
+            None => false,
+        };
+        let (done, faults) = if candidate && self.hits(self.lost, &mut bench.random) {
+            (bench.device.complete_lost(index), 1)
+        } else if candidate && self.hits(self.misdirected, &mut bench.random) {
+            let (_, len) = bench.device.queued_write(index).expect("just seen");
+            let to = self.target(bench, len);
+            (bench.device.complete_misdirected(index, to), 1)
+        } else {
+            (bench.device.complete(index), 0)
+        };
+        bench.store.io_done(done);
+        bench.pump();
+        faults
+    }
+
+    /// Where a write may land by mistake.
+    fn target(&self, bench: &mut Bench, len: u64) -> u64 {
+        let used = 4096 * u64::from(bench.store.allocator.high_water());
+        let begin = if self.metadata { 0 } else { self.data(bench) };
+        let end = used.max(begin + len + 4096).min(bench.device.bytes());
+        begin + bench.random.below((end - begin - len) / 4096 + 1) * 4096
+    }
+
+    fn data(&self, bench: &Bench) -> u64 {
+        WAL_OFFSET + bench.config.wal_bytes
+    }
+
+    /// Decay of what lies there.
+    fn decay(&self, bench: &mut Bench) -> u64 {
+        let mut faults = 0;
+        for (one_in, rot) in [(self.rot, true), (self.unreadable, false)] {
+            if self.hits(one_in, &mut bench.random) {
+                let at = self.target(bench, 4096);
+                faults += 1;
+                match rot {
+                    true => {
+                        // Records and chunks end in zeros that mean nothing; what means something lies at the begin.
+                        let end = if bench.random.chance(2) { 256 } else { 4096 };
+                        let (byte, bit) = (bench.random.below(end), bench.random.below(8));
+                        bench.device.corrupt(at + byte, 1 << bit);
+                    }
+                    false => bench.device.make_unreadable(at),
+                }
+            }
+        }
+        faults
+    }
+}
+
+/// Reads that failed, and how openings ended.
+#[derive(Default, Debug)]
+struct Outcome {
+    read_errors: u64,
+    reads: u64,
+    faults: u64,
+    opened: u64,
+    refused: u64,
+}
+
+/// A history on a sound drive, then one on a drive that lies, all reads of which are compared with the model.
+fn history(config: StoreConfig, faults: Faults, seed: u64, aligned: bool, outcome: &mut Outcome) -> Bench {
+    let mut bench = Bench::with(config, seed);
+    bench.aligned_only = aligned;
+    (0..20).for_each(|_| bench.turn());
+    bench.settle();
+    bench.store.checkpoint();
+    bench.settle();
+    bench.keep_history = true;
+    for _ in 0..40 {
+        bench.begin_turn();
+        for _ in 0..bench.random.below(6) {
+            outcome.faults += faults.complete_some(&mut bench);
+        }
+        outcome.faults += faults.decay(&mut bench);
+        let (reads, errors) = bench.events_with_errors(|device, error| names_a_bad_block(device, error, aligned));
+        outcome.reads += reads;
+        outcome.read_errors += errors;
+    }
+    bench
+}
+
+/// An error must be about a block that the drive has touched wrongly. Blocks made in part of such ones are bad too,
+/// wherever they lie; only where all writes are of whole blocks there are none.
+fn names_a_bad_block(device: &crate::SimDevice, error: &ReadError, aligned: bool) {
+    let (ReadError::Checksum { device_offset, .. } | ReadError::Device { device_offset, .. }) = error;
+    assert!(!aligned || device.is_damaged(*device_offset), "{error}, but that block is sound");
+}
+
+/// Finishes all that is under way on a drive that is sound again.
+fn settle(bench: &mut Bench, aligned: bool, outcome: &mut Outcome) {
+    for _ in 0..10_000 {
+        bench.store.end_turn();
+        bench.pump();
+        while bench.device.queued() > 0 {
+            bench.complete_some();
+        }
+        let (reads, errors) = bench.events_with_errors(|device, error| names_a_bad_block(device, error, aligned));
+        outcome.reads += reads;
+        outcome.read_errors += errors;
+        if bench.store.is_idle() {
+            return;
+        }
+    }
+    panic!("never idle");
+}
+
+/// The whole content, of which bad blocks are errors that name them, and everything else is the model's.
+fn compare(bench: &mut Bench, aligned: bool, outcome: &mut Outcome) {
+    let content = found(&mut bench.store, &mut bench.device);
+    outcome.reads += content.reads;
+    outcome.read_errors += content.errors.len() as u64;
+    content.errors.iter().for_each(|error| names_a_bad_block(&bench.device, error, aligned));
+    assert!(content.is(&bench.model), "neither the right bytes nor an error");
+}
+
+/// Faults in data only: the store goes on, and after a crash it opens.
+fn data_faults(faults: Faults, aligned: bool) -> Outcome {
+    let mut outcome = Outcome::default();
+    for seed in 0..60 {
+        let mut bench = history(config(), faults, seed, aligned, &mut outcome);
+        settle(&mut bench, aligned, &mut outcome);
+        // Without a checkpoint the last turn could pass for torn.
+        bench.store.checkpoint();
+        settle(&mut bench, aligned, &mut outcome);
+        compare(&mut bench, aligned, &mut outcome);
+        let mut random = bench.random.clone();
+        let mut device = bench.device.after_crash(&mut || random.next());
+        let store = open(&mut device, &bench.config).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        outcome.opened += 1;
+        (bench.store, bench.device) = (store, device);
+        compare(&mut bench, aligned, &mut outcome);
+    }
+    outcome
+}
+
+#[test]
+fn lost_and_misdirected_data_writes_are_never_read_as_anything_else() {
+    for aligned in [true, false] {
+        for faults in [Faults { lost: 3, ..Faults::default() }, Faults { misdirected: 3, ..Faults::default() }] {
+            let outcome = data_faults(faults, aligned);
+            assert!(outcome.read_errors > 30 && outcome.faults > 60 && outcome.opened == 60, "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn rot_and_unreadable_blocks_are_never_read_as_anything_else() {
+    for aligned in [true, false] {
+        for faults in [Faults { rot: 4, ..Faults::default() }, Faults { unreadable: 6, ..Faults::default() }] {
+            let outcome = data_faults(faults, aligned);
+            assert!(outcome.read_errors > 30 && outcome.faults > 60 && outcome.opened == 60, "{outcome:?}");
+        }
+    }
+}
+
+/// Faults anywhere: what opens is a state that was, no further back than the faults explain; otherwise it is refused as
+/// damaged.
+#[test]
+fn faults_in_metadata_are_refused_or_harmless() {
+    let kinds = [
+        Faults { lost: 25, metadata: true, ..Faults::default() },
+        Faults { misdirected: 25, metadata: true, ..Faults::default() },
+        Faults { rot: 2, metadata: true, ..Faults::default() },
+        Faults { unreadable: 3, metadata: true, ..Faults::default() },
+        Faults { lost: 60, misdirected: 60, rot: 10, unreadable: 10, metadata: true },
+    ];
+    for (kind, faults) in kinds.into_iter().enumerate() {
+        let mut outcome = Outcome::default();
+        for seed in 0..120 {
+            let before = outcome.faults;
+            let mut bench = history(config(), faults, seed, true, &mut outcome);
+            if seed % 3 == 0 {
+                settle(&mut bench, true, &mut outcome);
+            }
+            let injected = outcome.faults - before;
+            let mut random = bench.random.clone();
+            let mut device = match seed % 2 {
+                0 => bench.device.after_crash(&mut || random.next()),
+                _ => bench.device.after_kill(&mut || random.next()),
+            };
+            match open(&mut device, &bench.config) {
+                Err(error) => {
+                    outcome.refused += 1;
+                    let headless = SUPERBLOCK_OFFSETS.iter().all(|at| device.is_damaged(*at));
+                    let damage = is_damage(&error) || (headless && error == OpenError::NotAStore);
+                    assert!(injected > 0 && damage, "kind {kind}, seed {seed}: {error}");
+                }
+                Ok(mut store) => {
+                    outcome.opened += 1;
+                    let content = found(&mut store, &mut device);
+                    content.errors.iter().for_each(|error| names_a_bad_block(&device, error, true));
+                    let at = bench.history.iter().rposition(|(_, _, model)| content.is(model));
+                    let at = at.unwrap_or_else(|| panic!("kind {kind}, seed {seed}: a state that never was"));
+                    // Nothing vouches for the last two turns; each fault may take away another witness.
+                    let lost = bench.committed.iter().filter(|ticket| **ticket > bench.history[at].0).count() as u64;
+                    assert!(lost <= 2 * injected, "kind {kind}, seed {seed}: {lost} turns lost, {injected} faults");
+                }
+            }
+        }
+        assert!(outcome.opened > 10 && outcome.refused > 2, "kind {kind}: {outcome:?}");
+    }
+}
+
+fn is_damage(error: &OpenError) -> bool {
+    matches!(
+        error,
+        OpenError::DamagedLog { .. }
+            | OpenError::MisplacedRecord { .. }
+            | OpenError::DamagedCheckpoint { .. }
+            | OpenError::CheckpointEntry(_)
+            | OpenError::DamagedSpace { .. }
+            | OpenError::NoCheckpoint
+            | OpenError::Device { .. }
+    )
+}
+
+/// A drive with latency spikes: some requests take much longer than all others. Nothing but time is lost.
+#[test]
+fn stragglers_change_nothing_but_the_time() {
+    for seed in 0..20 {
+        let mut bench = Bench::new(seed);
+        bench.stragglers = true;
+        for _ in 0..60 {
+            bench.turn();
+            let mut random = bench.random.clone();
+            bench.reopen(bench.device.after_crash(&mut || random.next()));
+        }
+        bench.stragglers = false;
+        bench.settle();
+        bench.check_all();
+    }
+}
+
+/// One turn's write that never arrives, followed by another turn: the log vouches for it, so it is missed.
+#[test]
+fn a_lost_log_record_is_missed_as_soon_as_a_later_one_vouches_for_it() {
+    let mut bench = Bench::new(1);
+    for n in 0..4 {
+        bench.submit(txn(vec![write(n, 0, vec![n as u8; 4096])])).unwrap();
+        bench.store.end_turn();
+        bench.pump();
+        let is_log =
+            |at: usize| bench.device.queued_write(at).is_some_and(|(offset, _)| offset < WAL_OFFSET + (64 << 10));
+        if n == 1 {
+            let log = (0..bench.device.queued()).find(|at| is_log(*at)).expect("a log write");
+            let done = bench.device.complete_lost(log);
+            bench.store.io_done(done);
+        }
+        bench.settle();
+    }
+    let error = open(&mut bench.device.after_kill(&mut || 0), &bench.config).err();
+    assert_eq!(error, Some(OpenError::DamagedLog { lsn: 2, vouched_lsn: 3 }));
+}
+
+/// A record that lies where records before and behind it leave no room is one that landed elsewhere.
+#[test]
+fn a_misplaced_log_record_is_damage() {
+    let mut bench = Bench::new(1);
+    for n in 0..4 {
+        bench.submit(txn(vec![write(n, 0, vec![n as u8; 4096])])).unwrap();
+        bench.store.end_turn();
+        bench.pump();
+        if n == 1 {
+            let log =
+                |at: &usize| bench.device.queued_write(*at).is_some_and(|(offset, _)| offset < WAL_OFFSET + (64 << 10));
+            let log = (0..bench.device.queued()).find(log).expect("a log write");
+            let done = bench.device.complete_misdirected(log, WAL_OFFSET + 12 * 4096);
+            bench.store.io_done(done);
+        }
+        bench.settle();
+    }
+    let error = open(&mut bench.device.after_kill(&mut || 0), &bench.config).err();
+    assert!(matches!(error, Some(OpenError::MisplacedRecord { lsn: 3, .. })), "{error:?}");
+}
+
+/// A failed read of a live store is an error of that read alone.
+#[test]
+fn an_unreadable_block_fails_reads_of_it_alone() {
+    let mut bench = Bench::new(3);
+    bench.submit(txn(vec![write(1, 0, vec![5; 16_384])])).unwrap();
+    bench.settle();
+    let begin = ready(bench.store.placement(&object(1), 0, 1))[0].device_offset;
+    let device_offset = begin + 8192;
+    bench.device.make_unreadable(device_offset);
+    let expected = ReadError::Device { object: object(1), object_offset: 8192, device_offset, errno: 5 };
+    let mut check = |offset, len, good: bool| {
+        let result = read(&mut bench.store, &mut bench.device, &object(1), offset, len);
+        assert_eq!(
+            result.map(|data| data.to_vec()),
+            if good { Ok(vec![5; len as usize]) } else { Err(expected.clone()) }
+        );
+    };
+    check(0, 8192, true);
+    check(8192, 10, false);
+    check(12_288, 4096, true);
+    // The request for all four blocks fails; the error still names the one.
+    check(0, 16_384, false);
+    check(4096, 5000, false);
+    // A failure that does not come again is none.
+    bench.store.read(&object(1), 0, 8192);
+    let Some(IoRequest::Read { id, .. }) = bench.store.poll_io() else { panic!("a read") };
+    bench.store.io_done(IoDone { id, result: Err(5) });
+    bench.pump();
+    while bench.device.queued() > 0 {
+        bench.complete_some();
+    }
+    let Some(StoreEvent::ReadDone { result, .. }) = bench.store.poll_event() else { panic!("the read is done") };
+    assert_eq!(result.unwrap().to_vec(), vec![5; 8192]);
+}
