@@ -46,6 +46,9 @@ pub enum Command {
     /// Create, list and remove pools.
     #[command(subcommand)]
     Pool(Pool),
+    /// Check, repair, export and import the store of an OSD that does not run.
+    #[command(subcommand)]
+    Store(Store),
     /// Run a monitor (for deployments by hand; 'up' does it for you).
     Mon(Mon),
     /// Run an OSD, the daemon of one drive (for deployments by hand; 'up' does it for you).
@@ -234,6 +237,96 @@ pub struct PoolRm {
     pub yes: bool,
     #[command(flatten)]
     pub target: Target,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Store {
+    /// Compare everything in a store with its checksums and counts. Writes nothing; exit status 1 means damage.
+    Check(StoreCheck),
+    /// Show what can be repaired from the store alone, and with --yes do it.
+    Repair(StoreRepair),
+    /// Write a placement group, or everything, to a file.
+    Export(StoreExport),
+    /// Put an exported file into a store of the same cluster.
+    Import(StoreImport),
+    /// Show what is in a store and how it lies there.
+    Stats(StoreStats),
+}
+
+#[derive(Args, Debug)]
+pub struct StorePath {
+    /// Directory of the OSD, such as nacre-data/osd.0, or its device or file.
+    #[arg(value_name = "DIR")]
+    pub path: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct StoreCheck {
+    #[command(flatten)]
+    pub store: StorePath,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct StoreStats {
+    #[command(flatten)]
+    pub store: StorePath,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct StoreRepair {
+    #[command(flatten)]
+    pub store: StorePath,
+    /// Do it; without, only tell what would be done.
+    #[arg(long)]
+    pub yes: bool,
+    /// Remove this damaged object, named as 'nacre store check' prints it, so that its placement group brings it from
+    /// another member. If there is no other one, it is lost.
+    #[arg(long, value_name = "OBJECT")]
+    pub remove_object: Vec<String>,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct StoreExport {
+    #[command(flatten)]
+    pub store: StorePath,
+    /// File to write, '-' for standard output.
+    pub file: PathBuf,
+    /// Only this placement group, such as 1.1f.
+    #[arg(long, value_name = "PG")]
+    pub pg: Option<types::PgId>,
+    /// Number of placement groups of the pool, where the store does not know it.
+    #[arg(long, value_name = "N", requires = "pg", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pg_num: Option<u32>,
+    /// Leave out objects that cannot be read; their groups then bring them from another member. Exit status 1 if there
+    /// were any.
+    #[arg(long)]
+    pub leave_out_damaged: bool,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct StoreImport {
+    #[command(flatten)]
+    pub store: StorePath,
+    /// File to read, '-' for standard input.
+    pub file: PathBuf,
+    /// Destroy what the store has of the group before. If the file holds everything, the store is emptied.
+    #[arg(long)]
+    pub replace: bool,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Args, Debug, Clone)]

@@ -4,6 +4,7 @@
 //! * [`up`], [`down`], [`status`]: a cluster on this machine, in one directory ([`layout`], [`state_file`]).
 //!   [`preflight`] checks before anything is made, [`creation`] makes it, [`supervisor`] keeps it running.
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
+//! * [`store_commands`]: an OSD's store while the OSD does not run.
 //! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves.
 
 mod byte_size;
@@ -28,6 +29,7 @@ mod report;
 mod scratch;
 mod state_file;
 mod status;
+mod store_commands;
 mod supervisor;
 mod up;
 
@@ -66,6 +68,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
     let done = match command {
         Command::Up(options) => return up::run(&options, log),
         Command::Status(options) => return status::run(&options),
+        Command::Store(command) => return Ok(store_commands::run(&command)),
         Command::Down(options) => down::run(&options),
         Command::Put(options) => object_commands::put(options),
         Command::Get(options) => object_commands::get(options),

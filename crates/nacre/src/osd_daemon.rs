@@ -14,7 +14,7 @@ use types::{Fsid, OsdId};
 use wire::EntityAddrVec;
 
 /// The file in the data directory that holds the store. A block device may stand in its place, as a link.
-const STORE_FILE: &str = "block";
+pub const STORE_FILE: &str = "block";
 /// Memory where the configuration names none.
 const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 

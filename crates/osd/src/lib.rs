@@ -6,6 +6,7 @@
 //! * [`OsdConfig`] and [`run()`] — start here.
 //! * [`Osd`]: the reactor's handler.
 //! * [`mkfs()`]: makes the store of a new OSD.
+//! * [`offline`]: what operators do with a store whose OSD does not run.
 
 mod command;
 mod config;
@@ -13,6 +14,7 @@ mod leaving;
 mod link;
 mod mkfs;
 mod monitor;
+pub mod offline;
 mod osd;
 mod peers;
 mod pulse_watch;

@@ -1,0 +1,354 @@
+//! `nacre store`: an OSD's store while the OSD does not run.
+//!
+//! The exit status is 0 if all is well, 1 if a check found damage (or a repair left some), 2 if the command could not do
+//! its work.
+
+use crate::byte_size::ByteSize;
+use crate::cli;
+use crate::progress::Progress;
+use anyhow::{Context, Result, bail};
+use osd::offline::{
+    self, CheckReport, ExportReport, ExportScope, FileDevice, ImportReport, OfflineStore, RepairPlan, StoreStats,
+};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{self, BufWriter, Read};
+use std::path::{Path, PathBuf};
+
+const DAMAGE: u8 = 1;
+const FAILED: u8 = 2;
+/// Findings printed for a person; `--json` has more.
+const FINDINGS_SHOWN: usize = 100;
+
+/// Runs one command; returns the exit status.
+pub fn run(command: &cli::Store) -> u8 {
+    let (result, json) = match command {
+        cli::Store::Check(options) => (check(options), options.json),
+        cli::Store::Stats(options) => (stats(options), options.json),
+        cli::Store::Repair(options) => (repair(options), options.json),
+        cli::Store::Export(options) => (export(options), options.json),
+        cli::Store::Import(options) => (import(options), options.json),
+    };
+    result.unwrap_or_else(|error| {
+        if json {
+            println!("{}", json!({"status": "failed", "error": format!("{error:#}")}));
+        }
+        eprintln!("error: {error:#}");
+        FAILED
+    })
+}
+
+/// The device or file of the store: `path` itself, or the one in an OSD's directory.
+fn device_path(path: &Path) -> Result<PathBuf> {
+    let metadata = std::fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+    if !metadata.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let block = path.join(crate::osd_daemon::STORE_FILE);
+    if !block.exists() {
+        bail!("{} holds no '{}': it is not the directory of an OSD", path.display(), crate::osd_daemon::STORE_FILE);
+    }
+    Ok(block)
+}
+
+fn open_device(path: &Path, read_only: bool) -> Result<FileDevice> {
+    Ok(FileDevice::open(&device_path(path)?, read_only)?)
+}
+
+fn open(path: &Path, read_only: bool) -> Result<OfflineStore<FileDevice>> {
+    let device = open_device(path, read_only)?;
+    OfflineStore::open(device).with_context(|| path.display().to_string())
+}
+
+fn bytes_line(what: &'static str) -> impl FnMut(u64, Option<u64>) {
+    let mut line: Option<Progress> = None;
+    move |done, total| line.get_or_insert_with(|| Progress::new(what, total)).at(done)
+}
+
+fn print_json(value: &Value) -> Result<()> {
+    println!("{}", serde_json::to_string_pretty(value)?);
+    Ok(())
+}
+
+fn check(options: &cli::StoreCheck) -> Result<u8> {
+    let device = open_device(&options.store.path, true)?;
+    let report = offline::check(device, &mut bytes_line("verified"))
+        .with_context(|| options.store.path.display().to_string())?;
+    if options.json {
+        print_json(&report.json())?;
+    } else {
+        show_check(&report);
+    }
+    Ok(if report.is_clean() { 0 } else { DAMAGE })
+}
+
+fn show_check(report: &CheckReport) {
+    if let Some(label) = &report.label {
+        println!(
+            "store of {} in cluster {}: {} objects, {} omap keys, {} placement groups; {} verified",
+            label.osd,
+            label.fsid,
+            report.objects,
+            report.omap_keys,
+            report.groups,
+            ByteSize(report.verified_bytes)
+        );
+    }
+    for finding in report.findings.iter().take(FINDINGS_SHOWN) {
+        println!("{}: {finding}", if finding.is_damage() { "damage" } else { "note" });
+    }
+    if report.findings.len() > FINDINGS_SHOWN {
+        println!("... and {} more; --json lists them", report.findings.len() - FINDINGS_SHOWN);
+    }
+    match report.damage {
+        0 => println!("clean"),
+        count => println!("damaged: {count} findings, {} bad blocks", report.bad_blocks),
+    }
+}
+
+fn stats(options: &cli::StoreStats) -> Result<u8> {
+    let mut store = open(&options.store.path, true)?;
+    let stats = offline::stats(&mut store, &mut |_, _| ())?;
+    if options.json {
+        print_json(&stats.json())?;
+    } else {
+        print!("{}", stats_page(&stats));
+    }
+    Ok(0)
+}
+
+fn stats_page(stats: &StoreStats) -> String {
+    let (label, usage, log) = (&stats.label, &stats.usage, &stats.log);
+    let mut page = String::new();
+    let mut line = |name: &str, text: String| page.push_str(&format!("{name:<12} {text}\n"));
+    line("store", format!("{} in cluster {}, store {}", label.osd, label.fsid, label.uuid));
+    line(
+        "space",
+        format!(
+            "{} in all, {} free, {} data, {} metadata",
+            ByteSize(usage.total_bytes),
+            ByteSize(usage.free_bytes),
+            ByteSize(usage.data_bytes),
+            ByteSize(usage.metadata_bytes)
+        ),
+    );
+    line(
+        "objects",
+        format!("{} with {} and {} of omap", usage.objects, ByteSize(usage.stored_bytes), ByteSize(usage.omap_bytes)),
+    );
+    for (pool, sums) in &stats.pools {
+        line(
+            "",
+            format!(
+                "pool {}: {} objects, {}, {} omap keys with {}",
+                pool.0,
+                sums.objects,
+                ByteSize(sums.bytes),
+                sums.omap_keys,
+                ByteSize(sums.omap_bytes)
+            ),
+        );
+    }
+    line("log", {
+        let (size, replay) = (ByteSize(log.log_bytes), ByteSize(log.replay_bytes));
+        format!("{size}; the next start replays {} records in {replay}", log.replay_records)
+    });
+    line("checkpoint", format!("number {}, {}", log.checkpoint, ByteSize(log.checkpoint_bytes)));
+    let per_object = stats.extents as f64 / stats.objects_with_data.max(1) as f64;
+    line(
+        "pieces",
+        format!(
+            "{} for {} objects with data: {per_object:.2} each, {} at most; {} on average",
+            stats.extents,
+            stats.objects_with_data,
+            stats.extents_of_one_max,
+            ByteSize(stats.referenced_bytes / stats.extents.max(1))
+        ),
+    );
+    line("free runs", format!("the longest has {}", ByteSize(stats.largest_free_run_bytes)));
+    for runs in &stats.free_runs {
+        line("", format!("from {}: {} runs, {}", ByteSize(runs.min_bytes), runs.runs, ByteSize(runs.bytes)));
+    }
+    line("pgs", stats.groups.len().to_string());
+    for group in &stats.groups {
+        let text = match &group.table {
+            Ok(table) => format!(
+                "{}: {} objects, {}, at {}, {} log entries{}{}",
+                group.pg,
+                table.objects,
+                ByteSize(table.bytes.max(0) as u64),
+                table.last_update,
+                table.log_entries,
+                if table.missing > 0 { format!(", {} objects missing", table.missing) } else { String::new() },
+                if table.complete { "" } else { ", incomplete" }
+            ),
+            Err(error) => format!("{}: {error}", group.pg),
+        };
+        line("", text);
+    }
+    page
+}
+
+fn repair(options: &cli::StoreRepair) -> Result<u8> {
+    let mut store = open(&options.store.path, !options.yes)?;
+    let plan = offline::plan_repair(&mut store, &options.remove_object, &mut bytes_line("verified"))?;
+    if !options.yes {
+        return show_plan(&plan, options.json);
+    }
+    let (_, report) = offline::repair(store, &plan, &mut bytes_line("verified again"))?;
+    if options.json {
+        let done: Vec<Value> = report.done.iter().map(offline::RepairAction::json).collect();
+        print_json(&json!({"status": "done", "done": done, "after": report.after.json()}))?;
+    } else {
+        report.done.iter().for_each(|action| println!("done: {action}"));
+        show_check(&report.after);
+    }
+    Ok(if report.after.is_clean() { 0 } else { DAMAGE })
+}
+
+fn show_plan(plan: &RepairPlan, as_json: bool) -> Result<u8> {
+    let remains: Vec<_> = plan.remains().collect();
+    if as_json {
+        print_json(&json!({
+            "status": "planned",
+            "actions": plan.actions.iter().map(offline::RepairAction::json).collect::<Vec<_>>(),
+            "remains": remains.iter().map(|finding| finding.json()).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        plan.actions.iter().for_each(|action| println!("would {action}"));
+        for finding in remains.iter().take(FINDINGS_SHOWN) {
+            println!("stays as it is: {finding}");
+        }
+        if !remains.is_empty() {
+            println!(
+                "Reading a bad block is an error until the block is written anew. To have its placement group bring an \
+                 object from another member: --remove-object NAME."
+            );
+        }
+        match (plan.actions.is_empty(), remains.is_empty()) {
+            (true, true) => println!("clean: nothing to repair"),
+            (true, false) => println!("nothing that this store alone could repair"),
+            (false, _) => println!("nothing has been written; add --yes to do it"),
+        }
+    }
+    Ok(if plan.report.is_clean() { 0 } else { DAMAGE })
+}
+
+fn export(options: &cli::StoreExport) -> Result<u8> {
+    let mut store = open(&options.store.path, true)?;
+    let scope = match options.pg {
+        Some(pg) => ExportScope::Group { pg, pg_num: options.pg_num },
+        None => ExportScope::Everything,
+    };
+    let mut progress = bytes_line("exported");
+    let left_out = options.leave_out_damaged;
+    let to_stdout = options.file == Path::new("-");
+    let report = if to_stdout {
+        offline::export(&mut store, scope, left_out, BufWriter::new(io::stdout().lock()), &mut progress)?
+    } else {
+        export_to_file(&mut store, scope, left_out, &options.file, &mut progress)?
+    };
+    drop(progress);
+    let text = if options.json { export_json(&report).to_string() } else { export_text(&report) };
+    if to_stdout {
+        eprintln!("{text}");
+    } else {
+        println!("{text}");
+    }
+    Ok(if report.left_out.is_empty() { 0 } else { DAMAGE })
+}
+
+/// The file has its name only once it is whole.
+fn export_to_file(
+    store: &mut OfflineStore<FileDevice>,
+    scope: ExportScope,
+    leave_out_damaged: bool,
+    path: &Path,
+    progress: offline::Progress<'_>,
+) -> Result<ExportReport> {
+    if path.exists() {
+        bail!("{} exists already", path.display());
+    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let cannot = || format!("cannot write {}", partial.display());
+    let file = File::create(&partial).with_context(cannot)?;
+    let written = offline::export(store, scope, leave_out_damaged, BufWriter::with_capacity(1 << 20, &file), progress);
+    let durable = written.map_err(anyhow::Error::from).and_then(|report| {
+        file.sync_all().with_context(cannot)?;
+        std::fs::rename(&partial, path).with_context(cannot)?;
+        Ok(report)
+    });
+    if durable.is_err() {
+        // What is left of it would only take space; that it could not be written is what the user is told.
+        let _ = std::fs::remove_file(&partial);
+    }
+    durable
+}
+
+fn export_json(report: &ExportReport) -> Value {
+    let left_out =
+        report.left_out.iter().map(|(object, error)| json!({"object": object.to_string(), "error": error.to_string()}));
+    json!({
+        "status": "done", "objects": report.objects, "bytes": report.bytes, "omap_keys": report.omap_keys,
+        "pgs": report.groups, "stream_bytes": report.stream_bytes, "left_out": left_out.collect::<Vec<_>>(),
+    })
+}
+
+fn export_text(report: &ExportReport) -> String {
+    let mut text = format!(
+        "exported {} placement groups: {} objects, {}, {} omap keys",
+        report.groups,
+        report.objects,
+        ByteSize(report.bytes),
+        report.omap_keys
+    );
+    for (object, error) in report.left_out.iter().take(FINDINGS_SHOWN) {
+        text.push_str(&format!("\nleft out: object {object}: {error}"));
+    }
+    if report.left_out.len() > FINDINGS_SHOWN {
+        text.push_str(&format!("\n... and {} more", report.left_out.len() - FINDINGS_SHOWN));
+    }
+    text
+}
+
+fn import(options: &cli::StoreImport) -> Result<u8> {
+    let mut store = open(&options.store.path, false)?;
+    let from_stdin = options.file == Path::new("-");
+    let report = if from_stdin {
+        import_from(&mut store, io::stdin().lock(), options.replace)?
+    } else {
+        let cannot = || format!("cannot read {}", options.file.display());
+        let whole = File::open(&options.file).with_context(cannot)?;
+        let kind = whole.metadata().with_context(cannot)?;
+        if kind.is_file() {
+            // A file can be read twice: nothing is replaced by what turns out to be cut short.
+            let total = kind.len();
+            let mut read = bytes_line("read");
+            offline::check_stream(io::BufReader::with_capacity(1 << 20, whole), &mut |done, _| read(done, Some(total)))
+                .with_context(|| options.file.display().to_string())?;
+        }
+        import_from(&mut store, File::open(&options.file).with_context(cannot)?, options.replace)?
+    };
+    if options.json {
+        print_json(&json!({
+            "status": "done", "objects": report.objects, "bytes": report.bytes, "omap_keys": report.omap_keys,
+            "pgs": report.groups, "left_out": report.left_out,
+        }))?;
+    } else {
+        println!(
+            "imported {} placement groups: {} objects, {}, {} omap keys",
+            report.groups,
+            report.objects,
+            ByteSize(report.bytes),
+            report.omap_keys
+        );
+    }
+    Ok(0)
+}
+
+fn import_from(store: &mut OfflineStore<FileDevice>, input: impl Read, replace: bool) -> Result<ImportReport> {
+    let input = io::BufReader::with_capacity(1 << 20, input);
+    Ok(offline::import(store, input, replace, &mut bytes_line("imported"))?)
+}

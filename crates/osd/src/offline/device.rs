@@ -1,0 +1,124 @@
+//! Where an offline store lies.
+
+use reactor::{Event, FileId, FileOptions, Handler, Io, LoopIo, Reactor};
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use store::{IoDone, IoId, IoRequest};
+
+/// Carries out a store's requests, several at once, and has the caller wait for them.
+pub trait Device {
+    fn bytes(&self) -> u64;
+
+    fn submit(&mut self, request: IoRequest);
+
+    /// The next request that is done, in any order. Panics if none is under way.
+    fn wait(&mut self) -> IoDone;
+}
+
+/// Why a device cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    #[error("there is no {path}")]
+    Missing { path: PathBuf },
+    #[error("{path} is in use: stop the OSD first")]
+    InUse { path: PathBuf },
+    #[error("cannot open {path}")]
+    Open { path: PathBuf, source: io::Error },
+    #[error("cannot make an event loop: {0}")]
+    Reactor(io::Error),
+}
+
+/// A file or block device, locked against a running OSD and other tools as long as this lives.
+pub struct FileDevice {
+    reactor: Reactor,
+    file: FileId,
+    bytes: u64,
+    read_only: bool,
+    under_way: usize,
+    done: VecDeque<IoDone>,
+}
+
+impl FileDevice {
+    pub fn open(path: &Path, read_only: bool) -> Result<FileDevice, DeviceError> {
+        FileDevice::open_in(reactor::Config::default(), path, read_only)
+    }
+
+    /// The same, for writing; all that is written is recorded.
+    #[cfg(test)]
+    pub(crate) fn recorded(path: &Path, recording: &Path) -> Result<FileDevice, DeviceError> {
+        let config = reactor::Config { record: Some(recording.to_owned()), ..reactor::Config::default() };
+        FileDevice::open_in(config, path, false)
+    }
+
+    fn open_in(config: reactor::Config, path: &Path, read_only: bool) -> Result<FileDevice, DeviceError> {
+        // No sockets: the least there is.
+        let config = reactor::Config { receive_buffer_bytes: 4096, receive_buffers: 1, ..config };
+        let mut reactor = Reactor::new(config).map_err(DeviceError::Reactor)?;
+        let path = path.to_owned();
+        let options = FileOptions { direct: true, lock: true, read_only, ..FileOptions::default() };
+        let file = reactor.io().open_file(&path, options);
+        let opened = file.and_then(|file| Ok((file, reactor.io().file_len_bytes(file)?)));
+        match opened {
+            Ok((file, bytes)) => {
+                Ok(FileDevice { reactor, file, bytes, read_only, under_way: 0, done: VecDeque::new() })
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(DeviceError::Missing { path }),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(DeviceError::InUse { path }),
+            Err(source) => Err(DeviceError::Open { path, source }),
+        }
+    }
+}
+
+impl Device for FileDevice {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn submit(&mut self, request: IoRequest) {
+        let (io, file) = (self.reactor.io(), self.file);
+        self.under_way += 1;
+        match request {
+            IoRequest::Read { id, offset, buf } => io.read(file, offset, buf, id.0),
+            // Opening ends with a flush; who does not write has no need of it.
+            IoRequest::Flush { id } if self.read_only => self.done.push_back(IoDone { id, result: Ok(None) }),
+            request if self.read_only => panic!("{request:?} to a device that is open for reading"),
+            IoRequest::Write { id, offset, data } => io.write(file, offset, data.into_pieces().collect(), id.0),
+            IoRequest::Flush { id } => io.flush(file, id.0),
+            IoRequest::Discard { id, offset, len } => io.discard(file, offset, len, id.0),
+        }
+    }
+
+    fn wait(&mut self) -> IoDone {
+        assert!(self.under_way > 0, "nothing to wait for");
+        while self.done.is_empty() {
+            let run = self.reactor.run(&mut Collector { done: &mut self.done });
+            run.unwrap_or_else(|e| panic!("the event loop failed: {e}"));
+        }
+        self.under_way -= 1;
+        self.done.pop_front().expect("just seen")
+    }
+}
+
+/// Gathers what is done in one turn of the loop.
+struct Collector<'a> {
+    done: &'a mut VecDeque<IoDone>,
+}
+
+impl Handler<LoopIo> for Collector<'_> {
+    fn received(&mut self, _: &mut LoopIo, conn: reactor::ConnId, _: &[u8]) -> usize {
+        panic!("bytes of {conn:?}, where nothing is connected")
+    }
+
+    fn event(&mut self, _: &mut LoopIo, event: Event) {
+        if let Event::Disk { io, result } = event {
+            self.done.push_back(IoDone { id: IoId(io), result });
+        }
+    }
+
+    fn turn_end(&mut self, io: &mut LoopIo) {
+        if !self.done.is_empty() {
+            io.stop();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What a check finds.
+
+use serde_json::{Value, json};
+use std::fmt;
+use store::ReadError;
+use types::{Errno, ObjectId, PgId};
+
+/// Something in a store that is not as it should be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// One copy of the superblock is lost; the other one serves.
+    Superblock { offset: u64, what: String },
+    /// A checkpoint root holds none, or cannot be read; the other one serves. A power cut while one was written leaves
+    /// the same, so it is damage only if the device says so.
+    Root { offset: u64, what: String, damage: bool },
+    /// The store does not open, so nothing else of it can be said.
+    DoesNotOpen { why: String },
+    /// A block of an object cannot be read, or fails its checksum.
+    Block { error: ReadError },
+    /// What the store counts is not what is there, or two things hold the same space.
+    Accounting { what: String },
+    /// An object's attributes do not say what a placement group must know.
+    ObjectInfo { object: ObjectId, what: String },
+    /// A placement group's table does not hold together, or does not fit its objects.
+    Group { pg: PgId, what: String },
+}
+
+impl Finding {
+    /// Whether something is lost or wrong, rather than worth knowing.
+    pub fn is_damage(&self) -> bool {
+        !matches!(self, Finding::Root { damage: false, .. })
+    }
+
+    pub fn json(&self) -> Value {
+        let mut value = match self {
+            Finding::Superblock { offset, what } => {
+                json!({"kind": "superblock", "device_offset": offset, "what": what})
+            }
+            Finding::Root { offset, what, .. } => json!({"kind": "root", "device_offset": offset, "what": what}),
+            Finding::DoesNotOpen { why } => json!({"kind": "does_not_open", "what": why}),
+            Finding::Block { error } => block_json(error),
+            Finding::Accounting { what } => json!({"kind": "accounting", "what": what}),
+            Finding::ObjectInfo { object, what } => {
+                json!({"kind": "object_info", "object": object.to_string(), "what": what})
+            }
+            Finding::Group { pg, what } => json!({"kind": "pg", "pg": pg.to_string(), "what": what}),
+        };
+        value["damage"] = json!(self.is_damage());
+        value
+    }
+}
+
+fn block_json(error: &ReadError) -> Value {
+    let (object, object_offset, device_offset, what) = match error {
+        ReadError::Checksum { object, object_offset, device_offset } => {
+            (object, object_offset, device_offset, "checksum".to_owned())
+        }
+        ReadError::Device { object, object_offset, device_offset, errno } => {
+            (object, object_offset, device_offset, Errno(*errno).to_string())
+        }
+    };
+    json!({
+        "kind": "block", "object": object.to_string(), "object_offset": object_offset,
+        "device_offset": device_offset, "what": what,
+    })
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Superblock { offset, what } => write!(f, "superblock copy at {offset:#x}: {what}"),
+            Finding::Root { offset, what, .. } => write!(f, "checkpoint root at {offset:#x}: {what}"),
+            Finding::DoesNotOpen { why } => f.write_str(why),
+            Finding::Block { error: ReadError::Checksum { object, object_offset, device_offset } } => write!(
+                f,
+                "object {object}: block at byte {object_offset} (device offset {device_offset:#x}) fails its checksum"
+            ),
+            Finding::Block { error: ReadError::Device { object, object_offset, device_offset, errno } } => write!(
+                f,
+                "object {object}: block at byte {object_offset} (device offset {device_offset:#x}) cannot be read: {}",
+                Errno(*errno)
+            ),
+            Finding::Accounting { what } => f.write_str(what),
+            Finding::ObjectInfo { object, what } => write!(f, "object {object}: {what}"),
+            Finding::Group { pg, what } => write!(f, "pg {pg}: {what}"),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What can be mended from this store alone.
+//!
+//! Only what another copy in the same store proves is rewritten. A bad block of an object is not among it: it stays as it
+//! is, every read of it an error, until it is written anew. Removing a damaged object, so that its placement group brings it
+//! from another member, is done when asked for by name.
+
+use super::check::check_open;
+use super::{CheckReport, Device, Finding, OfflineError, OfflineStore, Progress, group};
+use pg::object_info::ObjectInfo;
+use pg::pg::Pg;
+use serde_json::{Value, json};
+use std::fmt;
+use store::{LABEL_OFFSETS, LabelBlock, Step, Transaction};
+use types::{BLOCK_BYTES, EVersion, Errno, ObjectId, PgId};
+
+/// One thing that a repair does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RepairAction {
+    /// Copies the good superblock over the bad one.
+    Superblock { from: u64, to: u64 },
+    /// Makes two checkpoints, which writes both roots.
+    Roots,
+    /// Removes an object; its group notes that it lacks this version, and brings it from another member.
+    RemoveObject { object: ObjectId, group: Option<(PgId, EVersion)>, bad_blocks: u64 },
+}
+
+impl RepairAction {
+    pub fn json(&self) -> Value {
+        match self {
+            RepairAction::Superblock { from, to } => json!({"action": "superblock", "from": from, "to": to}),
+            RepairAction::Roots => json!({"action": "roots"}),
+            RepairAction::RemoveObject { object, group, bad_blocks } => json!({
+                "action": "remove_object", "object": object.to_string(), "bad_blocks": bad_blocks,
+                "pg": group.map(|(pg, _)| pg.to_string()), "version": group.map(|(_, version)| version.to_string()),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for RepairAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RepairAction::Superblock { from, to } => {
+                write!(f, "copy the superblock at {from:#x} over the one at {to:#x}")
+            }
+            RepairAction::Roots => f.write_str("write both checkpoint roots anew"),
+            RepairAction::RemoveObject { object, group, bad_blocks } => {
+                write!(f, "remove object {object} ({bad_blocks} bad blocks); ")?;
+                match group {
+                    Some((pg, version)) => write!(f, "pg {pg} then brings version {version} from another member"),
+                    None => f.write_str("it belongs to no placement group of this store"),
+                }
+            }
+        }
+    }
+}
+
+/// What a repair would do, and what a check found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RepairPlan {
+    pub actions: Vec<RepairAction>,
+    pub report: CheckReport,
+}
+
+/// What a repair did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RepairReport {
+    pub done: Vec<RepairAction>,
+    /// A check afterwards.
+    pub after: CheckReport,
+}
+
+impl RepairPlan {
+    /// Damage that the actions do not mend.
+    pub fn remains(&self) -> impl Iterator<Item = &Finding> {
+        self.report.findings.iter().filter(|finding| finding.is_damage() && !self.mends(finding))
+    }
+
+    fn mends(&self, finding: &Finding) -> bool {
+        self.actions.iter().any(|action| match (action, finding) {
+            (RepairAction::Superblock { to, .. }, Finding::Superblock { offset, .. }) => to == offset,
+            (RepairAction::Roots, Finding::Root { .. }) => true,
+            (RepairAction::RemoveObject { object, .. }, finding) => object_of(finding) == Some(object),
+            _ => false,
+        })
+    }
+}
+
+fn object_of(finding: &Finding) -> Option<&ObjectId> {
+    match finding {
+        Finding::Block {
+            error: store::ReadError::Checksum { object, .. } | store::ReadError::Device { object, .. },
+        } => Some(object),
+        Finding::ObjectInfo { object, .. } => Some(object),
+        _ => None,
+    }
+}
+
+/// Checks the store and says what could be done. `remove`: names of damaged objects, as a check prints them. Errors:
+/// one that is not there, or is not damaged.
+pub fn plan_repair<D: Device>(
+    store: &mut OfflineStore<D>,
+    remove: &[String],
+    progress: Progress<'_>,
+) -> Result<RepairPlan, OfflineError> {
+    let report = check_open(store, progress)?;
+    let mut actions = Vec::new();
+    let copies = &store.labels().superblocks;
+    let sound = copies.iter().position(|copy| matches!(copy, LabelBlock::Sound(_))).expect("the store is open");
+    for (at, copy) in copies.iter().enumerate() {
+        if !matches!(copy, LabelBlock::Sound(_)) {
+            actions.push(RepairAction::Superblock { from: LABEL_OFFSETS[sound], to: LABEL_OFFSETS[at] });
+        }
+    }
+    if report.findings.iter().any(|finding| matches!(finding, Finding::Root { .. })) {
+        actions.push(RepairAction::Roots);
+    }
+    for name in remove {
+        actions.push(removal(store, name, &report)?);
+    }
+    Ok(RepairPlan { actions, report })
+}
+
+fn removal<D: Device>(
+    store: &mut OfflineStore<D>,
+    name: &str,
+    report: &CheckReport,
+) -> Result<RepairAction, OfflineError> {
+    let mut found = None;
+    store.for_each_object(&ObjectId::min(), &ObjectId::max(), |_, object| {
+        if object.to_string() == name {
+            found = Some(object);
+        }
+        Ok(())
+    })?;
+    let refused = |what: String| Err(OfflineError::Refused(what));
+    let Some(object) = found else {
+        return refused(format!("there is no object {name}; give it as 'nacre store check' prints it"));
+    };
+    let findings = report.findings.iter().filter(|finding| object_of(finding) == Some(&object));
+    let bad_blocks = findings.clone().filter(|finding| matches!(finding, Finding::Block { .. })).count() as u64;
+    if findings.count() == 0 {
+        return refused(format!("object {name} is not damaged"));
+    }
+    let stat = store.ready(|store| store.stat(&object))?;
+    let own = stat.and_then(|stat| ObjectInfo::of(&stat).ok()).map(|info| info.version);
+    let group = match group::of_object(store, &object)? {
+        None => None,
+        Some(group) => match group.table.version_of(&object).or(own) {
+            Some(version) => Some((group.pg, version)),
+            None => return refused(format!("object {name}: nothing says which version pg {} should have", group.pg)),
+        },
+    };
+    // A group that is there but does not say which objects are its own must not lose one unnoticed.
+    let silent = store.store().pgs().into_iter().any(|pg| pg.pool == object.pool);
+    if group.is_none() && silent {
+        return refused(format!("object {name}: cannot tell which placement group would bring it back"));
+    }
+    Ok(RepairAction::RemoveObject { object, group, bad_blocks })
+}
+
+/// Carries out a plan on a store that may be written, and checks it again. Also gives the device back.
+pub fn repair<D: Device>(
+    mut store: OfflineStore<D>,
+    plan: &RepairPlan,
+    progress: Progress<'_>,
+) -> Result<(D, RepairReport), OfflineError> {
+    for action in &plan.actions {
+        match action {
+            RepairAction::Superblock { from, to } => {
+                let block = store.read_raw(*from, BLOCK_BYTES).map_err(|errno| {
+                    OfflineError::Stopped(format!("the superblock at {from:#x} cannot be read: {}", Errno(errno)))
+                })?;
+                store.write_raw(*to, block)?;
+            }
+            RepairAction::Roots => {
+                store.settle(true)?;
+                store.settle(true)?;
+            }
+            RepairAction::RemoveObject { object, group, .. } => {
+                let mut steps = vec![Step::Remove { object: object.clone() }];
+                let pg = match group {
+                    Some((pg, version)) => {
+                        steps.push(Pg::missing_step(object, *version));
+                        *pg
+                    }
+                    None => PgId { pool: object.pool, seed: 0 },
+                };
+                store.submit(Transaction { pg, steps })?;
+                store.settle(false)?;
+            }
+        }
+    }
+    store.settle(false)?;
+    let mut store = OfflineStore::open(store.into_device())?;
+    let after = check_open(&mut store, progress)?;
+    Ok((store.into_device(), RepairReport { done: plan.actions.clone(), after }))
+}

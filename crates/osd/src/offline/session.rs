@@ -1,0 +1,375 @@
+//! A store that is open without its OSD.
+
+use super::Device;
+use std::collections::{BTreeMap, BTreeSet};
+use store::{
+    IoDone, IoId, IoRequest, LABEL_OFFSETS, Labels, Lookup, LookupId, OpenError, ReadError, Store, StoreConfig,
+    StoreEvent, StoreLabel, SubmitError, Transaction,
+};
+use types::{AlignedBuf, BLOCK_BYTES, Errno, ObjectId, PgId};
+use wire::Rope;
+
+/// Why something could not be done with an offline store. Each says all in one sentence; there are no causes to print
+/// behind it.
+#[derive(Debug, thiserror::Error)]
+pub enum OfflineError {
+    #[error("not a store of an OSD: {device_bytes} bytes without a superblock")]
+    NotAStore { device_bytes: u64 },
+    #[error("both copies of the superblock are damaged; nothing says any longer what is where")]
+    NoSuperblock,
+    #[error("the store does not open: {0}")]
+    Open(OpenError),
+    #[error("the store has stopped: {0}")]
+    Stopped(String),
+    #[error("the store takes no more: {0}")]
+    Submit(SubmitError),
+    #[error("{0}")]
+    Read(ReadError),
+    #[error("{0}")]
+    Stream(super::StreamError),
+    /// What was asked for cannot be, and why.
+    #[error("{0}")]
+    Refused(String),
+}
+
+macro_rules! from {
+    ($($error:ty => $variant:ident;)*) => {
+        $(impl From<$error> for OfflineError {
+            fn from(error: $error) -> OfflineError {
+                OfflineError::$variant(error)
+            }
+        })*
+    };
+}
+
+from! {
+    OpenError => Open;
+    SubmitError => Submit;
+    ReadError => Read;
+    super::StreamError => Stream;
+}
+
+impl OfflineError {
+    /// Whether the store itself is damaged, rather than the request or the surroundings at fault.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            OfflineError::NoSuperblock | OfflineError::Read(_) => true,
+            OfflineError::Open(error) => !matches!(
+                error,
+                OpenError::NotAStore
+                    | OpenError::UnknownFormat { .. }
+                    | OpenError::UnknownRecord { .. }
+                    | OpenError::ForeignOsd { .. }
+                    | OpenError::ForeignCluster { .. }
+                    | OpenError::Truncated { .. }
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// A read that has begun.
+#[derive(Debug)]
+pub(crate) enum PendingRead {
+    Ready(Rope),
+    Waiting(LookupId),
+}
+
+/// A store on its device. What is under way is waited for.
+pub struct OfflineStore<D> {
+    device: D,
+    store: Store,
+    labels: Labels,
+    under_way: usize,
+    reads: BTreeMap<LookupId, Result<Rope, ReadError>>,
+    lookups: BTreeSet<LookupId>,
+    stopped: Option<String>,
+}
+
+/// Reads the superblocks and roots of a device. Errors: the device is too small for any store.
+pub fn read_labels(device: &mut impl Device) -> Result<Labels, OfflineError> {
+    let device_bytes = device.bytes();
+    if device_bytes < StoreConfig::DEVICE_BYTES_MIN {
+        return Err(OfflineError::NotAStore { device_bytes });
+    }
+    for (n, offset) in (0..).zip(LABEL_OFFSETS) {
+        device.submit(IoRequest::Read { id: IoId(n), offset, buf: AlignedBuf::zeroed(BLOCK_BYTES) });
+    }
+    let mut blocks: [Result<AlignedBuf, i32>; 4] = [Err(0), Err(0), Err(0), Err(0)];
+    for _ in LABEL_OFFSETS {
+        let IoDone { id, result } = device.wait();
+        blocks[id.0 as usize] = result.map(|buf| buf.expect("a read that succeeded hands its buffer back"));
+    }
+    Ok(Labels::of(std::array::from_fn(|i| blocks[i].as_ref().map(AlignedBuf::as_slice).map_err(|errno| *errno))))
+}
+
+/// The label by which to open the store.
+fn label_of(labels: &Labels, device_bytes: u64) -> Result<StoreLabel, OfflineError> {
+    if let Some(label) = labels.label() {
+        return Ok(*label);
+    }
+    let unknown = labels.superblocks.iter().find_map(|copy| match copy {
+        store::LabelBlock::UnknownFormat { version, block_bytes } => {
+            Some(OpenError::UnknownFormat { version: *version, block_bytes: *block_bytes })
+        }
+        _ => None,
+    });
+    match unknown {
+        Some(error) => Err(error.into()),
+        None if labels.looks_like_store() => Err(OfflineError::NoSuperblock),
+        None => Err(OfflineError::NotAStore { device_bytes }),
+    }
+}
+
+impl<D: Device> OfflineStore<D> {
+    /// Opens whatever store there is on the device. Writes nothing.
+    ///
+    /// A label that the device cannot read counts as absent: the other copy, or the other root, will do if everything
+    /// fits together with it.
+    pub fn open(mut device: D) -> Result<OfflineStore<D>, OfflineError> {
+        let labels = read_labels(&mut device)?;
+        let label = label_of(&labels, device.bytes())?;
+        let config = StoreConfig {
+            device_bytes: device.bytes(),
+            wal_bytes: label.wal_bytes,
+            fsid: label.fsid,
+            osd: label.osd,
+            uuid: label.uuid,
+        };
+        let mut opening = Store::open(config);
+        let mut label_reads = BTreeSet::new();
+        let store = loop {
+            if let Some(result) = opening.poll_result() {
+                break result?;
+            }
+            while let Some(request) = opening.poll_io() {
+                if let IoRequest::Read { id, offset, buf } = &request
+                    && LABEL_OFFSETS.contains(offset)
+                    && buf.len() == BLOCK_BYTES
+                {
+                    label_reads.insert(*id);
+                }
+                device.submit(request);
+            }
+            let mut done = device.wait();
+            if label_reads.contains(&done.id) && done.result.is_err() {
+                done.result = Ok(Some(AlignedBuf::zeroed(BLOCK_BYTES)));
+            }
+            opening.io_done(done);
+        };
+        Ok(OfflineStore {
+            device,
+            store,
+            labels,
+            under_way: 0,
+            reads: BTreeMap::new(),
+            lookups: BTreeSet::new(),
+            stopped: None,
+        })
+    }
+
+    pub fn label(&self) -> StoreLabel {
+        self.store.label()
+    }
+
+    /// What the fixed places held when the store was opened.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// The store itself, for what it answers at once.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Gives the device back. What was not committed is lost.
+    pub fn into_device(mut self) -> D {
+        while self.under_way > 0 {
+            self.device.wait();
+            self.under_way -= 1;
+        }
+        self.device
+    }
+
+    /// Gives the device back with whatever is under way on it, as the end of a process does.
+    #[cfg(test)]
+    pub(crate) fn into_device_unsettled(self) -> D {
+        self.device
+    }
+
+    /// Asks until the answer is there.
+    pub fn ready<T>(&mut self, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> Result<T, OfflineError> {
+        loop {
+            match ask(&mut self.store) {
+                Lookup::Ready(value) => return Ok(value),
+                Lookup::Pending(id) => {
+                    while !self.lookups.remove(&id) {
+                        self.step()?;
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn begin_read(&mut self, object: &ObjectId, offset: u64, len: u64) -> PendingRead {
+        let read = match self.store.read(object, offset, len) {
+            Lookup::Ready(data) => PendingRead::Ready(data),
+            Lookup::Pending(id) => PendingRead::Waiting(id),
+        };
+        self.submit_io();
+        read
+    }
+
+    /// The bytes of a read, or why there are none. The outer error: the store has stopped.
+    pub(crate) fn finish_read(&mut self, read: PendingRead) -> Result<Result<Rope, ReadError>, OfflineError> {
+        let id = match read {
+            PendingRead::Ready(data) => return Ok(Ok(data)),
+            PendingRead::Waiting(id) => id,
+        };
+        loop {
+            if let Some(result) = self.reads.remove(&id) {
+                return Ok(result);
+            }
+            self.step()?;
+        }
+    }
+
+    /// Objects of the range `from .. until`, a page at a time: calls `visit` for each, in order.
+    pub(crate) fn for_each_object(
+        &mut self,
+        from: &ObjectId,
+        until: &ObjectId,
+        mut visit: impl FnMut(&mut Self, ObjectId) -> Result<(), OfflineError>,
+    ) -> Result<(), OfflineError> {
+        const PAGE: usize = 256;
+        let mut from = from.clone();
+        let mut last = None;
+        loop {
+            let page = self.ready(|store| store.list(&from, until, PAGE))?;
+            let full = page.len() == PAGE;
+            for object in page {
+                // A page begins with the last object of the one before.
+                if last.as_ref() != Some(&object) {
+                    visit(self, object.clone())?;
+                }
+                from = object.clone();
+                last = Some(object);
+            }
+            if !full {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Entries of an object's omap, a page at a time.
+    pub(crate) fn for_each_omap_page(
+        &mut self,
+        object: &ObjectId,
+        mut visit: impl FnMut(&[(bytes::Bytes, bytes::Bytes)]) -> Result<(), OfflineError>,
+    ) -> Result<(), OfflineError> {
+        const PAGE: usize = 1000;
+        let mut after = bytes::Bytes::new();
+        loop {
+            let (page, more) = self.ready(|store| store.omap_list(object, &after, b"", PAGE))?;
+            visit(&page)?;
+            match page.last() {
+                Some((key, _)) if more => after = key.clone(),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// All entries of a group's table, in order.
+    pub(crate) fn pg_table(&mut self, pg: PgId) -> Result<Vec<(bytes::Bytes, bytes::Bytes)>, OfflineError> {
+        // No key of a group's table begins so.
+        const BEHIND_ALL: [u8; 64] = [0xff; 64];
+        self.ready(|store| store.pg_list(pg, b"", &BEHIND_ALL))
+    }
+
+    /// Submits a transaction and lets what is under way go on. It is durable after [`OfflineStore::settle`].
+    pub(crate) fn submit(&mut self, txn: Transaction) -> Result<(), OfflineError> {
+        self.store.submit(txn)?;
+        self.store.end_turn();
+        self.submit_io();
+        self.events()
+    }
+
+    /// Makes everything submitted durable, and a checkpoint if wanted.
+    pub(crate) fn settle(&mut self, checkpoint: bool) -> Result<(), OfflineError> {
+        if checkpoint {
+            self.store.checkpoint();
+        }
+        loop {
+            self.store.end_turn();
+            self.submit_io();
+            self.events()?;
+            if self.store.is_idle() {
+                return Ok(());
+            }
+            if self.under_way > 0 {
+                self.step()?;
+            }
+        }
+    }
+
+    /// Writes blocks past the store, for repairs of what it does not keep up itself, and flushes.
+    pub(crate) fn write_raw(&mut self, offset: u64, block: AlignedBuf) -> Result<(), OfflineError> {
+        assert!(self.under_way == 0 && self.store.is_idle(), "nothing else is under way");
+        let requests = [
+            IoRequest::Write { id: IoId(0), offset, data: Rope::from(block.freeze()) },
+            IoRequest::Flush { id: IoId(1) },
+        ];
+        for request in requests {
+            self.device.submit(request);
+            self.device.wait().result.map_err(|errno| {
+                OfflineError::Stopped(format!("the device cannot be written at {offset:#x}: {}", Errno(errno)))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reads blocks past the store.
+    pub(crate) fn read_raw(&mut self, offset: u64, len: usize) -> Result<AlignedBuf, i32> {
+        assert!(self.under_way == 0, "nothing else is under way");
+        self.device.submit(IoRequest::Read { id: IoId(0), offset, buf: AlignedBuf::zeroed(len) });
+        self.device.wait().result.map(|buf| buf.expect("a read that succeeded hands its buffer back"))
+    }
+
+    fn submit_io(&mut self) {
+        while let Some(request) = self.store.poll_io() {
+            self.under_way += 1;
+            self.device.submit(request);
+        }
+    }
+
+    /// Takes in one completion and what follows from it.
+    fn step(&mut self) -> Result<(), OfflineError> {
+        let before = (self.reads.len(), self.lookups.len());
+        self.submit_io();
+        self.events()?;
+        if before != (self.reads.len(), self.lookups.len()) {
+            return Ok(());
+        }
+        assert!(self.under_way > 0, "the store waits for nothing");
+        let done = self.device.wait();
+        self.under_way -= 1;
+        self.store.io_done(done);
+        self.submit_io();
+        self.events()
+    }
+
+    fn events(&mut self) -> Result<(), OfflineError> {
+        while let Some(event) = self.store.poll_event() {
+            match event {
+                StoreEvent::Committed(_) => {}
+                StoreEvent::LookupDone(id) => drop(self.lookups.insert(id)),
+                StoreEvent::ReadDone { id, result } => drop(self.reads.insert(id, result)),
+                StoreEvent::Failed { reason } => self.stopped = Some(reason),
+            }
+        }
+        match &self.stopped {
+            Some(reason) => Err(OfflineError::Stopped(reason.clone())),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What is in a store, and how it lies there.
+
+use super::{Device, OfflineError, OfflineStore, Progress};
+use crate::offline::check::label_json;
+use pg::PgTable;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use store::{LogState, SpaceUsage, StoreLabel};
+use types::{BLOCK_BYTES, EVersion, ObjectId, PgId, PoolId};
+
+/// Sums over the objects of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PoolStats {
+    pub objects: u64,
+    /// Logical bytes.
+    pub bytes: u64,
+    pub omap_keys: u64,
+    pub omap_bytes: u64,
+}
+
+/// One placement group's table in short.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgStatsReport {
+    pub pg: PgId,
+    /// `Err`: why the table cannot be read.
+    pub table: Result<PgSummary, String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PgSummary {
+    pub last_update: EVersion,
+    pub log_entries: u64,
+    pub missing: u64,
+    pub complete: bool,
+    pub objects: i64,
+    pub bytes: i64,
+}
+
+/// Free space in runs of `min_bytes` to twice that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FreeRuns {
+    pub min_bytes: u64,
+    pub runs: u64,
+    pub bytes: u64,
+}
+
+/// Everything about a store that is no content.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StoreStats {
+    pub label: StoreLabel,
+    pub usage: SpaceUsage,
+    pub log: LogState,
+    pub pools: BTreeMap<PoolId, PoolStats>,
+    pub groups: Vec<PgStatsReport>,
+    pub free_runs: Vec<FreeRuns>,
+    pub largest_free_run_bytes: u64,
+    /// Objects that have blocks, the pieces in which these lie on the device, and the most pieces of one object.
+    pub objects_with_data: u64,
+    pub extents: u64,
+    pub extents_of_one_max: u64,
+    /// Bytes of blocks as objects hold them: shared ones count for each.
+    pub referenced_bytes: u64,
+}
+
+impl StoreStats {
+    pub fn json(&self) -> Value {
+        let usage = &self.usage;
+        let pools = self.pools.iter().map(|(pool, stats)| {
+            json!({
+                "pool": pool.0, "objects": stats.objects, "bytes": stats.bytes,
+                "omap_keys": stats.omap_keys, "omap_bytes": stats.omap_bytes,
+            })
+        });
+        let groups = self.groups.iter().map(|group| match &group.table {
+            Ok(table) => json!({
+                "pg": group.pg.to_string(), "last_update": table.last_update.to_string(),
+                "log_entries": table.log_entries, "missing": table.missing, "complete": table.complete,
+                "objects": table.objects, "bytes": table.bytes,
+            }),
+            Err(error) => json!({"pg": group.pg.to_string(), "error": error}),
+        });
+        let runs = self
+            .free_runs
+            .iter()
+            .map(|runs| json!({"min_bytes": runs.min_bytes, "runs": runs.runs, "bytes": runs.bytes}));
+        json!({
+            "store": label_json(&self.label),
+            "space": {
+                "total_bytes": usage.total_bytes, "free_bytes": usage.free_bytes, "data_bytes": usage.data_bytes,
+                "metadata_bytes": usage.metadata_bytes, "stored_bytes": usage.stored_bytes,
+                "omap_bytes": usage.omap_bytes, "objects": usage.objects,
+            },
+            "log": {
+                "bytes": self.log.log_bytes, "replay_bytes": self.log.replay_bytes,
+                "replay_records": self.log.replay_records, "next_lsn": self.log.next_lsn,
+            },
+            "checkpoint": {"number": self.log.checkpoint, "bytes": self.log.checkpoint_bytes},
+            "fragmentation": {
+                "objects_with_data": self.objects_with_data, "extents": self.extents,
+                "extents_of_one_max": self.extents_of_one_max, "referenced_bytes": self.referenced_bytes,
+            },
+            "free_runs": runs.collect::<Vec<_>>(), "largest_free_run_bytes": self.largest_free_run_bytes,
+            "pools": pools.collect::<Vec<_>>(), "pgs": groups.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Counts everything; reads no data. Progress is in objects.
+pub fn stats<D: Device>(store: &mut OfflineStore<D>, progress: Progress<'_>) -> Result<StoreStats, OfflineError> {
+    let usage = store.store().usage();
+    let mut stats = StoreStats {
+        label: store.label(),
+        usage,
+        log: store.store().log_state(),
+        pools: BTreeMap::new(),
+        groups: Vec::new(),
+        free_runs: Vec::new(),
+        largest_free_run_bytes: 0,
+        objects_with_data: 0,
+        extents: 0,
+        extents_of_one_max: 0,
+        referenced_bytes: 0,
+    };
+    let mut seen = 0;
+    store.for_each_object(&ObjectId::min(), &ObjectId::max(), |store, object| {
+        seen += 1;
+        progress(seen, Some(usage.objects));
+        count_object(store, &object, &mut stats)
+    })?;
+    for pg in store.store().pgs() {
+        let entries = store.pg_table(pg)?;
+        let summary = |table: PgTable| PgSummary {
+            last_update: table.info.last_update,
+            log_entries: table.log.len() as u64,
+            missing: table.missing.len() as u64,
+            complete: table.info.complete,
+            objects: table.info.stats.objects,
+            bytes: table.info.stats.bytes,
+        };
+        let table = PgTable::decode(entries).map(summary).map_err(|error| error.to_string());
+        stats.groups.push(PgStatsReport { pg, table });
+    }
+    let free = store.store().free_ranges();
+    (stats.free_runs, stats.largest_free_run_bytes) = histogram(free.into_iter().map(|(_, len)| len));
+    Ok(stats)
+}
+
+fn count_object<D: Device>(
+    store: &mut OfflineStore<D>,
+    object: &ObjectId,
+    stats: &mut StoreStats,
+) -> Result<(), OfflineError> {
+    let Some(stat) = store.ready(|store| store.stat(object))? else { return Ok(()) };
+    let extents = store.ready(|store| store.placement(object, 0, u64::MAX))?;
+    let count = extents.len() as u64;
+    stats.objects_with_data += u64::from(count > 0);
+    stats.extents += count;
+    stats.extents_of_one_max = stats.extents_of_one_max.max(count);
+    stats.referenced_bytes += extents.iter().map(|extent| extent.len).sum::<u64>();
+    let pool = stats.pools.entry(object.pool).or_default();
+    pool.objects += 1;
+    pool.bytes += stat.size_bytes;
+    if stat.has_omap {
+        store.for_each_omap_page(object, |page| {
+            pool.omap_keys += page.len() as u64;
+            pool.omap_bytes += page.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum::<u64>();
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Runs by powers of two, from one block on, and the longest.
+fn histogram(runs: impl Iterator<Item = u64>) -> (Vec<FreeRuns>, u64) {
+    let (mut buckets, mut largest) = (BTreeMap::new(), 0);
+    for len in runs {
+        let min_bytes = (BLOCK_BYTES as u64).max(1 << len.ilog2());
+        let bucket = buckets.entry(min_bytes).or_insert(FreeRuns { min_bytes, runs: 0, bytes: 0 });
+        bucket.runs += 1;
+        bucket.bytes += len;
+        largest = largest.max(len);
+    }
+    (buckets.into_values().collect(), largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_counted_by_powers_of_two() {
+        let (runs, largest) = histogram([4096, 8192, 12_288, 4096, 1 << 20].into_iter());
+        let flat: Vec<_> = runs.iter().map(|r| (r.min_bytes, r.runs, r.bytes)).collect();
+        assert_eq!(flat, [(4096, 2, 8192), (8192, 2, 20_480), (1 << 20, 1, 1 << 20)]);
+        assert_eq!(largest, 1 << 20);
+    }
+}
