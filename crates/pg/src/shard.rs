@@ -164,6 +164,7 @@ impl Shard {
         for pg in self.pgs.values_mut() {
             pg.peering_tick(context!(self));
         }
+        self.store.tick();
     }
 
     /// This OSD is about to end: serves no group any more, and has the store write a checkpoint, so that the next start

@@ -74,6 +74,8 @@ pub(crate) struct Discards {
     /// Where the present sweep is; `None` between sweeps.
     sweep: Option<u32>,
     under_way: Option<Run>,
+    /// Blocks freed since the present or last sweep began.
+    freed_since: u64,
     /// False once the device refused one.
     supported: bool,
 }
@@ -87,10 +89,17 @@ const SWEEP_BLOCKS: u32 = 16_384;
 
 impl Discards {
     pub fn new(device_blocks: u32) -> Discards {
-        Discards { kept: vec![0; device_blocks.div_ceil(64) as usize], sweep: None, under_way: None, supported: true }
+        Discards {
+            kept: vec![0; device_blocks.div_ceil(64) as usize],
+            sweep: None,
+            under_way: None,
+            freed_since: 0,
+            supported: true,
+        }
     }
 
     pub fn freed(&mut self, run: Run) {
+        self.freed_since += u64::from(run.count);
         self.mark(run, true);
     }
 
@@ -113,8 +122,13 @@ impl Discards {
     /// Begins a sweep over the device, unless one is under way.
     pub fn begin_sweep(&mut self) {
         if self.supported && self.sweep.is_none() {
-            self.sweep = Some(0);
+            (self.sweep, self.freed_since) = (Some(0), 0);
         }
+    }
+
+    /// Whether enough was freed since the last sweep for another to be likely to find something.
+    pub fn is_worth_a_sweep(&self) -> bool {
+        self.freed_since >= u64::from(DISCARD_BLOCKS_MIN)
     }
 
     /// The next run to discard, if the last one is done; it is taken from the allocator meanwhile.

@@ -513,6 +513,7 @@ impl Opening {
             freeing,
             discards,
             preparing: Preparing::off(),
+            idle: Default::default(),
             io: Default::default(),
             buffers: BufPool::new(SPARE_BYTES),
             events: VecDeque::new(),

@@ -46,6 +46,7 @@ pub struct Store {
     pub(crate) freeing: Freeing,
     pub(crate) discards: Discards,
     pub(crate) preparing: Preparing,
+    pub(crate) idle: Idle,
     pub(crate) checkpoint: Checkpoint,
     pub(crate) io: IoQueue,
     /// Where reads go and data is put together.
@@ -54,6 +55,16 @@ pub struct Store {
     /// Why no further commit will happen.
     pub(crate) stopped: Option<String>,
     pub(crate) replayed_records: u64,
+}
+
+/// After so many idle ticks freed blocks go back to the device.
+const IDLE_TICKS: u32 = 5;
+
+/// What [`Store::tick`] saw.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Idle {
+    last_ticket: u64,
+    ticks: u32,
 }
 
 /// Unused buffers that a store keeps for the next ones if nobody gives it a pool: zeroing new ones cost a tenth of the CPU
@@ -214,6 +225,22 @@ impl Store {
         let stages =
             self.turns.freed_blocks() + self.freeing.blocks() + self.discards.blocks() + self.preparing.blocks();
         u64::from(self.allocator.free_blocks()) + stages
+    }
+
+    /// To be called about once a second: a store that has had nothing to do for [`IDLE_TICKS`] calls gives what was freed
+    /// back to the device.
+    pub fn tick(&mut self) {
+        let commits = self.turns.last_ticket();
+        let idle = self.is_idle() && commits == self.idle.last_ticket;
+        self.idle.last_ticket = commits;
+        self.idle.ticks = if idle { self.idle.ticks + 1 } else { 0 };
+        if self.idle.ticks >= IDLE_TICKS && self.stopped.is_none() {
+            // The last transaction's blocks wait for a record behind it.
+            self.turns.vouch_wanted |= self.freeing.waits_for_more_than(self.turns.vouched_lsn);
+            if self.discards.is_worth_a_sweep() {
+                self.discards.begin_sweep();
+            }
+        }
     }
 
     /// Whether nothing is under way: all commits done, no checkpoint, read or discard running or wanted.

@@ -162,3 +162,30 @@ fn small_writes_find_blocks_prepared() {
     bench.check_all();
     bench.reopen(bench.device.after_crash(&mut || 0));
 }
+
+#[test]
+fn a_store_with_nothing_to_do_gives_back_what_was_freed() {
+    let config = StoreConfig { device_bytes: 64 << 20, wal_bytes: 1 << 20, ..config() };
+    let mut bench = Bench::with(config, 2);
+    bench.submit(txn((0..4).map(|n| write(n, 0, vec![n as u8 + 1; 4 << 20])).collect())).unwrap();
+    bench.settle();
+    bench.submit(txn((0..4).map(|n| Step::Remove { object: object(n) }).collect())).unwrap();
+    let mut discarded = 0;
+    for tick in 0..20 {
+        bench.store.tick();
+        for _ in 0..50 {
+            bench.store.end_turn();
+            while let Some(request) = bench.store.poll_io() {
+                if let IoRequest::Discard { len, .. } = &request {
+                    assert!(tick >= 5, "not before it has been idle for a while");
+                    discarded += len;
+                }
+                bench.device.submit(request);
+            }
+            bench.complete_some();
+            bench.events();
+        }
+    }
+    assert_eq!(discarded, 16 << 20);
+    bench.check_all();
+}
