@@ -1,6 +1,6 @@
 //! Space comes back once a pool is gone, also that of copies which no longer belonged anywhere.
 
-use cluster_tests::{TestCluster, clients_are_here};
+use cluster_tests::{Pattern, TestCluster, assert_same_bytes, clients_are_here};
 use std::os::unix::fs::MetadataExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -53,7 +53,9 @@ fn a_deleted_pool_gives_its_space_back() {
     eprintln!("empty: used {:?} MiB, allocated {:?} MiB", mib(&used_empty), mib(&allocated_empty));
     cluster.make_pool("p", 16, 2);
     cluster.make_pool("kept", 8, 2);
-    cluster.rados(&["-p", "kept", "put", "object", "/etc/services"]).ok();
+    let kept = cluster.scratch("kept");
+    Pattern::new(7).write(&kept, (4 << 20) + 1);
+    cluster.rados(&["-p", "kept", "put", "object", kept.to_str().expect("a path")]).ok();
     let count = (WRITTEN >> 20).to_string();
     let bench =
         ["-p", "p", "bench", "120", "write", "-b", "1048576", "-t", "8", "--no-cleanup", "--max-objects", &count];
@@ -98,7 +100,7 @@ fn a_deleted_pool_gives_its_space_back() {
     cluster.wait_until_clean(Duration::from_secs(60));
     let got = cluster.scratch("got");
     cluster.rados(&["-p", "kept", "get", "object", got.to_str().expect("a path")]).ok();
-    cluster_tests::assert_same_bytes(std::path::Path::new("/etc/services"), &got);
+    assert_same_bytes(&kept, &got);
     let used_now = used_as_told(&cluster);
     let near = used_now.iter().zip(&used_empty).all(|(now, empty)| *now <= empty + SLACK);
     assert!(near, "used after a restart: {:?} MiB, empty: {:?} MiB", mib(&used_now), mib(&used_empty));

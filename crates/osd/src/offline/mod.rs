@@ -1,7 +1,7 @@
 //! An OSD's store while the OSD does not run: checked, counted, exported, imported, repaired.
 //!
 //! * [`OfflineStore`]: a store opened on a [`Device`], with lookups that wait. Start here.
-//! * [`check`], [`stats`], [`export`], [`import`], [`repair`]: what can be done with it, one file each.
+//! * [`check()`], [`stats()`], [`export()`], [`import()`], [`repair()`]: what can be done with it, one file each.
 //! * [`FileDevice`]: a file or block device, through the reactor. Tests use a simulated one.
 //!
 //! Unlike a running OSD this may wait: nobody else uses the store. The work is still the store's own core; here are only
