@@ -1,6 +1,6 @@
 //! `nacre` itself: a first session with nothing but the binary, and how clusters start, stop and refuse to.
 
-use cluster_tests::{Outcome, Pattern, TestCluster, assert_same_bytes, binary, run};
+use cluster_tests::{Outcome, Pattern, TestCluster, assert_same_bytes, binary, clients_are_here, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
@@ -99,6 +99,18 @@ fn starting_and_stopping_can_be_said_twice_and_refusals_leave_things_alone() {
     }
     assert_eq!(fs::read(cluster.dir().join("cluster.json")).unwrap(), state);
     cluster.up();
+
+    // A warning that does not go by itself keeps nobody waiting.
+    if clients_are_here(&["ceph"]) {
+        cluster.ceph(&["osd", "set", "noscrub"]).ok();
+        nacre(&cluster, &["down"]).ok();
+        let up = nacre(&cluster, &["up", "--detach"]);
+        let said = format!("{}{}", up.stdout, up.stderr);
+        assert!(
+            up.succeeded() && said.contains("HEALTH_WARN after") && said.contains("warning: OSDMAP_FLAGS"),
+            "{said}"
+        );
+    }
 
     // A port that the first cluster uses, for a second one.
     let port = fs::read_to_string(cluster.conf()).unwrap();

@@ -80,6 +80,13 @@ impl Health {
         self.status == "HEALTH_OK" && self.osds_up >= osds.into()
     }
 
+    /// Whether everything serves and only warnings are left, which waiting may not cure: a pool without an application,
+    /// a flag that somebody has set.
+    pub fn only_warns_with(&self, osds: u32) -> bool {
+        let clean = self.pgs_by_state.iter().all(|(state, _)| state == "active+clean");
+        self.status == "HEALTH_WARN" && self.osds_up >= osds.into() && clean
+    }
+
     /// A line about how far a start has come.
     pub fn progress(&self, osds: u32) -> String {
         if self.osds_up < osds.into() {
@@ -184,7 +191,7 @@ mod tests {
     #[test]
     fn a_page_says_what_matters() {
         let health = Health::from_status(&sample());
-        assert!(!health.is_ok_with(2) && health.progress(3) == "2 of 3 OSDs up");
+        assert!(!health.is_ok_with(2) && !health.only_warns_with(2) && health.progress(3) == "2 of 3 OSDs up");
         let page = health.page("f");
         for part in
             ["HEALTH_WARN", "OSD_DOWN: 1 osds down", "2 of 3 up, 3 in", "30 active+clean, 3 peering", "1 GiB of 4 GiB"]
@@ -200,6 +207,7 @@ mod tests {
         assert_eq!(health.progress(3), "3 OSDs up, 30 of 33 placement groups active and clean");
         health.pgs_by_state = vec![("active+clean".into(), 33)];
         assert_eq!(health.progress(3), "3 OSDs up, HEALTH_WARN (OSD_DOWN: 1 osds down)");
+        assert!(health.only_warns_with(3) && !health.only_warns_with(4) && !health.is_ok_with(3));
         (health.status, health.problems) = ("HEALTH_OK".into(), vec![]);
         assert!(health.is_ok_with(3) && !health.is_ok_with(4));
     }

@@ -31,6 +31,8 @@ const OSDS_WITHIN: Duration = Duration::from_secs(20);
 const FOLLOW_WITHIN: Duration = Duration::from_secs(20);
 /// A daemon that ends this often before the cluster is healthy will not get better.
 const EARLY_ENDS_MAX: u32 = 3;
+/// How long everything must serve under the same warnings before a start counts as done.
+const SETTLED_FOR: Duration = Duration::from_secs(3);
 
 const OSDS: u32 = 6;
 const MONS: u32 = 1;
@@ -128,10 +130,11 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
         () = stop.asked() => Ok(Waited::Interrupted),
     };
     match waited {
-        Ok(Waited::Healthy) => {
+        Ok(Waited::Healthy(health)) => {
             let after = started.elapsed().as_secs_f64();
-            let event =
-                Event::Ready(format!("HEALTH_OK after {after:.1} s\n\n{}", first_steps(&layout, &state, options)));
+            let warnings: String = health.problems.iter().map(|problem| format!("warning: {problem}\n")).collect();
+            let steps = first_steps(&layout, &state, options);
+            let event = Event::Ready(format!("{} after {after:.1} s\n{warnings}\n{steps}", health.status));
             // Whoever listened may have gone at the last moment: the cluster runs, as was asked for.
             let _ = report.send(event);
         }
@@ -272,12 +275,13 @@ fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
 }
 
 enum Waited {
-    Healthy,
+    Healthy(Health),
     TooLong(String),
     Interrupted,
 }
 
-/// Starts the OSDs once a monitor answers, and waits for HEALTH_OK with all of them up.
+/// Starts the OSDs once a monitor answers, and waits for HEALTH_OK with all of them up. Where everything serves and only
+/// warnings are left, for [`SETTLED_FOR`], that is enough: nobody knows when they will go.
 ///
 /// After a crash the monitors' map still shows OSDs up that have not started yet. So only OSDs count whose start is
 /// newer than the map at which they were started.
@@ -293,6 +297,7 @@ async fn wait_healthy(
     let started = Instant::now();
     let mut cluster: Option<Cluster> = None;
     let mut before: Option<u64> = None;
+    let mut settled: Option<Instant> = None;
     let mut last = "no monitor has answered yet".to_owned();
     let mut early_ends = std::collections::BTreeMap::<String, u32>::new();
     loop {
@@ -320,8 +325,10 @@ async fn wait_healthy(
                     let before = *before.get_or_insert(osds.epoch);
                     supervisor.start_osds();
                     health.osds_up = osds.newer_than(before);
-                    if health.is_ok_with(state.osds) {
-                        return Ok(Waited::Healthy);
+                    let only_warns = health.only_warns_with(state.osds);
+                    settled = only_warns.then(|| settled.unwrap_or_else(Instant::now));
+                    if health.is_ok_with(state.osds) || settled.is_some_and(|since| since.elapsed() >= SETTLED_FOR) {
+                        return Ok(Waited::Healthy(health));
                     }
                     last = health.progress(state.osds);
                 }
