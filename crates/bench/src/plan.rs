@@ -1,0 +1,292 @@
+//! The description of a run.
+//!
+//! A plan is JSON: the same document is kept in the run's folder, travels to agents and stands inside the result, which
+//! is JSON too, so what ran and what was asked for are compared byte by byte; and the workspace has no second format.
+//! Unknown fields are refused: a misspelt limit would otherwise silently be the default. Sizes are bytes and times
+//! seconds, as the fields' names say.
+//!
+//! ```
+//! let plan = bench::plan::Plan::from_json(r#"{
+//!   "version": 1,
+//!   "name": "small writes",
+//!   "seed": 1,
+//!   "clusters": [{"name": "nacre", "engine": "nacre", "configuration": "nacre/ceph.conf"},
+//!                {"name": "ceph", "engine": "ceph", "configuration": "ceph/ceph.conf"}],
+//!   "pools": [{"name": "r3", "redundancy": {"replicated": {"size": 3}}, "pg_count": 64}],
+//!   "workloads": [{
+//!     "name": "4k-write", "pool": "r3", "warm_up_s": 5, "stop": {"duration_s": 30},
+//!     "groups": [{"name": "writers", "object_bytes": 4194304, "io_bytes": 4096, "objects": 256,
+//!                 "operations": {"random_write": 100}, "instances": 1, "load": {"closed": {"queue_depth": 32}}}]
+//!   }]
+//! }"#)?;
+//! assert_eq!(plan.iterations, 5);
+//! # Ok::<(), bench::plan::PlanError>(())
+//! ```
+
+mod check;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::steady::SteadyRules;
+
+/// The version of plans that this release writes and reads.
+pub const PLAN_VERSION: u32 = 1;
+
+/// A run: every workload on every cluster, `iterations` times, clusters in turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// [`PLAN_VERSION`].
+    pub version: u32,
+    pub name: String,
+    /// Decides every byte written, every object chosen and every arrival.
+    pub seed: u64,
+    /// What is measured; with two or more, all are compared with the first.
+    pub clusters: Vec<Cluster>,
+    /// Pools that are made on every cluster, and removed afterwards.
+    pub pools: Vec<Pool>,
+    pub workloads: Vec<Workload>,
+    /// Iterations of every workload on every cluster.
+    #[serde(default = "default_iterations")]
+    pub iterations: u32,
+    /// Confidence of intervals and verdicts, 0.5 to 0.999. Five iterations reach 0.9375, six 0.968, eight 0.992.
+    #[serde(default = "default_confidence")]
+    pub confidence: f64,
+}
+
+/// A cluster and where it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// Its name in results.
+    pub name: String,
+    pub engine: Engine,
+    /// Path of its `ceph.conf`.
+    pub configuration: String,
+}
+
+/// Whose daemons run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    Nacre,
+    Ceph,
+}
+
+/// A pool to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    pub name: String,
+    pub redundancy: Redundancy,
+    /// Number of placement groups, a power of two.
+    pub pg_count: u32,
+}
+
+/// How a pool survives failures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Redundancy {
+    /// `size` copies.
+    Replicated { size: u32 },
+    /// `k` data and `m` parity shards.
+    Erasure { k: u32, m: u32 },
+}
+
+/// Groups of workers that run at the same time on one pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    pub name: String,
+    /// Name of one of the plan's pools.
+    pub pool: String,
+    /// Groups work on objects of their own. Separate readers and writers are two groups.
+    pub groups: Vec<Group>,
+    /// Load before measuring begins, in seconds.
+    #[serde(default)]
+    pub warm_up_s: f64,
+    pub stop: Stop,
+}
+
+/// Workers with the same task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    pub name: String,
+    /// Size of an object, 4 KiB to 64 MiB.
+    pub object_bytes: u64,
+    /// Size of one operation; divides `object_bytes`. The whole object where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io_bytes: Option<u64>,
+    /// Number of objects that the group works on.
+    pub objects: u64,
+    /// What the workers do.
+    pub operations: Operations,
+    /// Clients, each with its own connections.
+    pub instances: u32,
+    pub load: Load,
+    /// Whether all objects are written before the load begins. Where absent: if the group reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<bool>,
+}
+
+/// Percentages that add up to 100.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Operations {
+    pub sequential_write: u32,
+    pub random_write: u32,
+    pub sequential_read: u32,
+    pub random_read: u32,
+}
+
+/// What decides when an operation starts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Load {
+    /// Each instance has `queue_depth` operations in flight: the next starts when one ends.
+    Closed { queue_depth: u32 },
+    /// Operations start at their time, whether earlier ones have ended or not.
+    Open {
+        /// Of the whole group.
+        arrivals_per_s: f64,
+        spacing: Spacing,
+        /// Operations in flight per instance beyond which arrivals wait. Their latency counts from their arrival.
+        in_flight_max: u32,
+    },
+}
+
+/// Distances between arrivals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spacing {
+    Constant,
+    Poisson,
+}
+
+/// When an iteration ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Stop {
+    /// After so many seconds of measuring.
+    DurationS(f64),
+    /// Once rounds of `round_s` seconds no longer drift; only the steady window counts.
+    Steady {
+        round_s: f64,
+        #[serde(default)]
+        rules: SteadyRules,
+    },
+}
+
+fn default_iterations() -> u32 {
+    5
+}
+
+fn default_confidence() -> f64 {
+    0.9
+}
+
+/// Why a plan cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// Not JSON, or not a plan's fields.
+    #[error("{field}: {reason}")]
+    Form { field: String, reason: String },
+    /// Written for another release.
+    #[error("version: this plan has version {0}, this release reads version {PLAN_VERSION}")]
+    Version(u64),
+    /// A value that cannot be run.
+    #[error("{field}: {reason}")]
+    Value { field: String, reason: String },
+}
+
+impl PlanError {
+    /// The field at fault, as a path: `workloads[0].groups[1].io_bytes`.
+    pub fn field(&self) -> &str {
+        match self {
+            PlanError::Form { field, .. } | PlanError::Value { field, .. } => field,
+            PlanError::Version(_) => "version",
+        }
+    }
+}
+
+impl Plan {
+    /// Reads and checks a plan.
+    ///
+    /// Errors: [`PlanError`], which names the first field at fault.
+    pub fn from_json(text: &str) -> Result<Plan, PlanError> {
+        // The version first: a later plan's unknown fields are not mistakes of its author.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u64,
+        }
+        if let Ok(Versioned { version }) = serde_json::from_str(text)
+            && version != u64::from(PLAN_VERSION)
+        {
+            return Err(PlanError::Version(version));
+        }
+        let mut json = serde_json::Deserializer::from_str(text);
+        let form = |field: String, reason: serde_json::Error| {
+            let field = if field == "." { "plan".to_string() } else { field };
+            PlanError::Form { field, reason: reason.to_string() }
+        };
+        let plan: Plan =
+            serde_path_to_error::deserialize(&mut json).map_err(|e| form(e.path().to_string(), e.into_inner()))?;
+        json.end().map_err(|e| form(".".into(), e))?;
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// The plan as JSON, for people to read.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a plan has only strings as keys")
+    }
+}
+
+impl Group {
+    /// Bytes of one operation.
+    pub fn io_bytes(&self) -> u64 {
+        self.io_bytes.unwrap_or(self.object_bytes)
+    }
+
+    /// Operations that cover all objects once.
+    pub fn blocks(&self) -> u64 {
+        self.objects * (self.object_bytes / self.io_bytes())
+    }
+
+    /// Workers per instance: the most operations it has in flight.
+    pub fn workers_per_instance(&self) -> u32 {
+        match self.load {
+            Load::Closed { queue_depth } => queue_depth,
+            Load::Open { in_flight_max, .. } => in_flight_max,
+        }
+    }
+
+    /// Workers of the whole group.
+    pub fn workers(&self) -> u64 {
+        u64::from(self.instances) * u64::from(self.workers_per_instance())
+    }
+
+    /// Whether the objects are written before the load.
+    pub fn prefill(&self) -> bool {
+        self.prefill.unwrap_or(self.operations.reads() > 0)
+    }
+}
+
+impl Operations {
+    /// Percentage of reads.
+    pub fn reads(&self) -> u32 {
+        self.sequential_read + self.random_read
+    }
+}
+
+impl Workload {
+    /// Time to load before measuring.
+    pub fn warm_up(&self) -> Duration {
+        Duration::from_secs_f64(self.warm_up_s)
+    }
+}

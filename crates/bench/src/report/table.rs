@@ -1,0 +1,156 @@
+//! Tables of a result.
+
+use std::fmt::Write;
+
+use super::{End, Figure, RunResult};
+use crate::compare::Verdict;
+use crate::interval::MedianInterval;
+
+/// What stands where nothing was measured.
+const ABSENT: &str = "not available";
+
+/// A number with four significant digits.
+fn number(value: f64) -> String {
+    let digits = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    let decimals = usize::try_from(3 - digits).unwrap_or(0).min(6);
+    format!("{value:.decimals$}")
+}
+
+fn median(interval: &Option<MedianInterval>) -> String {
+    match interval {
+        None => ABSENT.into(),
+        Some(i) => match i.spread_percent() {
+            Some(spread) if i.count > 1 => format!("{} ±{spread:.1} %", number(i.median)),
+            _ => number(i.median),
+        },
+    }
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::NoDifferenceShown => "no difference shown",
+        Verdict::TooFewIterations => "too few iterations",
+    }
+}
+
+fn markdown_row(out: &mut String, cells: &[String]) {
+    let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+    writeln!(out, "| {} |", cells.join(" | ")).expect("writing to a string");
+}
+
+fn markdown_head(out: &mut String, cells: &[&str]) {
+    markdown_row(out, &cells.iter().map(ToString::to_string).collect::<Vec<_>>());
+    writeln!(out, "|{}", "---|".repeat(cells.len())).expect("writing to a string");
+}
+
+/// A field of CSV (RFC 4180). Text that a spreadsheet would take for a formula comes only from plans, whose names cannot
+/// begin so except with a minus sign.
+fn csv_field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+}
+
+impl RunResult {
+    /// Two tables: medians over the iterations, and the first cluster against the others, losing rows included.
+    pub fn to_markdown(&self) -> String {
+        let mut out = format!("# {}\n\n", self.plan.name);
+        match &self.end {
+            End::Complete => {}
+            End::Interrupted => out.push_str("**Interrupted**: what follows was measured before.\n\n"),
+            End::Failed(why) => {
+                writeln!(out, "**Failed**: {why}. What follows was measured before.\n").expect("writing to a string");
+            }
+        }
+        out.push_str("Medians over the iterations; ± is half the confidence interval's width.\n\n");
+        markdown_head(
+            &mut out,
+            &[
+                "workload",
+                "group",
+                "cluster",
+                "iterations",
+                "operations/s",
+                "MB/s",
+                "mean us",
+                "p50 us",
+                "p99 us",
+                "p99.9 us",
+                "errors",
+                "wrong reads",
+            ],
+        );
+        for summary in self.summaries() {
+            let mut cells = vec![summary.workload, summary.group, summary.cluster, summary.iterations.to_string()];
+            for (figure, interval) in Figure::ALL.into_iter().zip(&summary.figures) {
+                let scale = if figure == Figure::BytesPerS { 1e-6 } else { 1.0 };
+                let scaled = interval.map(|i| MedianInterval {
+                    median: i.median * scale,
+                    low: i.low * scale,
+                    high: i.high * scale,
+                    ..i
+                });
+                cells.push(median(&scaled));
+            }
+            cells.extend([summary.errors.to_string(), summary.mismatches.to_string()]);
+            markdown_row(&mut out, &cells);
+        }
+        let comparisons = self.comparisons();
+        if comparisons.is_empty() {
+            return out;
+        }
+        out.push_str("\nRatios of paired iterations, first / second.\n\n");
+        markdown_head(
+            &mut out,
+            &["workload", "group", "figure", "first", "second", "ratio", "interval", "confidence", "first is"],
+        );
+        for row in comparisons {
+            let mut cells = vec![row.workload, row.group, row.figure.name().into(), row.first, row.second];
+            match row.comparison {
+                Ok(comparison) => {
+                    let ratio = comparison.ratio;
+                    cells.extend([
+                        number(ratio.median),
+                        format!("{} to {}", number(ratio.low), number(ratio.high)),
+                        format!("{:.1} %", ratio.confidence * 100.0),
+                        verdict(comparison.verdict).into(),
+                    ]);
+                }
+                Err(why) => cells.extend([ABSENT.into(), ABSENT.into(), ABSENT.into(), why.to_string()]),
+            }
+            markdown_row(&mut out, &cells);
+        }
+        out
+    }
+
+    /// A line per row, unrounded; fields that were not measured are empty.
+    pub fn to_csv(&self) -> String {
+        let mut out = String::from(
+            "cluster,workload,group,iteration,measured_s,operations,bytes,errors,mismatches,operations_per_s,\
+             bytes_per_s,mean_us,min_us,p50_us,p90_us,p95_us,p99_us,p99_9_us,p99_99_us,max_us\n",
+        );
+        let value = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        for row in &self.rows {
+            let latency = &row.latency;
+            let mut fields: Vec<String> = [&row.cluster, &row.workload, &row.group].map(|text| csv_field(text)).into();
+            fields.push(row.iteration.to_string());
+            fields.push(row.measured_s.to_string());
+            fields.extend([row.operations, row.bytes, row.errors, row.mismatches].map(|count| count.to_string()));
+            fields.extend([Figure::OperationsPerS, Figure::BytesPerS].map(|figure| value(figure.of(row))));
+            let latencies = [
+                latency.mean_us,
+                latency.min_us,
+                latency.p50_us,
+                latency.p90_us,
+                latency.p95_us,
+                latency.p99_us,
+                latency.p99_9_us,
+                latency.p99_99_us,
+                latency.max_us,
+            ];
+            fields.extend(latencies.map(value));
+            writeln!(out, "{}", fields.join(",")).expect("writing to a string");
+        }
+        out
+    }
+}

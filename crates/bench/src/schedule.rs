@@ -1,0 +1,213 @@
+//! What each worker does next, and from when its latency counts.
+//!
+//! A group's objects are cut into blocks of `io_bytes`. Every block belongs to one worker: only that worker writes it,
+//! so it always knows which version a read must return, without asking another. Workers of a group that only reads share
+//! all blocks, whose version is the prefill's.
+//!
+//! * [`Worker`]: one operation at a time, from the plan's seed.
+//! * [`Arrivals`]: the times at which an open loop's operations are meant to start.
+//! * [`OpenLoop`]: hands arrivals to free workers. An arrival that waits for a worker has its latency counted from the
+//!   time it was meant to start, so a stall of the cluster shows in every operation it delayed and not in one only
+//!   (coordinated omission).
+
+mod arrivals;
+#[cfg(test)]
+mod tests;
+
+pub use arrivals::{Arrivals, OpenLoop, Start};
+
+use std::ops::RangeInclusive;
+
+use crate::pattern::Pattern;
+use crate::plan::Group;
+use crate::random::{Random, scramble};
+
+/// The version that the prefill writes.
+pub const PREFILL_VERSION: u32 = 1;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Writes `version`.
+    Write { version: u32 },
+    /// Reads. What comes back must be one of these versions; more than one only after a write whose outcome nobody
+    /// knows. The version 0 means that the block was never written.
+    Read { versions: (u32, u32) },
+}
+
+/// One operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Number of the object within its group.
+    pub object: u64,
+    pub offset_bytes: u64,
+    pub length_bytes: u64,
+    pub kind: Kind,
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// Refused: nothing was changed.
+    Refused,
+    /// No answer: a write may have happened, and may even happen later.
+    Unknown,
+}
+
+/// Which versions a block may hold.
+#[derive(Clone, Copy, Debug)]
+struct Versions {
+    /// The oldest possible one.
+    oldest: u32,
+    /// The last one that was attempted.
+    newest: u32,
+}
+
+/// The run that patterns of one iteration of one workload name: bytes left over from another iteration or workload are
+/// then known for what they are, though objects and versions have the same numbers there.
+pub fn pattern_run(seed: u64, workload_index: u32, iteration: u32) -> u64 {
+    scramble(seed ^ scramble(((u64::from(workload_index) << 32) | u64::from(iteration)).wrapping_add(1)))
+}
+
+/// The number in patterns of object `object` of a group: the group's index stands above bit 40, far above the most
+/// objects a plan can have.
+pub fn pattern_object(group_index: u32, object: u64) -> u64 {
+    (u64::from(group_index) << 40) | object
+}
+
+impl Operation {
+    /// The bytes of this operation as `version` wrote them; `run` is that of [`pattern_run`].
+    pub fn pattern(&self, run: u64, group_index: u32, version: u32) -> Pattern {
+        Pattern { run, object: pattern_object(group_index, self.object), version: u64::from(version) }
+    }
+}
+
+/// One of a group's workers: a closed loop's place in the queue, or an open loop's slot.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    random: Random,
+    weights: [u32; 4],
+    object_bytes: u64,
+    io_bytes: u64,
+    /// The worker's `i`-th block is the group's block `first + i * stride`.
+    first: u64,
+    stride: u64,
+    blocks: u64,
+    next_write: u64,
+    next_read: u64,
+    /// By block; empty if the group never writes.
+    versions: Vec<Versions>,
+    prefilled: bool,
+    in_flight: Option<(Operation, u64)>,
+}
+
+impl Worker {
+    /// Worker `number` of `group`, which is the workload's group `group_index`. The same seed, group and number give the
+    /// same operations.
+    ///
+    /// `group` must be of a checked plan; panics if `number` is not below [`Group::workers`].
+    pub fn new(seed: u64, group_index: u32, group: &Group, number: u64) -> Worker {
+        let workers = group.workers();
+        assert!(number < workers, "worker {number} of {workers}");
+        let operations = group.operations;
+        let writes = operations.sequential_write + operations.random_write > 0;
+        // Readers begin evenly spread over all blocks, as instances of one long sequential read would stand.
+        let (first, stride, blocks, next_read) = if writes {
+            (number, workers, (group.blocks() - number).div_ceil(workers), 0)
+        } else {
+            (0, 1, group.blocks(), (u128::from(group.blocks()) * u128::from(number) / u128::from(workers)) as u64)
+        };
+        let initial = if group.prefill() { PREFILL_VERSION } else { 0 };
+        let versions = Versions { oldest: initial, newest: initial };
+        Worker {
+            random: Random::new(seed, (u64::from(group_index) << 32) | number),
+            weights: [
+                operations.sequential_write,
+                operations.random_write,
+                operations.sequential_read,
+                operations.random_read,
+            ],
+            object_bytes: group.object_bytes,
+            io_bytes: group.io_bytes(),
+            first,
+            stride,
+            blocks,
+            next_write: 0,
+            next_read,
+            versions: if writes { vec![versions; blocks as usize] } else { Vec::new() },
+            prefilled: group.prefill(),
+            in_flight: None,
+        }
+    }
+
+    /// The next operation. Sequential ones begin again when they have covered all of the worker's blocks.
+    ///
+    /// Panics if the last one has not ended.
+    pub fn next_operation(&mut self) -> Operation {
+        assert!(self.in_flight.is_none(), "a worker has one operation at a time: {:?}", self.in_flight);
+        let mut draw = self.random.below(100) as u32;
+        let choice = self.weights.iter().position(|weight| {
+            let hit = draw < *weight;
+            draw = draw.wrapping_sub(*weight);
+            hit
+        });
+        let block = match choice.expect("a checked plan's percentages add up to 100") {
+            0 => step(&mut self.next_write, self.blocks),
+            2 => step(&mut self.next_read, self.blocks),
+            _ => self.random.below(self.blocks),
+        };
+        let kind = if choice < Some(2) {
+            let versions = &mut self.versions[block as usize];
+            versions.newest = versions.newest.checked_add(1).expect("fewer than 2^32 writes of one block");
+            Kind::Write { version: versions.newest }
+        } else {
+            let prefill = if self.prefilled { PREFILL_VERSION } else { 0 };
+            let written = self.versions.get(block as usize).map(|versions| (versions.oldest, versions.newest));
+            Kind::Read { versions: written.unwrap_or((prefill, prefill)) }
+        };
+        let start = (self.first + block * self.stride) * self.io_bytes;
+        let operation = Operation {
+            object: start / self.object_bytes,
+            offset_bytes: start % self.object_bytes,
+            length_bytes: self.io_bytes,
+            kind,
+        };
+        self.in_flight = Some((operation, block));
+        operation
+    }
+
+    /// The operation ended.
+    ///
+    /// Panics if none was begun.
+    pub fn ended(&mut self, outcome: Outcome) {
+        let (operation, block) = self.in_flight.take().expect("an operation that ended was begun");
+        let Kind::Write { version } = operation.kind else { return };
+        let versions = &mut self.versions[block as usize];
+        match outcome {
+            // A write of unknown outcome before this one cannot come later: the client sends a worker's operations on
+            // an object in order.
+            Outcome::Done => versions.oldest = version,
+            Outcome::Unknown => {}
+            // Nothing was written, so this version cannot be read; the number is free again.
+            Outcome::Refused => versions.newest = version - 1,
+        }
+    }
+}
+
+impl Kind {
+    /// The versions that a read may return, newest first: the likely one is tried first.
+    pub fn acceptable(&self) -> impl Iterator<Item = u32> + use<> {
+        let range: RangeInclusive<u32> = match *self {
+            Kind::Write { version } => version..=version,
+            Kind::Read { versions: (oldest, newest) } => oldest..=newest,
+        };
+        range.rev()
+    }
+}
+
+fn step(next: &mut u64, blocks: u64) -> u64 {
+    let block = *next;
+    *next = (block + 1) % blocks;
+    block
+}
