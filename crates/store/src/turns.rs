@@ -131,11 +131,6 @@ impl Turns {
         self.next_ticket - 1
     }
 
-    /// Bytes of data of the first `count` staged transactions.
-    fn data_bytes(&self, count: usize) -> u64 {
-        self.staged.iter().take(count).map(Staged::data_bytes).sum()
-    }
-
     /// Whether all transactions up to `ticket` are on their way.
     pub fn emitted(&self, ticket: u64) -> bool {
         self.staged.front().is_none_or(|staged| staged.ticket > ticket)
@@ -158,19 +153,20 @@ impl Turns {
     }
 
     /// How many staged transactions up to the ticket `limit`, from the first, can go into one turn of at most
-    /// `record_max` bytes of log (at least one, if it is ready), and the length of their record's body.
-    fn ready(&self, limit: u64, record_max: u64) -> (usize, u64) {
+    /// `record_max` bytes of log (at least one, if it is ready), the length of their record's body, and the bytes of their data.
+    fn ready(&self, limit: u64, record_max: u64) -> (usize, u64, u64) {
         let (mut count, mut steps_bytes, mut data_bytes) = (0, 0, 0);
         for staged in self.staged.iter().take_while(|staged| staged.ticket <= limit && staged.merges == 0) {
             let body = steps_bytes + staged.steps_bytes + body_overhead_bytes(count + 1);
-            data_bytes += staged.data_bytes();
-            if count > 0 && (record_bytes(body as usize) > record_max || data_bytes > TURN_DATA_BYTES_MAX) {
+            let data = data_bytes + staged.data_bytes();
+            if count > 0 && (record_bytes(body as usize) > record_max || data > TURN_DATA_BYTES_MAX) {
                 break;
             }
+            data_bytes = data;
             steps_bytes += staged.steps_bytes;
             count += 1;
         }
-        (count, steps_bytes + body_overhead_bytes(count))
+        (count, steps_bytes + body_overhead_bytes(count), data_bytes)
     }
 }
 
@@ -185,12 +181,12 @@ impl Store {
         while self.turns.turns.len() < TURNS_MAX && self.turns.turns.iter().all(|turn| !turn.by_checkpoint) {
             // A record's transactions are either all in the checkpoint under way or all behind it.
             let limit = self.checkpoint.boundary().unwrap_or(u64::MAX);
-            let (count, body_bytes) = self.turns.ready(limit, self.wal.record_bytes_max());
+            let (count, body_bytes, data_bytes) = self.turns.ready(limit, self.wal.record_bytes_max());
             if count == 0 {
                 self.vouch_for_freed_blocks();
                 break;
             }
-            if !self.turns.turns.is_empty() && self.turns.data_bytes(count) < self.turns.overlap_bytes_min {
+            if !self.turns.turns.is_empty() && data_bytes < self.turns.overlap_bytes_min {
                 break;
             }
             if self.wal.has_room(record_bytes(body_bytes as usize)) {
