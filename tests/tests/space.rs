@@ -41,6 +41,21 @@ fn mib(sizes: &[u64]) -> Vec<u64> {
     sizes.iter().map(|bytes| bytes >> 20).collect()
 }
 
+/// Waits until the sizes of all OSDs are as low as they should be.
+fn falls(what: &str, sizes: impl Fn() -> Vec<u64>, low: impl Fn(&[u64]) -> bool) {
+    let started = Instant::now();
+    loop {
+        let now = sizes();
+        let took = started.elapsed();
+        if low(&now) {
+            eprintln!("after {:.1} s: {what} {:?} MiB", took.as_secs_f64(), mib(&now));
+            return;
+        }
+        assert!(took < Duration::from_secs(60), "space is not given back: {what} {:?} MiB", mib(&now));
+        sleep(Duration::from_millis(500));
+    }
+}
+
 #[test]
 fn a_deleted_pool_gives_its_space_back() {
     if !clients_are_here(&["ceph", "rados"]) {
@@ -78,22 +93,11 @@ fn a_deleted_pool_gives_its_space_back() {
     assert!(allocated_full.iter().sum::<u64>() >= allocated_empty.iter().sum::<u64>() + 2 * WRITTEN);
 
     ceph(&["osd", "pool", "delete", "p", "p", "--yes-i-really-really-mean-it"]);
-    let started = Instant::now();
-    loop {
-        let used_now = used(&cluster);
-        if used_now.iter().zip(&used_empty).all(|(now, empty)| *now <= empty + SLACK) {
-            eprintln!("after {:.1} s: used {:?} MiB", started.elapsed().as_secs_f64(), mib(&used_now));
-            break;
-        }
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "space is not given back: used {:?} of {:?} MiB; empty: {:?} MiB",
-            mib(&used_now),
-            mib(&used_full),
-            mib(&used_empty),
-        );
-        sleep(Duration::from_millis(500));
-    }
+    let within =
+        |sizes: &[u64], empty: &[u64], slack| sizes.iter().zip(empty).all(|(now, empty)| *now <= empty + slack);
+    falls("used", || used(&cluster), |now| within(now, &used_empty, SLACK));
+    // Stores with nothing to do return their free blocks to the file system below, without any checkpoint.
+    falls("allocated", || allocated(&cluster), |now| within(now, &allocated_empty, 3 * SLACK));
     // What was not deleted is there, also after everything has been read back from the devices.
     cluster.down();
     cluster.up();
@@ -102,22 +106,6 @@ fn a_deleted_pool_gives_its_space_back() {
     cluster.rados(&["-p", "kept", "get", "object", got.to_str().expect("a path")]).ok();
     assert_same_bytes(&kept, &got);
     let used_now = used_as_told(&cluster);
-    let near = used_now.iter().zip(&used_empty).all(|(now, empty)| *now <= empty + SLACK);
+    let near = within(&used_now, &used_empty, SLACK);
     assert!(near, "used after a restart: {:?} MiB, empty: {:?} MiB", mib(&used_now), mib(&used_empty));
-    // Stores with nothing to do return their free blocks to the file system below.
-    let started = Instant::now();
-    loop {
-        let now = allocated(&cluster);
-        if now.iter().zip(&allocated_empty).all(|(now, empty)| *now <= empty + 3 * SLACK) {
-            eprintln!("after {:.1} s: allocated {:?} MiB", started.elapsed().as_secs_f64(), mib(&now));
-            break;
-        }
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "allocated {:?} MiB; empty: {:?} MiB",
-            mib(&now),
-            mib(&allocated_empty)
-        );
-        sleep(Duration::from_millis(500));
-    }
 }
