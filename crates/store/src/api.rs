@@ -145,6 +145,10 @@ pub enum SubmitError {
     /// A write or truncation that reaches beyond [`OBJECT_BYTES_MAX`].
     #[error("{what} of {object} up to byte {end}, beyond the largest object ({OBJECT_BYTES_MAX} bytes)")]
     ObjectTooLarge { what: &'static str, object: ObjectId, end: u64 },
+    /// A name, or a key of an omap or of a group's table, that is too long. Bytes as they are stored: names with their
+    /// namespace, locator and hash.
+    #[error("key of {bytes} bytes, at most {bytes_max} are possible")]
+    KeyTooLong { bytes: usize, bytes_max: usize },
     /// A step on one of the cursors before or behind all objects.
     #[error("{0} is a cursor, not an object")]
     Cursor(ObjectId),
@@ -204,7 +208,7 @@ pub struct SpaceUsage {
     /// Logical bytes of objects.
     pub stored_bytes: u64,
     pub omap_bytes: u64,
-    /// WAL, checkpoints and everything else that is not data.
+    /// WAL, the metadata tree and everything else that is not data.
     pub metadata_bytes: u64,
     pub objects: u64,
 }

@@ -2,6 +2,7 @@
 
 use crate::allocator::Run;
 use std::sync::Arc;
+use wire::{DecodeError, Reader};
 
 /// Blocks of an object per segment: 128 KiB. A small write touches one segment.
 pub(crate) const SEGMENT_BLOCKS: u32 = 32;
@@ -212,6 +213,72 @@ impl BlockMap {
         out
     }
 
+    /// Number of segments that are not all holes.
+    pub fn segment_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Numbers of the segments that are not all holes, of those with blocks of `first .. end`.
+    pub fn segments(&self, first: u32, end: u64) -> impl Iterator<Item = u32> + '_ {
+        let from = self.position(first / SEGMENT_BLOCKS).unwrap_or_else(|at| at);
+        let inside = move |index: &u32| u64::from(*index) * u64::from(SEGMENT_BLOCKS) < end;
+        self.slots[from..].iter().map(|slot| slot.index).take_while(inside)
+    }
+
+    /// Makes `out` a segment's record: runs, each its first block in the segment (1), count (1), device block (8), one
+    /// crc32c (4) per block. False if the segment is all holes.
+    pub fn encode_segment(&self, index: u32, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let Ok(at) = self.position(index) else { return false };
+        let segment = &self.slots[at].segment;
+        let mut run: Option<(usize, u32)> = None;
+        for block in 0..SEGMENT_BLOCKS {
+            let Some(found) = segment.get(block) else {
+                run = None;
+                continue;
+            };
+            let head = match run.filter(|(_, next)| *next == found.device) {
+                Some((head, _)) => head,
+                None => {
+                    out.extend_from_slice(&[block as u8, 0]);
+                    out.extend_from_slice(&u64::from(found.device).to_le_bytes());
+                    out.len() - SEGMENT_RUN_BYTES
+                }
+            };
+            out[head + 1] += 1;
+            out.extend_from_slice(&found.crc.to_le_bytes());
+            run = Some((head, found.device.wrapping_add(1)));
+        }
+        true
+    }
+
+    /// Takes in a segment's record. Errors: bytes that [`BlockMap::encode_segment`] does not make, or a segment that is
+    /// there already.
+    pub fn restore_segment(&mut self, index: u32, record: &[u8]) -> Result<(), DecodeError> {
+        let malformed = DecodeError::Value { what: "segment of blocks", value: index.into() };
+        let mut flat = [HOLE; SEGMENT_BLOCKS as usize];
+        let (mut r, mut next) = (Reader::new(record), 0);
+        while r.left() > 0 {
+            let (first, count, device) = (r.u8()?, r.u8()?, r.u64()?);
+            let end = usize::from(first) + usize::from(count);
+            let device = u32::try_from(device).ok().filter(|device| device.checked_add(count.into()).is_some());
+            let Some(device) = device.filter(|_| first >= next && count > 0 && end <= SEGMENT_BLOCKS as usize) else {
+                return Err(malformed);
+            };
+            for (slot, device) in flat[usize::from(first)..end].iter_mut().zip(device..) {
+                *slot = BlockRef { device, crc: r.u32()? };
+            }
+            next = end as u8;
+        }
+        match (self.position(index), Segment::pack(&flat)) {
+            (Err(at), Some(segment)) if index <= u32::MAX / SEGMENT_BLOCKS => {
+                self.slots.insert(at, Slot { index, segment });
+                Ok(())
+            }
+            _ => Err(malformed),
+        }
+    }
+
     /// Number of allocated blocks.
     pub fn block_count(&self) -> u64 {
         let count = |slot: &Slot| match &slot.segment {
@@ -229,6 +296,17 @@ impl BlockMap {
             _ => self.slots.binary_search_by_key(&index, |slot| slot.index),
         }
     }
+}
+
+/// Bytes of a run in a segment's record, without the checksums.
+const SEGMENT_RUN_BYTES: usize = 10;
+
+/// A segment's record with another checksum for a block, if the block is still where it was expected.
+pub(crate) fn patch_segment(record: &[u8], block: u32, device: u32, crc: u32) -> Option<Vec<u8>> {
+    let mut map = BlockMap::default();
+    map.restore_segment(0, record).expect("our own record");
+    let mut out = Vec::new();
+    (map.patch_crc(block % SEGMENT_BLOCKS, device, crc) && map.encode_segment(0, &mut out)).then_some(out)
 }
 
 #[cfg(test)]
@@ -294,8 +372,27 @@ mod tests {
                 let mut seen = BTreeMap::new();
                 before.for_each(0, u64::MAX, |at, block| { seen.insert(at, block); });
                 prop_assert_eq!(seen, expected_before, "a clone does not change");
+                let mut again = BlockMap::default();
+                let mut record = Vec::new();
+                for index in map.segments(0, u64::MAX) {
+                    prop_assert!(map.encode_segment(index, &mut record));
+                    prop_assert!(again.restore_segment(index, &record).is_ok() && again.restore_segment(index, &record).is_err());
+                }
+                prop_assert_eq!(again.runs(0, u64::MAX), map.runs(0, u64::MAX));
+                prop_assert_eq!(again.segment_count(), map.segment_count());
+                prop_assert!((0..300).all(|at| again.get(at) == model.get(&at).copied()));
                 let flat: Vec<(u32, u32)> = map.runs(5, 100).into_iter().flat_map(|(at, run)| (at..).zip(run.start..run.end())).collect();
                 prop_assert_eq!(flat, model.range(5..100).map(|(at, b)| (*at, b.device)).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_segment_is_read_or_refused(index: u32, record in prop::collection::vec(any::<u8>(), 0..80)) {
+            let mut map = BlockMap::default();
+            if map.restore_segment(index, &record).is_ok() {
+                map.for_each(0, u64::MAX, |_, _| ());
             }
         }
     }

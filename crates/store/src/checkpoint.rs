@@ -1,79 +1,89 @@
-//! Checkpoints: all metadata as it was at one moment, written in slices beside the commits; then the log is trimmed.
+//! Checkpoints: the changes of the metadata since the last one go into the tree, in slices beside the commits; then the
+//! log is trimmed.
 //!
-//! 1. *Begin*: the tables are captured as they are, with all transactions submitted so far (up to the *boundary*).
+//! 1. *Begin*: the overlay is frozen, with all transactions submitted so far (up to the *boundary*).
 //! 2. *Cover*: once those transactions have LSNs, the last of these is what the checkpoint covers.
-//! 3. *Write*: a slice of entries per turn goes into chunks on free blocks, each naming the place of the next.
-//! 4. When chunks are written and the covered records durable: flush, write the root, flush. Now the log up to the
-//!    covered LSN and the former checkpoint's chunks are free.
+//! 3. *Merge*: a slice of work per turn; new pages go to free blocks.
+//! 4. When pages are written and the covered records durable: flush, write the root, flush. Now the log up to the
+//!    covered LSN and the blocks of replaced pages are free.
+//!
+//! A page of the old tree that the merge needs and cannot use does not stop the store: all that the tree should hold is in
+//! memory too. The merge is given up, and a checkpoint begins anew that takes nothing from the old tree.
 
 use crate::Store;
 use crate::allocator::Run;
+use crate::btree::{self, Merge, MergeError, Merged, PageCache, Progress, ReadId};
 use crate::io_queue::Purpose;
-use crate::state::Capture;
-use crate::superblock::{CHUNK_HEADER_BYTES, ChunkHeader, Root};
+use crate::metadata_space::MergeSpace;
+use crate::superblock::Root;
+use types::AlignedBuf;
 
-/// Bytes of entries encoded in one turn: about 100 us of work.
-const SLICE_BYTES: usize = 128 << 10;
+/// Work done in one turn, in ns.
+const SLICE_NS: u32 = 100_000;
 /// The same, when the log is so full that commits may soon have to wait.
-const HURRIED_SLICE_BYTES: usize = 1 << 20;
-/// Chunk writes under way at once.
-const CHUNK_WRITES_MAX: usize = 4;
+const HURRIED_SLICE_NS: u32 = 1_000_000;
+/// Page writes under way at once.
+const WRITES_MAX: usize = 8;
+/// Changes that are in the tree, whose memory is freed in one turn.
+const SHED: usize = 500;
+/// Pages kept for the next merge.
+pub(crate) const CACHE_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
 enum Phase {
     Idle,
-    /// Entries are being written.
-    Writing(Writing),
-    /// All chunks are written; the covered records are not all durable yet.
-    Waiting,
-    FlushingChunks,
-    WritingRoot,
-    FlushingRoot,
+    /// It is not known yet what is covered.
+    Covering,
+    Merging(Box<Merge>),
+    /// A merge that was given up, whose blocks are still being written.
+    GivenUp(Vec<Run>),
+    /// All pages are written, or under way; the covered records are not all durable yet.
+    Waiting(Merged),
+    FlushingPages(Merged),
+    WritingRoot(Merged),
+    FlushingRoot(Merged),
 }
 
-#[derive(Debug)]
-struct Writing {
-    capture: Capture,
-    /// Encoded entries that are in no chunk yet.
-    buffer: Vec<u8>,
-    /// Where the next chunk goes.
-    place: Option<Run>,
-}
-
-/// The last durable checkpoint and the one being written.
+/// The last durable checkpoint and the one being made.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     phase: Phase,
     /// Set by [`Store::checkpoint`].
     pub wanted: bool,
-    /// Chunks of the last durable checkpoint.
-    chunks: Vec<Run>,
+    /// The tree of the last durable checkpoint.
+    pub root: Option<btree::Root>,
+    pub cache: PageCache,
+    /// Blocks that tree holds.
+    pub tree_blocks: u64,
     sequence: u64,
-    // Of the one being written:
-    new_chunks: Vec<Run>,
+    // Of the one being made:
     boundary: u64,
     covered: Option<u64>,
     writes: usize,
-    stream_bytes: u64,
-    first_chunk: Option<Run>,
     next_omap_id: u64,
+    /// It takes nothing from the old tree.
+    anew: bool,
+}
+
+fn blocks_of(runs: &[Run]) -> u64 {
+    runs.iter().map(|run| u64::from(run.count)).sum()
 }
 
 impl Checkpoint {
-    /// The state after a store was opened: `chunks` are those of the checkpoint `sequence`.
-    pub fn new(sequence: u64, chunks: Vec<Run>) -> Checkpoint {
+    /// The state after a store was opened: `root` is that of the checkpoint `sequence`.
+    pub fn new(sequence: u64, root: Option<btree::Root>, tree_blocks: u64, cache: PageCache) -> Checkpoint {
         Checkpoint {
             phase: Phase::Idle,
             wanted: false,
-            chunks,
+            root,
+            cache,
+            tree_blocks,
             sequence,
-            new_chunks: Vec::new(),
             boundary: 0,
             covered: None,
             writes: 0,
-            stream_bytes: 0,
-            first_chunk: None,
             next_omap_id: 0,
+            anew: false,
         }
     }
 
@@ -85,7 +95,13 @@ impl Checkpoint {
         !matches!(self.phase, Phase::Idle)
     }
 
-    /// The last ticket of the captured moment, while transactions up to it may lack an LSN.
+    /// Whether one is under way that takes nothing from the old tree.
+    #[cfg(test)]
+    pub fn is_anew(&self) -> bool {
+        self.is_running() && self.anew
+    }
+
+    /// The last ticket of the frozen changes, while transactions up to it may lack an LSN.
     pub fn boundary(&self) -> Option<u64> {
         (self.is_running() && self.covered.is_none()).then_some(self.boundary)
     }
@@ -102,18 +118,20 @@ impl Checkpoint {
 
     /// Blocks that the last durable checkpoint holds.
     pub fn durable_blocks(&self) -> u64 {
-        self.chunks.iter().map(|run| u64::from(run.count)).sum()
+        self.tree_blocks
     }
 
-    /// Blocks that the checkpoint being written holds.
+    /// Blocks that the tree being made holds besides those of the old one.
     pub fn blocks_taken(&self) -> u64 {
-        self.new_chunks.iter().map(|run| u64::from(run.count)).sum()
-    }
-
-    /// Blocks of both checkpoints.
-    #[cfg(test)]
-    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
-        self.chunks.iter().chain(&self.new_chunks).copied()
+        match &self.phase {
+            Phase::Idle | Phase::Covering => 0,
+            Phase::Merging(merge) => merge.blocks_taken(),
+            Phase::GivenUp(taken) => blocks_of(taken),
+            Phase::Waiting(merged)
+            | Phase::FlushingPages(merged)
+            | Phase::WritingRoot(merged)
+            | Phase::FlushingRoot(merged) => blocks_of(&merged.taken),
+        }
     }
 }
 
@@ -122,11 +140,6 @@ impl Store {
     /// until [`Store::is_idle`].
     pub fn checkpoint(&mut self) {
         self.checkpoint.wanted = true;
-    }
-
-    /// Blocks per chunk: 256 KiB, less on a small device.
-    pub(crate) fn chunk_blocks(&self) -> u32 {
-        (self.superblock.device_blocks() / 256).clamp(4, 64)
     }
 
     /// Begins when what is in the log and what is about to go there fill half of it.
@@ -140,110 +153,104 @@ impl Store {
 
     pub(crate) fn begin_checkpoint(&mut self) {
         assert!(!self.checkpoint.is_running(), "two checkpoints at once");
-        let capture = self.state.begin_capture();
+        self.state.overlay.freeze();
         let checkpoint = &mut self.checkpoint;
-        checkpoint.phase = Phase::Writing(Writing { capture, buffer: Vec::new(), place: None });
+        checkpoint.phase = Phase::Covering;
+        checkpoint.anew = false;
         checkpoint.wanted = false;
         checkpoint.boundary = self.turns.last_ticket();
-        (checkpoint.covered, checkpoint.stream_bytes, checkpoint.first_chunk) = (None, 0, None);
+        checkpoint.covered = None;
         checkpoint.next_omap_id = self.state.next_omap_id;
     }
 
     /// Does this turn's part of the checkpoint under way, if any.
     pub(crate) fn advance_checkpoint(&mut self) {
+        self.state.overlay.shed(SHED);
+        let wanted = self.metadata_blocks_wanted();
+        self.metadata.adjust(wanted, &mut self.allocator);
         let Some(covered) = self.checkpoint.covered.filter(|_| self.checkpoint.is_running()) else { return };
-        if matches!(self.checkpoint.phase, Phase::Writing(_)) {
-            self.write_slice();
+        if matches!(self.checkpoint.phase, Phase::Covering) {
+            let checkpoint = &mut self.checkpoint;
+            let (tag, generation) = (checkpoint.cache.tag(), checkpoint.sequence + 1);
+            let begin = if checkpoint.anew { Merge::anew } else { Merge::new };
+            let merge = begin(checkpoint.root, tag, generation, self.buffers.clone());
+            checkpoint.phase = Phase::Merging(Box::new(merge));
         }
-        let written = matches!(self.checkpoint.phase, Phase::Waiting) && self.checkpoint.writes == 0;
+        if matches!(self.checkpoint.phase, Phase::Merging(_)) {
+            self.merge_slice();
+        }
+        if matches!(self.checkpoint.phase, Phase::GivenUp(_)) && self.checkpoint.writes == 0 {
+            self.begin_checkpoint_anew(wanted);
+        }
+        let written = matches!(self.checkpoint.phase, Phase::Waiting(_)) && self.checkpoint.writes == 0;
         if written && self.turns.settled_to(covered) {
-            self.checkpoint.phase = Phase::FlushingChunks;
+            self.next_phase(|phase| match phase {
+                Phase::Waiting(merged) => Phase::FlushingPages(merged),
+                phase => panic!("{phase:?} instead of waiting"),
+            });
             self.io.flush(Purpose::CheckpointFlush);
         }
     }
 
-    fn write_slice(&mut self) {
+    fn next_phase(&mut self, next: impl FnOnce(Phase) -> Phase) {
+        let phase = std::mem::replace(&mut self.checkpoint.phase, Phase::Idle);
+        self.checkpoint.phase = next(phase);
+    }
+
+    fn merge_slice(&mut self) {
         let hurried = self.wal.used_bytes() > self.wal.bytes() / 4 * 3;
-        let mut budget = if hurried { HURRIED_SLICE_BYTES } else { SLICE_BYTES };
-        while budget > 0 && self.checkpoint.writes < CHUNK_WRITES_MAX {
-            let Phase::Writing(writing) = &mut self.checkpoint.phase else { return };
-            let place = match writing.place {
-                Some(place) => place,
-                None => match self.allocate_chunk() {
-                    Some(place) => place,
-                    None => return self.fail("no space for a checkpoint, although it was reserved".into()),
-                },
-            };
-            let Phase::Writing(writing) = &mut self.checkpoint.phase else { return };
-            writing.place = Some(place);
-            let room = place.len_bytes() as usize - CHUNK_HEADER_BYTES;
-            let before = writing.buffer.len();
-            self.state.capture_next(&mut writing.capture, &mut writing.buffer, (before + budget).min(room + 1));
-            budget = budget.saturating_sub(writing.buffer.len() - before);
-            let last = writing.capture == Capture::Done && writing.buffer.len() <= room;
-            if !last && writing.buffer.len() <= room {
-                return;
+        let checkpoint = &mut self.checkpoint;
+        let Phase::Merging(merge) = &mut checkpoint.phase else { panic!("a slice of no merge") };
+        if checkpoint.writes >= WRITES_MAX {
+            return;
+        }
+        let mut space = MergeSpace { allocator: &mut self.allocator, metadata: &mut self.metadata };
+        let budget = if hurried { HURRIED_SLICE_NS } else { SLICE_NS };
+        let progress = merge.step(&self.state.overlay, &mut checkpoint.cache, &mut space, budget);
+        while let Some(write) = merge.poll_write() {
+            checkpoint.writes += 1;
+            self.io.write(Purpose::PageWrite, write.run.offset_bytes(), write.data);
+        }
+        while let Some(read) = checkpoint.cache.poll_read() {
+            self.io.read(Purpose::PageRead { id: read.id }, read.run, &self.buffers);
+        }
+        match progress {
+            Ok(Progress::Working | Progress::Waiting(_)) => {}
+            Ok(Progress::Done(merged)) => checkpoint.phase = Phase::Waiting(merged),
+            Err(MergeError::Damage(damage)) if !checkpoint.anew => {
+                tracing::error!(%damage, "damaged metadata: all of it is written anew from memory");
+                self.next_phase(|phase| match phase {
+                    Phase::Merging(merge) => Phase::GivenUp(merge.abort()),
+                    phase => panic!("{phase:?} instead of merging"),
+                });
             }
-            if last && writing.buffer.is_empty() && self.checkpoint.first_chunk.is_none() {
-                // Nothing to write at all.
-                self.allocator.release(place);
-                self.checkpoint.new_chunks.clear();
-            } else if !self.write_chunk(place, room, last) {
-                return self.fail("no space for a checkpoint, although it was reserved".into());
-            }
-            if last {
-                self.checkpoint.phase = Phase::Waiting;
-                return;
-            }
+            Err(error) => self.fail(format!("checkpoint: {error}")),
         }
     }
 
-    /// Writes the next chunk to `place`. False if there is no place for the one after it.
-    fn write_chunk(&mut self, place: Run, room: usize, last: bool) -> bool {
-        let next = match last {
-            true => None,
-            false => match self.allocate_chunk() {
-                Some(next) => Some(next),
-                None => return false,
-            },
-        };
-        let Phase::Writing(writing) = &mut self.checkpoint.phase else { panic!("a chunk outside of its phase") };
-        let payload: Vec<u8> = writing.buffer.drain(..room.min(writing.buffer.len())).collect();
-        writing.place = next;
-        let sequence = self.checkpoint.sequence + 1;
-        let header = ChunkHeader { uuid: self.superblock.uuid, sequence, payload_bytes: payload.len() as u32, next };
-        if last {
-            // The chunk before names the whole place, but what the chunk does not fill means nothing there.
-            let used = header.used_blocks();
-            if used < place.count {
-                self.allocator.release(Run { start: place.start + used, count: place.count - used });
-                self.checkpoint.new_chunks.last_mut().expect("this one").count = used;
-            }
+    /// After a merge was given up, all of whose writes are done. Turns without a record, which that checkpoint was to make
+    /// durable, wait for this one.
+    fn begin_checkpoint_anew(&mut self, metadata_wanted: u64) {
+        let phase = std::mem::replace(&mut self.checkpoint.phase, Phase::Idle);
+        let Phase::GivenUp(taken) = phase else { panic!("{phase:?} instead of a merge given up") };
+        for run in taken {
+            let allocator = &mut self.allocator;
+            self.metadata.take_back(run, metadata_wanted, |run| allocator.release(run));
         }
-        self.checkpoint.first_chunk.get_or_insert(place);
-        self.checkpoint.stream_bytes += payload.len() as u64;
-        self.checkpoint.writes += 1;
-        self.io.write(Purpose::CheckpointChunk, place.offset_bytes(), header.seal(&payload).into());
-        true
+        self.checkpoint.cache.forget_failures();
+        self.state.start_over();
+        self.begin_checkpoint();
+        self.checkpoint.anew = true;
     }
 
-    /// A place for a chunk; a short one if free space is in small pieces.
-    fn allocate_chunk(&mut self) -> Option<Run> {
-        let mut count = self.chunk_blocks();
-        while count > 0 {
-            if let Some(run) = self.allocator.allocate_run(count) {
-                self.checkpoint.new_chunks.push(run);
-                return Some(run);
-            }
-            count /= 2;
-        }
-        None
+    pub(crate) fn page_read_done(&mut self, id: ReadId, result: Result<AlignedBuf, i32>) {
+        self.checkpoint.cache.read_done(id, result);
     }
 
     pub(crate) fn checkpoint_io_done(&mut self, purpose: Purpose) {
         match (purpose, &self.checkpoint.phase) {
-            (Purpose::CheckpointChunk, _) => self.checkpoint.writes -= 1,
-            (Purpose::CheckpointFlush, Phase::FlushingChunks) => {
+            (Purpose::PageWrite, _) => self.checkpoint.writes -= 1,
+            (Purpose::CheckpointFlush, Phase::FlushingPages(merged)) => {
                 let root = Root {
                     uuid: self.superblock.uuid,
                     sequence: self.checkpoint.sequence + 1,
@@ -251,17 +258,22 @@ impl Store {
                     covered_lsn: self.covered(),
                     wal_head: self.wal.head_in_ring(),
                     next_omap_id: self.checkpoint.next_omap_id,
-                    stream_bytes: self.checkpoint.stream_bytes,
-                    first_chunk: self.checkpoint.first_chunk,
+                    tree: merged.root,
                 };
                 self.io.write(Purpose::CheckpointRoot, root.offset(), root.encode().into());
-                self.checkpoint.phase = Phase::WritingRoot;
+                self.next_phase(|phase| match phase {
+                    Phase::FlushingPages(merged) => Phase::WritingRoot(merged),
+                    phase => phase,
+                });
             }
-            (Purpose::CheckpointRoot, Phase::WritingRoot) => {
+            (Purpose::CheckpointRoot, Phase::WritingRoot(_)) => {
                 self.io.flush(Purpose::CheckpointFlush);
-                self.checkpoint.phase = Phase::FlushingRoot;
+                self.next_phase(|phase| match phase {
+                    Phase::WritingRoot(merged) => Phase::FlushingRoot(merged),
+                    phase => phase,
+                });
             }
-            (Purpose::CheckpointFlush, Phase::FlushingRoot) => self.checkpoint_durable(),
+            (Purpose::CheckpointFlush, Phase::FlushingRoot(_)) => self.checkpoint_durable(),
             (purpose, phase) => panic!("{purpose:?} done while {phase:?}"),
         }
     }
@@ -272,12 +284,22 @@ impl Store {
 
     fn checkpoint_durable(&mut self) {
         let covered = self.covered();
-        self.checkpoint.phase = Phase::Idle;
+        let phase = std::mem::replace(&mut self.checkpoint.phase, Phase::Idle);
+        let Phase::FlushingRoot(merged) = phase else { panic!("a checkpoint is durable before its root") };
         self.checkpoint.sequence += 1;
-        let old = std::mem::replace(&mut self.checkpoint.chunks, std::mem::take(&mut self.checkpoint.new_chunks));
-        for run in old {
-            self.allocator.release(run);
+        self.checkpoint.root = merged.root;
+        self.checkpoint.tree_blocks = self.checkpoint.tree_blocks + blocks_of(&merged.taken) - blocks_of(&merged.freed);
+        for damage in &merged.damaged {
+            tracing::warn!(%damage, "deleted metadata is damaged: some blocks stay unused until the store is opened again");
+        }
+        self.state.overlay.retire();
+        // Reads ahead of a need that is gone may have found other bytes by now.
+        self.checkpoint.cache.forget_failures();
+        let wanted = self.metadata_blocks_wanted();
+        for run in merged.freed {
             self.discards.freed(run);
+            let allocator = &mut self.allocator;
+            self.metadata.take_back(run, wanted, |run| allocator.release(run));
         }
         self.wal.trim(covered);
         self.turns.vouched_lsn = self.turns.vouched_lsn.max(covered);
@@ -288,9 +310,9 @@ impl Store {
     /// Whether every block of the device is accounted for once.
     #[cfg(test)]
     pub(crate) fn blocks_add_up(&self) -> bool {
-        let chunks: u64 = self.checkpoint.runs().map(|run| u64::from(run.count)).sum();
+        let tree = self.checkpoint.tree_blocks + self.checkpoint.blocks_taken();
         let fixed = u64::from(self.superblock.data_begin());
-        let held = self.data_blocks + chunks + fixed;
+        let held = self.data_blocks + tree + fixed;
         self.free_blocks() + held == u64::from(self.superblock.device_blocks())
     }
 }

@@ -45,8 +45,7 @@ impl Store {
             covered_lsn: 0,
             wal_head: 0,
             next_omap_id: 1,
-            stream_bytes: 0,
-            first_chunk: None,
+            tree: None,
         };
         let zeros = AlignedBuf::zeroed(PIECE_BYTES as usize).freeze();
         let mut requests = Vec::new();

@@ -1,5 +1,6 @@
 //! What tools ask an open store: where things lie, what is free, how long the log is.
 
+use crate::allocator::{Run, push_run};
 use crate::config::BLOCK;
 use crate::labels::StoreLabel;
 use crate::{Lookup, Store};
@@ -40,7 +41,7 @@ impl Store {
         if let Some(onode) = self.onode(object) {
             let end = offset.saturating_add(len).min(onode.size());
             if offset < end {
-                let place = |(first, run): (u32, crate::allocator::Run)| PlacedExtent {
+                let place = |(first, run): (u32, Run)| PlacedExtent {
                     object_offset: u64::from(first) * BLOCK,
                     device_offset: run.offset_bytes(),
                     len: run.len_bytes(),
@@ -51,19 +52,22 @@ impl Store {
         Lookup::Ready(extents)
     }
 
-    /// Free ranges (device offset, length) in order. Blocks that were freed a moment ago and may not be written again
-    /// yet are not among them.
+    /// Free ranges (device offset, length) in order, those set aside for metadata included. Blocks that were freed a
+    /// moment ago and may not be written again yet are not among them.
     pub fn free_ranges(&self) -> Vec<(u64, u64)> {
         let blocks = self.superblock.device_blocks();
         let all = vec![u64::MAX; blocks.div_ceil(64) as usize];
-        let (mut ranges, mut at) = (Vec::new(), 0);
+        let (mut runs, mut at) = (self.metadata.runs().to_vec(), 0);
         while at < blocks {
             let (found, next) = self.allocator.find_run(at, u32::MAX, 1, u32::MAX, &all);
             let Some(run) = found else { break };
-            ranges.push((run.offset_bytes(), run.len_bytes()));
+            runs.push(run);
             at = next;
         }
-        ranges
+        runs.sort_unstable_by_key(|run| run.start);
+        let mut joined: Vec<Run> = Vec::new();
+        runs.into_iter().for_each(|run| push_run(&mut joined, run));
+        joined.into_iter().map(|run| (run.offset_bytes(), run.len_bytes())).collect()
     }
 
     pub fn log_state(&self) -> LogState {

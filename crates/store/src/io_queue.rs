@@ -1,6 +1,7 @@
 //! Requests on their way to the device.
 
 use crate::allocator::Run;
+use crate::btree::ReadId;
 use crate::{IoId, IoRequest, LookupId};
 use std::collections::{HashMap, VecDeque};
 use types::BufPool;
@@ -14,7 +15,12 @@ pub(crate) enum Purpose {
         lsn: u64,
     },
     TurnFlush,
-    CheckpointChunk,
+    /// A page of the tree being made.
+    PageWrite,
+    /// A page of the tree.
+    PageRead {
+        id: ReadId,
+    },
     CheckpointRoot,
     CheckpointFlush,
     /// A part of a read.

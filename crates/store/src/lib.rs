@@ -7,11 +7,11 @@
 //! * Start here: `store` (the parts and the lookups), `submit` (a transaction's way in), `turns` (its way to the
 //!   device and back), `opening` (replay after a crash).
 //! * Metadata is in memory, omap entries included: `state` holds the tables, changed only by `redo` steps, which are
-//!   also what the log (`wal`) holds; `checkpoint` writes all tables now and then, so that the log can be trimmed.
+//!   also what the log (`wal`) holds. What changes is kept as records too (`btree`'s overlay), which `checkpoint` takes
+//!   into the tree on the device now and then, so that the log can be trimmed; `tree_key` says what is where in it.
 //! * Data: `allocator` and `freeing` (free blocks and the way to become one), `block_map` and `shared_blocks` (who holds
 //!   which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
 //!   `preparing` (blocks written ahead of use).
-//! * [`btree`] is to hold the metadata that does not fit in memory; nothing uses it yet.
 //! * `inspect` and `labels`: what tools for an offline store ask.
 //! * [`SimDevice`] is a device for tests and simulations, which loses what was not flushed.
 //!
@@ -32,6 +32,7 @@ mod io_queue;
 mod key;
 mod labels;
 mod merges;
+mod metadata_space;
 mod onode;
 mod opening;
 mod preparing;
@@ -46,6 +47,8 @@ mod superblock;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tree_key;
+mod tree_loading;
 mod turns;
 mod wal;
 

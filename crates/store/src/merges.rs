@@ -150,9 +150,7 @@ impl Store {
             let crc = if base.is_some() { crc } else { damaged_crc(crc) };
             let block = block.freeze();
             for (key, at) in &merge.holders {
-                self.state.objects.amend(key, |onode| {
-                    onode.blocks.patch_crc(*at, target, crc);
-                });
+                self.state.patch_crc(key, *at, target, crc);
             }
             self.turns.merged(merge.slot, crc, target, block.clone().into());
             self.in_flight.insert(target, block.clone().into(), base.is_none());

@@ -3,10 +3,9 @@
 use crate::ObjectStat;
 use crate::allocator::Run;
 use crate::block_map::{BlockMap, BlockRef};
-use crate::config::BLOCK;
 use bytes::Bytes;
 use std::sync::Arc;
-use wire::{DecodeError, Reader, Writer};
+use wire::{DecodeError, Reader, Target, Writer};
 
 /// What an object's omap hangs on: its entries are in the omap table under this id.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,9 +32,6 @@ pub(crate) fn encode_run(w: &mut Writer, first: u32, run: Run, crcs: &[u32]) {
     crcs.iter().for_each(|crc| w.u32(*crc));
 }
 
-/// Bytes [`encode_run`] takes besides the checksums.
-const RUN_HEAD_BYTES: usize = 16;
-
 /// Reads one run: object block, run, checksums. Errors: a run that is empty or reaches beyond an object's or a device's
 /// last block number.
 pub(crate) fn decode_run(r: &mut Reader<'_>) -> Result<(u32, Run, Vec<u32>), DecodeError> {
@@ -53,17 +49,15 @@ pub(crate) fn decode_run(r: &mut Reader<'_>) -> Result<(u32, Run, Vec<u32>), Dec
 }
 
 impl Onode {
-    /// Upper bound of [`Onode::encode`] for an object with so many blocks, without attributes and omap header.
-    pub const fn encoded_bytes_max(blocks: u64) -> u64 {
-        64 + blocks * (RUN_HEAD_BYTES as u64 + 4)
-    }
-
     pub fn size(&self) -> u64 {
         self.stat.size_bytes
     }
 
-    /// Size (8), attributes (count 4; name, value), omap flag (1) and if set id (8) and header, block runs (count 4).
-    pub fn encode(&self, w: &mut Writer) {
+    /// Makes `out` an object's record: size (8), attributes (count 4; name, value), omap flag (1) and if set id (8) and
+    /// header.
+    pub fn encode_head(&self, out: &mut Vec<u8>) {
+        out.clear();
+        let mut w = Writer::onto(std::mem::take(out), Target::default());
         w.u64(self.size());
         w.count(self.stat.attrs.len());
         for (name, value) in self.stat.attrs.iter() {
@@ -75,17 +69,11 @@ impl Onode {
             w.u64(omap.id);
             w.blob(&omap.header);
         }
-        let runs = self.blocks.runs(0, u64::MAX);
-        w.count(runs.len());
-        let mut crcs = Vec::new();
-        for (first, run) in runs {
-            crcs.clear();
-            self.blocks.for_each(first, u64::from(first) + u64::from(run.count), |_, block| crcs.push(block.crc));
-            encode_run(w, first, run, &crcs);
-        }
+        *out = w.into_vec();
     }
 
-    pub fn decode(r: &mut Reader<'_>) -> Result<Onode, DecodeError> {
+    /// An object without its blocks.
+    pub fn decode_head(r: &mut Reader<'_>) -> Result<Onode, DecodeError> {
         let size_bytes = r.u64()?;
         let mut stat = ObjectStat { size_bytes, ..Default::default() };
         for _ in 0..r.count("attributes", 8)? {
@@ -97,17 +85,7 @@ impl Onode {
             false => None,
         };
         stat.has_omap = omap.is_some();
-        let mut blocks = BlockMap::default();
-        let mut next = 0;
-        for _ in 0..r.count("block runs", RUN_HEAD_BYTES + 4)? {
-            let (first, run, crcs) = decode_run(r)?;
-            if first < next || u64::from(first + run.count - 1) * BLOCK >= size_bytes {
-                return Err(DecodeError::Value { what: "object block", value: first.into() });
-            }
-            next = first + run.count;
-            blocks.map(first, run_blocks(run, &crcs), |_| ());
-        }
-        Ok(Onode { stat: Arc::new(stat), blocks, omap })
+        Ok(Onode { stat: Arc::new(stat), blocks: BlockMap::default(), omap })
     }
 }
 

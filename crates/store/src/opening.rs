@@ -1,19 +1,22 @@
-//! Opening: labels, checkpoint, log.
+//! Opening: labels, metadata tree (`tree_loading`), log.
 //!
 //! The log is replayed from the checkpoint on. Of the records behind the highest LSN that any record vouches for, the
 //! first that is torn (itself, or a data block whose content is not what the record says) ends the log: it was never
 //! acknowledged. Anything wrong at or before that LSN is damage, and the store does not open.
 
 use crate::allocator::{Allocator, Run};
+use crate::btree::{Damage, ReadId};
 use crate::checkpoint::Checkpoint;
 use crate::config::BLOCK;
 use crate::format::check_sizes;
 use crate::freeing::{Discards, Freeing};
+use crate::metadata_space::MetadataSpace;
 use crate::preparing::Preparing;
 use crate::redo::{Redo, decode_body};
-use crate::state::State;
+use crate::state::{State, tree_blocks_max};
 use crate::store::SPARE_BYTES;
-use crate::superblock::{ChunkHeader, ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
+use crate::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
+use crate::tree_loading::TreeLoading;
 use crate::turns::Turns;
 use crate::wal::{RecordHead, RecordHeader, Wal};
 use crate::{FormatError, IoDone, IoId, IoRequest, Store, StoreConfig};
@@ -26,7 +29,7 @@ use wire::DecodeError;
 pub enum OpenError {
     #[error("not a store: no superblock where one should be")]
     NotAStore,
-    #[error("store of format {version} with blocks of {block_bytes} bytes; this software knows format 1 with 4096")]
+    #[error("store of format {version} with blocks of {block_bytes} bytes; this software knows format 2 with 4096")]
     UnknownFormat { version: u32, block_bytes: u32 },
     #[error("log record at {offset:#x} has layout {version}; this software knows 1")]
     UnknownRecord { version: u8, offset: u64 },
@@ -42,6 +45,8 @@ pub enum OpenError {
     NoCheckpoint,
     #[error("checkpoint damaged at {offset:#x}: {what}")]
     DamagedCheckpoint { offset: u64, what: &'static str },
+    #[error("metadata tree damaged: {0}")]
+    DamagedTree(Damage),
     #[error("checkpoint damaged: {0}")]
     CheckpointEntry(DecodeError),
     #[error("log record {lsn} is damaged, although records up to {vouched_lsn} were durable")]
@@ -67,7 +72,8 @@ const VERIFY_BLOCKS_MAX: u32 = 256;
 enum Step {
     Superblocks,
     Roots,
-    Chunk(Run),
+    /// Pages of the tree are being read.
+    Tree,
     /// Looking for the beginnings of records; this many bytes of the log are done.
     Scan(u64),
     Record(RecordHeader),
@@ -103,9 +109,9 @@ pub struct Opening {
     superblock: Option<Superblock>,
     root: Option<Root>,
     state: State,
-    chunks: Vec<Run>,
-    stream: Vec<u8>,
-    stream_bytes: u64,
+    tree: Option<TreeLoading>,
+    /// Reads of the tree under way.
+    pages: BTreeMap<IoId, ReadId>,
     /// Beginnings of records by LSN, with their place in the ring; of several, the one of the latest session.
     headers: BTreeMap<u64, (RecordHeader, u64)>,
     vouched_lsn: u64,
@@ -132,9 +138,8 @@ impl Store {
             superblock: None,
             root: None,
             state: State::default(),
-            chunks: Vec::new(),
-            stream: Vec::new(),
-            stream_bytes: 0,
+            tree: None,
+            pages: BTreeMap::new(),
             headers: BTreeMap::new(),
             vouched_lsn: 0,
             session: 0,
@@ -174,20 +179,20 @@ impl Opening {
             let result = store.and_then(|()| self.build());
             return self.end(result);
         }
+        if let Some(page) = self.pages.remove(&done.id) {
+            let result = done.result.map(|buf| buf.expect("a read that succeeded hands its buffer back"));
+            self.tree().cache.read_done(page, result);
+            if let Err(error) = self.load_tree() {
+                self.end(Err(error));
+            }
+            return;
+        }
         let slot = self.reads.iter_mut().find(|(id, ..)| *id == done.id);
         let (_, offset, slot) = slot.unwrap_or_else(|| panic!("{:?} done, but not under way", done.id));
         match done.result {
             Ok(buf) => *slot = Slot::Full(buf.expect("a read that succeeded hands its buffer back")),
             Err(errno) => {
                 let offset = *offset;
-                // The last chunk may be shorter than its place, and what lies behind it somebody else's bad block.
-                if let Step::Chunk(place) = self.step
-                    && place.count > 1
-                {
-                    self.reads.clear();
-                    self.waiting = 0;
-                    return self.read_chunk(Run { count: place.count - 1, ..place });
-                }
                 return self.end(Err(OpenError::Device { offset, errno }));
             }
         }
@@ -233,7 +238,6 @@ impl Opening {
         match std::mem::replace(&mut self.step, Step::Over) {
             Step::Superblocks => self.take_superblocks(&buffers),
             Step::Roots => self.take_roots(&buffers),
-            Step::Chunk(place) => self.take_chunk(place, &buffers[0]),
             Step::Scan(at) => self.scan(at, &buffers),
             Step::Record(header) => self.take_record(header, &buffers[0]),
             Step::Verify { header, steps, crcs } => {
@@ -249,7 +253,7 @@ impl Opening {
                     self.end_of_log(header.lsn)
                 }
             }
-            step @ (Step::Flush | Step::Over) => panic!("buffers for {step:?}"),
+            step @ (Step::Tree | Step::Flush | Step::Over) => panic!("buffers for {step:?}"),
         }
     }
 
@@ -284,57 +288,37 @@ impl Opening {
         }
         (self.vouched_lsn, self.session) = (root.covered_lsn, root.session);
         self.state.next_omap_id = root.next_omap_id;
-        let first = root.first_chunk;
+        self.tree = Some(TreeLoading::new(root.tree, self.superblock().tag()));
         self.root = Some(root);
-        self.next_chunk(first)
+        self.step = Step::Tree;
+        self.load_tree()
     }
 
-    fn next_chunk(&mut self, place: Option<Run>) -> Result<(), OpenError> {
-        let Some(place) = place else {
-            if self.stream_bytes != self.root().stream_bytes || !self.stream.is_empty() {
-                let offset = self.root().offset();
-                return Err(OpenError::DamagedCheckpoint { offset, what: "entries end early" });
+    fn tree(&mut self) -> &mut TreeLoading {
+        self.tree.as_mut().expect("the tree comes behind the root")
+    }
+
+    /// Goes on with the tree, and behind it with the log.
+    fn load_tree(&mut self) -> Result<(), OpenError> {
+        let tree = self.tree.as_mut().expect("the tree comes behind the root");
+        let done = tree.advance(&mut self.state)?;
+        while let Some(read) = self.tree().cache.poll_read() {
+            let Run { start, .. } = read.run;
+            if start < self.superblock().data_begin() || read.run.end() > self.superblock().device_blocks() {
+                return Err(OpenError::DamagedSpace { start, end: read.run.end() });
             }
+            let id = IoId(self.next_id);
+            self.next_id += 1;
+            self.pages.insert(id, read.id);
+            let buf = AlignedBuf::zeroed(read.run.len_bytes() as usize);
+            self.out.push_back(IoRequest::Read { id, offset: read.run.offset_bytes(), buf });
+        }
+        // What was read ahead of need comes in first.
+        if done && self.pages.is_empty() {
             self.step = Step::Scan(0);
             self.read_log(0);
-            return Ok(());
-        };
-        if place.start < self.superblock().data_begin() || place.end() > self.superblock().device_blocks() {
-            return Err(OpenError::DamagedCheckpoint {
-                offset: place.offset_bytes(),
-                what: "chunk outside of the device",
-            });
         }
-        self.read_chunk(place);
         Ok(())
-    }
-
-    fn read_chunk(&mut self, place: Run) {
-        self.step = Step::Chunk(place);
-        self.read(place.offset_bytes(), place.len_bytes());
-    }
-
-    fn take_chunk(&mut self, place: Run, buf: &AlignedBuf) -> Result<(), OpenError> {
-        let damaged = |what| OpenError::DamagedCheckpoint { offset: place.offset_bytes(), what };
-        let (uuid, sequence) = (self.superblock().uuid, self.root().sequence);
-        let (header, payload) =
-            ChunkHeader::unseal(buf.as_slice(), uuid, sequence).ok_or(damaged("chunk unreadable"))?;
-        self.stream_bytes += payload.len() as u64;
-        if payload.is_empty() || self.stream_bytes > self.root().stream_bytes {
-            return Err(damaged("more entries than the root says"));
-        }
-        self.stream.extend_from_slice(payload);
-        let mut at = 0;
-        while let Some(head) = self.stream[at..].first_chunk::<4>() {
-            let len = u32::from_le_bytes(*head) as usize;
-            let Some(entry) = self.stream[at + 4..].get(..len) else { break };
-            self.state.restore(entry).map_err(OpenError::CheckpointEntry)?;
-            at += 4 + len;
-        }
-        self.stream.drain(..at);
-        let used = if header.next.is_some() { place.count } else { header.used_blocks() };
-        self.chunks.push(Run { start: place.start, count: used });
-        self.next_chunk(header.next)
     }
 
     fn read_log(&mut self, at: u64) {
@@ -441,6 +425,7 @@ impl Opening {
         self.replayed += 1;
         let mut freed = Vec::new();
         steps.iter().for_each(|step| self.state.apply(step, &mut freed));
+        self.state.settle();
         Ok(())
     }
 
@@ -478,11 +463,15 @@ impl Opening {
             }
             Ok(again)
         })?;
-        for chunk in &self.chunks {
-            if !(chunk.start..chunk.end()).all(|block| allocator.is_free(block)) {
-                return Err(OpenError::DamagedSpace { start: chunk.start, end: chunk.end() });
+        let tree = self.tree.take().expect("the tree was read");
+        let mut tree_blocks = 0;
+        for run in &tree.runs {
+            let inside = run.start >= data.start && run.end() <= data.end();
+            if !inside || !(run.start..run.end()).all(|block| allocator.is_free(block)) {
+                return Err(OpenError::DamagedSpace { start: run.start, end: run.end() });
             }
-            allocator.take(*chunk);
+            allocator.take(*run);
+            tree_blocks += u64::from(run.count);
         }
         allocator.settle();
         let mut discards = Discards::new(superblock.device_blocks());
@@ -499,9 +488,12 @@ impl Opening {
             }
         }
         freeing.push(durable_lsn, held);
+        let mut metadata = MetadataSpace::new(superblock.device_blocks());
+        metadata.adjust(tree_blocks_max(state.totals.tree_bytes), &mut allocator);
         Ok(Store {
             turns: Turns::new(durable_lsn, self.vouched_lsn),
-            checkpoint: Checkpoint::new(self.root().sequence, std::mem::take(&mut self.chunks)),
+            checkpoint: Checkpoint::new(self.root().sequence, tree.root, tree_blocks, tree.cache),
+            metadata,
             superblock,
             state,
             allocator,

@@ -8,6 +8,7 @@ use crate::in_flight::InFlight;
 use crate::io_queue::{IoQueue, Purpose};
 use crate::key::{self, behind_prefix, object_key, omap_key, pg_key};
 use crate::merges::Merges;
+use crate::metadata_space::MetadataSpace;
 use crate::onode::Onode;
 use crate::preparing;
 use crate::preparing::Preparing;
@@ -48,6 +49,8 @@ pub struct Store {
     pub(crate) preparing: Preparing,
     pub(crate) idle: Idle,
     pub(crate) checkpoint: Checkpoint,
+    /// Blocks set aside for the tree.
+    pub(crate) metadata: MetadataSpace,
     pub(crate) io: IoQueue,
     /// Where reads go and data is put together.
     pub(crate) buffers: BufPool,
@@ -224,7 +227,7 @@ impl Store {
     pub(crate) fn free_blocks(&self) -> u64 {
         let stages =
             self.turns.freed_blocks() + self.freeing.blocks() + self.discards.blocks() + self.preparing.blocks();
-        u64::from(self.allocator.free_blocks()) + stages
+        u64::from(self.allocator.free_blocks()) + self.metadata.blocks() + stages
     }
 
     /// To be called about once a second: a store that has had nothing to do for [`IDLE_TICKS`] calls gives what was freed
@@ -268,6 +271,7 @@ impl Store {
         let purpose = self.io.finish(done.id);
         match (purpose, done.result) {
             (Purpose::Read { id, part }, result) => self.read_part_done(id, part, filled(result)),
+            (Purpose::PageRead { id }, result) => self.page_read_done(id, filled(result)),
             (Purpose::MergeRead { target, sequence }, result) => self.merge_read_done(target, sequence, filled(result)),
             (Purpose::Discard { run }, result) => {
                 self.discards.done(run, result.is_ok(), &mut self.allocator);
@@ -277,7 +281,7 @@ impl Store {
             (purpose, Err(errno)) => self.fail(format!("{purpose:?} failed: {}", types::Errno(errno))),
             (Purpose::TurnWrite { lsn }, Ok(_)) => self.turn_write_done(lsn),
             (Purpose::TurnFlush, Ok(_)) => self.turn_flush_done(),
-            (Purpose::CheckpointChunk | Purpose::CheckpointRoot | Purpose::CheckpointFlush, Ok(_)) => {
+            (Purpose::PageWrite | Purpose::CheckpointRoot | Purpose::CheckpointFlush, Ok(_)) => {
                 self.checkpoint_io_done(purpose);
             }
         }

@@ -1,12 +1,14 @@
 //! From a transaction's steps to redo steps: space is checked and taken, blocks are made whole.
 
 use crate::allocator::Run;
+use crate::block_map::SEGMENT_BLOCKS;
 use crate::config::BLOCK;
 use crate::in_flight::Found;
-use crate::key::{Key, object_key};
+use crate::key::{Key, OMAP_PREFIX_BYTES, PG_PREFIX_BYTES, object_key};
 use crate::merges::{Base, CrcSlot, Patch, damaged_crc, merged};
 use crate::redo::Redo;
-use crate::superblock::checkpoint_bytes_max;
+use crate::state::{BLOCK_BYTES_MAX, tree_blocks_max};
+use crate::tree_key::TABLE_KEY_BYTES_MAX;
 use crate::turns::Staged;
 use crate::{OBJECT_BYTES_MAX, Step, Store, SubmitError, Ticket, Transaction};
 use bytes::Bytes;
@@ -22,7 +24,7 @@ fn blocks_touched(offset: u64, len: u64) -> u64 {
 #[derive(Default)]
 struct Need {
     blocks: u64,
-    /// Bytes added to the next checkpoint.
+    /// Bytes added to the tree.
     metadata_bytes: u64,
     /// Whether any step stores something new, which a full store refuses.
     grows: bool,
@@ -36,7 +38,8 @@ impl Need {
             Step::Write { object, offset, data } => {
                 let blocks = blocks_touched(*offset, data.len() as u64);
                 self.blocks += blocks;
-                self.metadata_bytes += name_bytes(object) + blocks * 20;
+                let segments = blocks / u64::from(SEGMENT_BLOCKS) + 2;
+                self.metadata_bytes += (1 + segments) * name_bytes(object) + blocks * BLOCK_BYTES_MAX;
                 self.grows |= blocks > 0;
             }
             // A range's edges may lie within blocks, which are then written anew.
@@ -95,6 +98,25 @@ fn object_of(step: &Step) -> Option<&ObjectId> {
     }
 }
 
+/// Bytes of the longest key that the step needs in a table, if it is one that may be too long.
+fn longest_key_bytes(step: &Step) -> Option<usize> {
+    let longest = |keys: &mut dyn Iterator<Item = &Bytes>| keys.map(Bytes::len).max().unwrap_or(0) + OMAP_PREFIX_BYTES;
+    let own = match step {
+        Step::OmapSet { entries, .. } => longest(&mut entries.iter().map(|(key, _)| key)),
+        Step::OmapRemove { keys, .. } => longest(&mut keys.iter()),
+        Step::OmapRemoveRange { begin, end, .. } => longest(&mut [begin, end].into_iter()),
+        Step::PgSet { key, .. } | Step::PgRemove { key } => key.len() + PG_PREFIX_BYTES,
+        Step::PgRemoveRange { begin, end } => begin.len().max(end.len()) + PG_PREFIX_BYTES,
+        _ => 0,
+    };
+    let object = object_of(step).map_or(0, |object| {
+        let texts = object.name.len() + object.nspace.len() + object.key.len();
+        // Every byte may be escaped, but zeros in names are rare.
+        if 2 * texts + 64 > TABLE_KEY_BYTES_MAX { object_key(object).len() } else { 0 }
+    });
+    Some(own.max(object))
+}
+
 impl Store {
     /// Takes a transaction: lookups see it at once; it is durable when [`crate::StoreEvent::Committed`] names its
     /// ticket or a later one. Errors: nothing has happened.
@@ -105,6 +127,7 @@ impl Store {
         for step in txn.steps {
             self.stage(txn.pg, step, &mut staged);
         }
+        self.state.settle();
         self.turns.stage(staged);
         Ok(Ticket(ticket))
     }
@@ -118,6 +141,9 @@ impl Store {
         for (index, step) in txn.steps.iter().enumerate() {
             if let Some(object) = object_of(step).filter(|object| object.max || object.is_min()) {
                 return Err(SubmitError::Cursor(object.clone()));
+            }
+            if let Some(bytes) = longest_key_bytes(step).filter(|bytes| *bytes > TABLE_KEY_BYTES_MAX) {
+                return Err(SubmitError::KeyTooLong { bytes, bytes_max: TABLE_KEY_BYTES_MAX });
             }
             let (what, end) = match step {
                 Step::Write { offset, data, .. } => ("write", offset.saturating_add(data.len() as u64)),
@@ -135,9 +161,11 @@ impl Store {
             }
             need.add(step);
         }
-        let growth = checkpoint_bytes_max(need.metadata_bytes) / BLOCK;
+        let growth = tree_blocks_max(need.metadata_bytes);
         let reserved = if need.grows { self.reserved_blocks() + growth } else { 0 };
-        let free = u64::from(self.allocator.free_blocks()).saturating_sub(reserved);
+        // What is set aside for the tree is free, but not for data.
+        let unreserved = (u64::from(self.allocator.free_blocks()) + self.metadata.blocks()).saturating_sub(reserved);
+        let free = unreserved.min(self.allocator.free_blocks().into());
         if need.blocks > free || (need.grows && free == 0) {
             // What earlier transactions freed becomes usable with the help of one more record.
             self.turns.vouch_wanted = true;
@@ -168,10 +196,13 @@ impl Store {
 
     /// Blocks kept for the next checkpoint and for transactions that delete.
     pub(crate) fn reserved_blocks(&self) -> u64 {
-        let checkpoint = checkpoint_bytes_max(self.state.totals.checkpoint_bytes).div_ceil(BLOCK);
-        let chunks = 2 * u64::from(self.chunk_blocks());
         let deletes = u64::from(self.superblock.device_blocks()) / 256 + 16;
-        (checkpoint + chunks).saturating_sub(self.checkpoint.blocks_taken()) + deletes
+        self.metadata_blocks_wanted() + deletes
+    }
+
+    /// Blocks that a checkpoint may still need: the whole tree may have to be written anew.
+    pub(crate) fn metadata_blocks_wanted(&self) -> u64 {
+        tree_blocks_max(self.state.totals.tree_bytes).saturating_sub(self.checkpoint.blocks_taken())
     }
 
     fn stage(&mut self, pg: PgId, step: Step, staged: &mut Staged) {

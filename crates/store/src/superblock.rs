@@ -1,7 +1,7 @@
 //! The label at the begin of a device, written once, and the checkpoint roots, written in turn.
 
 use crate::StoreConfig;
-use crate::allocator::Run;
+use crate::btree;
 use crate::config::BLOCK;
 use bytes::Bytes;
 use types::{AlignedBuf, Fsid, OsdId, crc32c};
@@ -17,7 +17,7 @@ pub(crate) const WAL_OFFSET: u64 = 32 * BLOCK;
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"NACRESTO";
 const ROOT_MAGIC: [u8; 8] = *b"NACREROT";
 /// Version of the whole format. A store of a newer one is refused.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 /// Room for everything a superblock or root ever says: the rest of its block is zeros.
 const CHECKED_BYTES: usize = 512;
@@ -90,6 +90,11 @@ impl Superblock {
         Ok(Ok(Superblock { uuid, fsid, osd, device_bytes: r.u64()?, wal_bytes: r.u64()? }))
     }
 
+    /// What every page of this store's tree carries.
+    pub fn tag(&self) -> u64 {
+        u64::from_le_bytes(*self.uuid.0.first_chunk().expect("16 bytes"))
+    }
+
     /// The first block behind the log: from here on the device holds data and checkpoints.
     pub fn data_begin(&self) -> u32 {
         ((WAL_OFFSET + self.wal_bytes) / BLOCK) as u32
@@ -120,10 +125,8 @@ pub(crate) struct Root {
     /// Where in the log the next record goes if there is none behind `covered_lsn`.
     pub wal_head: u64,
     pub next_omap_id: u64,
-    /// Length of the stream of entries.
-    pub stream_bytes: u64,
-    /// The first chunk; `None` if the stream is empty.
-    pub first_chunk: Option<Run>,
+    /// The tree; `None` if it has no entries.
+    pub tree: Option<btree::Root>,
 }
 
 impl Root {
@@ -136,8 +139,7 @@ impl Root {
         w.u64(self.covered_lsn);
         w.u64(self.wal_head);
         w.u64(self.next_omap_id);
-        w.u64(self.stream_bytes);
-        put_chunk(&mut w, self.first_chunk);
+        w.raw(&btree::Root::encode(self.tree));
         seal(w)
     }
 
@@ -156,89 +158,14 @@ impl Root {
             covered_lsn: r.u64()?,
             wal_head: r.u64()?,
             next_omap_id: r.u64()?,
-            stream_bytes: r.u64()?,
-            first_chunk: get_chunk(r)?,
+            tree: btree::Root::decode(&r.array()?)
+                .map_err(|_| DecodeError::Value { what: "root of the tree", value: 0 })?,
         })
     }
 
     pub fn offset(&self) -> u64 {
         ROOT_OFFSETS[(self.sequence % 2) as usize]
     }
-}
-
-/// A chunk's place: device block (8), blocks (4; 0 for "none").
-fn put_chunk(w: &mut Writer, chunk: Option<Run>) {
-    w.u64(chunk.map_or(0, |run| run.start.into()));
-    w.u32(chunk.map_or(0, |run| run.count));
-}
-
-fn get_chunk(r: &mut Reader<'_>) -> Result<Option<Run>, DecodeError> {
-    let (start, count) = (r.u64()?, r.u32()?);
-    let start = u32::try_from(start).ok().filter(|start| start.checked_add(count).is_some());
-    let start = start.ok_or(DecodeError::Value { what: "device block", value: count.into() })?;
-    Ok((count > 0).then_some(Run { start, count }))
-}
-
-/// One piece of a checkpoint's stream: a header of 64 bytes, then the piece.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ChunkHeader {
-    pub uuid: Fsid,
-    pub sequence: u64,
-    pub payload_bytes: u32,
-    pub next: Option<Run>,
-}
-
-const CHUNK_MAGIC: [u8; 8] = *b"NACRECHK";
-pub(crate) const CHUNK_HEADER_BYTES: usize = 64;
-
-impl ChunkHeader {
-    /// The chunk's blocks, filled up with zeros.
-    pub fn seal(&self, payload: &[u8]) -> Bytes {
-        let mut w = Writer::new(Target::default());
-        w.raw(&CHUNK_MAGIC);
-        w.raw(&self.uuid.0);
-        w.u64(self.sequence);
-        w.u32(self.payload_bytes);
-        w.u32(0);
-        put_chunk(&mut w, self.next);
-        assert_eq!(w.len(), CHUNK_HEADER_BYTES - 12, "the header has its size");
-        w.raw(&[0; 8]);
-        let crc = crc32c::update(crc32c::checksum(w.as_slice()), payload);
-        w.u32(crc);
-        let bytes = (CHUNK_HEADER_BYTES + payload.len()).next_multiple_of(BLOCK as usize);
-        let mut block = AlignedBuf::zeroed(bytes);
-        block.as_mut_slice()[..CHUNK_HEADER_BYTES].copy_from_slice(w.as_slice());
-        block.as_mut_slice()[CHUNK_HEADER_BYTES..][..payload.len()].copy_from_slice(payload);
-        block.freeze()
-    }
-
-    /// The header and the payload; `None` if these bytes are no chunk of that checkpoint of that store.
-    pub fn unseal(bytes: &[u8], uuid: Fsid, sequence: u64) -> Option<(ChunkHeader, &[u8])> {
-        let parse = |r: &mut Reader<'_>| -> Result<Option<(ChunkHeader, u32)>, DecodeError> {
-            if r.array()? != CHUNK_MAGIC {
-                return Ok(None);
-            }
-            let (uuid, sequence, payload_bytes, _) = (Fsid(r.array()?), r.u64()?, r.u32()?, r.u32()?);
-            let next = get_chunk(r)?;
-            r.skip(8)?;
-            Ok(Some((ChunkHeader { uuid, sequence, payload_bytes, next }, r.u32()?)))
-        };
-        let (header, crc) = parse(&mut Reader::new(bytes)).ok()??;
-        let payload = bytes.get(CHUNK_HEADER_BYTES..)?.get(..header.payload_bytes as usize)?;
-        let sound = crc32c::update(crc32c::checksum(&bytes[..CHUNK_HEADER_BYTES - 4]), payload) == crc;
-        (sound && header.uuid == uuid && header.sequence == sequence).then_some((header, payload))
-    }
-
-    /// Blocks a chunk with this payload fills.
-    pub fn used_blocks(&self) -> u32 {
-        (CHUNK_HEADER_BYTES as u32 + self.payload_bytes).div_ceil(BLOCK as u32)
-    }
-}
-
-/// The most a checkpoint takes on the device whose entries take `stream_bytes`, if its chunks are of one block each.
-pub(crate) const fn checkpoint_bytes_max(stream_bytes: u64) -> u64 {
-    const _: () = assert!(BLOCK / (BLOCK - CHUNK_HEADER_BYTES as u64) * 32 <= 33, "headers take less than 1/32");
-    stream_bytes + stream_bytes / 32 + 2 * BLOCK
 }
 
 #[cfg(test)]
@@ -260,7 +187,7 @@ mod tests {
     fn superblock_bytes_do_not_move() {
         let block = superblock().encode();
         let head =
-            [&b"NACRESTO"[..], &[1, 0, 0, 0, 0, 0x10, 0, 0], &[1; 16], &[2; 16], &[3, 0, 0, 0, 0, 0, 0, 0]].concat();
+            [&b"NACRESTO"[..], &[2, 0, 0, 0, 0, 0x10, 0, 0], &[1; 16], &[2; 16], &[3, 0, 0, 0, 0, 0, 0, 0]].concat();
         assert_eq!(block[..56], head);
         assert_eq!(block[56..72], [0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0]);
         assert_eq!(block.len(), 4096);
@@ -270,42 +197,34 @@ mod tests {
     #[test]
     fn a_newer_format_is_told_from_no_store() {
         let mut block = superblock().encode().to_vec();
-        block[8] = 2;
+        block[8] = 3;
         assert_eq!(Superblock::decode(&block), None, "the checksum covers the version");
         let crc = crc32c::checksum(&block[..CHECKED_BYTES]);
         block[CHECKED_BYTES..][..4].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Superblock::decode(&block), Some(Err(UnknownFormat { version: 2, block_bytes: 4096 })));
+        assert_eq!(Superblock::decode(&block), Some(Err(UnknownFormat { version: 3, block_bytes: 4096 })));
     }
 
     proptest! {
         #[test]
-        fn roots_and_chunks_read_back_and_any_flipped_bit_shows(
-            (sequence, session, covered_lsn, wal_head) in any::<(u64, u64, u64, u64)>(),
-            start: u32, count in 0u32..100, payload in prop::collection::vec(any::<u8>(), 0..9000), bit in 0usize..4096,
+        fn roots_read_back_and_any_flipped_bit_shows(
+            (sequence, session, covered_lsn, wal_head) in any::<(u64, u64, u64, u64)>(), block in 1u8..200, bit in 0usize..4096,
         ) {
             let uuid = Fsid([7; 16]);
-            let chunk = (count > 0 && start < u32::MAX - 100).then_some(Run { start, count });
-            let root = Root { uuid, sequence, session, covered_lsn, wal_head, next_omap_id: 5, stream_bytes: 6, first_chunk: chunk };
+            let mut tree = [0; btree::Root::ENCODED_BYTES];
+            (tree[0], tree[8]) = (block, 3);
+            let tree = btree::Root::decode(&tree).unwrap();
+            let root = Root { uuid, sequence, session, covered_lsn, wal_head, next_omap_id: 5, tree };
             let mut block = root.encode().to_vec();
             prop_assert_eq!(Root::decode(&block, uuid), Some(root));
             prop_assert_eq!(Root::decode(&block, Fsid([8; 16])), None);
             block[bit / 8 % (CHECKED_BYTES + 4)] ^= 1 << (bit % 8);
             prop_assert_eq!(Root::decode(&block, uuid), None);
-
-            let header = ChunkHeader { uuid, sequence, payload_bytes: payload.len() as u32, next: chunk };
-            let mut bytes = header.seal(&payload).to_vec();
-            prop_assert_eq!(bytes.len(), header.used_blocks() as usize * 4096);
-            prop_assert_eq!(ChunkHeader::unseal(&bytes, uuid, sequence), Some((header, &payload[..])));
-            let at = bit % (CHUNK_HEADER_BYTES + payload.len());
-            bytes[at] ^= 1;
-            prop_assert_eq!(ChunkHeader::unseal(&bytes, uuid, sequence), None);
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
             Superblock::decode(&bytes);
             Root::decode(&bytes, Fsid::default());
-            ChunkHeader::unseal(&[&CHUNK_MAGIC[..], &bytes].concat(), Fsid::default(), 0);
         }
     }
 }

@@ -178,6 +178,11 @@ impl Store {
             return;
         }
         self.begin_checkpoint_if_due();
+        if self.turns.turns.iter().any(|turn| turn.by_checkpoint) {
+            // A checkpoint that began anew: nothing else can make durable what was submitted since.
+            self.emit_by_checkpoint();
+            self.settle_boundary();
+        }
         while self.turns.turns.len() < TURNS_MAX && self.turns.turns.iter().all(|turn| !turn.by_checkpoint) {
             // A record's transactions are either all in the checkpoint under way or all behind it.
             let limit = self.checkpoint.boundary().unwrap_or(u64::MAX);
@@ -195,17 +200,8 @@ impl Store {
                 // The log is full, or will never take so large a record. A checkpoint needs no log.
                 if !self.checkpoint.is_running() {
                     self.begin_checkpoint();
-                } else if self.checkpoint.boundary().is_none() {
-                    break;
                 }
-                let boundary = self.checkpoint.boundary().expect("just begun, or not past it yet");
-                let ready =
-                    self.turns.staged.iter().take_while(|staged| staged.merges == 0 && staged.ticket <= boundary);
-                let count = ready.count();
-                let whole = self.turns.staged.get(count).is_none_or(|next| next.ticket > boundary);
-                if whole {
-                    self.emit(count, true);
-                }
+                self.emit_by_checkpoint();
                 break;
             } else {
                 break;
@@ -218,6 +214,18 @@ impl Store {
             self.io.discard(run);
         }
         self.preparing.advance(&mut self.allocator, &self.discards, &mut self.io);
+    }
+
+    /// Sends all that a checkpoint covers and that has no LSN yet to the device, without a record, if it is whole and there
+    /// is such a checkpoint.
+    fn emit_by_checkpoint(&mut self) {
+        let Some(boundary) = self.checkpoint.boundary() else { return };
+        let ready = self.turns.staged.iter().take_while(|staged| staged.merges == 0 && staged.ticket <= boundary);
+        let count = ready.count();
+        let whole = self.turns.staged.get(count).is_none_or(|next| next.ticket > boundary);
+        if whole && count > 0 {
+            self.emit(count, true);
+        }
     }
 
     /// Once all transactions that the checkpoint holds have their LSNs, the checkpoint knows what it covers.

@@ -183,6 +183,16 @@ impl Merge {
         }
     }
 
+    /// A merge that makes a new tree of the frozen changes alone. Of the old one nothing is needed: its pages are read only
+    /// to find their blocks, and what cannot be read is among [`Merged::damaged`].
+    pub fn anew(old: Option<Root>, tag: u64, generation: u64, buffers: BufPool) -> Merge {
+        let mut merge = Merge::new(None, tag, generation, buffers);
+        if let Some(root) = old {
+            merge.drops.subtree(&root.child, root.level);
+        }
+        merge
+    }
+
     /// The next write to carry out, in any order. Not to be left for long: what it waits with stays in memory.
     pub fn poll_write(&mut self) -> Option<BlockWrite> {
         self.writer.writes.pop_front()

@@ -273,6 +273,15 @@ impl Overlay {
         Ok(())
     }
 
+    /// Changes a frozen value for facts about it that became known only later: `change` says the new value, if it is to
+    /// change. Only before a merge of the frozen changes begins.
+    pub fn amend_frozen(&mut self, key: &[u8], change: impl FnOnce(&[u8]) -> Option<Vec<u8>>) {
+        let Some(frozen) = &mut self.frozen else { return };
+        if let Some(value) = frozen.find(key).and_then(Record::value).and_then(change) {
+            frozen.set(Record::new(key, Some(&value)));
+        }
+    }
+
     /// Bytes of memory: of changes being made, and of all.
     pub fn bytes(&self) -> (usize, usize) {
         let others = self.frozen.iter().chain(&self.retired).map(Generation::bytes).sum::<usize>();
@@ -292,6 +301,14 @@ impl Overlay {
 
     pub fn is_frozen(&self) -> bool {
         self.frozen.is_some()
+    }
+
+    /// Forgets all changes, and has the tree count as empty until it is replaced: whoever calls this puts everything there
+    /// is, freezes that, and makes a tree of it ([`super::Merge::anew`]). All keys begin below `ff`.
+    pub fn start_over(&mut self) {
+        self.retired.extend(self.frozen.take());
+        self.retired.push(std::mem::take(&mut self.active));
+        self.active.delete_range(&[], &[0xff]);
     }
 
     /// The frozen changes are in the tree that is used from now on. Their memory is freed by [`Overlay::shed`].

@@ -119,12 +119,12 @@ fn rot_in_a_checkpoint_is_damage() {
     bench.submit(txn(vec![write(1, 0, vec![1; 4096])])).unwrap();
     bench.store.checkpoint();
     bench.settle();
-    let chunk = bench.store.checkpoint.runs().next().unwrap().offset_bytes();
-    for at in [0, 30, 63, 64, 200] {
+    let page = bench.store.checkpoint.root.unwrap().page().run();
+    for at in [0, 4, 30, 63, 64, 200, 4096, 8191] {
         let mut device = bench.device.after_kill(&mut || 0);
-        device.corrupt(chunk + at, 0x80);
+        device.corrupt(page.offset_bytes() + at, 0x80);
         let error = open(&mut device, &bench.config).err();
-        assert_eq!(error, Some(OpenError::DamagedCheckpoint { offset: chunk, what: "chunk unreadable" }));
+        assert!(matches!(error, Some(OpenError::DamagedTree(ref damage)) if damage.run == page), "{error:?}");
     }
     // The root in use: the other one is of a moment whose log is gone.
     for root in crate::superblock::ROOT_OFFSETS {
@@ -139,24 +139,23 @@ fn rot_in_a_checkpoint_is_damage() {
     }
 }
 
-/// The place named for the last chunk is longer than the chunk: a bad block behind it is not the checkpoint's.
+/// Only the tree's own blocks matter, each of them.
 #[test]
-fn an_unreadable_block_behind_the_last_chunk_does_not_keep_the_store_from_opening() {
+fn unreadable_blocks_beside_the_tree_do_not_keep_the_store_from_opening() {
     let mut bench = Bench::new(1);
     bench.submit(txn(vec![write(1, 0, vec![1; 4096])])).unwrap();
     bench.store.checkpoint();
     bench.settle();
-    let chunk = bench.store.checkpoint.runs().next().unwrap();
-    assert_eq!(chunk.count, 1, "of the four that the root names");
-    for block in 1..4 {
-        let mut device = bench.device.after_kill(&mut || 0);
-        device.make_unreadable(chunk.offset_bytes() + block * 4096);
-        open(&mut device, &bench.config).expect("the chunk itself is sound");
-    }
+    let page = bench.store.checkpoint.root.unwrap().page().run();
     let mut device = bench.device.after_kill(&mut || 0);
-    device.make_unreadable(chunk.offset_bytes());
-    let error = open(&mut device, &bench.config).err();
-    assert_eq!(error, Some(OpenError::Device { offset: chunk.offset_bytes(), errno: 5 }));
+    device.make_unreadable(page.offset_bytes() + page.len_bytes());
+    open(&mut device, &bench.config).expect("the tree itself is sound");
+    for block in 0..2 {
+        let mut device = bench.device.after_kill(&mut || 0);
+        device.make_unreadable(page.offset_bytes() + block * 4096);
+        let error = open(&mut device, &bench.config).err();
+        assert_eq!(error, Some(OpenError::Device { offset: page.offset_bytes(), errno: 5 }));
+    }
 }
 
 /// One flipped bit anywhere: the store opens with all it acknowledged, or reports damage; what it then reads is right or

@@ -13,7 +13,7 @@ struct Faults {
     misdirected: u64,
     rot: u64,
     unreadable: u64,
-    /// Whether the log, checkpoints and labels may be hit too, or data only.
+    /// Whether the log, the tree and labels may be hit too, or data only.
     metadata: bool,
 }
 
@@ -30,7 +30,7 @@ impl Faults {
         let index = bench.random.below(bench.device.queued() as u64) as usize;
         let data_begin = WAL_OFFSET + bench.config.wal_bytes;
         let candidate = match bench.device.queued_write(index) {
-            Some((offset, _)) => self.metadata || (offset >= data_begin && !bench.store.checkpoint.is_running()),
+            Some((offset, _)) => self.may_strike(bench) && (self.metadata || offset >= data_begin),
             None => false,
         };
         let (done, faults) = if candidate && self.hits(self.lost, &mut bench.random) {
@@ -47,12 +47,23 @@ impl Faults {
         faults
     }
 
+    /// Where no metadata may be hit, only while none is being written.
+    fn may_strike(&self, bench: &Bench) -> bool {
+        self.metadata || !bench.store.checkpoint.is_running()
+    }
+
     /// Where a write may land by mistake.
     fn target(&self, bench: &mut Bench, len: u64) -> u64 {
+        let tree = if self.metadata { Vec::new() } else { bench.tree_runs() };
         let used = 4096 * u64::from(bench.store.allocator.high_water());
         let begin = if self.metadata { 0 } else { self.data(bench) };
         let end = used.max(begin + len + 4096).min(bench.device.bytes());
-        begin + bench.random.below((end - begin - len) / 4096 + 1) * 4096
+        loop {
+            let at = begin + bench.random.below((end - begin - len) / 4096 + 1) * 4096;
+            if tree.iter().all(|run| run.offset_bytes() + run.len_bytes() <= at || at + len <= run.offset_bytes()) {
+                return at;
+            }
+        }
     }
 
     fn data(&self, bench: &Bench) -> u64 {
@@ -63,7 +74,7 @@ impl Faults {
     fn decay(&self, bench: &mut Bench) -> u64 {
         let mut faults = 0;
         for (one_in, rot) in [(self.rot, true), (self.unreadable, false)] {
-            if self.hits(one_in, &mut bench.random) {
+            if self.may_strike(bench) && self.hits(one_in, &mut bench.random) {
                 let at = self.target(bench, 4096);
                 faults += 1;
                 match rot {
@@ -180,7 +191,7 @@ fn lost_and_misdirected_data_writes_are_never_read_as_anything_else() {
 #[test]
 fn rot_and_unreadable_blocks_are_never_read_as_anything_else() {
     for aligned in [true, false] {
-        for faults in [Faults { rot: 4, ..Faults::default() }, Faults { unreadable: 6, ..Faults::default() }] {
+        for faults in [Faults { rot: 3, ..Faults::default() }, Faults { unreadable: 4, ..Faults::default() }] {
             let outcome = data_faults(faults, aligned);
             assert!(outcome.read_errors > 30 && outcome.faults > 60 && outcome.opened == 60, "{outcome:?}");
         }
@@ -241,6 +252,7 @@ fn is_damage(error: &OpenError) -> bool {
         OpenError::DamagedLog { .. }
             | OpenError::MisplacedRecord { .. }
             | OpenError::DamagedCheckpoint { .. }
+            | OpenError::DamagedTree(_)
             | OpenError::CheckpointEntry(_)
             | OpenError::DamagedSpace { .. }
             | OpenError::NoCheckpoint

@@ -1,6 +1,8 @@
 //! A store on a simulated device beside a model, driven by a seed.
 
 use super::model::{Model, ModelObject};
+use crate::allocator::Run;
+use crate::btree::{self, Depth, PageCache, Walk, WalkProgress};
 use crate::{
     IoId, IoRequest, Lookup, LookupId, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, StoreEvent,
     SubmitError, Ticket, Transaction,
@@ -493,6 +495,24 @@ impl Bench {
             assert!(turns < 10_000, "never idle: {:?}", self.store);
         }
         assert!(self.reads.is_empty() && self.history.len() == 1);
+    }
+
+    /// Blocks of the tree as of the last checkpoint.
+    pub fn tree_runs(&self) -> Vec<Run> {
+        let checkpoint = &self.store.checkpoint;
+        let mut cache = PageCache::new(checkpoint.cache.tag(), usize::MAX);
+        let mut walk = Walk::new(checkpoint.root, Depth::Space);
+        let mut runs = Vec::new();
+        let mut found = |found: btree::Found| match found {
+            btree::Found::Page { run, .. } | btree::Found::Overflow { run } => runs.push(run),
+            btree::Found::Damage(damage) => panic!("{damage}"),
+        };
+        while walk.step(&mut cache, 1000, &mut found) != WalkProgress::Done {
+            while let Some(read) = cache.poll_read() {
+                cache.read_done(read.id, Ok(self.device.read(read.run.offset_bytes(), read.run.len_bytes())));
+            }
+        }
+        runs
     }
 
     /// Every block of the device is held by one thing, and the store holds what the model does.

@@ -1,5 +1,6 @@
 //! Tests of the whole store over a simulated device, against a naive model.
 
+mod checkpoints;
 mod commit;
 mod crash;
 mod damage;
