@@ -1,23 +1,44 @@
-//! Subtrees and large values that left the tree: finding all their blocks.
+//! Subtrees and large values that left the tree: finding all their blocks, and counting their entries.
 
 use super::child::{Child, PageRef};
 use super::damage::Damage;
 use super::overflow::Overflow;
 use super::page::Page;
 use super::page_cache::{Fetch, PageCache, Use};
+use super::table_changes::{TableChanges, table_of, tables_between};
 use crate::allocator::{Run, push_run};
 
 /// Pages read at once.
 const READS: usize = 16;
 
+// Rough costs in ns: of blocks freed unseen, of a page looked at, of each of its entries.
+const RUN_COST: i64 = 50;
+const PAGE_COST: i64 = 1000;
+const ENTRY_COST: i64 = 30;
+
+#[derive(Debug)]
+struct DroppedPage {
+    page: PageRef,
+    level: u8,
+    overflow: bool,
+    /// The first and the last table its entries can be of; `None` if they are not counted.
+    tables: Option<(u8, u8)>,
+}
+
 #[derive(Debug)]
 enum Dropped {
-    Page { page: PageRef, level: u8, overflow: bool },
+    Page(DroppedPage),
     Value(Overflow),
 }
 
-/// What is to be taken apart yet. Interior pages are read because they list others; leaves only if they have overflow
-/// values.
+impl DroppedPage {
+    /// Interior pages are read because they list others; leaves only if they have overflow values or counted entries.
+    fn is_read(&self, changes: &TableChanges) -> bool {
+        self.level > 0 || self.overflow || self.tables.is_some_and(|(first, last)| changes.counts_any(first, last))
+    }
+}
+
+/// What is to be taken apart yet.
 #[derive(Default, Debug)]
 pub(crate) struct Drops {
     stack: Vec<Dropped>,
@@ -26,47 +47,73 @@ pub(crate) struct Drops {
 }
 
 impl Drops {
-    pub fn subtree(&mut self, child: &Child, level: u8) {
-        self.stack.push(Dropped::Page { page: child.page, level, overflow: child.overflow });
+    /// A page with all below it, whose keys are in `lower .. upper`.
+    pub fn subtree(&mut self, child: &Child, level: u8, lower: &[u8], upper: Option<&[u8]>) {
+        self.page(child, level, Some(tables_between(lower, upper)));
     }
 
+    /// A page with all below it, whose entries are not counted.
+    pub fn uncounted_subtree(&mut self, child: &Child, level: u8) {
+        self.page(child, level, None);
+    }
+
+    fn page(&mut self, child: &Child, level: u8, tables: Option<(u8, u8)>) {
+        self.stack.push(Dropped::Page(DroppedPage { page: child.page, level, overflow: child.overflow, tables }));
+    }
+
+    /// The blocks of a value whose entry is counted already.
     pub fn value(&mut self, value: Overflow) {
         self.stack.push(Dropped::Value(value));
     }
 
-    /// Takes one thing apart, putting its blocks into `freed`. `Ready(false)`: all is done.
-    pub fn step(&mut self, cache: &mut PageCache, freed: &mut Vec<Run>) -> Fetch<bool> {
-        let Some(top) = self.stack.last() else { return Fetch::Ready(false) };
+    /// Takes one thing apart, putting its blocks into `freed`; returns about how many ns that took. `Ready(None)`: all is
+    /// done.
+    pub fn step(
+        &mut self,
+        cache: &mut PageCache,
+        freed: &mut Vec<Run>,
+        changes: &mut TableChanges,
+    ) -> Fetch<Option<i64>> {
+        let Some(top) = self.stack.last() else { return Fetch::Ready(None) };
+        let mut cost = RUN_COST;
         match top {
-            Dropped::Page { page, level: 0, overflow: false } => {
-                push_run(freed, page.run());
+            Dropped::Page(dropped) if !dropped.is_read(changes) => {
+                push_run(freed, dropped.page.run());
                 self.stack.pop();
             }
-            Dropped::Page { page, level, .. } => {
-                let place = *page;
-                match cache.take_page(page, *level, Use::Once) {
+            Dropped::Page(dropped) => {
+                let (place, tables) = (dropped.page, dropped.tables);
+                match cache.take_page(&place, dropped.level, Use::Once) {
                     Ok(Fetch::Ready(page)) => {
                         self.stack.pop();
                         push_run(freed, place.run());
-                        self.take_apart(&page, freed);
+                        cost = PAGE_COST + page.len() as i64 * ENTRY_COST;
+                        match page.level() {
+                            0 => self.take_leaf_apart(&page, tables.is_some(), changes),
+                            _ => self.take_apart(&page, tables),
+                        }
                     }
                     Ok(Fetch::Pending(id)) => {
-                        self.prefetch(cache);
+                        self.prefetch(cache, changes);
                         return Fetch::Pending(id);
                     }
                     Err(damage) => {
                         push_run(freed, place.run());
+                        changes.is_exact &= !tables.is_some_and(|(first, last)| changes.counts_any(first, last));
                         self.give_up(damage);
                     }
                 }
             }
             Dropped::Value(value) => match value.release(cache, &mut |run| push_run(freed, run)) {
-                Ok(Fetch::Ready(())) => drop(self.stack.pop()),
+                Ok(Fetch::Ready(())) => {
+                    cost = PAGE_COST;
+                    self.stack.pop();
+                }
                 Ok(Fetch::Pending(id)) => return Fetch::Pending(id),
                 Err(damage) => self.give_up(damage),
             },
         }
-        Fetch::Ready(true)
+        Fetch::Ready(Some(cost))
     }
 
     fn give_up(&mut self, damage: Damage) {
@@ -74,28 +121,37 @@ impl Drops {
         self.stack.pop();
     }
 
-    fn take_apart(&mut self, page: &Page, freed: &mut Vec<Run>) {
+    fn take_leaf_apart(&mut self, page: &Page, is_counted: bool, changes: &mut TableChanges) {
         for index in 0..page.len() {
-            if page.level() == 0 {
-                if page.is_overflow(index) {
-                    self.value(page.overflow_at(index));
-                }
-                continue;
+            if is_counted {
+                changes.lost(page.key_parts(index), page.value_len(index));
             }
-            let child = page.child(index);
-            if page.level() == 1 && !child.overflow {
-                push_run(freed, child.page.run());
-            } else {
-                self.subtree(&child, page.level() - 1);
+            if page.is_overflow(index) {
+                self.value(page.overflow_at(index));
             }
         }
     }
 
-    fn prefetch(&self, cache: &mut PageCache) {
+    fn take_apart(&mut self, page: &Page, tables: Option<(u8, u8)>) {
+        let mut key = Vec::new();
+        // Backwards, so that they are taken off the stack in order.
+        let mut upper: Option<(u8, u8)> = None;
+        for index in (0..page.len()).rev() {
+            page.key_into(index, &mut key);
+            let tables = tables.map(|(first, last)| {
+                let first = if index == 0 { first } else { table_of(&key) };
+                (first, upper.map_or(last, |(_, before)| before))
+            });
+            upper = Some(tables_between(&[], Some(&key)));
+            self.page(&page.child(index), page.level() - 1, tables);
+        }
+    }
+
+    fn prefetch(&self, cache: &mut PageCache, changes: &TableChanges) {
         for dropped in self.stack.iter().rev().take(READS) {
             match dropped {
-                Dropped::Page { page, level, overflow } if *level > 0 || *overflow => {
-                    cache.prefetch(page, *level, Use::Once);
+                Dropped::Page(dropped) if dropped.is_read(changes) => {
+                    cache.prefetch(&dropped.page, dropped.level, Use::Once);
                 }
                 _ => {}
             }

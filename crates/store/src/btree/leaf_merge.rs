@@ -76,6 +76,7 @@ impl Merge {
             };
             if let Some(page) = old.filter(|_| order != Ordering::Greater) {
                 if order == Ordering::Equal || self.is_erased(frozen, page, *index) {
+                    self.changes.lost(page.key_parts(*index), page.value_len(*index));
                     if page.is_overflow(*index) {
                         self.drops.value(page.overflow_at(*index));
                     }
@@ -130,6 +131,7 @@ impl Merge {
             return Ok(true);
         };
         if is_inline(record.key(), value) {
+            self.changes.gained(record.key(), value.len());
             self.builder(0).push_inline(record.key(), &[], value);
             self.budget -= 2 * ENTRY_COST + value.len() as i64 / 4;
             return Ok(true);
@@ -138,6 +140,7 @@ impl Merge {
         self.budget -= PIECE_COST.min(value.len() as i64 / 4 + 1000);
         let Some(overflow) = large.step(&mut self.writer, space)? else { return Ok(false) };
         self.large = None;
+        self.changes.gained(record.key(), value.len());
         let mut encoded = Vec::new();
         overflow.encode(&mut encoded);
         self.builder(0).push_overflow(record.key(), &[], &encoded);

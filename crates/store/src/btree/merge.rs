@@ -16,6 +16,7 @@ use super::page::Page;
 use super::page_cache::{Fetch, PageCache, ReadId, Use};
 use super::page_writer::{BlockWrite, NoSpace, OverflowWriter, PageWriter};
 use super::space::Space;
+use super::table_changes::TableChanges;
 use crate::allocator::{Run, push_run};
 use bytes::Bytes;
 use std::cmp::Ordering;
@@ -31,7 +32,6 @@ pub(super) const ENTRY_COST: i64 = 60;
 const PASS_COST: i64 = 50;
 const OPEN_COST: i64 = 1000;
 const PAGE_COST: i64 = 4000;
-const DROP_COST: i64 = 1000;
 
 /// Why a merge cannot go on. The old tree is untouched.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -61,6 +61,9 @@ pub struct Merged {
     pub pages_written: u64,
     /// Deleted pages that could not be read. What only they refer to is in neither list.
     pub damaged: Vec<Damage>,
+    /// What the tables of [`Merge::counting`] gained and lost; of a tree made anew, only what they gained, which is all
+    /// they have.
+    pub changes: TableChanges,
 }
 
 /// How far a slice of work came.
@@ -149,6 +152,7 @@ pub struct Merge {
     /// The large value being written.
     pub(super) large: Option<OverflowWriter>,
     pub(super) drops: Drops,
+    pub(super) changes: TableChanges,
     pub(super) freed: Vec<Run>,
     root: Option<Root>,
     /// Whether the leaf opened last was in the cache for others: then those made of it go there too.
@@ -175,6 +179,7 @@ impl Merge {
             writer: PageWriter::new(buffers),
             large: None,
             drops: Drops::default(),
+            changes: TableChanges::new(&[]),
             freed: Vec::new(),
             root: None,
             hot: false,
@@ -188,9 +193,16 @@ impl Merge {
     pub fn anew(old: Option<Root>, tag: u64, generation: u64, buffers: BufPool) -> Merge {
         let mut merge = Merge::new(None, tag, generation, buffers);
         if let Some(root) = old {
-            merge.drops.subtree(&root.child, root.level);
+            merge.drops.uncounted_subtree(&root.child, root.level);
         }
         merge
+    }
+
+    /// Has the entries of these tables (first bytes of keys) counted. Costs one read per leaf of theirs that is dropped as
+    /// a whole. Call it before the first step.
+    pub fn counting(mut self, tables: &'static [u8]) -> Merge {
+        self.changes = TableChanges::new(tables);
+        self
     }
 
     /// The next write to carry out, in any order. Not to be left for long: what it waits with stays in memory.
@@ -227,12 +239,12 @@ impl Merge {
                     self.finish(cache, space)?;
                     None
                 }
-                Phase::Dropping => match self.drops.step(cache, &mut self.freed) {
-                    Fetch::Ready(true) => {
-                        self.budget -= DROP_COST;
+                Phase::Dropping => match self.drops.step(cache, &mut self.freed, &mut self.changes) {
+                    Fetch::Ready(Some(cost)) => {
+                        self.budget -= cost;
                         None
                     }
-                    Fetch::Ready(false) => return Ok(Progress::Done(self.done())),
+                    Fetch::Ready(None) => return Ok(Progress::Done(self.done())),
                     Fetch::Pending(id) => Some(id),
                 },
                 Phase::Done => panic!("a merge goes on after its end"),
@@ -252,6 +264,7 @@ impl Merge {
             taken: std::mem::take(&mut self.writer.taken),
             pages_written: self.writer.pages,
             damaged: std::mem::take(&mut self.drops.damaged),
+            changes: std::mem::replace(&mut self.changes, TableChanges::new(&[])),
         }
     }
 
@@ -339,7 +352,8 @@ impl Merge {
         if !frozen.erased.is_empty() {
             let (lower, upper) = frame.bounds(index);
             if frozen.erased.covers(&lower, upper.as_deref()) {
-                self.drops.subtree(&child, level);
+                self.drops.subtree(&child, level, &lower, upper.as_deref());
+                self.budget -= PASS_COST;
                 self.stack.last_mut().expect("just seen").next += 1;
                 if has_record {
                     self.open_leaf(None, lower, upper);

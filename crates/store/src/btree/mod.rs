@@ -61,6 +61,7 @@ mod page;
 mod page_cache;
 mod page_writer;
 mod space;
+mod table_changes;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -75,6 +76,7 @@ pub use overlay::{EntryError, Overlay};
 pub use page_cache::{CacheStats, Fetch, PageCache, PageRead, ReadId};
 pub use page_writer::BlockWrite;
 pub use space::Space;
+pub use table_changes::{Amount, TableChange, TableChanges};
 pub use view::View;
 pub use walk::{Depth, Found, Walk, WalkProgress};
 

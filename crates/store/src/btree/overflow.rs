@@ -76,6 +76,11 @@ impl Overflow {
         self.runs.iter().for_each(|run| encode_run(run, out));
     }
 
+    /// Length of the value that sound bytes name.
+    pub fn value_bytes_of(encoded: &[u8]) -> usize {
+        u32_at(encoded, 0) as usize
+    }
+
     /// `None`: bytes that [`Overflow::encode`] does not make.
     pub fn decode(bytes: &[u8]) -> Option<Overflow> {
         let head = bytes.get(..HEAD_BYTES)?;

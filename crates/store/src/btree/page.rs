@@ -302,6 +302,14 @@ impl Page {
         if overflow { LeafValue::Overflow(bytes) } else { LeafValue::Inline(bytes) }
     }
 
+    /// Bytes of a leaf entry's value, wherever it is.
+    pub fn value_len(&self, index: usize) -> usize {
+        match self.value(index) {
+            LeafValue::Inline(value) => value.len(),
+            LeafValue::Overflow(encoded) => Overflow::value_bytes_of(encoded),
+        }
+    }
+
     /// The bytes of a leaf entry's value, or of its encoded [`Overflow`], shared.
     pub fn value_bytes(&self, index: usize) -> Bytes {
         self.bytes.slice(self.value_range(index).1)

@@ -2,8 +2,8 @@
 
 use crate::allocator::Allocator;
 use crate::btree::{
-    BlockWrite, Cursor, Damage, Depth, Fetch, Found, Merge, MergeError, Merged, Overlay, PageCache, PageRead, Progress,
-    Root, Run, Space, View, Walk, WalkProgress,
+    Amount, BlockWrite, Cursor, Damage, Depth, Fetch, Found, Merge, MergeError, Merged, Overlay, PageCache, PageRead,
+    Progress, Root, Run, Space, View, Walk, WalkProgress,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,6 +87,16 @@ pub struct Bed {
     pub model: BTreeMap<Vec<u8>, Vec<u8>>,
     pub random: Random,
     pub reads: Vec<PageRead>,
+    /// Tables that merges count, and what they hold by that.
+    pub counted: &'static [u8],
+    pub amounts: BTreeMap<u8, Amount>,
+}
+
+/// Tables of most tests' keys.
+pub const TABLES: &[u8] = &[0, 2, 3, 5, b'0', b'p'];
+
+fn minus(have: Amount, lost: Amount) -> Amount {
+    Amount { entries: have.entries - lost.entries, bytes: have.bytes - lost.bytes }
 }
 
 /// Blocks that nobody may touch, as the superblock's.
@@ -108,6 +118,8 @@ impl Bed {
             model: BTreeMap::new(),
             random: Random(seed),
             reads: Vec::new(),
+            counted: TABLES,
+            amounts: BTreeMap::new(),
         }
     }
 
@@ -174,7 +186,7 @@ impl Bed {
 
     pub fn begin_again(&mut self) -> Merge {
         self.generation += 1;
-        Merge::new(self.root, TAG, self.generation, BufPool::new(1 << 20))
+        Merge::new(self.root, TAG, self.generation, BufPool::new(1 << 20)).counting(self.counted)
     }
 
     /// Brings a merge to its end; `each` sees every write before it is done.
@@ -205,6 +217,13 @@ impl Bed {
         assert_eq!(merged.damaged, []);
         // The root survives on the device as bytes.
         self.root = Root::decode(&Root::encode(merged.root)).unwrap();
+        assert!(merged.changes.is_exact);
+        for table in self.counted {
+            let (change, amount) = (merged.changes.of(*table), self.amounts.entry(*table).or_default());
+            amount.entries += change.gained.entries;
+            amount.bytes += change.gained.bytes;
+            *amount = minus(*amount, change.lost);
+        }
         self.overlay.retire();
         merged.freed.into_iter().for_each(|run| self.blocks.allocator.release(run));
     }
@@ -214,7 +233,20 @@ impl Bed {
         let merged = self.run(&mut merge, |_, _| ()).unwrap();
         let pages = merged.pages_written;
         self.switch(merged);
+        self.amounts_are_the_models();
         pages
+    }
+
+    /// What was counted is what the model has, whose entries must all be in the tree.
+    pub fn amounts_are_the_models(&self) {
+        let mut amounts: BTreeMap<u8, Amount> = self.counted.iter().map(|table| (*table, Amount::default())).collect();
+        for (key, value) in &self.model {
+            if let Some(amount) = amounts.get_mut(key.first().unwrap_or(&0)) {
+                amount.entries += 1;
+                amount.bytes += (key.len() + value.len()) as u64;
+            }
+        }
+        assert_eq!(self.amounts, amounts);
     }
 
     /// All changes into the tree, as it is then.

@@ -163,7 +163,15 @@ fn a_merge_stops_at_damage_and_goes_on_when_it_is_gone() {
 
 #[test]
 fn damaged_pages_can_be_deleted() {
+    // Whoever wants entries counted learns that those were not.
+    for (counted, is_exact) in [(super::bed::TABLES, false), (b"1", true)] {
+        damaged_pages_can_be_deleted_counting(counted, is_exact);
+    }
+}
+
+fn damaged_pages_can_be_deleted_counting(counted: &'static [u8], is_exact: bool) {
     let mut bed = loaded();
+    bed.counted = counted;
     let place = leaf_of(&mut bed, b"000307");
     bed.disk.0.get_mut(&place.block).unwrap()[200] ^= 1;
     bed.delete_range(b"000000", b"001990");
@@ -171,6 +179,7 @@ fn damaged_pages_can_be_deleted() {
     let merged = bed.run(&mut merge, |_, _| ()).unwrap();
     assert_eq!(merged.damaged.iter().map(|damage| damage.run).collect::<Vec<_>>(), [place.run()]);
     assert!(merged.freed.iter().any(|run| run.start <= place.block && place.block < run.end()));
+    assert_eq!(merged.changes.is_exact, is_exact);
 }
 
 #[test]

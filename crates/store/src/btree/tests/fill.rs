@@ -89,6 +89,8 @@ fn a_range_goes_without_its_leaves_being_read() {
     (0..20_000).for_each(|number| bed.put(&key(number), &[7; 100]));
     bed.merge();
     bed.forget_all_pages(8 << 20);
+    bed.counted = &[];
+    bed.amounts.clear();
     bed.delete_range(&key(100), &key(19_900));
     let pages = bed.merge();
     let reads = bed.cache.stats().reads;
@@ -96,6 +98,23 @@ fn a_range_goes_without_its_leaves_being_read() {
     assert!(pages <= 3 && reads <= 8, "{pages} pages written, {reads} read");
     bed.every_block_is_free_or_reachable();
     bed.content_is_the_models();
+}
+
+#[test]
+fn only_leaves_of_counted_tables_are_read_when_they_go() {
+    let mut bed = Bed::new(5, 200_000, 8 << 20);
+    let key = |table: u8, number| [&[table][..], &key(number)].concat();
+    (0..10_000).for_each(|number| bed.put(&key(3, number), &[7; 100]));
+    (0..2000).for_each(|number| bed.put(&key(2, number), &[7; 100]));
+    bed.counted = &[2];
+    bed.merge();
+    let leaves = bed.amounts[&2].bytes / 7000;
+    bed.forget_all_pages(8 << 20);
+    bed.delete_range(&[2], &[4]);
+    bed.merge();
+    let reads = bed.cache.stats().reads;
+    assert!(reads >= leaves && reads < leaves * 2, "{reads} reads for {leaves} leaves");
+    assert_eq!(bed.amounts[&2], crate::btree::Amount::default());
 }
 
 #[test]

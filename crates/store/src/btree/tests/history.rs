@@ -64,7 +64,7 @@ fn actions() -> impl Strategy<Value = Vec<Action>> {
 /// The key of a number: number order is key order, in several shapes.
 fn key_of(shape: u8, number: u16) -> Vec<u8> {
     let digits = format!("{number:05}");
-    match shape % 5 {
+    match shape % 6 {
         // The empty key, then plain ones.
         0 if number == 0 => Vec::new(),
         0 | 1 => digits.into_bytes(),
@@ -72,6 +72,8 @@ fn key_of(shape: u8, number: u16) -> Vec<u8> {
         2 => [&vec![b'p'; 3000][..], digits.as_bytes()].concat(),
         // Different from the first byte on, and long behind: separators are short.
         3 => [digits.as_bytes(), &vec![0xff; 10 + usize::from(number) % 700][..]].concat(),
+        // Six tables, some of which are counted.
+        4 => [&[(number / 100) as u8], digits.as_bytes()].concat(),
         // Separators as long as they can be: each key is the one before and a byte more.
         _ => {
             let mut key = vec![0; KEY_BYTES_MAX - 1200];
@@ -194,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_tree_is_a_map(seed: u64, shape in 0u8..5, cache_pages in prop::sample::select(vec![0usize, 3, 40, 4000]),
+    fn a_tree_is_a_map(seed: u64, shape in 0u8..6, cache_pages in prop::sample::select(vec![0usize, 3, 40, 4000]),
                        run_max in prop::sample::select(vec![1u32, 4, 64]), actions in actions()) {
         check(seed, shape, cache_pages * 8192, run_max, actions);
     }
