@@ -12,10 +12,13 @@
 
 use crate::Store;
 use crate::allocator::Run;
-use crate::btree::{self, Merge, MergeError, Merged, PageCache, Progress, ReadId};
+use crate::btree::{self, Amount, Merge, MergeError, Merged, PageCache, Progress, ReadId, TableChanges};
 use crate::io_queue::Purpose;
+use crate::key::OMAP_PREFIX_BYTES;
 use crate::metadata_space::MergeSpace;
 use crate::superblock::Root;
+use crate::totals::TreeTotals;
+use crate::tree_key::TableId;
 use types::AlignedBuf;
 
 /// Work done in one turn, in ns.
@@ -28,6 +31,10 @@ const WRITES_MAX: usize = 8;
 const SHED: usize = 500;
 /// Pages kept for the next merge.
 pub(crate) const CACHE_BYTES: usize = 4 << 20;
+/// Tables whose entries a merge counts.
+const COUNTED: &[u8] = &[TableId::Objects as u8, TableId::Omap as u8];
+/// Bytes of an omap entry's key in the tree before the client's: table and omap id.
+const OMAP_KEY_PREFIX_BYTES: u64 = 1 + OMAP_PREFIX_BYTES as u64;
 
 #[derive(Debug)]
 enum Phase {
@@ -56,11 +63,15 @@ pub(crate) struct Checkpoint {
     /// Blocks that tree holds.
     pub tree_blocks: u64,
     sequence: u64,
+    /// What that tree holds, if it is known.
+    totals: Option<TreeTotals>,
     // Of the one being made:
     boundary: u64,
     covered: Option<u64>,
     writes: usize,
     next_omap_id: u64,
+    /// What its tree holds.
+    new_totals: TreeTotals,
     /// It takes nothing from the old tree.
     anew: bool,
 }
@@ -71,7 +82,13 @@ fn blocks_of(runs: &[Run]) -> u64 {
 
 impl Checkpoint {
     /// The state after a store was opened: `root` is that of the checkpoint `sequence`.
-    pub fn new(sequence: u64, root: Option<btree::Root>, tree_blocks: u64, cache: PageCache) -> Checkpoint {
+    pub fn new(
+        sequence: u64,
+        root: Option<btree::Root>,
+        totals: Option<TreeTotals>,
+        tree_blocks: u64,
+        cache: PageCache,
+    ) -> Checkpoint {
         Checkpoint {
             phase: Phase::Idle,
             wanted: false,
@@ -79,10 +96,12 @@ impl Checkpoint {
             cache,
             tree_blocks,
             sequence,
+            totals,
             boundary: 0,
             covered: None,
             writes: 0,
             next_omap_id: 0,
+            new_totals: TreeTotals::default(),
             anew: false,
         }
     }
@@ -109,6 +128,26 @@ impl Checkpoint {
     /// All transactions up to the boundary have LSNs, up to this one.
     pub fn cover(&mut self, lsn: u64) {
         self.covered = Some(lsn);
+    }
+
+    /// A checkpoint is durable whose merge changed the tree so. Panics if the tree does not hold what it should.
+    fn totals_became(&mut self, changes: &TableChanges) {
+        let old = if self.anew { Some(TreeTotals::default()) } else { self.totals };
+        self.totals = Some(self.new_totals);
+        let Some(old) = old.filter(|_| changes.is_exact) else { return };
+        let (objects, omap) = (changes.of(TableId::Objects as u8), changes.of(TableId::Omap as u8));
+        let totals = &self.new_totals;
+        assert_eq!(
+            (old.objects + objects.gained.entries, old.omap_entries + omap.gained.entries),
+            (totals.objects + objects.lost.entries, totals.omap_entries + omap.lost.entries),
+            "entries of {old:?} and {totals:?} with {changes:?}"
+        );
+        let prefixes = |amount: Amount| amount.bytes - amount.entries * OMAP_KEY_PREFIX_BYTES;
+        assert_eq!(
+            old.omap_bytes + prefixes(omap.gained),
+            totals.omap_bytes + prefixes(omap.lost),
+            "bytes of {old:?} and {totals:?} with {changes:?}"
+        );
     }
 
     /// Number of the last durable checkpoint.
@@ -154,6 +193,7 @@ impl Store {
     pub(crate) fn begin_checkpoint(&mut self) {
         assert!(!self.checkpoint.is_running(), "two checkpoints at once");
         self.state.overlay.freeze();
+        let new_totals = self.totals();
         let checkpoint = &mut self.checkpoint;
         checkpoint.phase = Phase::Covering;
         checkpoint.anew = false;
@@ -161,6 +201,7 @@ impl Store {
         checkpoint.boundary = self.turns.last_ticket();
         checkpoint.covered = None;
         checkpoint.next_omap_id = self.state.next_omap_id;
+        checkpoint.new_totals = new_totals;
     }
 
     /// Does this turn's part of the checkpoint under way, if any.
@@ -173,7 +214,7 @@ impl Store {
             let checkpoint = &mut self.checkpoint;
             let (tag, generation) = (checkpoint.cache.tag(), checkpoint.sequence + 1);
             let begin = if checkpoint.anew { Merge::anew } else { Merge::new };
-            let merge = begin(checkpoint.root, tag, generation, self.buffers.clone());
+            let merge = begin(checkpoint.root, tag, generation, self.buffers.clone()).counting(COUNTED);
             checkpoint.phase = Phase::Merging(Box::new(merge));
         }
         if matches!(self.checkpoint.phase, Phase::Merging(_)) {
@@ -259,6 +300,7 @@ impl Store {
                     wal_head: self.wal.head_in_ring(),
                     next_omap_id: self.checkpoint.next_omap_id,
                     tree: merged.root,
+                    totals: Some(self.checkpoint.new_totals),
                 };
                 self.io.write(Purpose::CheckpointRoot, root.offset(), root.encode().into());
                 self.next_phase(|phase| match phase {
@@ -288,6 +330,7 @@ impl Store {
         let Phase::FlushingRoot(merged) = phase else { panic!("a checkpoint is durable before its root") };
         self.checkpoint.sequence += 1;
         self.checkpoint.root = merged.root;
+        self.checkpoint.totals_became(&merged.changes);
         self.checkpoint.tree_blocks = self.checkpoint.tree_blocks + blocks_of(&merged.taken) - blocks_of(&merged.freed);
         for damage in &merged.damaged {
             tracing::warn!(%damage, "deleted metadata is damaged: some blocks stay unused until the store is opened again");

@@ -2,6 +2,7 @@
 
 use crate::config::BLOCK;
 use crate::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
+use crate::totals::TreeTotals;
 use crate::{IoId, IoRequest, Store, StoreConfig};
 use types::AlignedBuf;
 use wire::Rope;
@@ -46,6 +47,7 @@ impl Store {
             wal_head: 0,
             next_omap_id: 1,
             tree: None,
+            totals: Some(TreeTotals::default()),
         };
         let zeros = AlignedBuf::zeroed(PIECE_BYTES as usize).freeze();
         let mut requests = Vec::new();

@@ -47,6 +47,7 @@ mod superblock;
 mod table;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod tree_key;
 mod tree_loading;
 mod turns;

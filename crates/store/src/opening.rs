@@ -315,10 +315,22 @@ impl Opening {
         }
         // What was read ahead of need comes in first.
         if done && self.pages.is_empty() {
+            #[cfg(test)]
+            self.totals_are_those_of_the_tree();
             self.step = Step::Scan(0);
             self.read_log(0);
         }
         Ok(())
+    }
+
+    #[cfg(test)]
+    fn totals_are_those_of_the_tree(&self) {
+        use std::collections::BTreeSet;
+        let Some(totals) = self.root().totals else { return };
+        let objects = self.state.objects.range(&[], None);
+        let runs = objects.flat_map(|(_, onode)| onode.blocks.runs(0, u64::MAX));
+        let blocks: BTreeSet<u32> = runs.flat_map(|(_, run)| run.start..run.end()).collect();
+        assert_eq!(totals, self.state.totals_with(blocks.len() as u64));
     }
 
     fn read_log(&mut self, at: u64) {
@@ -492,7 +504,7 @@ impl Opening {
         metadata.adjust(tree_blocks_max(state.totals.tree_bytes), &mut allocator);
         Ok(Store {
             turns: Turns::new(durable_lsn, self.vouched_lsn),
-            checkpoint: Checkpoint::new(self.root().sequence, tree.root, tree_blocks, tree.cache),
+            checkpoint: Checkpoint::new(self.root().sequence, tree.root, self.root().totals, tree_blocks, tree.cache),
             metadata,
             superblock,
             state,

@@ -9,6 +9,7 @@ use crate::onode::{OmapHead, Onode, run_blocks};
 use crate::redo::Redo;
 use crate::shared_blocks::SharedBlocks;
 use crate::table::Table;
+use crate::totals::TreeTotals;
 use crate::tree_key::{TableId, parse_segment_key, segment_key, tree_key};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -94,6 +95,17 @@ impl State {
         }
         self.shared = Some(shared);
         Ok(())
+    }
+
+    /// What the tree would hold if all changes were in it, with so many blocks of data.
+    pub fn totals_with(&self, data_blocks: u64) -> TreeTotals {
+        TreeTotals {
+            objects: self.objects.len() as u64,
+            stored_bytes: self.totals.stored_bytes,
+            omap_entries: self.omap.len() as u64,
+            omap_bytes: self.totals.omap_bytes,
+            data_blocks,
+        }
     }
 
     /// Applies a step. Blocks that nothing holds any longer go to `freed`.

@@ -15,6 +15,7 @@ use crate::preparing::Preparing;
 use crate::reads::Reads;
 use crate::state::State;
 use crate::superblock::Superblock;
+use crate::totals::TreeTotals;
 use crate::turns::Turns;
 use crate::wal::Wal;
 use crate::{IoDone, IoRequest, Lookup, ObjectStat, SpaceUsage, StoreEvent};
@@ -221,6 +222,11 @@ impl Store {
             metadata_bytes: total_bytes - data_bytes - free_bytes,
             objects: self.state.objects.len() as u64,
         }
+    }
+
+    /// What the metadata tree would hold if all transactions so far were in it.
+    pub(crate) fn totals(&self) -> TreeTotals {
+        self.state.totals_with(self.data_blocks)
     }
 
     /// Blocks that are free or will be once their release has passed all stages.

@@ -3,6 +3,7 @@
 use crate::StoreConfig;
 use crate::btree;
 use crate::config::BLOCK;
+use crate::totals::TreeTotals;
 use bytes::Bytes;
 use types::{AlignedBuf, Fsid, OsdId, crc32c};
 use wire::{DecodeError, Reader, Target, Writer};
@@ -127,6 +128,8 @@ pub(crate) struct Root {
     pub next_omap_id: u64,
     /// The tree; `None` if it has no entries.
     pub tree: Option<btree::Root>,
+    /// What the tree holds in all. `None`: not known, it has to be counted.
+    pub totals: Option<TreeTotals>,
 }
 
 impl Root {
@@ -140,6 +143,7 @@ impl Root {
         w.u64(self.wal_head);
         w.u64(self.next_omap_id);
         w.raw(&btree::Root::encode(self.tree));
+        TreeTotals::encode(self.totals, &mut w);
         seal(w)
     }
 
@@ -160,6 +164,7 @@ impl Root {
             next_omap_id: r.u64()?,
             tree: btree::Root::decode(&r.array()?)
                 .map_err(|_| DecodeError::Value { what: "root of the tree", value: 0 })?,
+            totals: TreeTotals::decode(r)?,
         })
     }
 
@@ -213,7 +218,9 @@ mod tests {
             let mut tree = [0; btree::Root::ENCODED_BYTES];
             (tree[0], tree[8]) = (block, 3);
             let tree = btree::Root::decode(&tree).unwrap();
-            let root = Root { uuid, sequence, session, covered_lsn, wal_head, next_omap_id: 5, tree };
+            let totals = TreeTotals { objects: sequence, stored_bytes: 2, omap_entries: 3, omap_bytes: session, data_blocks: 5 };
+            let totals = (block % 2 == 0).then_some(totals);
+            let root = Root { uuid, sequence, session, covered_lsn, wal_head, next_omap_id: 5, tree, totals };
             let mut block = root.encode().to_vec();
             prop_assert_eq!(Root::decode(&block, uuid), Some(root));
             prop_assert_eq!(Root::decode(&block, Fsid([8; 16])), None);
