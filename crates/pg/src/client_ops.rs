@@ -6,7 +6,8 @@
 
 use crate::context::{Context, Waiter};
 use crate::log::LogEntry;
-use crate::ops::{self, DataReads, Effects, ListError, Request, Run};
+use crate::lookup::NoAnswer;
+use crate::ops::{self, Answers, Effects, ListError, ListingRun, Request, Run};
 use crate::pg::Pg;
 use std::collections::{BTreeMap, VecDeque};
 use store::{LookupId, ReadError};
@@ -14,6 +15,14 @@ use types::{EVersion, Errno, ObjectId, ReqId, SnapId};
 use wire::messages::{OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{Decode, Rope};
+
+/// How far an operation that waits for lookups has come.
+#[derive(Debug, Default)]
+struct Progress {
+    waits_for: Option<LookupId>,
+    answers: Answers,
+    listing: ListingRun,
+}
 
 /// One client operation on its way through a group.
 #[derive(Debug)]
@@ -25,13 +34,13 @@ pub(crate) struct ClientOp {
     pub op: OsdOp,
     pub object: ObjectId,
     pub may_write: bool,
-    pub reads: DataReads,
+    progress: Progress,
 }
 
 impl ClientOp {
     pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp) -> ClientOp {
         let (object, may_write) = (op.object_id(), op.may_write());
-        ClientOp { session, tid, reqid, op, object, may_write, reads: DataReads::default() }
+        ClientOp { session, tid, reqid, op, object, may_write, progress: Progress::default() }
     }
 
     fn is_group_op(&self) -> bool {
@@ -96,7 +105,7 @@ impl ClientOps {
         self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
         for op in &mut self.waiting {
             // What was read belongs to the old interval, whose state may not be the new one's.
-            op.reads = DataReads::default();
+            op.progress = Progress::default();
         }
         cx.interrupted.extend(self.waiting.iter().map(|op| op.session));
     }
@@ -225,9 +234,10 @@ impl Pg {
             next_version: self.log.next_version(cx.epoch),
             last_user_version: self.info.last_user_version,
         };
-        match ops::execute(cx.store, &request, &mut op.reads, cx.limits) {
+        match ops::execute(cx.store, &request, &mut op.progress.answers, cx.limits) {
             Run::Blocked(id) => {
-                cx.waiters.insert(id, Waiter::ClientOp { pgid: self.id, op: number });
+                op.progress.waits_for = Some(id);
+                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
                 Ran::Blocked
             }
             Run::Done(effects) => {
@@ -252,10 +262,11 @@ impl Pg {
         id: LookupId,
         data: Option<Result<Rope, ReadError>>,
     ) {
-        // The operation may be gone with its interval.
-        let Some(op) = self.ops.ops.get_mut(&number) else { return };
+        // The operation may be gone with its interval; and another one may have its number, if the group was gone too.
+        let Some(op) = self.ops.ops.get_mut(&number).filter(|op| op.progress.waits_for == Some(id)) else { return };
+        op.progress.waits_for = None;
         if let Some(result) = data {
-            op.reads.finish(id, result);
+            op.progress.answers.read_done(id, result);
         }
         let (object, may_write) = (op.object.clone(), op.may_write);
         if op.is_group_op() {
@@ -292,7 +303,7 @@ impl Pg {
     }
 
     /// Listing and other operations on the group as a whole.
-    fn run_group_op(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+    fn run_group_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         let [step] = &op.op.ops[..] else { return self.answer_error(cx, &op, Errno::EINVAL) };
         if op.op.snap != SnapId::HEAD {
             return self.answer_error(cx, &op, Errno::EINVAL);
@@ -307,7 +318,7 @@ impl Pg {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
         let group = (self.id, self.interval.shape.pg_num);
-        match ops::list_group(cx.store, group, &cursor, &op.op.locator.nspace, count) {
+        match op.progress.listing.run(cx.store, group, &cursor, &op.op.locator.nspace, count) {
             Ok(listing) => {
                 self.reads.ops += 1;
                 let result = i32::from(listing.at_end);
@@ -318,10 +329,15 @@ impl Pg {
                 self.answer(cx, &op, reply);
             }
             Err(ListError::BadCursor) => self.answer_error(cx, &op, Errno::EINVAL),
-            Err(ListError::Blocked(id)) => {
+            Err(ListError::NoAnswer(NoAnswer::Damaged(damage))) => {
+                tracing::error!(pg = %self.id, "cannot list its objects: {damage}");
+                self.answer_error(cx, &op, Errno::EIO);
+            }
+            Err(ListError::NoAnswer(NoAnswer::Pending(id))) => {
                 let number = self.ops.next_number;
                 self.ops.next_number += 1;
-                cx.waiters.insert(id, Waiter::ClientOp { pgid: self.id, op: number });
+                op.progress.waits_for = Some(id);
+                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
                 self.ops.ops.insert(number, op);
             }
         }

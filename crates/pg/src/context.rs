@@ -58,6 +58,8 @@ pub(crate) enum OnCommit {
 pub(crate) enum Waiter {
     /// A client operation, by its number within the group.
     ClientOp { pgid: PgId, op: u64 },
+    /// The table of a group that is being read.
+    Load { pgid: PgId },
     /// Something to be pushed to another member.
     Push { pgid: PgId, to: OsdId },
 }
@@ -99,6 +101,13 @@ impl Context<'_> {
 
     pub fn send_client(&mut self, session: SessionId, tid: u64, message: impl Message) {
         self.out.push(Output::ToClient { session, envelope: message.seal(tid, Target::default()) });
+    }
+
+    /// Notes who waits for a lookup. Every lookup that is pending has an id of its own, so it has one waiter.
+    pub fn wait(&mut self, id: LookupId, waiter: Waiter) {
+        if let Some(other) = self.waiters.insert(id, waiter.clone()) {
+            panic!("{waiter:?} waits for {id:?}, for which {other:?} waits already");
+        }
     }
 
     /// Hands a transaction to the store.

@@ -2,7 +2,7 @@
 //! clients' operations are carried out. No sockets, no clock, no device.
 //!
 //! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
-//! * [`pg`]: one group. Its parts: `client_ops` (order and answers of client operations), `replicate` (updates on
+//! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `replicate` (updates on
 //!   their way to all members), `peering` (how members become equal before the group serves), `recovery` (objects on
 //!   their way to members that lack them).
 //! * [`ops`]: execution of one compound operation on one object.
@@ -11,7 +11,9 @@
 mod client_ops;
 mod context;
 pub mod info;
+mod loading;
 pub mod log;
+mod lookup;
 mod maps;
 pub mod object_info;
 pub mod ops;

@@ -130,7 +130,7 @@ pub fn log_key_range() -> (Bytes, Bytes) {
 
 /// The range of keys (end excluded) of entries up to and including `version`.
 pub fn log_keys_through(version: EVersion) -> (Bytes, Bytes) {
-    (log_key_range().0, log_key(EVersion { epoch: Epoch(0), version: version.version + 1 }))
+    (log_key_range().0, log_key(EVersion { epoch: Epoch(0), version: version.version.saturating_add(1) }))
 }
 
 impl PgLog {
@@ -165,14 +165,15 @@ impl PgLog {
         EVersion { epoch, version: self.head().version + 1 }
     }
 
-    /// Adds the next entry. Panics if its counter does not follow the head's or its epoch goes back: a broken belief.
-    pub fn append(&mut self, entry: LogEntry) {
+    /// Whether the entry follows the head: its counter is the next one, and its epoch does not go back.
+    pub fn may_append(&self, entry: &LogEntry) -> bool {
         let head = self.head();
-        assert!(
-            entry.version.version == head.version + 1 && entry.version.epoch >= head.epoch,
-            "log entry {} cannot follow {head}",
-            entry.version
-        );
+        Some(entry.version.version) == head.version.checked_add(1) && entry.version.epoch >= head.epoch
+    }
+
+    /// Adds the next entry. Panics if it does not follow the head: a broken belief.
+    pub fn append(&mut self, entry: LogEntry) {
+        assert!(self.may_append(&entry), "log entry {} cannot follow {}", entry.version, self.head());
         if entry.reqid.tid != 0 {
             self.by_request.insert(entry.reqid, entry.version.version);
         }

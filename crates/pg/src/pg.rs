@@ -2,8 +2,9 @@
 
 use crate::client_ops::ClientOps;
 use crate::context::{Context, OnCommit};
-use crate::info::{INFO_KEY, PgInfo};
-use crate::log::{LogEntry, PgLog, log_key_range};
+use crate::info::PgInfo;
+use crate::loading::Loading;
+use crate::log::PgLog;
 use crate::peer::{MemberState, PgInterval};
 use crate::peering::Peering;
 use crate::recovery::Pushes;
@@ -11,10 +12,10 @@ use crate::replicate::Replication;
 use bytes::Bytes;
 use osdmap::{PgPool, UpActing};
 use std::collections::BTreeMap;
-use store::{Lookup, Step, Store, Transaction};
+use store::{Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 use wire::nacre::mon::{PgReport, pg_state};
-use wire::{Decode, DecodeError, Encode, Target};
+use wire::{Encode, Target};
 
 /// First byte of the keys, in the group's table, of objects that are missing here.
 pub(crate) const MISSING_PREFIX: u8 = b'm';
@@ -65,6 +66,8 @@ pub struct Pg {
     pub(crate) id: PgId,
     /// Whether the store has a table for the group.
     pub(crate) stored: bool,
+    /// The table is still being read; all below that comes from it is not there yet.
+    pub(crate) loading: Option<Box<Loading>>,
     pub(crate) info: PgInfo,
     pub(crate) log: PgLog,
     /// Objects whose newest version, which the log tells, is not in this store.
@@ -78,7 +81,7 @@ pub struct Pg {
     pub(crate) ops: ClientOps,
     pub(crate) pushes: Pushes,
     pub(crate) reads: ReadCounters,
-    report_sequence: u64,
+    pub(crate) report_sequence: u64,
 }
 
 /// Client reads since the OSD started.
@@ -88,23 +91,13 @@ pub(crate) struct ReadCounters {
     pub bytes: u64,
 }
 
-/// Why a group's table cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    #[error("pg {pg}: {what} in its table is damaged: {source}")]
-    Damaged { pg: PgId, what: &'static str, source: DecodeError },
-    #[error("pg {pg}: its log ends at {log} and its information at {info}")]
-    LogEnd { pg: PgId, log: EVersion, info: EVersion },
-    #[error("pg {pg}: its table is not in memory")]
-    NotLoaded { pg: PgId },
-}
-
 impl Pg {
     /// A group of which this OSD has nothing yet.
     pub(crate) fn absent(id: PgId, interval: Interval) -> Pg {
         Pg {
             id,
             stored: false,
+            loading: None,
             info: PgInfo { complete: true, ..PgInfo::default() },
             log: PgLog::default(),
             missing: BTreeMap::new(),
@@ -117,38 +110,6 @@ impl Pg {
             reads: ReadCounters::default(),
             report_sequence: 0,
         }
-    }
-
-    /// A group as the store has it.
-    pub(crate) fn load(store: &mut Store, id: PgId, interval: Interval) -> Result<Pg, LoadError> {
-        let damaged = |what, source| LoadError::Damaged { pg: id, what, source };
-        let mut pg = Pg::absent(id, interval);
-        let all = |store: &mut Store, begin: &Bytes, end: &Bytes| match store.pg_list(id, begin, end) {
-            Lookup::Ready(entries) => Ok(entries),
-            Lookup::Pending(_) => Err(LoadError::NotLoaded { pg: id }),
-        };
-        let info = match store.pg_get(id, &INFO_KEY) {
-            Lookup::Ready(info) => info.unwrap_or_default(),
-            Lookup::Pending(_) => return Err(LoadError::NotLoaded { pg: id }),
-        };
-        pg.stored = true;
-        pg.info = PgInfo::from_slice(&info).map_err(|e| damaged("information", e))?;
-        pg.log = PgLog::starting_at(pg.info.log_tail);
-        let (begin, end) = log_key_range();
-        for (_, value) in all(store, &begin, &end)? {
-            let entry = LogEntry::from_slice(&value).map_err(|e| damaged("log entry", e))?;
-            pg.log.append(entry);
-        }
-        if pg.log.head() != pg.info.last_update {
-            return Err(LoadError::LogEnd { pg: id, log: pg.log.head(), info: pg.info.last_update });
-        }
-        let (begin, end) = (Bytes::from_static(&[MISSING_PREFIX]), Bytes::from_static(&[MISSING_PREFIX + 1]));
-        for (key, value) in all(store, &begin, &end)? {
-            let object = ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of a missing object", e))?;
-            let version = EVersion::from_slice(&value).map_err(|e| damaged("version of a missing object", e))?;
-            pg.missing.insert(object, version);
-        }
-        Ok(pg)
     }
 
     pub fn id(&self) -> PgId {
@@ -225,6 +186,13 @@ impl Pg {
             self.ops.drop_all(cx);
         }
         self.pushes = Pushes::default();
+        if !self.is_loading() {
+            self.enter_interval(cx);
+        }
+    }
+
+    /// The group takes its part in its interval; what it has is known.
+    pub(crate) fn enter_interval(&mut self, cx: &mut Context<'_>) {
         self.begin_peering(cx);
         self.queue_report(cx);
     }
@@ -243,6 +211,10 @@ impl Pg {
     pub(crate) fn queue_report(&mut self, cx: &mut Context<'_>) {
         if !self.is_primary(cx.whoami) {
             cx.reports.remove(&self.id);
+            return;
+        }
+        if self.is_loading() {
+            // Nothing is known to report; it follows.
             return;
         }
         self.report_sequence += 1;

@@ -2,12 +2,13 @@
 
 use crate::context::{Context, OnCommit, Waiter};
 use crate::log::LogKind;
+use crate::lookup::{NoAnswer, ready};
 use crate::peer::{PgPull, PgPush, PgPushAck};
 use crate::pg::Pg;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use store::{Lookup, LookupId, ObjectStat, ReadError, Step, Transaction};
+use store::{LookupId, ObjectStat, ReadError, Step, Transaction};
 use types::{Epoch, ObjectId, OsdId};
 use wire::Rope;
 
@@ -49,6 +50,8 @@ struct ObjectReading {
     extents: Option<VecDeque<(u64, u64)>>,
     /// Entries up to this key have been sent; `None` once all have.
     omap_after: Option<Bytes>,
+    /// The first piece's, once it is known.
+    omap_header: Option<Bytes>,
     /// Bytes that have come for the next piece.
     data: Option<(u64, Rope)>,
 }
@@ -156,10 +159,15 @@ impl Pg {
             match self.push_step(cx, to) {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(id) => {
+                Err(NoAnswer::Pending(id)) => {
                     let queue = self.pushes.get_mut(&to).expect("still there");
                     queue.waits_for = Some(id);
-                    cx.waiters.insert(id, Waiter::Push { pgid: self.id, to });
+                    cx.wait(id, Waiter::Push { pgid: self.id, to });
+                    return;
+                }
+                Err(NoAnswer::Damaged(damage)) => {
+                    tracing::error!(pg = %self.id, %to, "cannot push what another member lacks: {damage}");
+                    self.pushes.remove(&to);
                     return;
                 }
             }
@@ -167,7 +175,7 @@ impl Pg {
     }
 
     /// One step: list, begin an object, or send a piece. `Ok(false)`: nothing is left to send.
-    fn push_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, LookupId> {
+    fn push_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
         let pg = self.pg_interval();
         let (_, end) = self.range();
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
@@ -188,10 +196,7 @@ impl Pg {
             return Ok(true);
         }
         if let Some(object) = queue.queue.front() {
-            let stat = match cx.store.stat(object) {
-                Lookup::Ready(stat) => stat,
-                Lookup::Pending(id) => return Err(id),
-            };
+            let stat = ready(cx.store.stat(object))?;
             let object = queue.queue.pop_front().expect("just seen");
             match stat {
                 Some(stat) => queue.reading = Some(ObjectReading::new(object, stat)),
@@ -203,10 +208,7 @@ impl Pg {
             return Ok(true);
         }
         if let Some(from) = queue.all_from.clone() {
-            let page = match cx.store.list(&from, &end, LISTED_OBJECTS) {
-                Lookup::Ready(page) => page,
-                Lookup::Pending(id) => return Err(id),
-            };
+            let page = ready(cx.store.list(&from, &end, LISTED_OBJECTS))?;
             queue.all_from = match page.last() {
                 Some(last) if page.len() == LISTED_OBJECTS => {
                     Some(ObjectId { snap: types::SnapId(last.snap.0 + 1), ..last.clone() })
@@ -365,17 +367,11 @@ impl PgPush {
 impl ObjectReading {
     fn new(object: ObjectId, stat: Arc<ObjectStat>) -> ObjectReading {
         let omap_after = stat.has_omap.then(Bytes::new);
-        ObjectReading { object, stat, first: true, extents: None, omap_after, data: None }
+        ObjectReading { object, stat, first: true, extents: None, omap_after, omap_header: None, data: None }
     }
 
     /// The next piece; `None` if the object cannot be read.
-    fn next_piece(&mut self, cx: &mut Context<'_>, pg: crate::peer::PgInterval) -> Result<Option<PgPush>, LookupId> {
-        fn ready<T>(lookup: Lookup<T>) -> Result<T, LookupId> {
-            match lookup {
-                Lookup::Ready(value) => Ok(value),
-                Lookup::Pending(id) => Err(id),
-            }
-        }
+    fn next_piece(&mut self, cx: &mut Context<'_>, pg: crate::peer::PgInterval) -> Result<Option<PgPush>, NoAnswer> {
         let size_bytes = self.stat.size_bytes;
         if self.extents.is_none() {
             let extents = match size_bytes {
@@ -396,6 +392,9 @@ impl ObjectReading {
             let bytes = ready(cx.store.read(&self.object, offset, len))?;
             self.data = Some((offset, bytes));
         }
+        if self.first && self.omap_header.is_none() {
+            self.omap_header = Some(ready(cx.store.omap_header(&self.object))?);
+        }
         let mut omap = Vec::new();
         let mut omap_after = None;
         if let Some(after) = &self.omap_after {
@@ -407,7 +406,7 @@ impl ObjectReading {
         if self.first {
             let attrs = self.stat.attrs.iter();
             piece.attrs = attrs.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect();
-            piece.omap_header = ready(cx.store.omap_header(&self.object))?;
+            piece.omap_header = self.omap_header.take().expect("asked for above");
         }
         // From here on nothing is asked for any more: the piece is made.
         self.omap_after = omap_after;

@@ -5,13 +5,14 @@
 
 use crate::client_ops::ClientOp;
 use crate::context::{Context, MonitorRequests, OnCommit, Output, Waiter};
+use crate::loading::LoadError;
 use crate::maps::{Advance, MapError, Maps};
 use crate::ops::Limits;
 use crate::peer::{
     PgInterval, PgLogEntries, PgLogGet, PgNotify, PgPull, PgPush, PgPushAck, PgQuery, PgStart, PgStarted, RepOp,
     RepOpReply,
 };
-use crate::pg::{Interval, LoadError, Pg, PoolShape};
+use crate::pg::{Interval, Pg, PoolShape};
 use osdmap::{OsdMap, PgMapping, UpActing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -278,11 +279,12 @@ impl Shard {
             Some(pg) => pg.start_interval(context!(self), interval(), began),
             None => {
                 let mut pg = match self.store.pgs_contain(id) {
-                    true => Pg::load(&mut self.store, id, interval())?,
+                    true => Pg::stored(id, interval()),
                     false => Pg::absent(id, interval()),
                 };
                 pg.primary_since = began;
                 pg.start_interval(context!(self), interval(), began);
+                pg.load(context!(self))?;
                 self.pgs.insert(id, pg);
             }
         }
@@ -430,6 +432,7 @@ impl Shard {
         let mut groups = Vec::new();
         for (pg_interval, acting) in message.groups {
             if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid)
+                && !pg.hold_query(from, pg_interval, &acting)
                 && let Some(state) = pg.join(from, pg_interval, &acting)
             {
                 groups.push((pg_interval, state));
@@ -541,6 +544,13 @@ impl Shard {
             Some(Waiter::ClientOp { pgid, op }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
                     pg.op_lookup_done(context!(self), op, id, data);
+                }
+            }
+            Some(Waiter::Load { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid)
+                    && let Err(e) = pg.load_lookup_done(context!(self), id)
+                {
+                    self.out.push(Output::Fatal { reason: e.to_string() });
                 }
             }
             Some(Waiter::Push { pgid, to }) => {

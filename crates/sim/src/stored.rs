@@ -85,6 +85,7 @@ impl<'a> Stored<'a> {
                 Lookup::Ready(value) => return Ok(value),
                 Lookup::Pending(_) if self.pump() => {}
                 Lookup::Pending(_) => return Err("a lookup waits for nothing".to_owned()),
+                Lookup::Damaged(damage) => return Err(damage.to_string()),
             }
         }
     }
@@ -108,6 +109,7 @@ impl<'a> Stored<'a> {
         let id = match self.store.read(object, 0, len) {
             Lookup::Ready(bytes) => return Ok(bytes.to_vec()),
             Lookup::Pending(id) => id,
+            Lookup::Damaged(damage) => return Err(damage.to_string()),
         };
         self.pump();
         let result = self.read.remove(&id).ok_or("a read waits for nothing")?;

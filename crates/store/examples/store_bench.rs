@@ -202,6 +202,7 @@ fn run(file: File, device_bytes: u64, only: &str) -> Result<(), Box<dyn Error>> 
         match bench.store.read(&object_id(at / OBJECT_BYTES), at % OBJECT_BYTES, BLOCK) {
             Lookup::Ready(data) => assert_eq!(data.len() as u64, BLOCK),
             Lookup::Pending(_) => {}
+            Lookup::Damaged(damage) => panic!("{damage}"),
         }
         Ok(())
     })?;

@@ -1,6 +1,7 @@
 //! What the layers above see of the store.
 
 use crate::Attrs;
+use crate::btree::Damage;
 use bytes::Bytes;
 use types::{AlignedBuf, ObjectId, PgId};
 use wire::Rope;
@@ -18,8 +19,11 @@ pub struct LookupId(pub u64);
 pub enum Lookup<T> {
     Ready(T),
     /// Ask again once [`StoreEvent::LookupDone`] names this id (data reads get their bytes with
-    /// [`StoreEvent::ReadDone`] instead).
+    /// [`StoreEvent::ReadDone`] instead). Each answer of this kind has an id of its own; asked again, the lookup may have
+    /// to wait again.
     Pending(LookupId),
+    /// The metadata that holds the answer is damaged on the device: nobody can tell.
+    Damaged(Damage),
 }
 
 /// What the store keeps about an object besides its bytes; an absent object has none.

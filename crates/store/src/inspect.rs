@@ -37,6 +37,9 @@ impl Store {
 
     /// Where the blocks lie that hold any of `offset .. offset + len`, in the object's order; none for an absent object.
     pub fn placement(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Vec<PlacedExtent>> {
+        if let Some(late) = self.late(Some(object), ("placement", offset, len)) {
+            return late;
+        }
         let mut extents = Vec::new();
         if let Some(onode) = self.onode(object) {
             let end = offset.saturating_add(len).min(onode.size());

@@ -38,6 +38,10 @@ pub(crate) enum Purpose {
     },
     /// Zeros, ahead of use.
     Prepare,
+    /// Nothing but time for a lookup that is to wait.
+    Late {
+        id: LookupId,
+    },
 }
 
 #[derive(Default, Debug)]

@@ -31,6 +31,7 @@ mod inspect;
 mod io_queue;
 mod key;
 mod labels;
+mod late;
 mod merges;
 mod metadata_space;
 mod onode;

@@ -514,6 +514,7 @@ impl Opening {
             in_flight: Default::default(),
             merges: Default::default(),
             reads: Default::default(),
+            late: Default::default(),
             freeing,
             discards,
             preparing: Preparing::off(),

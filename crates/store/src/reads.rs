@@ -67,6 +67,13 @@ pub(crate) struct Reads {
     reads: BTreeMap<LookupId, Read>,
 }
 
+impl Reads {
+    pub fn next_id(&mut self) -> LookupId {
+        self.next_id += 1;
+        LookupId(self.next_id - 1)
+    }
+}
+
 impl Store {
     /// Bytes of `offset .. offset + len`, clipped to the object's size; holes read as zeros; none for an absent object.
     /// If pending, [`StoreEvent::ReadDone`] brings them, as they were at the time of this call.
@@ -77,14 +84,13 @@ impl Store {
         if offset >= end {
             return Lookup::Ready(Rope::new());
         }
-        let id = LookupId(self.reads.next_id);
         let (parts, error) = self.read_parts(&key, &onode.blocks, offset / BLOCK, end.div_ceil(BLOCK));
         let pending = parts.iter().filter(|part| !matches!(part, Part::Ready(_))).count();
         let (skip, len) = ((offset % BLOCK) as usize, (end - offset) as usize);
         if pending == 0 && error.is_none() {
-            return Lookup::Ready(assemble(parts, skip, len));
+            return self.late_read(object, assemble(parts, skip, len));
         }
-        self.reads.next_id += 1;
+        let id = self.reads.next_id();
         if let Some(error) = error {
             // Known at once, but callers expect errors where bytes would come.
             self.events.push_back(StoreEvent::ReadDone { id, result: Err(error) });

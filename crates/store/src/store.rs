@@ -7,6 +7,7 @@ use crate::freeing::{Discards, Freeing};
 use crate::in_flight::InFlight;
 use crate::io_queue::{IoQueue, Purpose};
 use crate::key::{self, behind_prefix, object_key, omap_key, pg_key};
+use crate::late::Late;
 use crate::merges::Merges;
 use crate::metadata_space::MetadataSpace;
 use crate::onode::Onode;
@@ -45,6 +46,7 @@ pub struct Store {
     pub(crate) in_flight: InFlight,
     pub(crate) merges: Merges,
     pub(crate) reads: Reads,
+    pub(crate) late: Late,
     pub(crate) freeing: Freeing,
     pub(crate) discards: Discards,
     pub(crate) preparing: Preparing,
@@ -104,12 +106,18 @@ impl Store {
 
     /// Size, attributes and whether there is an omap; `None` for an absent object.
     pub fn stat(&mut self, object: &ObjectId) -> Lookup<Option<Arc<ObjectStat>>> {
+        if let Some(late) = self.late(Some(object), "stat") {
+            return late;
+        }
         Lookup::Ready(self.onode(object).map(|onode| onode.stat.clone()))
     }
 
     /// Allocated ranges (offset, length) within `offset .. offset + len`, clipped to the size, in order, adjoining ones
     /// joined; none for an absent object.
     pub fn extents(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Vec<(u64, u64)>> {
+        if let Some(late) = self.late(Some(object), (offset, len)) {
+            return late;
+        }
         let mut extents: Vec<(u64, u64)> = Vec::new();
         if let Some(onode) = self.onode(object) {
             let end = offset.saturating_add(len).min(onode.size());
@@ -129,6 +137,9 @@ impl Store {
 
     /// Those of `keys` that the object's omap has, with their values, in the order asked.
     pub fn omap_get(&mut self, object: &ObjectId, keys: &[Bytes]) -> Lookup<Vec<(Bytes, Bytes)>> {
+        if let Some(late) = self.late(Some(object), keys) {
+            return late;
+        }
         let omap = self.onode(object).and_then(|onode| onode.omap.as_ref());
         let found = omap.into_iter().flat_map(|omap| {
             let value = |key: &Bytes| {
@@ -148,6 +159,9 @@ impl Store {
         prefix: &[u8],
         max: usize,
     ) -> Lookup<(Vec<(Bytes, Bytes)>, bool)> {
+        if let Some(late) = self.late(Some(object), (start_after, prefix, max)) {
+            return late;
+        }
         let Some(omap) = self.onode(object).and_then(|onode| onode.omap.as_ref()) else {
             return Lookup::Ready((Vec::new(), false));
         };
@@ -166,12 +180,18 @@ impl Store {
 
     /// The omap's header; empty if there is none.
     pub fn omap_header(&mut self, object: &ObjectId) -> Lookup<Bytes> {
+        if let Some(late) = self.late(Some(object), "header") {
+            return late;
+        }
         let omap = self.onode(object).and_then(|onode| onode.omap.as_ref());
         Lookup::Ready(omap.map(|omap| omap.header.clone()).unwrap_or_default())
     }
 
     /// At most `max` objects in `from .. until`, in order.
     pub fn list(&mut self, from: &ObjectId, until: &ObjectId, max: usize) -> Lookup<Vec<ObjectId>> {
+        if let Some(late) = self.late(None, (from, until, max)) {
+            return late;
+        }
         let objects = self.state.objects.range(&object_key(from), Some(&object_key(until)));
         Lookup::Ready(objects.take(max).map(|(key, _)| key::known_object(key)).collect())
     }
@@ -196,16 +216,22 @@ impl Store {
 
     /// A value of the group's table.
     pub fn pg_get(&mut self, pg: PgId, key: &[u8]) -> Lookup<Option<Bytes>> {
+        if let Some(late) = self.late(None, (pg, key)) {
+            return late;
+        }
         Lookup::Ready(self.state.pgs.get(&pg_key(pg, key)).map(|value| Bytes::copy_from_slice(value)))
     }
 
-    /// Entries of the group's table in `begin .. end`, in order.
-    pub fn pg_list(&mut self, pg: PgId, begin: &[u8], end: &[u8]) -> Lookup<Vec<(Bytes, Bytes)>> {
+    /// At most `max` entries of the group's table in `begin .. end`, in order.
+    pub fn pg_list(&mut self, pg: PgId, begin: &[u8], end: &[u8], max: usize) -> Lookup<Vec<(Bytes, Bytes)>> {
+        if let Some(late) = self.late(None, (pg, begin, end, max)) {
+            return late;
+        }
         let entries = self.state.pgs.range(&pg_key(pg, begin), Some(&pg_key(pg, end)));
         let copy = |(key, value): (&[u8], &crate::state::Value)| {
             (Bytes::copy_from_slice(&key[key::PG_PREFIX_BYTES..]), Bytes::copy_from_slice(value))
         };
-        Lookup::Ready(entries.map(copy).collect())
+        Lookup::Ready(entries.take(max).map(copy).collect())
     }
 
     /// How full the store is.
@@ -277,6 +303,7 @@ impl Store {
         let purpose = self.io.finish(done.id);
         match (purpose, done.result) {
             (Purpose::Read { id, part }, result) => self.read_part_done(id, part, filled(result)),
+            (Purpose::Late { id }, _) => self.late_done(id),
             (Purpose::PageRead { id }, result) => self.page_read_done(id, filled(result)),
             (Purpose::MergeRead { target, sequence }, result) => self.merge_read_done(target, sequence, filled(result)),
             (Purpose::Discard { run }, result) => {

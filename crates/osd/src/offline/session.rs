@@ -2,6 +2,7 @@
 
 use super::Device;
 use std::collections::{BTreeMap, BTreeSet};
+use store::btree::Damage;
 use store::{
     IoDone, IoId, IoRequest, LABEL_OFFSETS, Labels, Lookup, LookupId, OpenError, ReadError, Store, StoreConfig,
     StoreEvent, StoreLabel, SubmitError, Transaction,
@@ -25,6 +26,8 @@ pub enum OfflineError {
     Submit(SubmitError),
     #[error("{0}")]
     Read(ReadError),
+    #[error("metadata cannot be read: {0}")]
+    Metadata(Damage),
     #[error("{0}")]
     Stream(super::StreamError),
     /// What was asked for cannot be, and why.
@@ -46,6 +49,7 @@ from! {
     OpenError => Open;
     SubmitError => Submit;
     ReadError => Read;
+    Damage => Metadata;
     super::StreamError => Stream;
 }
 
@@ -53,7 +57,7 @@ impl OfflineError {
     /// Whether the store itself is damaged, rather than the request or the surroundings at fault.
     pub fn is_damage(&self) -> bool {
         match self {
-            OfflineError::NoSuperblock | OfflineError::Read(_) => true,
+            OfflineError::NoSuperblock | OfflineError::Read(_) | OfflineError::Metadata(_) => true,
             OfflineError::Open(error) => !matches!(
                 error,
                 OpenError::NotAStore
@@ -73,6 +77,7 @@ impl OfflineError {
 pub(crate) enum PendingRead {
     Ready(Rope),
     Waiting(LookupId),
+    Damaged(Damage),
 }
 
 /// A store on its device. What is under way is waited for.
@@ -202,6 +207,7 @@ impl<D: Device> OfflineStore<D> {
         loop {
             match ask(&mut self.store) {
                 Lookup::Ready(value) => return Ok(value),
+                Lookup::Damaged(damage) => return Err(damage.into()),
                 Lookup::Pending(id) => {
                     while !self.lookups.remove(&id) {
                         self.step()?;
@@ -215,16 +221,18 @@ impl<D: Device> OfflineStore<D> {
         let read = match self.store.read(object, offset, len) {
             Lookup::Ready(data) => PendingRead::Ready(data),
             Lookup::Pending(id) => PendingRead::Waiting(id),
+            Lookup::Damaged(damage) => PendingRead::Damaged(damage),
         };
         self.submit_io();
         read
     }
 
-    /// The bytes of a read, or why there are none. The outer error: the store has stopped.
+    /// The bytes of a read, or why there are none. The outer error: the store has stopped, or cannot tell where they are.
     pub(crate) fn finish_read(&mut self, read: PendingRead) -> Result<Result<Rope, ReadError>, OfflineError> {
         let id = match read {
             PendingRead::Ready(data) => return Ok(Ok(data)),
             PendingRead::Waiting(id) => id,
+            PendingRead::Damaged(damage) => return Err(damage.into()),
         };
         loop {
             if let Some(result) = self.reads.remove(&id) {
@@ -283,7 +291,7 @@ impl<D: Device> OfflineStore<D> {
     pub(crate) fn pg_table(&mut self, pg: PgId) -> Result<Vec<(bytes::Bytes, bytes::Bytes)>, OfflineError> {
         // No key of a group's table begins so.
         const BEHIND_ALL: [u8; 64] = [0xff; 64];
-        self.ready(|store| store.pg_list(pg, b"", &BEHIND_ALL))
+        self.ready(|store| store.pg_list(pg, b"", &BEHIND_ALL, usize::MAX))
     }
 
     /// Submits a transaction and lets what is under way go on. It is durable after [`OfflineStore::settle`].

@@ -2,7 +2,7 @@
 
 use super::execute::{Execution, StepOutput, Stop, done, output};
 use bytes::Bytes;
-use store::{Lookup, Step};
+use store::Step;
 use types::{Errno, SnapId, crc32c};
 use wire::messages::{Checksum, Op, OpArgs, OpCode, WriteSame, op_flag};
 use wire::{Reader, Rope};
@@ -103,16 +103,15 @@ impl Execution<'_> {
         if len == 0 {
             return Ok(Rope::new());
         }
-        match self.reads.read(self.store, self.request.object, offset, len) {
-            Ok(Ok(bytes)) => {
+        match self.answers.read(self.store, self.request.object, (offset, len))? {
+            Ok(bytes) => {
                 self.bytes_read += bytes.len() as u64;
                 Ok(bytes)
             }
-            Ok(Err(e)) => {
+            Err(e) => {
                 tracing::error!("read failed: {e}");
                 Err(Errno::EIO.into())
             }
-            Err(id) => Err(Stop::Blocked(id)),
         }
     }
 
@@ -122,10 +121,7 @@ impl Execution<'_> {
         if len == 0 {
             return Ok(Default::default());
         }
-        match self.store.extents(self.request.object, offset, len) {
-            Lookup::Ready(extents) => Ok(extents.into_iter().collect()),
-            Lookup::Pending(id) => Err(Stop::Blocked(id)),
-        }
+        Ok(self.answers.extents(self.store, self.request.object, (offset, len))?.into_iter().collect())
     }
 
     fn sparse_read(&mut self, op: &Op) -> StepOutput {

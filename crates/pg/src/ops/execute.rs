@@ -1,10 +1,11 @@
 //! The run over an operation's steps.
 
-use super::DataReads;
+use super::Answers;
+use crate::lookup::NoAnswer;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use bytes::Bytes;
 use std::sync::Arc;
-use store::{Lookup, LookupId, ObjectStat, Step, Store};
+use store::{LookupId, ObjectStat, Step, Store};
 use types::{EVersion, Errno, ObjectId, ReqId, Utime};
 use wire::messages::{Op, OpCode, op_flag};
 use wire::{DecodeError, Rope, Target, Writer};
@@ -110,11 +111,16 @@ impl From<DecodeError> for Stop {
     }
 }
 
-/// Gives the value of a lookup or leaves the step as blocked.
-pub(super) fn ready<T>(lookup: Lookup<T>) -> Result<T, Stop> {
-    match lookup {
-        Lookup::Ready(value) => Ok(value),
-        Lookup::Pending(id) => Err(Stop::Blocked(id)),
+/// A lookup without an answer leaves the step as blocked, or ends it with what a client is told about damage.
+impl From<NoAnswer> for Stop {
+    fn from(why: NoAnswer) -> Stop {
+        match why {
+            NoAnswer::Pending(id) => Stop::Blocked(id),
+            NoAnswer::Damaged(damage) => {
+                tracing::error!("metadata of an object cannot be read: {damage}");
+                Stop::Failed(Errno::EIO)
+            }
+        }
     }
 }
 
@@ -134,7 +140,7 @@ pub(super) fn output(encode: impl FnOnce(&mut Writer)) -> StepOutput {
 /// The state of one run: the object as it was, and as the steps so far have made it.
 pub(super) struct Execution<'a> {
     pub store: &'a mut Store,
-    pub reads: &'a mut DataReads,
+    pub answers: &'a mut Answers,
     pub limits: &'a Limits,
     pub request: &'a Request<'a>,
     /// The object before the operation.
@@ -260,12 +266,13 @@ impl Execution<'_> {
 /// Runs `request` against the object's present state in `store`.
 ///
 /// Errors come as a negative [`Effects::result`]; `EIO` is what a damaged object gives.
-pub fn execute(store: &mut Store, request: &Request<'_>, reads: &mut DataReads, limits: &Limits) -> Run {
-    reads.rewind();
+pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, limits: &Limits) -> Run {
+    answers.rewind();
     let failed = |errno: Errno| Run::Done(Effects { result: errno.as_result(), ..Effects::default() });
-    let before = match store.stat(request.object) {
-        Lookup::Ready(stat) => stat,
-        Lookup::Pending(id) => return Run::Blocked(id),
+    let before = match answers.stat(store, request.object).map_err(Stop::from) {
+        Ok(stat) => stat,
+        Err(Stop::Blocked(id)) => return Run::Blocked(id),
+        Err(_) => return failed(Errno::EIO),
     };
     if before.is_none() && !request.may_write {
         return failed(Errno::ENOENT);
@@ -284,7 +291,7 @@ pub fn execute(store: &mut Store, request: &Request<'_>, reads: &mut DataReads, 
         before,
         info,
         store,
-        reads,
+        answers,
         limits,
         request,
         steps: Vec::new(),

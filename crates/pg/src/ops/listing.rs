@@ -1,7 +1,8 @@
 //! Listing of a placement group's objects, in pages.
 
+use crate::lookup::{NoAnswer, ready};
 use osdmap::{pg_cursor_end, pg_range};
-use store::{Lookup, LookupId, Store};
+use store::Store;
 use types::{ObjectId, PgId, SnapId};
 use wire::{Target, Writer};
 
@@ -22,46 +23,56 @@ pub struct Listing {
 }
 
 #[derive(Debug)]
-pub enum ListError {
-    Blocked(LookupId),
+pub(crate) enum ListError {
+    NoAnswer(NoAnswer),
     /// The cursor is not in this group.
     BadCursor,
 }
 
-/// Up to `max` objects of the group `pg` of a pool of `pg_num` groups, from `cursor` on, in namespace `nspace`.
-pub fn list_group(
-    store: &mut Store,
-    (pg, pg_num): (PgId, u32),
-    cursor: &ObjectId,
-    nspace: &[u8],
-    max: u64,
-) -> Result<Listing, ListError> {
-    let (start, end) = pg_range(pg, pg_num);
-    let mut from = if cursor.is_min() { start.clone() } else { cursor.clone() };
-    if from < start || from >= end {
-        return Err(ListError::BadCursor);
-    }
-    let max = max.min(PAGE_OBJECTS_MAX) as usize;
-    let mut objects = Vec::new();
-    // Objects of other namespaces are passed over; each round looks at one page's worth of them.
-    loop {
-        let page = match store.list(&from, &end, PAGE_OBJECTS_MAX as usize) {
-            Lookup::Ready(page) => page,
-            Lookup::Pending(id) => return Err(ListError::Blocked(id)),
-        };
-        let at_end = page.len() < PAGE_OBJECTS_MAX as usize;
-        for object in page {
-            let wanted = object.snap == SnapId::HEAD && (nspace == ALL_NAMESPACES || object.nspace == nspace);
-            if wanted && objects.len() == max {
-                return Ok(Listing { next: object, objects, at_end: false });
-            }
-            from = just_behind(&object);
-            if wanted {
-                objects.push(object);
-            }
+/// A listing as far as it has come: where lookups must be waited for, it goes on from there.
+#[derive(Debug, Default)]
+pub struct ListingRun {
+    /// What lies before has been looked at. `None`: nothing yet.
+    from: Option<ObjectId>,
+    objects: Vec<ObjectId>,
+}
+
+impl ListingRun {
+    /// Up to `max` objects of the group `pg` of a pool of `pg_num` groups, from `cursor` on, in namespace `nspace`. If
+    /// that must wait, to be called again with the same arguments.
+    pub(crate) fn run(
+        &mut self,
+        store: &mut Store,
+        (pg, pg_num): (PgId, u32),
+        cursor: &ObjectId,
+        nspace: &[u8],
+        max: u64,
+    ) -> Result<Listing, ListError> {
+        let (start, end) = pg_range(pg, pg_num);
+        let begin = if cursor.is_min() { start.clone() } else { cursor.clone() };
+        if begin < start || begin >= end {
+            return Err(ListError::BadCursor);
         }
-        if at_end {
-            return Ok(Listing { next: pg_cursor_end(pg, pg_num), objects, at_end: true });
+        let max = max.min(PAGE_OBJECTS_MAX) as usize;
+        let from = self.from.get_or_insert(begin);
+        // Objects of other namespaces are passed over; each round looks at one page's worth of them.
+        loop {
+            let page = ready(store.list(from, &end, PAGE_OBJECTS_MAX as usize)).map_err(ListError::NoAnswer)?;
+            let at_end = page.len() < PAGE_OBJECTS_MAX as usize;
+            for object in page {
+                let wanted = object.snap == SnapId::HEAD && (nspace == ALL_NAMESPACES || object.nspace == nspace);
+                if wanted && self.objects.len() == max {
+                    return Ok(Listing { next: object, objects: std::mem::take(&mut self.objects), at_end: false });
+                }
+                *from = just_behind(&object);
+                if wanted {
+                    self.objects.push(object);
+                }
+            }
+            if at_end {
+                let objects = std::mem::take(&mut self.objects);
+                return Ok(Listing { next: pg_cursor_end(pg, pg_num), objects, at_end: true });
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Steps on an object's omap.
 
 use super::attrs::Comparison;
-use super::execute::{Execution, StepOutput, Stop, done, output, own, ready};
+use super::execute::{Execution, StepOutput, Stop, done, output, own};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Step;
@@ -39,8 +39,10 @@ impl Execution<'_> {
             }
             OpCode::OMAPGETHEADER => {
                 self.must_exist()?;
-                let header =
-                    if self.was_removed() { Bytes::new() } else { ready(self.store.omap_header(self.request.object))? };
+                let header = match self.was_removed() {
+                    true => Bytes::new(),
+                    false => self.answers.omap_header(self.store, self.request.object)?,
+                };
                 Ok((0, Rope::from(header)))
             }
             OpCode::OMAPGETVALSBYKEYS => {
@@ -106,7 +108,7 @@ impl Execution<'_> {
             return Ok((Vec::new(), false));
         }
         let max = max.min(self.limits.omap_entries) as usize;
-        let (mut entries, mut more) = ready(self.store.omap_list(self.request.object, after, prefix, max))?;
+        let (mut entries, mut more) = self.answers.omap_list(self.store, self.request.object, (after, prefix), max)?;
         let mut bytes = 0;
         let fitting = entries.iter().take_while(|(key, value)| {
             bytes += key.len() + value.len();
@@ -126,7 +128,7 @@ impl Execution<'_> {
             return Ok(BTreeMap::new());
         }
         let keys: Vec<Bytes> = keys.into_iter().collect();
-        Ok(ready(self.store.omap_get(self.request.object, &keys))?.into_iter().collect())
+        Ok(self.answers.omap_get(self.store, self.request.object, &keys)?.into_iter().collect())
     }
 
     fn compare_omap(&mut self, assertions: Vec<(Bytes, Bytes, u32)>) -> StepOutput {

@@ -65,7 +65,7 @@ fn node(osd: OsdId) -> Node {
         device.complete(0).result.expect("the device works");
     }
     let mut opening = Store::open(config);
-    let store = loop {
+    let mut store = loop {
         if let Some(result) = opening.poll_result() {
             break result.expect("just formatted");
         }
@@ -74,6 +74,7 @@ fn node(osd: OsdId) -> Node {
         }
         opening.io_done(device.complete(0));
     };
+    store.answer_late(7 + u64::from(osd.0.unsigned_abs()));
     Node { shard: Shard::new(osd, store, Limits::default()), device }
 }
 

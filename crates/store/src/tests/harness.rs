@@ -100,6 +100,7 @@ pub fn read(
     let wanted = match store.read(object, offset, len) {
         Lookup::Ready(data) => return Ok(data),
         Lookup::Pending(id) => id,
+        Lookup::Damaged(damage) => panic!("{damage}"),
     };
     loop {
         while let Some(event) = store.poll_event() {
@@ -121,6 +122,7 @@ pub fn ready<T>(lookup: Lookup<T>) -> T {
     match lookup {
         Lookup::Ready(value) => value,
         Lookup::Pending(id) => panic!("{id:?} is pending"),
+        Lookup::Damaged(damage) => panic!("{damage}"),
     }
 }
 
@@ -139,7 +141,7 @@ pub fn contents(store: &mut Store, device: &mut SimDevice) -> Model {
     }
     for pg in store.pgs() {
         assert!(store.pgs_contain(pg));
-        for (key, value) in ready(store.pg_list(pg, b"", &[0xff; 40])) {
+        for (key, value) in ready(store.pg_list(pg, b"", &[0xff; 40], usize::MAX)) {
             model.pgs.insert((pg, key), value);
         }
     }
@@ -204,7 +206,7 @@ pub fn found(store: &mut Store, device: &mut SimDevice) -> Found {
         found.objects.insert(id, object);
     }
     for pg in store.pgs() {
-        for (key, value) in ready(store.pg_list(pg, b"", &[0xff; 40])) {
+        for (key, value) in ready(store.pg_list(pg, b"", &[0xff; 40], usize::MAX)) {
             found.pgs.insert((pg, key), value);
         }
     }
@@ -375,6 +377,7 @@ impl Bench {
         match self.store.read(&object, offset, len) {
             Lookup::Ready(found) => assert_eq!(found.to_vec(), expected, "{object} {offset}+{len}"),
             Lookup::Pending(id) => drop(self.reads.insert(id, expected)),
+            Lookup::Damaged(damage) => panic!("{damage}"),
         }
         let stat = ready(self.store.stat(&object));
         assert_eq!(stat.map(|stat| stat.size_bytes), self.model.objects.get(&object).map(|o| o.data.len() as u64));

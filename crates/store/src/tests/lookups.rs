@@ -97,7 +97,7 @@ fn groups_are_those_with_anything_in_their_table() {
     }
     assert_eq!(bench.store.pgs(), pgs);
     assert!(bench.store.pgs_contain(pgs[1]) && !bench.store.pgs_contain(PgId::new(0, 1)));
-    assert_eq!(ready(bench.store.pg_list(pgs[3], b"b", b"z")), [(bytes("b"), bytes("v")), (bytes("c"), bytes("v"))]);
+    assert_eq!(ready(bench.store.pg_list(pgs[3], b"b", b"z", 9)), [(bytes("b"), bytes("v")), (bytes("c"), bytes("v"))]);
     assert_eq!(ready(bench.store.pg_get(pgs[3], b"b")), Some(bytes("v")));
     bench.submit(crate::Transaction { pg: pgs[2], steps: vec![Step::PgDestroy { pg_num: 4 }] }).unwrap();
     assert_eq!(bench.store.pgs(), [pgs[0], pgs[1], pgs[3], pgs[4]]);

@@ -1,0 +1,172 @@
+//! A group's table on its way from the store into memory. Until it is there the group is like one that does not serve:
+//! clients' operations wait, and members that ask what this one has are answered once that is known.
+
+use crate::context::{Context, Waiter};
+use crate::info::{INFO_KEY, PgInfo};
+use crate::log::{LogEntry, PgLog, log_key_range, log_keys_through};
+use crate::lookup::{NoAnswer, ready};
+use crate::peer::{PgInterval, PgNotify};
+use crate::pg::{Interval, MISSING_PREFIX, Pg};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::btree::Damage;
+use store::{LookupId, Store};
+use types::{EVersion, ObjectId, OsdId, PgId};
+use wire::{Decode, DecodeError};
+
+/// Entries of the table asked for at a time.
+const PAGE_ENTRIES: usize = 64;
+
+/// Why a group's table cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("pg {pg}: {what} in its table is damaged: {source}")]
+    Damaged { pg: PgId, what: &'static str, source: DecodeError },
+    #[error("pg {pg}: its log ends at {log} and its information at {info}")]
+    LogEnd { pg: PgId, log: EVersion, info: EVersion },
+    #[error("pg {pg}: log entry {entry} cannot follow {head}")]
+    LogGap { pg: PgId, entry: EVersion, head: EVersion },
+    #[error("pg {pg}: its table cannot be read: {damage}")]
+    Unreadable { pg: PgId, damage: Damage },
+}
+
+/// How far a group's table has been read.
+#[derive(Debug)]
+pub(crate) struct Loading {
+    part: Part,
+    waits_for: Option<LookupId>,
+    /// Primaries that have asked what this member has: the newest question of each.
+    queries: BTreeMap<OsdId, (PgInterval, Vec<OsdId>)>,
+}
+
+/// What is asked for next.
+#[derive(Clone, Debug)]
+enum Part {
+    Info,
+    /// Entries behind the log's head.
+    Log,
+    /// Missing objects, from this key on.
+    Missing(Bytes),
+}
+
+impl Pg {
+    /// A group that the store has. Its interval can be started; [`Pg::load`] must follow.
+    pub(crate) fn stored(id: PgId, interval: Interval) -> Pg {
+        let loading = Loading { part: Part::Info, waits_for: None, queries: BTreeMap::new() };
+        Pg { stored: true, loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
+    }
+
+    /// Whether the group's table is not in memory yet.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.loading.is_some()
+    }
+
+    /// Keeps a primary's question until it can be answered. False if it can be now.
+    pub(crate) fn hold_query(&mut self, from: OsdId, pg: PgInterval, acting: &[OsdId]) -> bool {
+        match &mut self.loading {
+            Some(loading) => {
+                loading.queries.insert(from, (pg, acting.to_vec()));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Reads on until the table is in memory or a lookup must be waited for. Once it is, the group takes its part in the
+    /// interval that it is in by then.
+    pub(crate) fn load(&mut self, cx: &mut Context<'_>) -> Result<(), LoadError> {
+        while let Some(loading) = &self.loading {
+            let next = self.load_part(cx.store, &loading.part.clone());
+            let loading = self.loading.as_mut().expect("just seen");
+            match next {
+                Ok(Some(part)) => loading.part = part,
+                Ok(None) => self.loaded(cx),
+                Err(Stop::Pending(id)) => {
+                    loading.waits_for = Some(id);
+                    cx.wait(id, Waiter::Load { pgid: self.id });
+                    break;
+                }
+                Err(Stop::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// A lookup that the table's reading waited for is done.
+    pub(crate) fn load_lookup_done(&mut self, cx: &mut Context<'_>, id: LookupId) -> Result<(), LoadError> {
+        match &mut self.loading {
+            Some(loading) if loading.waits_for == Some(id) => loading.waits_for = None,
+            // The group was left and has come back meanwhile: another lookup is waited for.
+            _ => return Ok(()),
+        }
+        self.load(cx)
+    }
+
+    fn loaded(&mut self, cx: &mut Context<'_>) {
+        let loading = self.loading.take().expect("the caller has read the table");
+        tracing::debug!(pg = %self.id, head = %self.log.head(), missing = self.missing.len(), "table is in memory");
+        self.info.pg_num = self.interval.shape.pg_num;
+        self.enter_interval(cx);
+        for (from, (pg, acting)) in loading.queries {
+            if let Some(state) = self.join(from, pg, &acting) {
+                cx.send_osd(from, PgNotify { groups: vec![(pg, state)] });
+            }
+        }
+    }
+
+    /// Reads one page of the table. Gives what comes next; `None` if nothing does.
+    fn load_part(&mut self, store: &mut Store, part: &Part) -> Result<Option<Part>, Stop> {
+        let pg = self.id;
+        let damaged = |what, source| Stop::Failed(LoadError::Damaged { pg, what, source });
+        let unanswered = |why| match why {
+            NoAnswer::Pending(id) => Stop::Pending(id),
+            NoAnswer::Damaged(damage) => Stop::Failed(LoadError::Unreadable { pg, damage }),
+        };
+        match part {
+            Part::Info => {
+                let info = ready(store.pg_get(pg, &INFO_KEY)).map_err(unanswered)?.unwrap_or_default();
+                self.info = PgInfo::from_slice(&info).map_err(|e| damaged("information", e))?;
+                self.log = PgLog::starting_at(self.info.log_tail);
+                Ok(Some(Part::Log))
+            }
+            Part::Log => {
+                let (begin, end) = (log_keys_through(self.log.head()).1, log_key_range().1);
+                let entries = ready(store.pg_list(pg, &begin, &end, PAGE_ENTRIES)).map_err(unanswered)?;
+                let more = entries.len() == PAGE_ENTRIES;
+                for (_, value) in entries {
+                    let entry = LogEntry::from_slice(&value).map_err(|e| damaged("log entry", e))?;
+                    let head = self.log.head();
+                    if !self.log.may_append(&entry) {
+                        return Err(Stop::Failed(LoadError::LogGap { pg, entry: entry.version, head }));
+                    }
+                    self.log.append(entry);
+                }
+                let (log, info) = (self.log.head(), self.info.last_update);
+                match more {
+                    true => Ok(Some(Part::Log)),
+                    false if log != info => Err(Stop::Failed(LoadError::LogEnd { pg, log, info })),
+                    false => Ok(Some(Part::Missing(Bytes::from_static(&[MISSING_PREFIX])))),
+                }
+            }
+            Part::Missing(from) => {
+                let entries =
+                    ready(store.pg_list(pg, from, &[MISSING_PREFIX + 1], PAGE_ENTRIES)).map_err(unanswered)?;
+                // The first key behind another is that key with a zero byte.
+                let last = entries.get(PAGE_ENTRIES - 1).map(|(key, _)| Bytes::from([&key[..], &[0]].concat()));
+                for (key, value) in entries {
+                    let object = ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of a missing object", e))?;
+                    let version =
+                        EVersion::from_slice(&value).map_err(|e| damaged("version of a missing object", e))?;
+                    self.missing.insert(object, version);
+                }
+                Ok(last.map(Part::Missing))
+            }
+        }
+    }
+}
+
+/// Why a page of the table is not there.
+enum Stop {
+    Pending(LookupId),
+    Failed(LoadError),
+}

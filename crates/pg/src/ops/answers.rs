@@ -1,0 +1,155 @@
+//! What the store has answered to one operation, kept over its runs.
+
+use crate::lookup::{NoAnswer, ready};
+use bytes::Bytes;
+use std::sync::Arc;
+use store::{Lookup, LookupId, ObjectStat, ReadError, Store};
+use types::ObjectId;
+use wire::Rope;
+
+/// Answers to the lookups of one operation, in the order in which its steps make them. A run that comes back to a lookup
+/// finds its answer here: so a later run sees the same object, and an operation that waits for several lookups one after
+/// another gets on with each, however soon the store forgets.
+#[derive(Debug, Default)]
+pub struct Answers {
+    stat: Option<Option<Arc<ObjectStat>>>,
+    answers: Vec<Answer>,
+    /// Lookups that the present run has made so far, the first one of the object's state left out.
+    made: usize,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Extents(Vec<(u64, u64)>),
+    Header(Bytes),
+    Values(Vec<(Bytes, Bytes)>),
+    Page(Vec<(Bytes, Bytes)>, bool),
+    /// Bytes of the object; `None` while they are on their way.
+    Data(LookupId, Option<Result<Rope, ReadError>>),
+}
+
+impl Answers {
+    /// A run begins.
+    pub(super) fn rewind(&mut self) {
+        self.made = 0;
+    }
+
+    /// The object as the operation found it.
+    pub(super) fn stat(&mut self, store: &mut Store, object: &ObjectId) -> Result<Option<Arc<ObjectStat>>, NoAnswer> {
+        if self.stat.is_none() {
+            self.stat = Some(ready(store.stat(object))?);
+        }
+        Ok(self.stat.clone().expect("just set"))
+    }
+
+    /// The next answer: one that is there, as `known` finds it, or else the store's, kept as `keep` says.
+    fn answer<T: Clone>(
+        &mut self,
+        known: impl FnOnce(&Answer) -> Option<T>,
+        ask: impl FnOnce() -> Lookup<T>,
+        keep: impl FnOnce(T) -> Answer,
+    ) -> Result<T, NoAnswer> {
+        let at = self.made;
+        self.made += 1;
+        match self.answers.get(at) {
+            Some(answer) => Ok(known(answer).unwrap_or_else(|| panic!("lookup {at} was {answer:?} in another run"))),
+            None => {
+                let value = ready(ask())?;
+                self.answers.push(keep(value.clone()));
+                Ok(value)
+            }
+        }
+    }
+
+    /// Ranges (offset, length) within `offset .. offset + len` that hold data.
+    pub(super) fn extents(
+        &mut self,
+        store: &mut Store,
+        object: &ObjectId,
+        (offset, len): (u64, u64),
+    ) -> Result<Vec<(u64, u64)>, NoAnswer> {
+        let known = |answer: &Answer| match answer {
+            Answer::Extents(extents) => Some(extents.clone()),
+            _ => None,
+        };
+        self.answer(known, || store.extents(object, offset, len), Answer::Extents)
+    }
+
+    pub(super) fn omap_header(&mut self, store: &mut Store, object: &ObjectId) -> Result<Bytes, NoAnswer> {
+        let known = |answer: &Answer| match answer {
+            Answer::Header(header) => Some(header.clone()),
+            _ => None,
+        };
+        self.answer(known, || store.omap_header(object), Answer::Header)
+    }
+
+    /// Those of `keys` that the omap has.
+    pub(super) fn omap_get(
+        &mut self,
+        store: &mut Store,
+        object: &ObjectId,
+        keys: &[Bytes],
+    ) -> Result<Vec<(Bytes, Bytes)>, NoAnswer> {
+        let known = |answer: &Answer| match answer {
+            Answer::Values(values) => Some(values.clone()),
+            _ => None,
+        };
+        self.answer(known, || store.omap_get(object, keys), Answer::Values)
+    }
+
+    /// At most `max` entries behind `after` that begin with `prefix`, and whether there are more.
+    pub(super) fn omap_list(
+        &mut self,
+        store: &mut Store,
+        object: &ObjectId,
+        (after, prefix): (&[u8], &[u8]),
+        max: usize,
+    ) -> Result<(Vec<(Bytes, Bytes)>, bool), NoAnswer> {
+        let known = |answer: &Answer| match answer {
+            Answer::Page(entries, more) => Some((entries.clone(), *more)),
+            _ => None,
+        };
+        let keep = |(entries, more)| Answer::Page(entries, more);
+        self.answer(known, || store.omap_list(object, after, prefix, max), keep)
+    }
+
+    /// The bytes `offset .. offset + len`, clipped to the object's size.
+    pub(super) fn read(
+        &mut self,
+        store: &mut Store,
+        object: &ObjectId,
+        (offset, len): (u64, u64),
+    ) -> Result<Result<Rope, ReadError>, NoAnswer> {
+        let at = self.made;
+        self.made += 1;
+        match self.answers.get(at) {
+            Some(Answer::Data(_, Some(result))) => return Ok(result.clone()),
+            Some(Answer::Data(id, None)) => return Err(NoAnswer::Pending(*id)),
+            Some(other) => panic!("lookup {at} was {other:?} in another run"),
+            None => {}
+        }
+        match store.read(object, offset, len) {
+            Lookup::Pending(id) => {
+                self.answers.push(Answer::Data(id, None));
+                Err(NoAnswer::Pending(id))
+            }
+            lookup => {
+                let bytes = ready(lookup)?;
+                // Its id is never asked for.
+                self.answers.push(Answer::Data(LookupId(0), Some(Ok(bytes.clone()))));
+                Ok(Ok(bytes))
+            }
+        }
+    }
+
+    /// A data read has ended. Nothing happens if it is none of these.
+    pub fn read_done(&mut self, id: LookupId, result: Result<Rope, ReadError>) {
+        let waiting = self.answers.iter_mut().find_map(|answer| match answer {
+            Answer::Data(read, bytes @ None) if *read == id => Some(bytes),
+            _ => None,
+        });
+        if let Some(bytes) = waiting {
+            *bytes = Some(result);
+        }
+    }
+}
