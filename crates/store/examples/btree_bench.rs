@@ -208,6 +208,30 @@ impl Bench {
     }
 }
 
+/// Changes in memory alone.
+fn overlay(entries: u64) -> Result<(), Box<dyn Error>> {
+    for (name, number) in [("in order", (|at| at) as fn(u64) -> u64), ("random", mix)] {
+        let (mut overlay, value, begin) = (Overlay::default(), [7u8; 100], cpu_time());
+        for at in 0..entries {
+            overlay.put(key(number(at)).as_bytes(), &value)?;
+        }
+        let put = cpu_time() - begin;
+        let bytes = overlay.bytes().0;
+        let begin = cpu_time();
+        overlay.delete_range(key(0).as_bytes(), b"q")?;
+        let delete = cpu_time() - begin;
+        let begin = cpu_time();
+        while !overlay.shed(500) {}
+        println!(
+            "overlay, {name}: {:.0} ns per change, {} bytes each; all deleted as a range in {delete:.0?}, shed in {:.0} ns each",
+            put.as_nanos() as f64 / entries as f64,
+            bytes as u64 / entries,
+            (cpu_time() - begin).as_nanos() as f64 / entries as f64,
+        );
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let path = args.next().ok_or("which file?")?;
@@ -226,6 +250,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         written_bytes: 0,
         slices: Vec::new(),
     };
+    overlay(entries)?;
     bench.load("sequential load", entries, batch, |at| at)?;
     println!("height {}", bench.root.map_or(0, |root| root.height()));
     bench.list()?;

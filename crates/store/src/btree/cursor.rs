@@ -101,8 +101,10 @@ impl Cursor {
         }
         let overlay = view.overlay;
         let mut active = overlay.active.records_from(&self.from).peekable();
-        let mut frozen =
-            overlay.frozen.as_ref().map(|frozen| frozen.records_from(&self.from)).into_iter().flatten().peekable();
+        let frozen_from = |from: &[u8]| {
+            overlay.frozen.as_ref().map(|frozen| frozen.records_from(from)).into_iter().flatten().peekable()
+        };
+        let mut frozen = frozen_from(&self.from);
         let mut bytes = 0;
         while out.entries.len() < entries_max && bytes < bytes_max.max(1) {
             match self.seek(view.root, view.cache)? {
@@ -170,8 +172,11 @@ impl Cursor {
                     if order == Some(Ordering::Equal) {
                         self.leaf.as_mut().expect("it was compared").index += 1;
                     }
-                    let erased = is_frozen && overlay.active.erased.end_of(record.key()).is_some();
-                    let value = record.value_bytes().filter(|_| !erased);
+                    let erased = overlay.active.erased.end_of(record.key()).filter(|_| is_frozen);
+                    let value = record.value_bytes().filter(|_| erased.is_none());
+                    if let Some(end) = erased {
+                        frozen = frozen_from(end);
+                    }
                     if value.is_none() {
                         self.pass(record.key());
                     }

@@ -1,21 +1,37 @@
 //! Ranges of keys that were deleted.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use super::sorted_chunks::{Graveyard, Item, SortedChunks, head_of};
 
-/// Ranges `begin .. end` that neither overlap nor touch.
+/// Keys from `begin` on that are below `end`.
+#[derive(Debug)]
+pub(super) struct Range {
+    head: u128,
+    begin: Box<[u8]>,
+    end: Box<[u8]>,
+}
+
+impl Item for Range {
+    fn key(&self) -> &[u8] {
+        &self.begin
+    }
+
+    fn head(&self) -> u128 {
+        self.head
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.begin.len() + self.end.len() + RANGE_BYTES
+    }
+}
+
+/// Ranges that neither overlap nor touch.
 #[derive(Default, Debug)]
 pub(crate) struct Erased {
-    ranges: BTreeMap<Box<[u8]>, Box<[u8]>>,
-    bytes: usize,
+    ranges: SortedChunks<Range>,
 }
 
-/// Memory of a range besides its keys.
-const RANGE_BYTES: usize = 96;
-
-fn bytes_of(begin: &[u8], end: &[u8]) -> usize {
-    begin.len() + end.len() + RANGE_BYTES
-}
+/// Memory of a range besides its keys: its slot in a chunk, which is two thirds full, and two allocations.
+const RANGE_BYTES: usize = 128;
 
 impl Erased {
     pub fn is_empty(&self) -> bool {
@@ -23,26 +39,23 @@ impl Erased {
     }
 
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.ranges.bytes()
     }
 
     /// Adds a range, which is not empty, joining it with those it meets.
-    pub fn add(&mut self, begin: &[u8], end: &[u8]) {
+    pub(super) fn add(&mut self, begin: &[u8], end: &[u8], gone: &mut Graveyard<Range>) {
         assert!(begin < end, "empty range {begin:x?} .. {end:x?}");
-        let (mut begin, mut end): (Box<[u8]>, Box<[u8]>) = (begin.into(), end.into());
-        let before = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(&*begin))).next_back();
-        if let Some((first, _)) = before.filter(|(_, stop)| ***stop >= *begin) {
-            begin = first.clone();
+        let ranges = &mut self.ranges;
+        let (mut from, to) = (ranges.lower_bound(begin), ranges.upper_bound(end));
+        let first = ranges.before(from).filter(|first| *first.end >= *begin).map(|first| first.begin.clone());
+        // Of the ranges that begin up to here, the last one ends last.
+        let last = ranges.before(to).filter(|last| *last.end > *end).map(|last| last.end.clone());
+        if let Some(first) = &first {
+            from = ranges.lower_bound(first);
         }
-        let bounds = (Bound::Included(&*begin), Bound::Included(&*end));
-        let met: Vec<Box<[u8]>> = self.ranges.range::<[u8], _>(bounds).map(|(first, _)| first.clone()).collect();
-        for first in met {
-            let stop = self.ranges.remove(&first).expect("just listed");
-            self.bytes -= bytes_of(&first, &stop);
-            end = end.max(stop);
-        }
-        self.bytes += bytes_of(&begin, &end);
-        self.ranges.insert(begin, end);
+        ranges.cut(from, to, gone);
+        let begin = first.unwrap_or_else(|| begin.into());
+        ranges.insert(Range { head: head_of(&begin), begin, end: last.unwrap_or_else(|| end.into()) });
     }
 
     /// The end of the range that `key` is in.
@@ -50,8 +63,8 @@ impl Erased {
         if self.ranges.is_empty() {
             return None;
         }
-        let before = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back();
-        before.map(|(_, end)| &**end).filter(|end| *end > key)
+        let before = self.ranges.before(self.ranges.upper_bound(key));
+        before.map(|range| &*range.end).filter(|end| *end > key)
     }
 
     /// Whether any key of `begin .. end` is in a range.
@@ -62,8 +75,8 @@ impl Erased {
         if self.end_of(begin).is_some() {
             return true;
         }
-        let mut behind = self.ranges.range::<[u8], _>((Bound::Included(begin), Bound::Unbounded));
-        behind.next().is_some_and(|(first, _)| end.is_none_or(|end| **first < *end))
+        let mut behind = self.ranges.iter_from(self.ranges.lower_bound(begin));
+        behind.next().is_some_and(|range| end.is_none_or(|end| *range.begin < *end))
     }
 
     /// Whether all keys of `begin .. end` are in a range.
@@ -71,13 +84,8 @@ impl Erased {
         end.is_some_and(|end| self.end_of(begin).is_some_and(|stop| stop >= end))
     }
 
-    /// Drops up to `count` ranges; whether none is left.
-    pub fn shed(&mut self, count: usize) -> bool {
-        for _ in 0..count {
-            let Some((begin, end)) = self.ranges.pop_first() else { break };
-            self.bytes -= bytes_of(&begin, &end);
-        }
-        self.ranges.is_empty()
+    pub(super) fn bury(self, gone: &mut Graveyard<Range>) {
+        self.ranges.bury(gone);
     }
 }
 
@@ -90,8 +98,9 @@ mod tests {
         #[test]
         fn ranges_are_the_union_of_what_was_added(added in prop::collection::vec((0u8..40, 1u8..8), 0..20), begin in 0u8..50, len in 1u8..10) {
             let (mut erased, mut model) = (Erased::default(), [false; 64]);
+            let mut gone = Graveyard::default();
             for (begin, len) in added {
-                erased.add(&[begin], &[begin + len]);
+                erased.add(&[begin], &[begin + len], &mut gone);
                 model[usize::from(begin)..usize::from(begin + len)].fill(true);
             }
             for key in 0..60u8 {
@@ -105,9 +114,8 @@ mod tests {
             prop_assert_eq!(erased.meets(&[begin], None), model[range.start..].iter().any(|e| *e));
             prop_assert_eq!(erased.covers(&[begin], Some(&end)), model[range].iter().all(|e| *e));
             prop_assert!(!erased.covers(&[begin], None));
-            let bytes: usize = erased.ranges.iter().map(|(b, e)| bytes_of(b, e)).sum();
-            prop_assert_eq!(erased.bytes(), bytes);
-            prop_assert!(erased.shed(100) && erased.bytes() == 0);
+            let all: Vec<&Range> = erased.ranges.iter_from(erased.ranges.lower_bound(&[])).collect();
+            prop_assert!(all.windows(2).all(|pair| pair[0].end < pair[1].begin), "{all:?}");
         }
     }
 }

@@ -11,7 +11,7 @@ use super::damage::Damage;
 use super::drops::Drops;
 use super::leaf_merge::LeafMerge;
 use super::level_builder::LevelBuilder;
-use super::overlay::{Generation, Overlay, Record};
+use super::overlay::{Generation, Overlay, Record, RecordIter};
 use super::page::Page;
 use super::page_cache::{Fetch, PageCache, ReadId, Use};
 use super::page_writer::{BlockWrite, NoSpace, OverflowWriter, PageWriter};
@@ -110,7 +110,7 @@ impl Frame {
 
 /// The frozen records that are not merged yet.
 pub(super) struct Records<'a> {
-    range: Option<std::collections::btree_set::Range<'a, Record>>,
+    range: Option<RecordIter<'a>>,
     pub head: Option<&'a Record>,
 }
 

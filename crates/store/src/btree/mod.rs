@@ -60,6 +60,7 @@ mod overlay;
 mod page;
 mod page_cache;
 mod page_writer;
+mod sorted_chunks;
 mod space;
 mod table_changes;
 #[cfg(test)]

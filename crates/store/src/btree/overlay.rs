@@ -1,12 +1,9 @@
 //! Changes that are not in the tree yet.
 
-use super::erased::Erased;
+use super::erased::{Erased, Range};
+use super::sorted_chunks::{Graveyard, Item, Iter, SortedChunks, head_of};
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
-use std::borrow::Borrow;
-use std::cmp::Ordering;
-use std::collections::BTreeSet;
-use std::ops::Bound;
 
 /// Why an entry cannot be kept. Nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -25,80 +22,6 @@ pub(crate) struct Record {
     bytes: Bytes,
     key_bytes: u16,
     deleted: bool,
-}
-
-/// The first 16 bytes of a key, padded with zeros, as a number: where those of two keys differ, they sort alike. Most
-/// comparisons end there.
-#[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
-fn head_of(key: &[u8]) -> u128 {
-    let mut head = [0; 16];
-    let len = key.len().min(16);
-    head[..len].copy_from_slice(&key[..len]);
-    u128::from_be_bytes(head)
-}
-
-/// What records are looked up by.
-trait Keyed {
-    fn head(&self) -> u128;
-    fn whole(&self) -> &[u8];
-}
-
-/// A key to look up.
-struct Wanted<'a> {
-    head: u128,
-    key: &'a [u8],
-}
-
-impl Wanted<'_> {
-    fn new(key: &[u8]) -> Wanted<'_> {
-        Wanted { head: head_of(key), key }
-    }
-}
-
-impl Keyed for Wanted<'_> {
-    fn head(&self) -> u128 {
-        self.head
-    }
-
-    fn whole(&self) -> &[u8] {
-        self.key
-    }
-}
-
-impl Keyed for Record {
-    fn head(&self) -> u128 {
-        self.head
-    }
-
-    fn whole(&self) -> &[u8] {
-        self.key()
-    }
-}
-
-impl<'a> Borrow<dyn Keyed + 'a> for Record {
-    fn borrow(&self) -> &(dyn Keyed + 'a) {
-        self
-    }
-}
-
-impl PartialEq for dyn Keyed + '_ {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for dyn Keyed + '_ {}
-
-impl PartialOrd for dyn Keyed + '_ {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for dyn Keyed + '_ {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.head().cmp(&other.head()).then_with(|| self.whole().cmp(other.whole()))
-    }
 }
 
 impl Record {
@@ -125,41 +48,37 @@ impl Record {
     pub fn value_bytes(&self) -> Option<Bytes> {
         (!self.deleted).then(|| self.bytes.slice(usize::from(self.key_bytes)..))
     }
+}
+
+impl Item for Record {
+    fn key(&self) -> &[u8] {
+        Record::key(self)
+    }
+
+    fn head(&self) -> u128 {
+        self.head
+    }
 
     fn memory_bytes(&self) -> usize {
         self.bytes.len() + RECORD_BYTES
     }
 }
 
-impl PartialEq for Record {
-    fn eq(&self, other: &Record) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Record {}
-
-impl PartialOrd for Record {
-    fn partial_cmp(&self, other: &Record) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Record {
-    fn cmp(&self, other: &Record) -> Ordering {
-        self.head.cmp(&other.head).then_with(|| self.key().cmp(other.key()))
-    }
-}
-
-/// Memory of a record besides key and value: its slot in the set, which is two thirds full, and the allocation.
+/// Memory of a record besides key and value: its slot in a chunk, which is two thirds full, and the allocation.
 const RECORD_BYTES: usize = 112;
 
 /// Changes of one period: records, which override the ranges erased in the same period.
 #[derive(Default, Debug)]
 pub(crate) struct Generation {
-    records: BTreeSet<Record>,
+    records: SortedChunks<Record>,
     pub erased: Erased,
-    record_bytes: usize,
+}
+
+/// What is no longer said, but for its memory.
+#[derive(Default, Debug)]
+struct Gone {
+    records: Graveyard<Record>,
+    ranges: Graveyard<Range>,
 }
 
 /// What a generation says about a key.
@@ -176,7 +95,7 @@ impl Generation {
     }
 
     pub fn bytes(&self) -> usize {
-        self.record_bytes + self.erased.bytes()
+        self.records.bytes() + self.erased.bytes()
     }
 
     pub fn says(&self, key: &[u8]) -> Said {
@@ -188,50 +107,46 @@ impl Generation {
     }
 
     fn find(&self, key: &[u8]) -> Option<&Record> {
-        self.records.get(&Wanted::new(key) as &dyn Keyed)
+        self.records.get(key)
     }
 
     /// Records from `from` on, in order.
-    pub fn records_from(&self, from: &[u8]) -> std::collections::btree_set::Range<'_, Record> {
-        let from = Wanted::new(from);
-        self.records.range::<dyn Keyed + '_, _>((Bound::Included(&from as &dyn Keyed), Bound::Unbounded))
-    }
-
-    fn take(&mut self, key: &[u8]) -> Option<Record> {
-        let taken = self.records.take(&Wanted::new(key) as &dyn Keyed)?;
-        self.record_bytes -= taken.memory_bytes();
-        Some(taken)
+    pub fn records_from(&self, from: &[u8]) -> RecordIter<'_> {
+        RecordIter(self.records.iter_from(self.records.lower_bound(from)))
     }
 
     fn set(&mut self, record: Record) {
-        self.record_bytes += record.memory_bytes();
-        if let Some(old) = self.records.replace(record) {
-            self.record_bytes -= old.memory_bytes();
-        }
+        self.records.insert(record);
     }
 
     fn delete(&mut self, key: &[u8]) {
         if self.erased.end_of(key).is_none() {
             self.set(Record::new(key, None));
         } else {
-            self.take(key);
+            self.records.remove(key);
         }
     }
 
-    fn delete_range(&mut self, begin: &[u8], end: &[u8]) {
-        let inside = self.records_from(begin).take_while(|record| record.key() < end);
-        let gone: Vec<Bytes> = inside.map(Record::key_bytes).collect();
-        gone.iter().for_each(|key| drop(self.take(key)));
-        self.erased.add(begin, end);
+    fn delete_range(&mut self, begin: &[u8], end: &[u8], gone: &mut Gone) {
+        self.records.cut(self.records.lower_bound(begin), self.records.lower_bound(end), &mut gone.records);
+        self.erased.add(begin, end, &mut gone.ranges);
     }
 
-    /// Drops up to `count` records; whether none is left.
-    fn shed(&mut self, count: usize) -> bool {
-        for _ in 0..count {
-            let Some(record) = self.records.pop_first() else { return self.erased.shed(count) };
-            self.record_bytes -= record.memory_bytes();
-        }
-        false
+    fn bury(self, gone: &mut Gone) {
+        self.records.bury(&mut gone.records);
+        self.erased.bury(&mut gone.ranges);
+    }
+}
+
+/// Records in order.
+#[derive(Debug)]
+pub(crate) struct RecordIter<'a>(Iter<'a, Record>);
+
+impl<'a> Iterator for RecordIter<'a> {
+    type Item = &'a Record;
+
+    fn next(&mut self) -> Option<&'a Record> {
+        self.0.next()
     }
 }
 
@@ -240,8 +155,8 @@ impl Generation {
 pub struct Overlay {
     pub(crate) active: Generation,
     pub(crate) frozen: Option<Generation>,
-    /// In the tree already; only memory to be freed.
-    retired: Vec<Generation>,
+    /// Only memory to be freed.
+    gone: Gone,
 }
 
 impl Overlay {
@@ -262,13 +177,13 @@ impl Overlay {
         Ok(())
     }
 
-    /// Removes all entries of `begin .. end`, `end` excluded. Takes time by the number of changes of that range that are
-    /// in memory. Errors: nothing changes.
+    /// Removes all entries of `begin .. end`, `end` excluded. Takes hardly any time, however many they are; the memory of
+    /// changes that no longer count is freed by [`Overlay::shed`]. Errors: nothing changes.
     pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) -> Result<(), EntryError> {
         check_key(begin)?;
         check_key(end)?;
         if begin < end {
-            self.active.delete_range(begin, end);
+            self.active.delete_range(begin, end, &mut self.gone);
         }
         Ok(())
     }
@@ -284,8 +199,9 @@ impl Overlay {
 
     /// Bytes of memory: of changes being made, and of all.
     pub fn bytes(&self) -> (usize, usize) {
-        let others = self.frozen.iter().chain(&self.retired).map(Generation::bytes).sum::<usize>();
-        (self.active.bytes(), self.active.bytes() + others)
+        let frozen = self.frozen.as_ref().map_or(0, Generation::bytes);
+        let gone = self.gone.records.bytes() + self.gone.ranges.bytes();
+        (self.active.bytes(), self.active.bytes() + frozen + gone)
     }
 
     /// Whether there are no changes that are not frozen.
@@ -306,22 +222,22 @@ impl Overlay {
     /// Forgets all changes, and has the tree count as empty until it is replaced: whoever calls this puts everything there
     /// is, freezes that, and makes a tree of it ([`super::Merge::anew`]). All keys begin below `ff`.
     pub fn start_over(&mut self) {
-        self.retired.extend(self.frozen.take());
-        self.retired.push(std::mem::take(&mut self.active));
-        self.active.delete_range(&[], &[0xff]);
+        self.retire();
+        std::mem::take(&mut self.active).bury(&mut self.gone);
+        self.active.delete_range(&[], &[0xff], &mut self.gone);
     }
 
     /// The frozen changes are in the tree that is used from now on. Their memory is freed by [`Overlay::shed`].
     pub fn retire(&mut self) {
-        self.retired.extend(self.frozen.take());
+        if let Some(frozen) = self.frozen.take() {
+            frozen.bury(&mut self.gone);
+        }
     }
 
-    /// Frees memory of up to `count` changes; whether none is left to free.
+    /// Frees memory of up to `count` changes that no longer count; whether none is left to free.
     pub fn shed(&mut self, count: usize) -> bool {
-        if self.retired.last_mut().is_some_and(|last| last.shed(count)) {
-            self.retired.pop();
-        }
-        self.retired.is_empty()
+        // Ranges are few beside records.
+        self.gone.records.shed(count) & self.gone.ranges.shed(count)
     }
 
     pub(crate) fn says(&self, key: &[u8]) -> Said {
@@ -348,26 +264,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn sums_up(generation: &Generation) -> bool {
-        generation.record_bytes == generation.records.iter().map(Record::memory_bytes).sum::<usize>()
-    }
-
     proptest! {
-        #[test]
-        fn records_sort_as_their_keys(keys in prop::collection::vec(prop::collection::vec(0u8..3, 0..20), 2..20)) {
-            let mut generation = Generation::default();
-            keys.iter().for_each(|key| generation.set(Record::new(key, None)));
-            let mut sorted = keys.clone();
-            sorted.sort();
-            sorted.dedup();
-            prop_assert!(generation.records_from(&[]).map(Record::key).eq(sorted.iter().map(|key| &key[..])));
-            for key in &keys {
-                let behind = sorted.iter().position(|other| other == key).unwrap();
-                prop_assert_eq!(generation.records_from(key).count(), sorted.len() - behind);
-                prop_assert!(generation.find(key).is_some());
-            }
-        }
-
         #[test]
         fn the_newest_change_counts(steps in prop::collection::vec((0u8..6, 0u8..30, 0u8..8, any::<u8>()), 0..80)) {
             let (mut overlay, mut model) = (Overlay::default(), BTreeMap::new());
@@ -395,12 +292,11 @@ mod tests {
                 for key in 0..40 {
                     prop_assert_eq!(&overlay.says(&[key]), model.get(&key).unwrap_or(&Said::Nothing));
                 }
-                prop_assert!(sums_up(&overlay.active) && overlay.frozen.as_ref().is_none_or(sums_up));
             }
             overlay.retire();
-            let all = overlay.bytes();
             while !overlay.shed(3) {}
-            prop_assert_eq!(overlay.bytes(), (all.0, all.0));
+            let active = overlay.active.bytes();
+            prop_assert_eq!(overlay.bytes(), (active, active));
         }
     }
 

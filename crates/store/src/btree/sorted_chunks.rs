@@ -1,0 +1,379 @@
+//! A sorted set in memory from which whole ranges leave in no time.
+//!
+//! Items are in chunks. A range is cut out by moving chunks, not items, to a [`Graveyard`], whose items are dropped a few
+//! at a time: a range of a million items costs some ten thousand moves of 64 bytes.
+
+use std::cmp::Ordering;
+
+/// What can be in a set.
+pub(super) trait Item {
+    fn key(&self) -> &[u8];
+    /// [`head_of`] the key.
+    fn head(&self) -> u128;
+    fn memory_bytes(&self) -> usize;
+}
+
+/// The first 16 bytes of a key, padded with zeros, as a number: where those of two keys differ, they sort alike. Most
+/// comparisons end there.
+#[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
+pub(super) fn head_of(key: &[u8]) -> u128 {
+    let mut head = [0; 16];
+    let len = key.len().min(16);
+    head[..len].copy_from_slice(&key[..len]);
+    u128::from_be_bytes(head)
+}
+
+/// The most items of a chunk.
+const CHUNK_ITEMS: usize = 128;
+/// A chunk of fewer items joins its neighbour if both fit into one easily.
+const CHUNK_ITEMS_FEW: usize = CHUNK_ITEMS / 8;
+
+#[derive(Debug)]
+struct Chunk<T> {
+    /// The first item's.
+    head: u128,
+    /// Sorted, not empty.
+    items: Vec<T>,
+    bytes: usize,
+}
+
+impl<T: Item> Chunk<T> {
+    fn new(items: Vec<T>) -> Chunk<T> {
+        let bytes = items.iter().map(Item::memory_bytes).sum();
+        Chunk { head: items[0].head(), items, bytes }
+    }
+
+    /// How the first key compares.
+    fn cmp_first(&self, head: u128, key: &[u8]) -> Ordering {
+        self.head.cmp(&head).then_with(|| self.items[0].key().cmp(key))
+    }
+}
+
+/// A place between items: chunk and item before which it is. Not behind the last item of a chunk, save of the last one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Position {
+    chunk: usize,
+    item: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct SortedChunks<T> {
+    chunks: Vec<Chunk<T>>,
+    bytes: usize,
+}
+
+impl<T> Default for SortedChunks<T> {
+    fn default() -> SortedChunks<T> {
+        SortedChunks { chunks: Vec::new(), bytes: 0 }
+    }
+}
+
+impl<T: Item> SortedChunks<T> {
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Memory of all items.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The chunk where the key is, or would be put; 0 if there is none. And the place in it, if it is there.
+    fn find(&self, key: &[u8]) -> (usize, Result<usize, usize>) {
+        let head = head_of(key);
+        let behind = self.chunks.partition_point(|chunk| chunk.cmp_first(head, key) != Ordering::Greater);
+        let chunk = behind.saturating_sub(1);
+        let Some(Chunk { items, .. }) = self.chunks.get(chunk) else { return (0, Err(0)) };
+        (chunk, items.binary_search_by(|item| item.head().cmp(&head).then_with(|| item.key().cmp(key))))
+    }
+
+    pub fn get(&self, key: &[u8]) -> Option<&T> {
+        let (chunk, item) = self.find(key);
+        item.ok().map(|item| &self.chunks[chunk].items[item])
+    }
+
+    /// The place before the first item whose key is `key` or behind it.
+    pub fn lower_bound(&self, key: &[u8]) -> Position {
+        let (chunk, item) = self.find(key);
+        self.position(chunk, item.unwrap_or_else(|item| item))
+    }
+
+    /// The place before the first item whose key is behind `key`.
+    pub fn upper_bound(&self, key: &[u8]) -> Position {
+        let (chunk, item) = self.find(key);
+        self.position(chunk, item.map_or_else(|item| item, |item| item + 1))
+    }
+
+    fn position(&self, chunk: usize, item: usize) -> Position {
+        match self.chunks.get(chunk) {
+            Some(found) if item == found.items.len() && chunk + 1 < self.chunks.len() => {
+                Position { chunk: chunk + 1, item: 0 }
+            }
+            _ => Position { chunk, item },
+        }
+    }
+
+    /// The last item before a place.
+    pub fn before(&self, at: Position) -> Option<&T> {
+        match at.item.checked_sub(1) {
+            Some(item) => Some(&self.chunks[at.chunk].items[item]),
+            None => self.chunks[..at.chunk].last().and_then(|chunk| chunk.items.last()),
+        }
+    }
+
+    /// Items from a place on, in order.
+    pub fn iter_from(&self, at: Position) -> Iter<'_, T> {
+        match self.chunks.get(at.chunk) {
+            Some(chunk) => Iter { items: chunk.items[at.item..].iter(), chunks: self.chunks[at.chunk + 1..].iter() },
+            None => Iter { items: [].iter(), chunks: [].iter() },
+        }
+    }
+
+    /// Puts an item in; returns the one it replaces.
+    pub fn insert(&mut self, item: T) -> Option<T> {
+        let bytes = item.memory_bytes();
+        self.bytes += bytes;
+        let (mut at, place) = self.find(item.key());
+        let Some(chunk) = self.chunks.get_mut(at) else {
+            self.chunks.push(Chunk::new(vec![item]));
+            return None;
+        };
+        match place {
+            Ok(place) => {
+                let old = std::mem::replace(&mut chunk.items[place], item);
+                chunk.bytes = chunk.bytes + bytes - old.memory_bytes();
+                self.bytes -= old.memory_bytes();
+                return Some(old);
+            }
+            Err(mut place) => {
+                if chunk.items.len() == CHUNK_ITEMS {
+                    // What comes in order leaves full chunks behind.
+                    let kept = if place == CHUNK_ITEMS { CHUNK_ITEMS } else { CHUNK_ITEMS / 2 };
+                    if kept == CHUNK_ITEMS {
+                        self.chunks.insert(at + 1, Chunk::new(vec![item]));
+                        return None;
+                    }
+                    let rest = Chunk::new(chunk.items.split_off(kept));
+                    chunk.bytes -= rest.bytes;
+                    self.chunks.insert(at + 1, rest);
+                    if place > kept {
+                        (at, place) = (at + 1, place - kept);
+                    }
+                }
+                let chunk = &mut self.chunks[at];
+                chunk.items.insert(place, item);
+                chunk.bytes += bytes;
+                chunk.head = chunk.items[0].head();
+            }
+        }
+        None
+    }
+
+    pub fn remove(&mut self, key: &[u8]) -> Option<T> {
+        let (at, place) = self.find(key);
+        let item = self.chunks.get_mut(at)?.items.remove(place.ok()?);
+        self.bytes -= item.memory_bytes();
+        self.chunks[at].bytes -= item.memory_bytes();
+        self.mend(at);
+        Some(item)
+    }
+
+    /// Has chunk `at`, whose items have become fewer, removed if it is empty, or joined with the next if it has few.
+    fn mend(&mut self, at: usize) {
+        let Some(first) = self.chunks[at].items.first() else {
+            self.chunks.remove(at);
+            return;
+        };
+        self.chunks[at].head = first.head();
+        let (len, next) = (self.chunks[at].items.len(), self.chunks.get(at + 1).map_or(CHUNK_ITEMS, |c| c.items.len()));
+        if len < CHUNK_ITEMS_FEW && len + next <= CHUNK_ITEMS / 2 {
+            let next = self.chunks.remove(at + 1);
+            self.chunks[at].bytes += next.bytes;
+            self.chunks[at].items.extend(next.items);
+        }
+    }
+
+    /// Moves what is between two places to the graveyard.
+    pub fn cut(&mut self, from: Position, to: Position, graveyard: &mut Graveyard<T>) {
+        if from >= to {
+            return;
+        }
+        let mut take = |chunk: Chunk<T>| {
+            self.bytes -= chunk.bytes;
+            graveyard.bury(chunk);
+        };
+        let part_of = |chunk: &mut Chunk<T>, from: usize, to: usize| {
+            let part: Vec<T> = chunk.items.drain(from..to).collect();
+            (!part.is_empty()).then(|| {
+                let part = Chunk::new(part);
+                chunk.bytes -= part.bytes;
+                part
+            })
+        };
+        if from.chunk == to.chunk {
+            part_of(&mut self.chunks[from.chunk], from.item, to.item).into_iter().for_each(&mut take);
+            return self.mend(from.chunk);
+        }
+        let end = self.chunks[from.chunk].items.len();
+        part_of(&mut self.chunks[from.chunk], from.item, end).into_iter().for_each(&mut take);
+        if let Some(last) = self.chunks.get_mut(to.chunk) {
+            part_of(last, 0, to.item).into_iter().for_each(&mut take);
+        }
+        self.chunks.drain(from.chunk + 1..to.chunk).for_each(take);
+        if from.chunk + 1 < self.chunks.len() {
+            self.mend(from.chunk + 1);
+        }
+        self.mend(from.chunk);
+    }
+
+    /// All of it, to be dropped.
+    pub fn bury(self, graveyard: &mut Graveyard<T>) {
+        self.chunks.into_iter().for_each(|chunk| graveyard.bury(chunk));
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Iter<'a, T> {
+    items: std::slice::Iter<'a, T>,
+    chunks: std::slice::Iter<'a, Chunk<T>>,
+}
+
+impl<'a, T> Iterator for Iter<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        loop {
+            if let Some(item) = self.items.next() {
+                return Some(item);
+            }
+            self.items = self.chunks.next()?.items.iter();
+        }
+    }
+}
+
+/// Items that are gone, but for their memory.
+#[derive(Debug)]
+pub(super) struct Graveyard<T> {
+    chunks: Vec<Chunk<T>>,
+    bytes: usize,
+}
+
+impl<T> Default for Graveyard<T> {
+    fn default() -> Graveyard<T> {
+        Graveyard { chunks: Vec::new(), bytes: 0 }
+    }
+}
+
+impl<T: Item> Graveyard<T> {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn bury(&mut self, chunk: Chunk<T>) {
+        self.bytes += chunk.bytes;
+        self.chunks.push(chunk);
+    }
+
+    /// Frees up to `count` items; whether none is left.
+    pub fn shed(&mut self, count: usize) -> bool {
+        for _ in 0..count {
+            let Some(last) = self.chunks.last_mut() else { return true };
+            let item = last.items.pop().expect("chunks are not empty");
+            self.bytes -= item.memory_bytes();
+            if last.items.is_empty() {
+                self.chunks.pop();
+            }
+        }
+        self.chunks.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Clone, PartialEq, Debug)]
+    struct Thing {
+        key: Vec<u8>,
+        size: usize,
+    }
+
+    impl Item for Thing {
+        fn key(&self) -> &[u8] {
+            &self.key
+        }
+
+        fn head(&self) -> u128 {
+            head_of(&self.key)
+        }
+
+        fn memory_bytes(&self) -> usize {
+            self.size
+        }
+    }
+
+    /// Keys in number order, of which every other is longer than a head.
+    fn key(number: u16) -> Vec<u8> {
+        let mut key = b"the same for all ".to_vec();
+        key.truncate(if number.is_multiple_of(7) { 3 } else { 17 });
+        key.insert(0, (number >> 8) as u8);
+        key.insert(1, number as u8);
+        key
+    }
+
+    fn sound(set: &SortedChunks<Thing>) {
+        assert!(set.chunks.iter().all(|chunk| (1..=CHUNK_ITEMS).contains(&chunk.items.len())));
+        assert!(set.chunks.iter().all(|chunk| chunk.head == chunk.items[0].head()));
+        let bytes_of = |chunk: &Chunk<Thing>| chunk.items.iter().map(|item| item.size).sum::<usize>();
+        assert!(set.chunks.iter().all(|chunk| chunk.bytes == bytes_of(chunk)));
+        assert_eq!(set.bytes, set.chunks.iter().map(|chunk| chunk.bytes).sum::<usize>());
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_is_a_map(steps in prop::collection::vec((0u8..8, 0u16..2000, 0u16..900, 1usize..50), 1..60)) {
+            let (mut set, mut graveyard, mut model) = (SortedChunks::default(), Graveyard::default(), BTreeMap::new());
+            for (action, number, count, size) in steps {
+                let (from, to) = (key(number), key(number + count));
+                match action {
+                    0..=2 => for number in number..number + count {
+                        let thing = Thing { key: key(number), size };
+                        let old = model.insert(key(number), thing.clone());
+                        prop_assert_eq!(set.insert(thing), old);
+                    },
+                    3 => for number in (number..number + count).rev().step_by(3) {
+                        let thing = Thing { key: key(number), size };
+                        let old = model.insert(key(number), thing.clone());
+                        prop_assert_eq!(set.insert(thing), old);
+                    },
+                    4 => for number in (number..number + count).filter(|number| number % 5 > 0) {
+                        prop_assert_eq!(set.remove(&key(number)), model.remove(&key(number)));
+                    },
+                    5 => {
+                        prop_assert!(set.iter_from(set.lower_bound(&from)).eq(model.range(from.clone()..).map(|(_, item)| item)));
+                        let upper = set.upper_bound(&from);
+                        prop_assert_eq!(set.before(upper), model.range(..=from.clone()).next_back().map(|(_, item)| item));
+                        prop_assert_eq!(set.before(set.lower_bound(&from)), model.range(..from.clone()).next_back().map(|(_, item)| item));
+                        prop_assert_eq!(set.get(&from), model.get(&from));
+                    }
+                    6 => {
+                        set.cut(set.lower_bound(&from), set.lower_bound(&to), &mut graveyard);
+                        model.retain(|key, _| !(from <= *key && *key < to));
+                    }
+                    _ => {
+                        set.cut(set.lower_bound(&from), set.upper_bound(&to), &mut graveyard);
+                        model.retain(|key, _| !(from <= *key && *key <= to));
+                    }
+                }
+                sound(&set);
+                prop_assert!(set.iter_from(set.lower_bound(&[])).eq(model.values()));
+                graveyard.shed(10);
+            }
+            set.bury(&mut graveyard);
+            while !graveyard.shed(100) {}
+            prop_assert_eq!(graveyard.bytes(), 0);
+        }
+    }
+}
