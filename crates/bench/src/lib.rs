@@ -10,6 +10,7 @@
 //! | [`pattern`] | which bytes an object holds, and where wrong bytes came from |
 //! | [`schedule`] | what a worker does next, and from when its latency counts |
 //! | [`histogram`], [`series`] | latencies as a distribution, and over time in bounded memory |
+//! | [`recorder`] | what ended in the part of the run that counts |
 //! | [`steady`] | when a measurement no longer drifts |
 //! | [`interval`], [`compare`] | medians with confidence intervals; which of two is faster |
 //! | [`report`] | the result as JSON, CSV and Markdown |
@@ -22,6 +23,7 @@ pub mod interval;
 pub mod pattern;
 pub mod plan;
 pub mod random;
+pub mod recorder;
 pub mod report;
 pub mod schedule;
 pub mod series;

@@ -47,7 +47,7 @@ pub struct Plan {
     pub seed: u64,
     /// What is measured; with two or more, all are compared with the first.
     pub clusters: Vec<Cluster>,
-    /// Pools that are made on every cluster, and removed afterwards.
+    /// Pools that are made on every cluster for each iteration and removed afterwards, or that are there.
     pub pools: Vec<Pool>,
     pub workloads: Vec<Workload>,
     /// Iterations of every workload on every cluster.
@@ -77,14 +77,16 @@ pub enum Engine {
     Ceph,
 }
 
-/// A pool to make.
+/// A pool to make; or, without redundancy and number of placement groups, one that every cluster has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
     pub name: String,
-    pub redundancy: Redundancy,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redundancy: Option<Redundancy>,
     /// Number of placement groups, a power of two.
-    pub pg_count: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pg_count: Option<u32>,
 }
 
 /// How a pool survives failures.
@@ -281,6 +283,20 @@ impl Operations {
     /// Percentage of reads.
     pub fn reads(&self) -> u32 {
         self.sequential_read + self.random_read
+    }
+}
+
+impl Pool {
+    /// How to make it; `None` for one that is there.
+    pub fn to_make(&self) -> Option<(Redundancy, u32)> {
+        self.redundancy.zip(self.pg_count)
+    }
+}
+
+impl Plan {
+    /// The pool called `name`, which a checked plan has for each of its workloads.
+    pub fn pool(&self, name: &str) -> Option<&Pool> {
+        self.pools.iter().find(|pool| pool.name == name)
     }
 }
 

@@ -60,12 +60,18 @@ pub struct Row {
     pub group: String,
     /// From 0.
     pub iteration: u32,
+    /// Cut short by the user or a failure: such a row is shown but takes part in no comparison.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// Seconds that were measured, without warm-up.
     pub measured_s: f64,
     /// Successful operations, and their bytes.
     pub operations: u64,
     pub bytes: u64,
     pub errors: u64,
+    /// The first errors, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub error_examples: Vec<String>,
     /// Reads whose bytes were not what was written. Any is a fault of the cluster: such a row is no measurement.
     pub mismatches: u64,
     /// The first wrong reads, in words.
@@ -104,7 +110,15 @@ pub enum Figure {
     P50Us,
     P99Us,
     P999Us,
+    /// CPU time of the cluster's daemons per operation of the workload.
+    ServerCpuUs,
+    /// CPU time of the whole machine per operation, where clients and cluster share one.
+    MachineCpuUs,
 }
+
+/// Names in [`Row::figures`] that comparisons use. They count the operations of all groups of the workload.
+pub const SERVER_CPU: &str = "server_cpu_us_per_operation";
+pub const MACHINE_CPU: &str = "machine_cpu_us_per_operation";
 
 /// One workload's group on one cluster over all iterations.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,8 +146,16 @@ pub struct ComparedFigure {
 }
 
 impl Figure {
-    pub const ALL: [Figure; 6] =
-        [Figure::OperationsPerS, Figure::BytesPerS, Figure::MeanUs, Figure::P50Us, Figure::P99Us, Figure::P999Us];
+    pub const ALL: [Figure; 8] = [
+        Figure::OperationsPerS,
+        Figure::BytesPerS,
+        Figure::MeanUs,
+        Figure::P50Us,
+        Figure::P99Us,
+        Figure::P999Us,
+        Figure::ServerCpuUs,
+        Figure::MachineCpuUs,
+    ];
 
     /// Its name in tables.
     pub fn name(self) -> &'static str {
@@ -144,6 +166,8 @@ impl Figure {
             Figure::P50Us => "p50_us",
             Figure::P99Us => "p99_us",
             Figure::P999Us => "p99_9_us",
+            Figure::ServerCpuUs => SERVER_CPU,
+            Figure::MachineCpuUs => MACHINE_CPU,
         }
     }
 
@@ -151,6 +175,7 @@ impl Figure {
         match self {
             Figure::OperationsPerS | Figure::BytesPerS => Better::Higher,
             Figure::MeanUs | Figure::P50Us | Figure::P99Us | Figure::P999Us => Better::Lower,
+            Figure::ServerCpuUs | Figure::MachineCpuUs => Better::Lower,
         }
     }
 
@@ -164,6 +189,7 @@ impl Figure {
             Figure::P50Us => row.latency.p50_us,
             Figure::P99Us => row.latency.p99_us,
             Figure::P999Us => row.latency.p99_9_us,
+            Figure::ServerCpuUs | Figure::MachineCpuUs => row.figures.get(self.name()).copied().flatten(),
         }
     }
 }
@@ -212,12 +238,16 @@ impl RunResult {
             .flat_map(|workload| workload.groups.iter().map(|group| (workload.name.as_str(), group.name.as_str())))
     }
 
-    /// Medians and intervals over iterations. Groups without a row are left out.
+    /// Medians and intervals over iterations; over those that were cut short only where there are no others. Groups
+    /// without a row are left out.
     pub fn summaries(&self) -> Vec<Summary> {
         let mut summaries = Vec::new();
         for (workload, group) in self.groups() {
             for cluster in &self.plan.clusters {
-                let rows = self.rows_of(&cluster.name, workload, group);
+                let mut rows = self.rows_of(&cluster.name, workload, group);
+                if rows.values().any(|row| !row.partial) {
+                    rows.retain(|_, row| !row.partial);
+                }
                 if rows.is_empty() {
                     continue;
                 }
@@ -239,8 +269,8 @@ impl RunResult {
         summaries
     }
 
-    /// The first cluster against each other one. Only iterations that both have count; an iteration with wrong reads on
-    /// either side counts for neither.
+    /// The first cluster against each other one. Only iterations that both have count; one with wrong reads, or that was
+    /// cut short, on either side counts for neither. Figures that no iteration has are left out.
     pub fn comparisons(&self) -> Vec<ComparedFigure> {
         let mut compared = Vec::new();
         let Some((first, others)) = self.plan.clusters.split_first() else { return compared };
@@ -251,9 +281,13 @@ impl RunResult {
                 let pairs: Vec<(&Row, &Row)> = ours
                     .iter()
                     .filter_map(|(iteration, row)| Some((*row, *theirs.get(iteration)?)))
-                    .filter(|(a, b)| a.mismatches == 0 && b.mismatches == 0)
+                    .filter(|(a, b)| a.mismatches == 0 && b.mismatches == 0 && !a.partial && !b.partial)
                     .collect();
                 for figure in Figure::ALL {
+                    let further = matches!(figure, Figure::ServerCpuUs | Figure::MachineCpuUs);
+                    if further && pairs.iter().all(|(a, b)| figure.of(a).is_none() && figure.of(b).is_none()) {
+                        continue;
+                    }
                     // A figure that a row lacks makes that pair incomparable, which NaN says to `compare`.
                     let value = |row: &Row| figure.of(row).unwrap_or(f64::NAN);
                     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().map(|(a, b)| (value(a), value(b))).unzip();

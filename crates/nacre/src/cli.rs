@@ -1,5 +1,7 @@
 //! The command line: each flag is declared here, once.
 
+pub mod bench;
+
 use crate::byte_size::ByteSize;
 use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
@@ -49,6 +51,9 @@ pub enum Command {
     /// Check, repair, export and import the store of an OSD that does not run.
     #[command(subcommand)]
     Store(Store),
+    /// Measure clusters, of Nacre or of Ceph, and compare them.
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Run a monitor (for deployments by hand; 'up' does it for you).
     Mon(Mon),
     /// Run an OSD, the daemon of one drive (for deployments by hand; 'up' does it for you).

@@ -5,8 +5,10 @@
 //!   [`preflight`] checks before anything is made, [`creation`] makes it, [`supervisor`] keeps it running.
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
+//! * [`bench`]: measures clusters.
 //! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves.
 
+mod bench;
 mod byte_size;
 mod cli;
 mod conf_writer;
@@ -68,6 +70,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
     let done = match command {
         Command::Up(options) => return up::run(&options, log),
         Command::Status(options) => return status::run(&options),
+        Command::Bench(command) => return bench::run(command),
         Command::Store(command) => return Ok(store_commands::run(&command)),
         Command::Down(options) => down::run(&options),
         Command::Put(options) => object_commands::put(options),

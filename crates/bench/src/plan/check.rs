@@ -100,7 +100,17 @@ impl Plan {
 
 impl Pool {
     fn check(&self, path: &str) -> Result<(), PlanError> {
-        match self.redundancy {
+        let (redundancy, pg_count) = match (self.redundancy, self.pg_count) {
+            (None, None) => return Ok(()),
+            (Some(redundancy), Some(pg_count)) => (redundancy, pg_count),
+            (None, Some(_)) => {
+                return refuse(format!("{path}.redundancy"), "is missing; a pool that is there has no pg_count either");
+            }
+            (Some(_), None) => {
+                return refuse(format!("{path}.pg_count"), "is missing; a pool that is there has no redundancy either");
+            }
+        };
+        match redundancy {
             Redundancy::Replicated { size } => {
                 within(format!("{path}.redundancy.replicated.size"), u64::from(size), 1..=10, "")?;
             }
@@ -109,9 +119,9 @@ impl Pool {
                 within(format!("{path}.redundancy.erasure.m"), u64::from(m), 1..=16, "")?;
             }
         }
-        within(format!("{path}.pg_count"), u64::from(self.pg_count), 1..=65_536, "")?;
-        if !self.pg_count.is_power_of_two() {
-            return refuse(format!("{path}.pg_count"), format!("{} is not a power of two", self.pg_count));
+        within(format!("{path}.pg_count"), u64::from(pg_count), 1..=65_536, "")?;
+        if !pg_count.is_power_of_two() {
+            return refuse(format!("{path}.pg_count"), format!("{pg_count} is not a power of two"));
         }
         Ok(())
     }

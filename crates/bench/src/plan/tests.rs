@@ -34,6 +34,16 @@ fn good_plan_survives_a_round_trip() {
     assert!(groups[0].prefill() && groups[1].prefill());
 }
 
+#[test]
+fn pools_may_be_there_already() {
+    let mut plan = good();
+    plan["pools"][0] = json!({"name": "r3"});
+    let plan = Plan::from_json(&plan.to_string()).unwrap();
+    assert_eq!(plan.pool("r3").unwrap().to_make(), None);
+    assert_eq!(plan.pool("ec").unwrap().to_make(), Some((Redundancy::Erasure { k: 4, m: 2 }, 32)));
+    assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
+}
+
 /// Sets the value at JSON pointer `at` and expects a refusal that names `field` and says `words`.
 fn check(at: &str, value: Value, field: &str, words: &str) {
     let mut plan = good();
@@ -92,6 +102,9 @@ fn wrong_values_name_their_field() {
     check("/workloads/0/stop", rules, "workloads[0].stop.steady.rules.rounds_max", "not within 30");
     check("/pools/0/pg_count", json!(48), "pools[0].pg_count", "power of two");
     check("/pools/1/redundancy/erasure/k", json!(1), "pools[1].redundancy.erasure.k", "not within 2");
+    check("/pools/0", json!({"name": "r3", "pg_count": 8}), "pools[0].redundancy", "is missing");
+    let no_groups = json!({"name": "r3", "redundancy": {"replicated": {"size": 3}}});
+    check("/pools/0", no_groups, "pools[0].pg_count", "is missing");
     check("/clusters", json!([]), "clusters", "is empty");
     check("/clusters/0/name", json!("a b"), "clusters[0].name", "letters");
     check("/clusters/0/configuration", json!(""), "clusters[0].configuration", "empty");

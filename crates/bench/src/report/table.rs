@@ -76,6 +76,8 @@ impl RunResult {
                 "p50 us",
                 "p99 us",
                 "p99.9 us",
+                "server CPU us/op",
+                "machine CPU us/op",
                 "errors",
                 "wrong reads",
             ],
@@ -94,6 +96,9 @@ impl RunResult {
             }
             cells.extend([summary.errors.to_string(), summary.mismatches.to_string()]);
             markdown_row(&mut out, &cells);
+        }
+        for (cluster, example) in self.examples() {
+            writeln!(out, "\n{cluster}: {example}").expect("writing to a string");
         }
         let comparisons = self.comparisons();
         if comparisons.is_empty() {
@@ -123,11 +128,25 @@ impl RunResult {
         out
     }
 
+    /// One sentence per cluster on its first error and its first wrong read.
+    fn examples(&self) -> Vec<(&str, String)> {
+        let mut found = Vec::new();
+        for cluster in &self.plan.clusters {
+            let rows = || self.rows.iter().filter(|row| row.cluster == cluster.name);
+            let error = rows().find_map(|row| row.error_examples.first()).map(|text| format!("an error: {text}"));
+            let wrong =
+                rows().find_map(|row| row.mismatch_examples.first()).map(|text| format!("a wrong read: {text}"));
+            found.extend([error, wrong].into_iter().flatten().map(|text| (cluster.name.as_str(), text)));
+        }
+        found
+    }
+
     /// A line per row, unrounded; fields that were not measured are empty.
     pub fn to_csv(&self) -> String {
         let mut out = String::from(
             "cluster,workload,group,iteration,measured_s,operations,bytes,errors,mismatches,operations_per_s,\
-             bytes_per_s,mean_us,min_us,p50_us,p90_us,p95_us,p99_us,p99_9_us,p99_99_us,max_us\n",
+             bytes_per_s,mean_us,min_us,p50_us,p90_us,p95_us,p99_us,p99_9_us,p99_99_us,max_us,\
+             server_cpu_us_per_operation,machine_cpu_us_per_operation,partial\n",
         );
         let value = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         for row in &self.rows {
@@ -149,6 +168,8 @@ impl RunResult {
                 latency.max_us,
             ];
             fields.extend(latencies.map(value));
+            fields.extend([Figure::ServerCpuUs, Figure::MachineCpuUs].map(|figure| value(figure.of(row))));
+            fields.push(u8::from(row.partial).to_string());
             writeln!(out, "{}", fields.join(",")).expect("writing to a string");
         }
         out

@@ -22,17 +22,19 @@ fn row(cluster: &str, iteration: u32, operations: u64) -> Row {
         workload: "w".into(),
         group: "g".into(),
         iteration,
+        partial: false,
         measured_s: 10.0,
         operations: operations * 10,
         bytes: operations * 40_960,
         errors: 0,
+        error_examples: Vec::new(),
         mismatches: 0,
         mismatch_examples: Vec::new(),
         latency: histogram.summary(),
         histogram: Some(histogram.to_data()),
         series: Vec::new(),
         steady: None,
-        figures: BTreeMap::from([("power_w".into(), None)]),
+        figures: BTreeMap::from([("power_w".into(), None), (SERVER_CPU.into(), Some(1e5 / operations as f64))]),
     }
 }
 
@@ -75,7 +77,7 @@ fn medians_and_verdicts() {
     let rate = summaries[0].figures[0].unwrap();
     assert_eq!((rate.low, rate.median, rate.high, summaries[0].iterations), (2000.0, 2002.0, 2004.0, 5));
     let verdicts: Vec<Verdict> = result.comparisons().into_iter().map(|row| row.comparison.unwrap().verdict).collect();
-    assert_eq!(verdicts, [Verdict::Faster; 6]);
+    assert_eq!(verdicts, [Verdict::Faster; 7], "all but the machine's CPU, which no row has");
 }
 
 #[test]
@@ -85,6 +87,12 @@ fn iterations_with_wrong_reads_do_not_count() {
     let comparison = result.comparisons()[0].comparison.unwrap();
     assert_eq!((comparison.ratio.count, comparison.verdict), (4, Verdict::TooFewIterations));
     assert_eq!(result.summaries()[1].mismatches, 1);
+    result.rows[9].partial = true;
+    let comparison = result.comparisons()[0].comparison.unwrap();
+    assert_eq!(comparison.ratio.count, 3, "nor do those cut short");
+    assert_eq!((result.summaries()[0].iterations, result.summaries()[1].iterations), (5, 4));
+    result.rows.retain(|row| row.partial);
+    assert_eq!(result.summaries()[0].iterations, 1, "unless there is nothing else");
 }
 
 #[test]
@@ -111,7 +119,7 @@ fn rows_without_operations_say_so() {
     let text = result.to_markdown();
     assert!(text.contains("not available") && text.contains("a ratio needs two positive numbers"), "{text}");
     let csv = result.to_csv();
-    assert!(csv.lines().nth(1).unwrap().ends_with(",0,0,,,,,,,,,"), "{csv}");
+    assert!(csv.lines().nth(1).unwrap().ends_with(",0,0,,,,,,,,,,50,,0"), "{csv}");
 }
 
 #[test]

@@ -1,0 +1,27 @@
+//! Drives clusters by a plan: real clients and a real clock around the cores of crate `bench`, which decide.
+//!
+//! * [`run`] — start here: a whole plan, clusters in turns.
+//! * [`iteration`]: one workload on one cluster once, from connecting to cleaning up.
+//! * [`threads`], [`instance`], [`control`]: who does the work, and how they are told what to do.
+//! * [`objects`]: the objects of a pool, as workers see them; tests put something else there.
+//! * [`pools`], [`environment`], [`run_folder`], [`observer`], [`meter`]: what belongs to it.
+//!
+//! What is absent: any choice of what to do next, and any statistics.
+
+pub mod control;
+pub mod environment;
+pub mod instance;
+pub mod iteration;
+pub mod meter;
+pub mod objects;
+pub mod observer;
+pub mod pools;
+pub mod record;
+pub mod run;
+pub mod run_folder;
+pub mod task;
+pub mod threads;
+pub mod timer;
+
+pub use observer::{Event, Live, Observer, Rates};
+pub use run::{Options, RunError, engine_of, run};

@@ -1,0 +1,84 @@
+//! What is measured, as workers see it: objects that are written, read and removed.
+
+use std::future::Future;
+
+use bench::schedule::Outcome;
+use bytes::Bytes;
+use client::{Cluster, Config, Operation, Pool};
+use types::Errno;
+
+/// Objects of one pool, through one client.
+pub trait Objects: 'static {
+    /// Writes `data` at `offset`; where `whole`, it is the object's whole content.
+    fn write(&self, name: String, offset: u64, data: Bytes, whole: bool) -> impl Future<Output = Result<(), Failure>>;
+
+    /// Reads up to `length` bytes at `offset`.
+    fn read(&self, name: String, offset: u64, length: u64) -> impl Future<Output = Result<Bytes, Failure>>;
+
+    /// Removes the object, if it is there.
+    fn remove(&self, name: String) -> impl Future<Output = Result<(), Failure>>;
+}
+
+/// Makes clients: each instance has its own, with its own connections.
+pub trait Connect: Clone + Send + 'static {
+    type Objects: Objects;
+
+    fn connect(&self) -> impl Future<Output = Result<Self::Objects, String>>;
+}
+
+/// Why an operation failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// What that means for the data.
+    pub outcome: Outcome,
+    pub reason: String,
+}
+
+/// A pool of a cluster.
+#[derive(Clone, Debug)]
+pub struct PoolOfCluster {
+    pub config: Config,
+    /// Its name on the cluster.
+    pub pool: String,
+}
+
+impl Connect for PoolOfCluster {
+    type Objects = Pool;
+
+    async fn connect(&self) -> Result<Pool, String> {
+        let cluster = Cluster::connect(self.config.clone()).await.map_err(|e| e.to_string())?;
+        cluster.pool(&self.pool).await.map_err(|e| e.to_string())
+    }
+}
+
+impl From<client::Error> for Failure {
+    fn from(error: client::Error) -> Failure {
+        let outcome = match error {
+            client::Error::Errno(_) | client::Error::NoPool(_) | client::Error::Unsupported(_) => Outcome::Refused,
+            client::Error::TimedOut { .. } | client::Error::Closed | client::Error::Answer(_) => Outcome::Unknown,
+        };
+        Failure { outcome, reason: error.to_string() }
+    }
+}
+
+impl Objects for Pool {
+    async fn write(&self, name: String, offset: u64, data: Bytes, whole: bool) -> Result<(), Failure> {
+        let operation = match whole {
+            true => Operation::new().write_full(data),
+            false => Operation::new().write(offset, data),
+        };
+        self.operate(name, operation).await?;
+        Ok(())
+    }
+
+    async fn read(&self, name: String, offset: u64, length: u64) -> Result<Bytes, Failure> {
+        Ok(Pool::read(self, name, offset, length).await?)
+    }
+
+    async fn remove(&self, name: String) -> Result<(), Failure> {
+        match Pool::remove(self, name).await {
+            Err(client::Error::Errno(Errno::ENOENT)) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+}

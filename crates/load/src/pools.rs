@@ -1,0 +1,211 @@
+//! Pools: making them, waiting until they serve, removing them and waiting until their space is free again.
+
+use std::time::Duration;
+
+use bench::plan::{Engine, Redundancy};
+use client::Cluster;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// How long placement groups may take until they serve.
+const CLEAN_WITHIN: Duration = Duration::from_secs(90);
+/// How long the deletion of a pool may take until its space is free.
+const FREED_WITHIN: Duration = Duration::from_secs(120);
+/// Space that has not shrunk for so long will not: what is left is not the pool's.
+const SETTLED_AFTER: Duration = Duration::from_secs(12);
+const POLL: Duration = Duration::from_millis(250);
+
+/// Why a pool cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    #[error(
+        "pool '{name}' is there already; a run makes its own pools and removes them: rename it in the plan, or remove it"
+    )]
+    Exists { name: String },
+    #[error("there is no pool '{name}' ({there})")]
+    Missing { name: String, there: String },
+    #[error("'{command}' was refused: {reason}")]
+    Refused { command: String, reason: String },
+    #[error("'{command}' got no answer: {source}")]
+    NoAnswer { command: String, source: client::Error },
+    #[error("placement groups did not serve within {seconds} s: {states}")]
+    NotClean { seconds: u64, states: String },
+}
+
+/// Runs a monitor command. Returns its output.
+pub async fn command(cluster: &Cluster, command: Value) -> Result<bytes::Bytes, PoolError> {
+    let prefix = command["prefix"].as_str().unwrap_or_default().to_owned();
+    let reply = cluster.mon_command(&command.to_string(), bytes::Bytes::new()).await;
+    let reply = reply.map_err(|source| PoolError::NoAnswer { command: prefix.clone(), source })?;
+    match types::Errno::from_result(reply.result) {
+        Some(errno) => {
+            let said = reply.status.trim();
+            let reason = if said.is_empty() { errno.to_string() } else { format!("{said} ({errno})") };
+            Err(PoolError::Refused { command: prefix, reason })
+        }
+        None => Ok(reply.output),
+    }
+}
+
+/// Runs a monitor command that answers in JSON.
+pub async fn json_command(cluster: &Cluster, mut wanted: Value) -> Result<Value, PoolError> {
+    wanted["format"] = json!("json");
+    let prefix = wanted["prefix"].as_str().unwrap_or_default().to_owned();
+    let output = command(cluster, wanted).await?;
+    serde_json::from_slice(&output)
+        .map_err(|e| PoolError::Refused { command: prefix, reason: format!("its answer is not JSON: {e}") })
+}
+
+/// Makes a pool and waits until it serves.
+pub async fn create(
+    cluster: &Cluster,
+    engine: Engine,
+    name: &str,
+    redundancy: Redundancy,
+    pg_count: u32,
+) -> Result<(), PoolError> {
+    let mut create = json!({"prefix": "osd pool create", "pool": name, "pg_num": pg_count, "pgp_num": pg_count});
+    match redundancy {
+        Redundancy::Replicated { size } => {
+            create["pool_type"] = json!("replicated");
+            create["size"] = json!(size);
+        }
+        Redundancy::Erasure { k, m } => {
+            let profile = format!("nacre-bench-{k}-{m}");
+            let values = [format!("k={k}"), format!("m={m}"), "crush-failure-domain=host".into()];
+            let set = json!({"prefix": "osd erasure-code-profile set", "name": profile, "profile": values});
+            command(cluster, set).await?;
+            create["pool_type"] = json!("erasure");
+            create["erasure_code_profile"] = json!(profile);
+        }
+    }
+    command(cluster, create).await?;
+    let set = |var: &str, value: &str| json!({"prefix": "osd pool set", "pool": name, "var": var, "val": value});
+    if matches!(redundancy, Redundancy::Erasure { .. }) {
+        command(cluster, set("allow_ec_overwrites", "true")).await?;
+    }
+    if engine == Engine::Ceph {
+        // Else its autoscaler may split groups while they are measured.
+        command(cluster, set("pg_autoscale_mode", "off")).await?;
+    }
+    let app = json!({"prefix": "osd pool application enable", "pool": name, "app": "nacre-bench"});
+    command(cluster, app).await?;
+    wait_until_clean(cluster).await
+}
+
+/// Waits until every placement group of the cluster is active and clean.
+async fn wait_until_clean(cluster: &Cluster) -> Result<(), PoolError> {
+    let end = Instant::now() + CLEAN_WITHIN;
+    // A map that has come to the groups' statistics is the one with the new pool.
+    cluster
+        .wait_for_latest_map()
+        .await
+        .map_err(|source| PoolError::NoAnswer { command: "the newest map".into(), source })?;
+    let mut clean_before = false;
+    loop {
+        let status = json_command(cluster, json!({"prefix": "status"})).await?;
+        let (clean, states) = groups(&status);
+        // Twice in a row: the first may be of before the pool.
+        if clean && clean_before {
+            return Ok(());
+        }
+        clean_before = clean;
+        if Instant::now() >= end {
+            return Err(PoolError::NotClean { seconds: CLEAN_WITHIN.as_secs(), states });
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// Whether all groups are active and clean, and in what states they are, from the output of `status`.
+fn groups(status: &Value) -> (bool, String) {
+    let total = status.pointer("/pgmap/num_pgs").and_then(Value::as_u64).unwrap_or(0);
+    let states = status.pointer("/pgmap/pgs_by_state").and_then(Value::as_array);
+    let mut clean = 0;
+    let mut words = Vec::new();
+    for entry in states.into_iter().flatten() {
+        let (state, count) = (entry["state_name"].as_str().unwrap_or("?"), entry["count"].as_u64().unwrap_or(0));
+        // Scrubbing beside it is no hindrance.
+        if state.starts_with("active+clean") {
+            clean += count;
+        }
+        words.push(format!("{count} {state}"));
+    }
+    (total > 0 && clean == total, if words.is_empty() { "no groups".into() } else { words.join(", ") })
+}
+
+/// Deletes a pool, and a profile that was made for it.
+pub async fn delete(cluster: &Cluster, name: &str, redundancy: Redundancy) -> Result<(), PoolError> {
+    let delete = json!({"prefix": "osd pool delete", "pool": name, "pool2": name, "yes_i_really_really_mean_it": true});
+    command(cluster, delete).await?;
+    if let Redundancy::Erasure { k, m } = redundancy {
+        // In use by another pool of this run: then that one removes it.
+        let rm = json!({"prefix": "osd erasure-code-profile rm", "name": format!("nacre-bench-{k}-{m}")});
+        let _ = command(cluster, rm).await;
+    }
+    Ok(())
+}
+
+/// Space in use on the whole cluster, in bytes.
+pub async fn used_bytes(cluster: &Cluster) -> Result<u64, PoolError> {
+    let stat = cluster.statfs(None).await;
+    let stat = stat.map_err(|source| PoolError::NoAnswer { command: "statfs".into(), source })?;
+    Ok(stat.kib_used.saturating_mul(1024))
+}
+
+/// How freeing space went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Freed {
+    pub took: Duration,
+    /// What is still in use beyond what was before, in bytes.
+    pub left_bytes: u64,
+    /// Whether it is as good as free; else it took too long.
+    pub done: bool,
+}
+
+/// Waits until a cluster that used `before` bytes does so again, give or take `tolerance` and what its own metadata has
+/// grown by.
+pub async fn wait_until_freed(cluster: &Cluster, before: u64, tolerance: u64) -> Result<Freed, PoolError> {
+    let start = Instant::now();
+    let mut lowest = (u64::MAX, start);
+    loop {
+        let used = used_bytes(cluster).await?;
+        let now = Instant::now();
+        let (took, left_bytes) = (now - start, used.saturating_sub(before));
+        if left_bytes <= tolerance {
+            return Ok(Freed { took, left_bytes, done: true });
+        }
+        // Small movements are noise of the statistics.
+        if used < lowest.0.saturating_sub(tolerance / 16) {
+            lowest = (used, now);
+        }
+        if now - lowest.1 >= SETTLED_AFTER || took >= FREED_WITHIN {
+            return Ok(Freed { took, left_bytes, done: false });
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_clean_or_not() {
+        let status = |total: u64, states: &[(&str, u64)]| {
+            let states: Vec<Value> =
+                states.iter().map(|(state, count)| json!({"state_name": state, "count": count})).collect();
+            json!({"pgmap": {"num_pgs": total, "pgs_by_state": states}})
+        };
+        let check = |status: Value, clean: bool, words: &str| assert_eq!(groups(&status), (clean, words.to_owned()));
+        check(
+            status(3, &[("active+clean", 2), ("active+clean+scrubbing", 1)]),
+            true,
+            "2 active+clean, 1 active+clean+scrubbing",
+        );
+        check(status(3, &[("active+clean", 2), ("peering", 1)]), false, "2 active+clean, 1 peering");
+        check(status(3, &[("active+clean", 2)]), false, "2 active+clean");
+        check(status(0, &[]), false, "no groups");
+        check(json!({}), false, "no groups");
+    }
+}

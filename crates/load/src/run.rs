@@ -1,0 +1,386 @@
+//! A whole plan: every workload on every cluster, as often as it says, clusters in turns.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bench::plan::{self, Engine, Plan, Redundancy, Workload};
+use bench::report::{End, Row, RunResult};
+use client::{Cluster, Config};
+use tokio::sync::watch;
+
+use crate::environment;
+use crate::iteration::{GroupMeasured, Iteration, IterationEnd, Measured};
+use crate::meter::ClusterMeter;
+use crate::objects::PoolOfCluster;
+use crate::observer::{Event, Observer};
+use crate::pools::{self, PoolError};
+use crate::run_folder::{FolderError, RunFolder};
+use crate::task::Task;
+
+/// Where a configuration sets no limit, an operation without an answer counts as failed after this.
+const OP_TIMEOUT: Duration = Duration::from_secs(60);
+const MON_OP_TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// Beyond the longest that an operation may take.
+const DRAIN_EXTRA: Duration = Duration::from_secs(2);
+/// Space per OSD that may come and go for reasons of a store's own.
+const SPACE_NOISE_BYTES: u64 = 48 << 20;
+
+/// What a plan does not say.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where everything about the run is kept. Must not exist.
+    pub folder: PathBuf,
+    /// Leave pools and objects.
+    pub keep: bool,
+    /// The command line, for whoever repeats the run.
+    pub command: Vec<String>,
+    /// The program's version.
+    pub version: String,
+}
+
+/// Why a run could not begin. Nothing has been changed on any cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("cluster {cluster}: its configuration {path} cannot be used")]
+    Configuration { cluster: String, path: String, source: client::ConfError },
+    #[error("cluster {cluster} ({path}) cannot be reached")]
+    Unreachable { cluster: String, path: String, source: client::ConnectError },
+    #[error("cluster {cluster}")]
+    Cluster { cluster: String, source: PoolError },
+    #[error("cluster {cluster}: {source}")]
+    Client { cluster: String, source: client::Error },
+    #[error(
+        "cluster {cluster} has {free_mib} MiB free, and workload {workload} writes {needed_mib} MiB in {objects} objects with their redundancy; \
+         use fewer or smaller objects"
+    )]
+    Space { cluster: String, workload: String, objects: u64, needed_mib: u64, free_mib: u64 },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
+/// A cluster of the plan, connected.
+struct Connected {
+    plan: plan::Cluster,
+    config: Config,
+    cluster: Cluster,
+    osds: u64,
+}
+
+/// Runs `plan`, whose configurations' paths must be right from the working directory. What was measured is in the result
+/// and in the folder, whether the run was complete, interrupted or failed.
+///
+/// Errors: [`RunError`] if it could not begin.
+pub async fn run(
+    plan: Plan,
+    options: &Options,
+    observer: &mut dyn Observer,
+    mut interrupt: watch::Receiver<bool>,
+) -> Result<RunResult, RunError> {
+    let mut clusters = Vec::new();
+    for of_plan in &plan.clusters {
+        observer.event(Event::Step(format!("connecting to {}", of_plan.name)));
+        let connected = tokio::select! {
+            connected = connect(of_plan) => connected?,
+            Ok(_) = interrupt.wait_for(|asked| *asked) => {
+                let mut result = RunResult::new(plan, BTreeMap::new());
+                result.end = End::Interrupted;
+                return Ok(result);
+            }
+        };
+        check_pools(&plan, &connected).await?;
+        clusters.push(connected);
+    }
+    let folder = RunFolder::create(&options.folder)?;
+    let token = environment::token();
+    let mut facts = environment::machine();
+    facts.insert("token".into(), token.clone());
+    facts.insert("program".into(), options.version.clone());
+    facts.insert("command".into(), options.command.join(" "));
+    folder.write("command.txt", &(options.command.join(" ") + "\n"))?;
+    folder.write("plan.json", &(plan.to_json() + "\n"))?;
+    for connected in &clusters {
+        environment::cluster(connected.plan.name.as_str(), &connected.cluster, &mut facts, &folder).await?;
+        folder.copy_configuration(&connected.plan.name, &connected.plan.configuration)?;
+    }
+    let result = RunResult::new(plan, facts);
+    let mut run = Run { options, clusters, token, folder, result, observer, interrupt };
+    run.all().await?;
+    Ok(run.result)
+}
+
+/// What the daemons of the cluster with configuration `path` are. `name` is for errors.
+pub async fn engine_of(name: &str, path: &str) -> Result<Engine, RunError> {
+    let of_plan = plan::Cluster { name: name.to_owned(), engine: Engine::Ceph, configuration: path.to_owned() };
+    let connected = connect(&of_plan).await?;
+    let versions = pools::json_command(&connected.cluster, serde_json::json!({"prefix": "versions"})).await;
+    let versions = versions.map_err(|source| RunError::Cluster { cluster: name.to_owned(), source })?;
+    let is_nacre = versions["mon"].as_object().is_some_and(|all| all.keys().any(|key| key.starts_with("nacre")));
+    Ok(if is_nacre { Engine::Nacre } else { Engine::Ceph })
+}
+
+async fn connect(of_plan: &plan::Cluster) -> Result<Connected, RunError> {
+    let (name, path) = (of_plan.name.clone(), of_plan.configuration.clone());
+    let config = Config::from_conf(&path);
+    let mut config =
+        config.map_err(|source| RunError::Configuration { cluster: name.clone(), path: path.clone(), source })?;
+    config.connect_timeout = config.connect_timeout.min(CONNECT_TIMEOUT);
+    config.op_timeout.get_or_insert(OP_TIMEOUT);
+    config.mon_op_timeout.get_or_insert(MON_OP_TIMEOUT);
+    let cluster = Cluster::connect(config.clone()).await;
+    let cluster = cluster.map_err(|source| RunError::Unreachable { cluster: name.clone(), path, source })?;
+    let status = pools::json_command(&cluster, serde_json::json!({"prefix": "osd stat"})).await;
+    let status = status.map_err(|source| RunError::Cluster { cluster: name, source })?;
+    let osds = status["num_in_osds"].as_u64().unwrap_or(1).max(1);
+    Ok(Connected { plan: of_plan.clone(), config, cluster, osds })
+}
+
+/// Checks that the pools that should be there are, that the others are not, and that there is room.
+async fn check_pools(plan: &Plan, connected: &Connected) -> Result<(), RunError> {
+    let cluster = || connected.plan.name.clone();
+    let there = connected.cluster.pools().await.map_err(|source| RunError::Client { cluster: cluster(), source })?;
+    for pool in &plan.pools {
+        let name = pool.name.clone();
+        let wrong = match (pool.to_make(), there.contains_key(&name)) {
+            (Some(_), true) => PoolError::Exists { name },
+            (None, false) => {
+                let names: Vec<&str> = there.keys().map(String::as_str).collect();
+                let there =
+                    if names.is_empty() { "there are none".into() } else { format!("there are {}", names.join(", ")) };
+                PoolError::Missing { name, there }
+            }
+            _ => continue,
+        };
+        return Err(RunError::Cluster { cluster: cluster(), source: wrong });
+    }
+    let stat = connected.cluster.statfs(None).await;
+    let stat = stat.map_err(|source| RunError::Client { cluster: cluster(), source })?;
+    for workload in &plan.workloads {
+        let redundancy = plan.pool(&workload.pool).and_then(|pool| pool.redundancy);
+        let needed = needed_bytes(workload, redundancy);
+        let free = stat.kib_avail.saturating_mul(1024);
+        if needed > free {
+            return Err(RunError::Space {
+                cluster: cluster(),
+                workload: workload.name.clone(),
+                objects: workload.groups.iter().map(|group| group.objects).sum(),
+                needed_mib: needed >> 20,
+                free_mib: free >> 20,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Space that a workload's objects take, redundancy included; of a pool that is there, one copy at least.
+fn needed_bytes(workload: &Workload, redundancy: Option<Redundancy>) -> u64 {
+    let data = workload.groups.iter().map(|group| group.objects.saturating_mul(group.object_bytes));
+    let data: u64 = data.fold(0, u64::saturating_add);
+    match redundancy {
+        None => data,
+        Some(Redundancy::Replicated { size }) => data.saturating_mul(u64::from(size)),
+        Some(Redundancy::Erasure { k, m }) => data.saturating_mul(u64::from(k + m)) / u64::from(k),
+    }
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    clusters: Vec<Connected>,
+    token: String,
+    folder: RunFolder,
+    result: RunResult,
+    observer: &'a mut dyn Observer,
+    interrupt: watch::Receiver<bool>,
+}
+
+/// Whether to go on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Next {
+    Iteration,
+    End(End),
+}
+
+impl Run<'_> {
+    async fn all(&mut self) -> Result<(), FolderError> {
+        let plan = self.result.plan.clone();
+        for iteration in 0..plan.iterations {
+            for (index, workload) in plan.workloads.iter().enumerate() {
+                let index = u32::try_from(index).expect("a plan has few workloads");
+                // Back and forth, so that a machine that drifts one way favours nobody.
+                let mut order: Vec<usize> = (0..self.clusters.len()).collect();
+                if iteration % 2 == 1 {
+                    order.reverse();
+                }
+                for cluster in order {
+                    let next = self.one(cluster, index, workload, iteration).await;
+                    self.save()?;
+                    if let Next::End(end) = next {
+                        self.result.end = end;
+                        return self.save();
+                    }
+                }
+            }
+        }
+        self.save()
+    }
+
+    fn save(&self) -> Result<(), FolderError> {
+        self.folder.write("result.json", &(self.result.to_json() + "\n"))?;
+        self.folder.write("result.csv", &self.result.to_csv())?;
+        self.folder.write("report.md", &self.result.to_markdown())
+    }
+
+    fn note(&mut self, text: String) {
+        self.observer.event(Event::Note(text));
+    }
+
+    /// One workload on one cluster, once. Adds its rows.
+    async fn one(&mut self, cluster: usize, index: u32, workload: &Workload, iteration: u32) -> Next {
+        if *self.interrupt.borrow() {
+            return Next::End(End::Interrupted);
+        }
+        let plan = &self.result.plan;
+        let connected = &self.clusters[cluster];
+        let name = connected.plan.name.clone();
+        let pool = plan.pool(&workload.pool).expect("a checked plan has the pools of its workloads").clone();
+        let times =
+            if plan.iterations > 1 { format!(" ({} of {})", iteration + 1, plan.iterations) } else { String::new() };
+        let what = format!("{name} {}{times}", workload.name);
+        let failed = |error: &dyn std::fmt::Display| Next::End(End::Failed(format!("{name}: {error}")));
+        let used_before = match pools::used_bytes(&connected.cluster).await {
+            Ok(used) => used,
+            Err(error) => return failed(&error),
+        };
+        if let Some((redundancy, pg_count)) = pool.to_make() {
+            self.observer.event(Event::Step(format!("{what}: making pool {}", pool.name)));
+            let create = pools::create(&connected.cluster, connected.plan.engine, &pool.name, redundancy, pg_count);
+            let created = tokio::select! {
+                created = create => created.map_err(|error| failed(&error)),
+                Ok(_) = self.interrupt.wait_for(|asked| *asked) => Err(Next::End(End::Interrupted)),
+            };
+            if let Err(next) = created {
+                // It may have been made before that went wrong.
+                let _ = pools::delete(&connected.cluster, &pool.name, redundancy).await;
+                return next;
+            }
+        }
+        let task = Arc::new(Task::new(plan.seed, &self.token, index, workload, iteration));
+        let drain = connected.config.op_timeout.unwrap_or(OP_TIMEOUT) + DRAIN_EXTRA;
+        let connect = PoolOfCluster { config: connected.config.clone(), pool: pool.name.clone() };
+        let runner = Iteration {
+            task,
+            connect: &connect,
+            stop: workload.stop,
+            what: what.clone(),
+            remove_objects: pool.to_make().is_none() && !self.options.keep,
+            drain,
+            processors: environment::processors(),
+        };
+        let mut meter = ClusterMeter::default();
+        let measured = runner.run(&mut meter, self.observer, &mut self.interrupt).await;
+        if measured.end != IterationEnd::Complete {
+            let problems = environment::health(&self.clusters[cluster].cluster).await;
+            self.note(format!("{what}: {problems}"));
+        }
+        self.add_rows(&name, workload, iteration, &measured, &meter);
+        let cleaned = match pool.to_make() {
+            Some((redundancy, _)) if !self.options.keep => {
+                self.clean(cluster, &what, &pool.name, redundancy, used_before).await
+            }
+            _ => Ok(()),
+        };
+        match (measured.end, cleaned) {
+            (IterationEnd::Failed(reason), _) => failed(&reason),
+            (IterationEnd::Interrupted, _) => Next::End(End::Interrupted),
+            (IterationEnd::Complete, Err(error)) => failed(&error),
+            (IterationEnd::Complete, Ok(())) => Next::Iteration,
+        }
+    }
+
+    /// Removes a pool that was made, and waits until that has been done on disk too.
+    async fn clean(
+        &mut self,
+        cluster: usize,
+        what: &str,
+        pool: &str,
+        redundancy: Redundancy,
+        used_before: u64,
+    ) -> Result<(), PoolError> {
+        self.observer.event(Event::Step(format!("{what}: removing pool {pool}")));
+        let connected = &self.clusters[cluster];
+        pools::delete(&connected.cluster, pool, redundancy).await?;
+        if *self.interrupt.borrow() {
+            return Ok(());
+        }
+        self.observer.event(Event::Step(format!("{what}: waiting until its space is free")));
+        let tolerance = SPACE_NOISE_BYTES * connected.osds;
+        let freed = tokio::select! {
+            freed = pools::wait_until_freed(&connected.cluster, used_before, tolerance) => freed?,
+            Ok(_) = self.interrupt.wait_for(|asked| *asked) => return Ok(()),
+        };
+        if !freed.done {
+            let (left, took) = (freed.left_bytes >> 20, freed.took.as_secs());
+            self.note(format!(
+                "{what}: {left} MiB more than before are still in use {took} s after pool {pool} was removed"
+            ));
+        }
+        Ok(())
+    }
+
+    fn add_rows(
+        &mut self,
+        cluster: &str,
+        workload: &Workload,
+        iteration: u32,
+        measured: &Measured,
+        meter: &ClusterMeter,
+    ) {
+        let operations = measured.groups.iter().map(|group| group.tally.latencies.count()).sum();
+        let figures = meter.figures(measured.rounds, operations);
+        for (group, of_plan) in measured.groups.iter().zip(&workload.groups) {
+            let GroupMeasured { measured: time, tally, mismatches, .. } = group;
+            self.result.rows.push(Row {
+                cluster: cluster.to_owned(),
+                workload: workload.name.clone(),
+                group: of_plan.name.clone(),
+                iteration,
+                partial: measured.end != IterationEnd::Complete,
+                measured_s: time.as_secs_f64(),
+                operations: tally.latencies.count(),
+                bytes: tally.bytes,
+                errors: tally.errors,
+                error_examples: group.error_examples.clone(),
+                mismatches: *mismatches,
+                mismatch_examples: group.mismatch_examples.clone(),
+                latency: tally.latencies.summary(),
+                histogram: Some(tally.latencies.to_data()),
+                series: group.series.clone(),
+                steady: group.steady,
+                figures: figures.clone(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_counts_redundancy() {
+        let text = r#"{"version": 1, "name": "n", "seed": 1,
+            "clusters": [{"name": "n", "engine": "nacre", "configuration": "a"}], "pools": [{"name": "p"}],
+            "workloads": [{"name": "w", "pool": "p", "stop": {"duration_s": 1},
+              "groups": [{"name": "g", "object_bytes": 4096, "objects": 300, "operations": {"random_write": 100},
+                          "instances": 1, "load": {"closed": {"queue_depth": 1}}}]}]}"#;
+        let plan = Plan::from_json(text).unwrap();
+        let check = |redundancy, blocks: u64| {
+            assert_eq!(needed_bytes(&plan.workloads[0], redundancy), blocks * 4096, "{redundancy:?}");
+        };
+        check(None, 300);
+        check(Some(Redundancy::Replicated { size: 3 }), 900);
+        check(Some(Redundancy::Erasure { k: 4, m: 2 }), 450);
+    }
+}

@@ -1,0 +1,46 @@
+//! One workload on one cluster, once: what every thread and instance must know of it.
+
+use bench::plan::{Group, Workload};
+use bench::recorder::Rounds;
+use bench::schedule::pattern_run;
+
+/// Shared by all threads of an iteration.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The plan's.
+    pub seed: u64,
+    /// What patterns of this iteration name.
+    pub run: u64,
+    pub groups: Vec<Group>,
+    pub rounds: Rounds,
+    /// What the names of all objects of this iteration begin with.
+    pub prefix: String,
+}
+
+impl Task {
+    /// `token` tells this run's objects from those of others.
+    pub fn new(seed: u64, token: &str, workload_index: u32, workload: &Workload, iteration: u32) -> Task {
+        Task {
+            seed,
+            run: pattern_run(seed, workload_index, iteration),
+            groups: workload.groups.clone(),
+            rounds: Rounds::new(workload.warm_up(), &workload.stop),
+            prefix: format!("nacre-bench.{token}.{}.{iteration}", workload.name),
+        }
+    }
+
+    /// Name of object `object` of group `group_index`.
+    pub fn object_name(&self, group_index: u32, object: u64) -> String {
+        format!("{}.{}.{object}", self.prefix, self.groups[group_index as usize].name)
+    }
+
+    /// Every instance as group and number within the group, in an order that spreads each group over threads.
+    pub fn instances(&self) -> Vec<(u32, u32)> {
+        let mut all = Vec::new();
+        for (index, group) in self.groups.iter().enumerate() {
+            let index = u32::try_from(index).expect("a plan has few groups");
+            all.extend((0..group.instances).map(|number| (index, number)));
+        }
+        all
+    }
+}

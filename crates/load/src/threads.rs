@@ -1,0 +1,167 @@
+//! The threads that carry instances: each has a runtime of its own and a share of all instances, so that load scales
+//! with processors and no operation ever moves between threads.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::mpsc;
+use tokio::task::{JoinSet, LocalSet};
+
+use crate::control::{Control, Phase};
+use crate::instance::Instance;
+use crate::objects::Connect;
+use crate::record::SharedRecord;
+use crate::task::Task;
+
+/// What threads tell the coordinator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// The work of a phase is done.
+    Connected,
+    Prefilled,
+    Loaded,
+    Cleaned,
+    /// It cannot be done, and why.
+    Failed(String),
+}
+
+/// The running threads of one iteration.
+pub struct Threads {
+    handles: Vec<JoinHandle<()>>,
+    /// Those that have failed, and will report nothing more.
+    pub failed: usize,
+    pub reports: mpsc::UnboundedReceiver<Report>,
+    /// By thread and group.
+    pub records: Vec<Vec<SharedRecord>>,
+}
+
+/// How many threads carry `instances` on a machine with `processors`.
+pub fn thread_count(instances: usize, processors: usize) -> usize {
+    instances.min(processors).max(1)
+}
+
+impl Threads {
+    /// Starts `count` threads, which connect.
+    pub fn start<C: Connect>(task: &Arc<Task>, connect: &C, control: &Control, count: usize) -> Threads {
+        let (to_us, reports) = mpsc::unbounded_channel();
+        let instances = task.instances();
+        let mut handles = Vec::new();
+        let mut records = Vec::new();
+        for number in 0..count {
+            let of_thread: Vec<SharedRecord> = task.groups.iter().map(|_| SharedRecord::new(task.rounds)).collect();
+            let thread = LoadThread {
+                task: task.clone(),
+                instances: instances.iter().copied().skip(number).step_by(count).collect(),
+                records: of_thread.clone(),
+                control: control.clone(),
+                reports: to_us.clone(),
+            };
+            records.push(of_thread);
+            let connect = connect.clone();
+            let handle = std::thread::Builder::new().name(format!("load-{number}")).spawn(move || thread.run(&connect));
+            match handle {
+                Ok(handle) => handles.push(handle),
+                Err(error) => {
+                    let _ = to_us.send(Report::Failed(format!("a thread cannot be started: {error}")));
+                }
+            }
+        }
+        Threads { handles, failed: 0, reports, records }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// Waits for the threads' ends, which [`Phase::End`] brings about.
+    pub fn join(self) {
+        for handle in self.handles {
+            // A thread that panicked has said so on standard error, and its report is missing.
+            let _ = handle.join();
+        }
+    }
+}
+
+struct LoadThread {
+    task: Arc<Task>,
+    /// Group and number.
+    instances: Vec<(u32, u32)>,
+    records: Vec<SharedRecord>,
+    control: Control,
+    reports: mpsc::UnboundedSender<Report>,
+}
+
+impl LoadThread {
+    fn run<C: Connect>(self, connect: &C) {
+        let reports = self.reports.clone();
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                let _ = reports.send(Report::Failed(format!("no runtime: {error}")));
+                return;
+            }
+        };
+        let mut end = self.control.clone();
+        let local = LocalSet::new();
+        let work = local.run_until(async {
+            tokio::select! {
+                result = self.work(connect) => {
+                    if let Err(reason) = result {
+                        let _ = reports.send(Report::Failed(reason));
+                    }
+                }
+                _ = end.wait_for(Phase::End) => {}
+            }
+        });
+        runtime.block_on(work);
+    }
+
+    async fn work<C: Connect>(&self, connect: &C) -> Result<(), String> {
+        let mut control = self.control.clone();
+        let mut instances = Vec::new();
+        for &(group_index, number) in &self.instances {
+            instances.push(Rc::new(Instance {
+                objects: connect.connect().await?,
+                task: self.task.clone(),
+                group_index,
+                number,
+                record: self.records[group_index as usize].clone(),
+                control: self.control.clone(),
+            }));
+        }
+        self.report(Report::Connected);
+        control.wait_for(Phase::Prefill).await;
+        let to_fill = instances.iter().filter(|one| self.task.groups[one.group_index as usize].prefill()).cloned();
+        all(to_fill.map(Instance::prefill)).await?;
+        self.report(Report::Prefilled);
+        if let Phase::Load(start) = control.wait_for(Phase::Load(tokio::time::Instant::now())).await {
+            all(instances.iter().cloned().map(|one| one.load(start))).await?;
+        }
+        self.report(Report::Loaded);
+        if control.wait_for(Phase::Clean).await == Phase::Clean {
+            all(instances.iter().cloned().map(Instance::remove_objects)).await?;
+            self.report(Report::Cleaned);
+        }
+        Ok(())
+    }
+
+    fn report(&self, report: Report) {
+        // A coordinator that is gone does not want to know.
+        let _ = self.reports.send(report);
+    }
+}
+
+/// Runs futures together; the first error ends all.
+async fn all<F>(futures: impl Iterator<Item = F>) -> Result<(), String>
+where
+    F: Future<Output = Result<(), String>> + 'static,
+{
+    let mut tasks = JoinSet::new();
+    futures.for_each(|future| drop(tasks.spawn_local(future)));
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(|e| e.to_string())??;
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! `nacre bench`: measures clusters and compares them.
+//!
+//! [`plan_maker`] makes plans from flags, [`watcher`] shows how a run goes; crate `load` runs it.
+
+mod plan_maker;
+mod watcher;
+
+use crate::cli::bench::{Bench, BenchReport, BenchRun};
+use anyhow::{Context, Result, bail};
+use bench::plan::Plan;
+use bench::report::{End, RunResult};
+use load::Options;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use watcher::Watcher;
+
+/// Exit status of a run that the user ended, as shells have it for Ctrl-C.
+const INTERRUPTED: u8 = 130;
+
+/// Runs the command; returns the exit status: 0 if all was measured and every byte read was right.
+pub fn run(command: Bench) -> Result<u8> {
+    match command {
+        Bench::Run(options) => measure(&options, 1),
+        Bench::Compare(options) => measure(&options, 2),
+        Bench::Report(options) => report(&options),
+    }
+}
+
+/// `clusters_min`: 1 to measure, 2 to compare.
+fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (asked, interrupt) = watch::channel(false);
+        let interrupts = tokio::spawn(interrupts(asked)?);
+        let plan = plan_maker::make(options, clusters_min).await?;
+        if plan.clusters.len() < clusters_min {
+            bail!("to compare takes two clusters: name them with --cluster, or in the plan");
+        }
+        if options.print_plan {
+            println!("{}", plan.to_json());
+            return Ok(0);
+        }
+        let folder = options.out.clone().unwrap_or_else(|| default_folder(&plan.name));
+        let settings = Options {
+            folder: folder.clone(),
+            keep: options.keep,
+            command: std::env::args().collect(),
+            version: format!("nacre {}", env!("CARGO_PKG_VERSION")),
+        };
+        let mut watcher = Watcher::new();
+        let result = load::run(plan, &settings, &mut watcher, interrupt).await;
+        watcher.end();
+        interrupts.abort();
+        let result = result?;
+        match options.json {
+            true => println!("{}", result.to_json()),
+            false => print!("{}", result.to_markdown()),
+        }
+        if folder.is_dir() {
+            eprintln!("everything about this run is in {}", folder.display());
+        }
+        Ok(status(&result))
+    })
+}
+
+fn status(result: &RunResult) -> u8 {
+    match &result.end {
+        End::Interrupted => INTERRUPTED,
+        End::Failed(reason) => {
+            eprintln!("error: {reason}");
+            1
+        }
+        End::Complete => {
+            let wrong: u64 = result.rows.iter().map(|row| row.mismatches).sum();
+            if wrong > 0 {
+                eprintln!("error: {wrong} reads returned wrong bytes");
+            }
+            u8::from(wrong > 0)
+        }
+    }
+}
+
+/// The first signal ends the run in order, the second at once.
+fn interrupts(asked: watch::Sender<bool>) -> Result<impl Future<Output = ()>> {
+    let listen = |kind| signal(kind).context("cannot handle signals");
+    let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    Ok(async move {
+        for first in [true, false] {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if first {
+                eprintln!("\nending in order; once more ends at once and leaves objects and pools behind");
+                asked.send_replace(true);
+            }
+        }
+        std::process::exit(INTERRUPTED.into());
+    })
+}
+
+fn default_folder(name: &str) -> PathBuf {
+    // 2026-11-21T13:44:55.776022+0000
+    let now = types::Utime::from(SystemTime::now()).to_string();
+    let time: String = now.chars().take(19).filter(|c| !"-:".contains(*c)).collect();
+    let plain: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
+    Path::new("nacre-bench").join(format!("{plain}-{time}"))
+}
+
+fn report(options: &BenchReport) -> Result<u8> {
+    let path = if options.path.is_dir() { options.path.join("result.json") } else { options.path.clone() };
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let result = RunResult::from_json(&text).with_context(|| format!("{} is no result of a run", path.display()))?;
+    print!("{}", if options.csv { result.to_csv() } else { result.to_markdown() });
+    Ok(0)
+}
+
+/// Reads a plan. Paths of configurations in it count from its own folder.
+fn read_plan(path: &Path) -> Result<Plan> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the plan {}", path.display()))?;
+    let mut plan = Plan::from_json(&text).with_context(|| format!("the plan {} cannot be run", path.display()))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    for cluster in &mut plan.clusters {
+        let found = std::path::absolute(folder.join(&cluster.configuration))?;
+        cluster.configuration = found.display().to_string();
+    }
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_have_plain_names() {
+        let name = default_folder("4 KiB / write").display().to_string();
+        let (start, time) = name.rsplit_once('-').unwrap();
+        assert_eq!(start, "nacre-bench/4-KiB---write");
+        assert!(time.len() == 15 && time.as_bytes()[8] == b'T', "{time}");
+    }
+}

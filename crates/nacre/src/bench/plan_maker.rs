@@ -1,0 +1,181 @@
+//! Plans from flags.
+
+use crate::cli;
+use crate::cli::bench::{BenchRun, Load as Flags, Mode};
+use crate::layout::Layout;
+use crate::state_file;
+use anyhow::{Context, Result};
+use bench::plan::{Cluster, Group, Load, Operations, PLAN_VERSION, Plan, Pool, Redundancy, Spacing, Stop, Workload};
+use std::path::{Path, PathBuf};
+
+const OBJECT_BYTES: u64 = 4 << 20;
+/// Objects of this much together, within bounds.
+const DATA_BYTES: u64 = 1 << 30;
+const OBJECTS: std::ops::RangeInclusive<u64> = 16..=4096;
+const DEPTH: u32 = 16;
+const OPEN_DEPTH: u32 = 256;
+const SECONDS: f64 = 10.0;
+const WARM_UP_SECONDS: f64 = 2.0;
+const REPLICAS: u32 = 3;
+const PGS: u32 = 64;
+const COMPARE_ITERATIONS: u32 = 5;
+
+/// The plan that the command line asks for, checked. `clusters_min` is 2 to compare.
+pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
+    let mut clusters = Vec::new();
+    for at in &options.cluster {
+        clusters.push(cluster(&at.name, &configuration(&at.path)?).await?);
+    }
+    let plan = match &options.plan {
+        Some(path) => {
+            let mut plan = super::read_plan(path)?;
+            if !clusters.is_empty() {
+                plan.clusters = clusters;
+            }
+            plan
+        }
+        None => {
+            if clusters.is_empty() {
+                let layout = Layout::new(Path::new(cli::DEFAULT_DIR))?;
+                state_file::require(&layout).context("no --cluster was named")?;
+                clusters.push(cluster("cluster", &layout.conf()).await?);
+            }
+            from_flags(&options.load, clusters, clusters_min)
+        }
+    };
+    plan.check().context("this cannot be run")?;
+    Ok(plan)
+}
+
+/// The configuration that `path`, a file or a folder, stands for.
+fn configuration(path: &Path) -> Result<PathBuf> {
+    let path = if path.is_dir() { path.join("ceph.conf") } else { path.to_owned() };
+    std::fs::metadata(&path).with_context(|| format!("there is no cluster's configuration at {}", path.display()))?;
+    Ok(std::path::absolute(path)?)
+}
+
+/// A cluster for a plan; asks it what it is.
+async fn cluster(name: &str, configuration: &Path) -> Result<Cluster> {
+    let path = configuration.display().to_string();
+    let engine = load::engine_of(name, &path).await?;
+    Ok(Cluster { name: name.to_owned(), engine, configuration: path })
+}
+
+fn from_flags(flags: &Flags, clusters: Vec<Cluster>, clusters_min: usize) -> Plan {
+    let write = Operations { sequential_write: 100, ..Operations::default() };
+    let mode = flags.mode.clone().unwrap_or(Mode { words: "write".into(), operations: write });
+    let object_bytes = flags.object_size.map_or(OBJECT_BYTES, |size| size.0);
+    let io_bytes = flags.io_size.map(|size| size.0);
+    let instances = flags.instances.unwrap_or(1);
+    let load = match flags.rate {
+        None => Load::Closed { queue_depth: flags.depth.unwrap_or(DEPTH) },
+        Some(arrivals_per_s) => Load::Open {
+            arrivals_per_s,
+            spacing: if flags.poisson { Spacing::Poisson } else { Spacing::Constant },
+            in_flight_max: flags.depth.unwrap_or(OPEN_DEPTH),
+        },
+    };
+    let mut group = Group {
+        name: "clients".into(),
+        object_bytes,
+        io_bytes,
+        objects: 1,
+        operations: mode.operations,
+        instances,
+        load,
+        prefill: None,
+    };
+    group.objects = flags.objects.unwrap_or_else(|| {
+        // Each worker needs a place of its own.
+        let places = (object_bytes / group.io_bytes().max(1)).max(1);
+        let least = group.workers().div_ceil(places);
+        (DATA_BYTES / object_bytes.max(1)).clamp(*OBJECTS.start(), *OBJECTS.end()).max(least)
+    });
+    let redundancy = flags.erasure.unwrap_or(Redundancy::Replicated { size: flags.replicas.unwrap_or(REPLICAS) });
+    let pool = match &flags.pool {
+        Some(name) => Pool { name: name.clone(), redundancy: None, pg_count: None },
+        None => {
+            Pool { name: "nacre-bench".into(), redundancy: Some(redundancy), pg_count: Some(flags.pgs.unwrap_or(PGS)) }
+        }
+    };
+    let size = crate::byte_size::ByteSize(group.io_bytes()).to_string().replace(' ', "");
+    let name = format!("{size}-{}", mode.words);
+    let stop = flags.steady.map_or(Stop::DurationS(flags.seconds.unwrap_or(SECONDS)), |round_s| Stop::Steady {
+        round_s,
+        rules: Default::default(),
+    });
+    Plan {
+        version: PLAN_VERSION,
+        name: name.clone(),
+        seed: flags.seed.unwrap_or(1),
+        clusters,
+        workloads: vec![Workload {
+            name,
+            pool: pool.name.clone(),
+            groups: vec![group],
+            warm_up_s: flags.warm_up.unwrap_or(WARM_UP_SECONDS),
+            stop,
+        }],
+        pools: vec![pool],
+        iterations: flags.iterations.unwrap_or(if clusters_min > 1 { COMPARE_ITERATIONS } else { 1 }),
+        confidence: 0.9,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command, bench::Bench};
+    use bench::plan::Engine;
+    use clap::Parser;
+
+    fn plan(args: &[&str]) -> Plan {
+        let command = Cli::try_parse_from([&["nacre", "bench", "run"], args].concat()).unwrap().command;
+        let Command::Bench(Bench::Run(run)) = command else { panic!("{command:?}") };
+        let cluster = Cluster { name: "c".into(), engine: Engine::Nacre, configuration: "x".into() };
+        let plan = from_flags(&run.load, vec![cluster], 1);
+        plan.check().unwrap_or_else(|e| panic!("{args:?}: {e}"));
+        plan
+    }
+
+    #[test]
+    fn flags_make_plans_that_can_be_run() {
+        let bare = plan(&[]);
+        let group = &bare.workloads[0].groups[0];
+        assert_eq!((bare.name.as_str(), group.objects, bare.iterations), ("4MiB-write", 256, 1));
+        assert_eq!(bare.pools[0].to_make(), Some((Redundancy::Replicated { size: 3 }, 64)));
+        let small = plan(&[
+            "--mode",
+            "randread=70,randwrite=30",
+            "--object-size",
+            "4KiB",
+            "--depth",
+            "4000",
+            "--instances",
+            "2",
+        ]);
+        assert_eq!(small.workloads[0].groups[0].objects, 8000, "a place for each worker");
+        let part = plan(&["--object-size", "4MiB", "--io-size", "4KiB", "--erasure", "4+2", "--pgs", "16"]);
+        assert_eq!(part.name, "4KiB-write");
+        assert_eq!(part.pools[0].to_make(), Some((Redundancy::Erasure { k: 4, m: 2 }, 16)));
+        let open = plan(&["--rate", "500", "--poisson", "--pool", "mine", "--steady", "5"]);
+        let load = Load::Open { arrivals_per_s: 500.0, spacing: Spacing::Poisson, in_flight_max: 256 };
+        assert_eq!((open.workloads[0].groups[0].load, open.pools[0].to_make()), (load, None));
+        assert!(matches!(open.workloads[0].stop, Stop::Steady { round_s: 5.0, .. }));
+    }
+
+    #[test]
+    fn contradicting_flags_are_refused() {
+        for args in [
+            &["--pool", "p", "--replicas", "2"][..],
+            &["--replicas", "2", "--erasure", "2+1"],
+            &["--poisson"],
+            &["--seconds", "3", "--steady", "3"],
+            &["plan.json", "--depth", "3"],
+            &["--mode", "reed"],
+            &["--cluster", "nacre"],
+        ] {
+            assert!(Cli::try_parse_from([&["nacre", "bench", "run"], args].concat()).is_err(), "{args:?}");
+        }
+    }
+}

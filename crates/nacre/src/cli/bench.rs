@@ -1,0 +1,206 @@
+//! The flags of `nacre bench`.
+
+use std::path::PathBuf;
+
+use bench::plan::{Operations, Redundancy};
+use clap::{Args, Subcommand};
+
+use crate::byte_size::ByteSize;
+
+#[derive(Subcommand, Debug)]
+pub enum Bench {
+    /// Measure one cluster, or each cluster of a plan.
+    Run(BenchRun),
+    /// Measure the same on two or more clusters in turns, and say which is faster.
+    Compare(BenchRun),
+    /// Show the tables of a finished run.
+    Report(BenchReport),
+}
+
+#[derive(Args, Debug)]
+pub struct BenchRun {
+    /// A plan in JSON. Without one, the flags under "Load" make one.
+    #[arg(value_name = "PLAN", conflicts_with = "Load")]
+    pub plan: Option<PathBuf>,
+    /// A cluster and its name in results; PATH is a ceph.conf, of Nacre or of Ceph, or a folder with one. Goes before the
+    /// plan's clusters. [default: the cluster in ./nacre-data]
+    #[arg(long, value_name = "NAME=PATH", value_parser = parse_cluster)]
+    pub cluster: Vec<ClusterAt>,
+    #[command(flatten)]
+    pub load: Load,
+    /// Folder for results, which must not exist. [default: nacre-bench/NAME-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Leave the pools that were made, or the objects in a pool that was there.
+    #[arg(long)]
+    pub keep: bool,
+    /// Print the result as JSON instead of tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the plan and end; nothing is contacted or measured.
+    #[arg(long)]
+    pub print_plan: bool,
+}
+
+/// What makes a plan of one workload.
+#[derive(Args, Debug)]
+#[group(id = "Load", multiple = true)]
+#[command(next_help_heading = "Load")]
+pub struct Load {
+    /// What operations do: write, randwrite, read, randread, or a mix such as randread=70,randwrite=30. [default: write]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    pub mode: Option<Mode>,
+    /// Size of an object, 4KiB to 64MiB. [default: 4MiB]
+    #[arg(long, value_name = "SIZE")]
+    pub object_size: Option<ByteSize>,
+    /// Size of one operation. [default: the whole object]
+    #[arg(long, value_name = "SIZE")]
+    pub io_size: Option<ByteSize>,
+    /// Number of objects. [default: 1 GiB of them, 16 to 4096]
+    #[arg(long, value_name = "N")]
+    pub objects: Option<u64>,
+    /// Clients, each with its own connections. [default: 1]
+    #[arg(long, value_name = "N")]
+    pub instances: Option<u32>,
+    /// Operations in flight per client; with --rate the most there may be. [default: 16, with --rate 256]
+    #[arg(long, value_name = "N")]
+    pub depth: Option<u32>,
+    /// Open loop: so many operations per second begin whether earlier ones have ended or not.
+    #[arg(long, value_name = "PER_SECOND")]
+    pub rate: Option<f64>,
+    /// With --rate: arrivals are those of a Poisson process instead of evenly spaced.
+    #[arg(long, requires = "rate")]
+    pub poisson: bool,
+    /// Measure for so long. [default: 10]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "steady")]
+    pub seconds: Option<f64>,
+    /// Measure rounds of so many seconds until they no longer drift (SNIA's steady state).
+    #[arg(long, value_name = "SECONDS")]
+    pub steady: Option<f64>,
+    /// Load before measuring. [default: 2]
+    #[arg(long, value_name = "SECONDS")]
+    pub warm_up: Option<f64>,
+    /// How often it is measured. [default: 'run' 1, 'compare' 5]
+    #[arg(long, value_name = "N")]
+    pub iterations: Option<u32>,
+    /// Use a pool that is there. Objects that are made in it are removed afterwards.
+    #[arg(long, value_name = "POOL", conflicts_with_all = ["replicas", "erasure", "pgs"])]
+    pub pool: Option<String>,
+    /// Make a pool of so many copies. [default: 3]
+    #[arg(long, value_name = "COPIES", conflicts_with = "erasure")]
+    pub replicas: Option<u32>,
+    /// Make an erasure-coded pool, such as 4+2.
+    #[arg(long, value_name = "K+M", value_parser = parse_erasure)]
+    pub erasure: Option<Redundancy>,
+    /// Placement groups of the pool that is made, a power of two. [default: 64]
+    #[arg(long, value_name = "N")]
+    pub pgs: Option<u32>,
+    /// Decides every byte written and every object chosen. [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub struct BenchReport {
+    /// A run's folder, or its result.json.
+    pub path: PathBuf,
+    /// One line per measurement, for spreadsheets.
+    #[arg(long)]
+    pub csv: bool,
+}
+
+/// A value of `--cluster`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterAt {
+    pub name: String,
+    pub path: PathBuf,
+}
+
+/// A value of `--mode`: its words, and what they mean.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mode {
+    pub words: String,
+    pub operations: Operations,
+}
+
+fn parse_cluster(text: &str) -> Result<ClusterAt, String> {
+    match text.split_once('=') {
+        Some((name, path)) if !name.is_empty() && !path.is_empty() => {
+            Ok(ClusterAt { name: name.to_owned(), path: path.into() })
+        }
+        _ => Err("write NAME=PATH, for example ceph=/etc/ceph/ceph.conf".into()),
+    }
+}
+
+fn parse_mode(text: &str) -> Result<Mode, String> {
+    let mut operations = Operations::default();
+    let mut total = 0u32;
+    for part in text.split(',') {
+        let (word, percent) = match part.split_once('=') {
+            Some((word, percent)) => {
+                let number = percent.trim_end_matches('%').parse();
+                (word, number.map_err(|_| format!("'{percent}' is not a percentage"))?)
+            }
+            None => (part, 100),
+        };
+        let slot = match word {
+            "write" => &mut operations.sequential_write,
+            "randwrite" => &mut operations.random_write,
+            "read" => &mut operations.sequential_read,
+            "randread" => &mut operations.random_read,
+            _ => return Err(format!("'{word}' is none of write, randwrite, read, randread")),
+        };
+        if *slot != 0 {
+            return Err(format!("'{word}' is there twice"));
+        }
+        *slot = percent;
+        total = total.saturating_add(percent);
+    }
+    if total != 100 {
+        return Err(format!("the percentages add up to {total}, not 100"));
+    }
+    Ok(Mode { words: text.replace([',', '='], "-").replace('%', ""), operations })
+}
+
+fn parse_erasure(text: &str) -> Result<Redundancy, String> {
+    let parts = text.split_once('+').and_then(|(k, m)| Some((k.parse().ok()?, m.parse().ok()?)));
+    let (k, m) = parts.ok_or("write data and parity shards, for example 4+2")?;
+    Ok(Redundancy::Erasure { k, m })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes() {
+        let check = |text: &str, parts: [u32; 4]| {
+            let Operations { sequential_write, random_write, sequential_read, random_read } =
+                parse_mode(text).unwrap().operations;
+            assert_eq!([sequential_write, random_write, sequential_read, random_read], parts, "{text}");
+        };
+        check("write", [100, 0, 0, 0]);
+        check("randread=70,randwrite=30", [0, 30, 0, 70]);
+        check("read=50%,write=50%", [50, 0, 50, 0]);
+        for (text, words) in [
+            ("reads", "none of"),
+            ("read=x", "percentage"),
+            ("read=50", "add up to 50"),
+            ("read=50,read=50", "twice"),
+            ("read=4294967295,write=4294967295", "add up"),
+            ("", "none of"),
+        ] {
+            let error = parse_mode(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        assert_eq!(parse_mode("randread=70%,randwrite=30").unwrap().words, "randread-70-randwrite-30");
+    }
+
+    #[test]
+    fn clusters_and_codes() {
+        assert_eq!(parse_cluster("a=b=c").unwrap(), ClusterAt { name: "a".into(), path: "b=c".into() });
+        assert!(parse_cluster("a").is_err() && parse_cluster("=a").is_err() && parse_cluster("a=").is_err());
+        assert_eq!(parse_erasure("4+2").unwrap(), Redundancy::Erasure { k: 4, m: 2 });
+        assert!(parse_erasure("4").is_err() && parse_erasure("4+x").is_err() && parse_erasure("-4+2").is_err());
+    }
+}
