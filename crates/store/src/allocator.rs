@@ -1,7 +1,9 @@
-//! Which blocks are free.
+//! Which blocks are free, and which of them are taken next.
 
 use crate::config::BLOCK;
+use crate::free_units::FreeUnits;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Blocks next to each other on the device, in block numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -33,74 +35,99 @@ pub(crate) fn push_run(runs: &mut Vec<Run>, run: Run) {
 }
 
 const WORD_BITS: u32 = 64;
-/// Blocks per entry of the summary that lets searches skip full parts: 16 MiB.
-const REGION_BLOCKS: u32 = 4096;
-/// Shorter runs cost a drive with large indirection units a read and a rewrite each: 64 KiB.
-const PIECE_BLOCKS: u32 = 16;
-/// What an open run had better be: 1 MiB.
+/// The unit that small writes fill and large ones begin at, unless told otherwise: 64 KiB.
+const UNIT_BLOCKS: u32 = 16;
+/// What a run for small requests had better be: 1 MiB.
 const LONG_BLOCKS: u32 = 256;
-/// From here on a request gets a run of its own if there is one.
+/// From here on a request does not use blocks prepared for small ones: 256 KiB.
 const LARGE_BLOCKS: u32 = 64;
-/// The most that is set aside as an open run: 64 MiB.
-const OPEN_BLOCKS_MAX: u32 = 16_384;
-/// How far one search for a run of some length goes, so that it takes some 10 us. The next one goes on from there.
-const SEARCH_BLOCKS: u32 = 16_384;
-/// The same for single runs of a given length, which come often and soon find the place of the ones before.
+/// The most that is set aside for small requests: 64 MiB; on a small device a sixteenth of it, as below.
+const SMALL_OPEN_BLOCKS_MAX: u32 = 16_384;
+/// What is set aside for large requests, unless one takes more: 4 MiB.
+const LARGE_OPEN_BLOCKS: u32 = 1024;
+/// Runs of free units that a search for a long one looks at.
+const CANDIDATES: u32 = 64;
+/// The same for each piece, where there is none that is long enough.
+const PIECE_CANDIDATES: u32 = 8;
+/// Partly free units of each class that a search for a run within one looks at.
+const PARTIAL_CANDIDATES: usize = 32;
+/// How far a search goes for a run of less than a unit that lies across units.
 const RUN_SEARCH_BLOCKS: u32 = 4096;
-/// So many short runs are used up before the next search for a longer one.
-const CRUMBS: u32 = 64;
 
-/// A bitmap of free blocks, and one *open run* that small requests are served from, one behind the other: what is asked
-/// for in sequence lies in sequence, and goes to the device in one write.
+/// The two streams of requests, each with a run of its own that it fills from front to back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stream {
+    /// Requests of less than a unit: those of many turns fill a unit together.
+    Small,
+    Large,
+}
+
+/// A bitmap of free blocks, and one *open run* each for small and for large requests, which are served from it one behind
+/// the other: what is asked for in sequence lies in sequence, and goes to the device in one write.
 ///
-/// Runs are looked for in the part of the device that was ever used, and beyond it only if that has none long enough, so
-/// that a sparse file does not grow without need.
+/// An open run is made of wholly free units if there are any, long runs of them before short ones. If there are none it is
+/// the unit with the most free blocks. Units are looked for in the part of the device that was ever used, and beyond it
+/// only if that has none, so that a sparse file does not grow without need.
+///
+/// Every request takes time by the number of units it gets blocks from, however large, full or fragmented the device is.
+/// Memory: about 1.3 bits per block.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     /// A set bit is a free block.
     words: Vec<u64>,
-    /// Free blocks per region.
-    regions: Vec<u32>,
+    /// All units with free blocks, but those of the open runs.
+    units: FreeUnits,
+    unit_blocks: u32,
     blocks: u32,
     free: u32,
     /// No block from here on was ever used.
     high_water: u32,
-    /// Where the next search begins.
-    cursor: u32,
+    /// By [`Stream`]: what to use next. Its blocks count as free, and somebody else may have taken them meanwhile. Its units
+    /// are found by no search.
+    open: [Run; 2],
+    /// By [`Stream`]: the unit where the next search begins.
+    cursors: [u32; 2],
     /// The same for [`Allocator::allocate_run`], which comes back to what it used before.
     run_cursor: u32,
-    /// Blocks to use next. They count as free, and somebody else may have taken them meanwhile.
-    open: Run,
-    crumbs_left: u32,
     /// Runs that were prepared for small requests, in the order in which they become open. They count as free, but no
     /// search finds them.
     ready: VecDeque<Run>,
     ready_blocks: u32,
-    /// Whether the open run was prepared. Large requests then leave it to small ones.
+    /// Whether the small open run was prepared.
     open_is_ready: bool,
     /// Whether a small request found nothing ready since this was last asked.
     missed_ready: bool,
-    open_blocks_max: u32,
+    small_open_blocks_max: u32,
+    large_open_blocks: u32,
 }
+
+const CLOSED: Run = Run { start: 0, count: 0 };
 
 impl Allocator {
     /// An allocator for `blocks` blocks of which none is free.
     pub fn new(blocks: u32) -> Allocator {
+        Allocator::with_units(blocks, UNIT_BLOCKS)
+    }
+
+    /// `unit_blocks`: a power of two, 4 to 64.
+    pub fn with_units(blocks: u32, unit_blocks: u32) -> Allocator {
+        assert!((4..=64).contains(&unit_blocks) && unit_blocks.is_power_of_two(), "units of {unit_blocks} blocks");
         Allocator {
             words: vec![0; blocks.div_ceil(WORD_BITS) as usize],
-            regions: vec![0; blocks.div_ceil(REGION_BLOCKS) as usize],
+            units: FreeUnits::new(blocks, unit_blocks),
+            unit_blocks,
             blocks,
             free: 0,
             high_water: 0,
-            cursor: 0,
+            open: [CLOSED; 2],
+            cursors: [0; 2],
             run_cursor: 0,
-            open: Run { start: 0, count: 0 },
-            crumbs_left: 0,
             ready: VecDeque::new(),
             ready_blocks: 0,
             open_is_ready: false,
             missed_ready: false,
-            open_blocks_max: OPEN_BLOCKS_MAX,
+            small_open_blocks_max: SMALL_OPEN_BLOCKS_MAX.min(blocks / 16).max(unit_blocks),
+            large_open_blocks: LARGE_OPEN_BLOCKS.min(blocks / 16),
         }
     }
 
@@ -122,16 +149,16 @@ impl Allocator {
         std::mem::take(&mut self.missed_ready)
     }
 
-    /// Sets how much is set aside as an open run at most.
+    /// Sets how much is set aside for small requests at most.
     pub fn limit_open_runs(&mut self, blocks: u32) {
-        self.open_blocks_max = blocks;
+        self.small_open_blocks_max = blocks.max(self.unit_blocks);
     }
 
     /// Takes a run that is worth preparing: at least [`LONG_BLOCKS`] and at most `max` blocks long.
     pub fn take_to_prepare(&mut self, max: u32) -> Option<Run> {
-        let (found, cursor) = self.search(LONG_BLOCKS, max, self.cursor, SEARCH_BLOCKS);
-        self.cursor = cursor;
-        let run = found.or_else(|| self.fresh(max))?;
+        let cursor = self.cursors[Stream::Small as usize];
+        let run = self.whole_units(LONG_BLOCKS, max, cursor, CANDIDATES, true)?;
+        self.cursors[Stream::Small as usize] = run.end() / self.unit_blocks;
         self.take(run);
         Some(run)
     }
@@ -195,31 +222,53 @@ impl Allocator {
         if count > self.free {
             return None;
         }
-        if count >= LARGE_BLOCKS && (self.open.count < count || self.open_is_ready) {
-            let found = self.search(count, count, self.cursor, SEARCH_BLOCKS);
-            if let Some(run) = found.0.or_else(|| self.fresh(count)) {
-                self.cursor = found.1;
-                self.take(run);
-                return Some(vec![run]);
-            }
-        }
-        let (mut runs, mut left) = (Vec::new(), count);
-        while left > 0 {
-            if self.open.count == 0 {
-                self.open = self.next_open();
-            }
-            let free = self.free_run_len(self.open.start, left.min(self.open.count));
-            let run = Run { start: self.open.start, count: free.min(left).min(self.open.count) };
-            if run.count == 0 {
-                self.open.count = 0;
-                continue;
-            }
-            self.open = Run { start: run.end(), count: self.open.count - run.count };
-            self.take(run);
-            push_run(&mut runs, run);
-            left -= run.count;
-        }
+        let mut runs = Vec::new();
+        // In a sparse file the small ones' blocks were written before; those of the large ones may not be.
+        let large_min = if self.open_is_ready || !self.ready.is_empty() { LARGE_BLOCKS } else { self.unit_blocks };
+        let left = if count >= large_min { self.allocate_large(count, &mut runs) } else { count };
+        self.allocate_small(left, &mut runs);
         Some(runs)
+    }
+
+    /// Takes blocks in whole units; returns how many remain for want of such.
+    fn allocate_large(&mut self, count: u32, runs: &mut Vec<Run>) -> u32 {
+        let open = self.open[Stream::Large as usize];
+        // Requests of other sizes are packed; whoever asks for whole units gets such.
+        let aligned = count.is_multiple_of(self.unit_blocks);
+        let start = if aligned { open.start.next_multiple_of(self.unit_blocks) } else { open.start };
+        if u64::from(start) + u64::from(count) <= u64::from(open.end()) && self.free_run_len(start, count) >= count {
+            self.take_from(Stream::Large, Run { start, count }, runs);
+            return 0;
+        }
+        self.close(Stream::Large);
+        let (mut left, mut candidates) = (count, CANDIDATES);
+        while left > 0 && (left >= self.unit_blocks || runs.is_empty()) {
+            let cursor = self.cursors[Stream::Large as usize];
+            let Some(run) = self.whole_units(left, left.max(self.large_open_blocks), cursor, candidates, true) else {
+                break;
+            };
+            self.open(Stream::Large, run);
+            self.take_from(Stream::Large, Run { start: run.start, count: run.count.min(left) }, runs);
+            left -= run.count.min(left);
+            candidates = PIECE_CANDIDATES;
+        }
+        left
+    }
+
+    /// Takes blocks wherever they are. So many are free.
+    fn allocate_small(&mut self, count: u32, runs: &mut Vec<Run>) {
+        let mut left = count;
+        while left > 0 {
+            let open = self.open[Stream::Small as usize];
+            let Some(start) = self.first_free(open) else {
+                self.close(Stream::Small);
+                self.open_small();
+                continue;
+            };
+            let count = self.free_run_len(start, left.min(open.end() - start)).min(left).min(open.end() - start);
+            self.take_from(Stream::Small, Run { start, count }, runs);
+            left -= count;
+        }
     }
 
     /// Takes one run of exactly `count` blocks if a bounded search finds one.
@@ -227,93 +276,175 @@ impl Allocator {
         if count > self.free {
             self.release_ready();
         }
-        let (found, cursor) = self.search(count, count, self.run_cursor, RUN_SEARCH_BLOCKS);
-        let everywhere = || if count == 1 { self.search(1, 1, 0, u32::MAX).0 } else { None };
-        let run = found.or_else(|| self.fresh(count)).or_else(|| self.front_of_open(count)).or_else(everywhere)?;
-        self.run_cursor = if found.is_some() { cursor } else { run.end() };
-        if run.start == self.open.start && run.count <= self.open.count {
-            self.open = Run { start: run.end(), count: self.open.count - run.count };
-        }
+        let unit = self.run_cursor / self.unit_blocks;
+        let run = match count >= self.unit_blocks {
+            true => self.whole_units(count, count, unit, CANDIDATES, true).filter(|run| run.count == count),
+            false => self.run_in_unit(count, unit),
+        };
+        let run = run.or_else(|| self.run_across_units(count)).or_else(|| self.run_of_open(count))?;
+        self.run_cursor = run.end();
         self.take(run);
         Some(run)
     }
 
-    /// The first blocks of the open run, if they are free.
-    fn front_of_open(&self, count: u32) -> Option<Run> {
-        let start = self.open.start;
-        (count <= self.open.count && self.free_run_len(start, count) >= count).then_some(Run { start, count })
+    /// A run within a unit, which had better not be wholly free.
+    fn run_in_unit(&self, count: u32, from: u32) -> Option<Run> {
+        let in_unit = |unit: u32| {
+            let first = unit * self.unit_blocks;
+            let ones = (1..count).fold(self.unit_bits(unit), |bits, _| bits & (bits >> 1));
+            (ones != 0).then(|| Run { start: first + ones.trailing_zeros(), count })
+        };
+        let partial = self.units.partial(from, PARTIAL_CANDIDATES).find_map(in_unit);
+        let whole = || self.whole_units(1, 1, from, 1, true).map(|run| Run { start: run.start, count });
+        // One block is there in any unit.
+        partial.or_else(whole).or_else(|| self.units.find_fullest(from).and_then(in_unit))
     }
 
-    /// The run to serve small requests from next. Some block is free.
-    fn next_open(&mut self) -> Run {
+    /// A free run in the part ever used, from where the last one was; it may lie in an open run.
+    fn run_across_units(&self, count: u32) -> Option<Run> {
+        let (mut at, mut left) = (self.run_cursor, RUN_SEARCH_BLOCKS.min(self.high_water));
+        while left > 0 {
+            at = if at >= self.high_water { 0 } else { at };
+            let part = Run { start: at, count: left.min(self.high_water - at) };
+            let Some(start) = self.first_free(part) else {
+                (at, left) = (part.end(), left - part.count);
+                continue;
+            };
+            let len = self.free_run_len(start, count);
+            if len >= count {
+                return Some(Run { start, count });
+            }
+            left = left.saturating_sub(start + len - at);
+            at = start + len;
+        }
+        None
+    }
+
+    /// The first free blocks of an open run.
+    fn run_of_open(&self, count: u32) -> Option<Run> {
+        self.open.into_iter().find_map(|open| {
+            let start = self.first_free(open)?;
+            (self.free_run_len(start, count) >= count).then_some(Run { start, count })
+        })
+    }
+
+    /// Makes the next run for small requests open. Some block is free, and the last open run is used up.
+    fn open_small(&mut self) {
         let ready = self.next_ready();
         self.open_is_ready = ready.is_some();
         if let Some(run) = ready {
-            return run;
+            return self.open(Stream::Small, run);
         }
         self.missed_ready = true;
-        if self.crumbs_left == 0 {
-            for min in [LONG_BLOCKS, PIECE_BLOCKS] {
-                let (found, cursor) = self.search(min, self.open_blocks_max, self.cursor, SEARCH_BLOCKS);
-                self.cursor = cursor;
-                if let Some(run) = found {
-                    return run;
-                }
-            }
-            let left = self.blocks - self.high_water.max(self.open.end());
-            if let Some(run) = self.fresh(left.clamp(1, self.open_blocks_max)) {
-                return run;
-            }
-            self.crumbs_left = CRUMBS;
+        let (cursor, max) = (self.cursors[Stream::Small as usize], self.small_open_blocks_max);
+        if let Some(run) = self.whole_units(LONG_BLOCKS, max, cursor, CANDIDATES, false) {
+            return self.open(Stream::Small, run);
         }
-        self.crumbs_left -= 1;
-        let (found, cursor) = self.search(1, self.open_blocks_max, self.cursor, u32::MAX);
-        self.cursor = cursor;
-        found.unwrap_or_else(|| panic!("no free block found with {} counted free", self.free))
+        if let Some(unit) = self.units.find_partial(cursor) {
+            return self.open(Stream::Small, self.unit_run(unit));
+        }
+        // All that is free is set aside for large requests.
+        self.close(Stream::Large);
+        let unit = self.units.find_fullest(cursor);
+        let unit = unit.unwrap_or_else(|| panic!("no free block found with {} counted free", self.free));
+        self.open(Stream::Small, self.unit_run(unit));
     }
 
-    /// Blocks that were never used and are not set aside.
-    fn fresh(&self, count: u32) -> Option<Run> {
-        let start = self.high_water.max(self.open.end());
-        (count <= self.blocks - start).then_some(Run { start, count })
+    /// Wholly free units for `min` blocks, cut to `max` (rounded down to units if it is more than one), from the unit
+    /// `from` on in the part ever used, or else beyond it; or else the longest run found. `long`: what was never used is
+    /// preferred to a shorter run.
+    fn whole_units(&self, min: u32, max: u32, from: u32, candidates: u32, long: bool) -> Option<Run> {
+        let unit = self.unit_blocks;
+        let (used_end, end) = (self.high_water.div_ceil(unit), self.blocks.div_ceil(unit));
+        let (min_units, max_units) = (min.div_ceil(unit), (max / unit).max(min.div_ceil(unit)).max(1));
+        let used = self.units.find_whole([0, used_end], from, min_units, max_units, candidates);
+        let fresh = || self.units.find_whole([used_end, end], used_end, min_units, max_units, 1);
+        let better = |found: (u32, u32)| found.1 >= min_units;
+        let found = match (used, long) {
+            (Some(found), true) if !better(found) => fresh().filter(|fresh| fresh.1 > found.1).or(used),
+            (Some(_), _) => used,
+            (None, _) => fresh(),
+        };
+        found.map(|(first, units)| Run { start: first * unit, count: (units * unit).min(max.max(min)) })
     }
 
-    /// The first free run of at least `min` blocks, cut to `max`, in the part ever used (for single blocks: anywhere), from
-    /// `from` on and around its end, within about `budget` blocks; and where the next search should begin. The open run
-    /// is passed over, but not by searches for single blocks.
-    fn search(&self, min: u32, max: u32, from: u32, budget: u32) -> (Option<Run>, u32) {
-        let end = if min > 1 { self.high_water } else { self.blocks };
-        let mut at = if from >= end { 0 } else { from };
-        let mut budget = budget.min(end.saturating_add(WORD_BITS));
-        while budget > 0 {
-            if at >= end {
-                at = 0;
+    fn unit_run(&self, unit: u32) -> Run {
+        let start = unit * self.unit_blocks;
+        Run { start, count: self.unit_blocks.min(self.blocks - start) }
+    }
+
+    /// The free blocks of a unit, from bit 0 on.
+    fn unit_bits(&self, unit: u32) -> u64 {
+        let first = unit * self.unit_blocks;
+        self.words[(first / WORD_BITS) as usize] >> (first % WORD_BITS) & mask(0, self.unit_blocks)
+    }
+
+    /// The units that a run has blocks of.
+    fn units_of(&self, run: Run) -> Range<u32> {
+        match run.count {
+            0 => 0..0,
+            _ => run.start / self.unit_blocks..run.end().div_ceil(self.unit_blocks),
+        }
+    }
+
+    /// Sets a run aside for a stream, which has none.
+    fn open(&mut self, stream: Stream, run: Run) {
+        assert!(self.open[stream as usize].count == 0, "{stream:?} requests have a run already");
+        for unit in self.units_of(run) {
+            if !self.is_set_aside(unit) {
+                self.units.change(unit, self.unit_bits(unit).count_ones(), 0);
             }
-            let begin = at;
-            if at.is_multiple_of(REGION_BLOCKS)
-                && self.regions[(at / REGION_BLOCKS) as usize] < min.min(REGION_BLOCKS / 2)
-            {
-                at += REGION_BLOCKS;
-                // A summary costs little to look at.
-                budget = budget.saturating_sub(REGION_BLOCKS / 64);
-                continue;
+        }
+        self.open[stream as usize] = run;
+        self.cursors[stream as usize] = run.end() / self.unit_blocks;
+    }
+
+    fn close(&mut self, stream: Stream) {
+        let end = self.open[stream as usize].end();
+        self.advance(stream, end);
+        if stream == Stream::Small {
+            self.open_is_ready = false;
+        }
+    }
+
+    /// Takes blocks of an open run, and drops what lies before them from it.
+    fn take_from(&mut self, stream: Stream, run: Run, runs: &mut Vec<Run>) {
+        self.take(run);
+        self.advance(stream, run.end());
+        push_run(runs, run);
+    }
+
+    /// Drops what lies before `to` from an open run.
+    fn advance(&mut self, stream: Stream, to: u32) {
+        let before = self.open[stream as usize];
+        let after = Run { start: to, count: before.end() - to };
+        self.open[stream as usize] = after;
+        let kept = self.units_of(after);
+        for unit in self.units_of(before) {
+            if kept.contains(&unit) {
+                break;
             }
+            if !self.is_set_aside(unit) {
+                self.units.change(unit, 0, self.unit_bits(unit).count_ones());
+            }
+        }
+    }
+
+    fn is_set_aside(&self, unit: u32) -> bool {
+        self.open.iter().any(|open| self.units_of(*open).contains(&unit))
+    }
+
+    /// The first free block of a run.
+    fn first_free(&self, run: Run) -> Option<u32> {
+        let mut at = run.start;
+        while at < run.end() {
             let word = self.words[(at / WORD_BITS) as usize] >> (at % WORD_BITS);
-            if word == 0 {
-                at += WORD_BITS - at % WORD_BITS;
-                budget = budget.saturating_sub(at - begin);
-                continue;
+            if word != 0 {
+                return Some(at + word.trailing_zeros()).filter(|at| *at < run.end());
             }
-            at += word.trailing_zeros();
-            let len = self.free_run_len(at, max).min(max);
-            let set_aside = min > 1 && self.open.count > 0 && at < self.open.end() && self.open.start < at + len;
-            if len >= min && !set_aside {
-                return (Some(Run { start: at, count: len }), at + len);
-            }
-            at += len.max(1);
-            budget = budget.saturating_sub(at - begin);
+            at += WORD_BITS - at % WORD_BITS;
         }
-        (None, at)
+        None
     }
 
     /// Length of the free run that begins at `at`, counted up to `max` (rounded up to a word).
@@ -336,13 +467,22 @@ impl Allocator {
         while at < run.end() {
             let bit = at % WORD_BITS;
             let count = (WORD_BITS - bit).min(run.end() - at);
-            let (word, mask) = (&mut self.words[(at / WORD_BITS) as usize], mask(bit, count));
+            let (before, mask) = (self.words[(at / WORD_BITS) as usize], mask(bit, count));
             let expected = if free { 0 } else { mask };
-            assert!(*word & mask == expected, "block of {run:?} is {} already", if free { "free" } else { "used" });
-            *word ^= mask;
-            let region = &mut self.regions[(at / REGION_BLOCKS) as usize];
-            *region = if free { *region + count } else { *region - count };
+            assert!(before & mask == expected, "block of {run:?} is {} already", if free { "free" } else { "used" });
+            self.words[(at / WORD_BITS) as usize] = before ^ mask;
+            self.units_changed(Run { start: at, count }, before);
             at += count;
+        }
+    }
+
+    /// Blocks of one word have changed, which was `before`.
+    fn units_changed(&mut self, run: Run, before: u64) {
+        for unit in self.units_of(run) {
+            if !self.is_set_aside(unit) {
+                let old = before >> (unit * self.unit_blocks % WORD_BITS) & mask(0, self.unit_blocks);
+                self.units.change(unit, old.count_ones(), self.unit_bits(unit).count_ones());
+            }
         }
     }
 
@@ -436,6 +576,9 @@ mod tests {
                 prop_assert!((allocator.high_water..blocks).all(|b| allocator.is_free(b)));
             }
             prop_assert!((0..blocks).all(|b| allocator.is_free(b) != used.contains(&b)));
+            let by_unit = |unit: u32| (unit * 16..(unit * 16 + 16).min(blocks)).filter(|b| allocator.is_free(*b)).count();
+            let whole = (0..blocks.div_ceil(16)).filter(|unit| by_unit(*unit) == 16 && !allocator.is_set_aside(*unit));
+            prop_assert_eq!(allocator.units.whole() as usize, whole.count());
         }
     }
 
@@ -457,6 +600,48 @@ mod tests {
         assert!(runs.iter().all(|r| r.count == 16), "{runs:?}");
         assert_eq!(allocator.allocate(512 * 17 - 64).unwrap().iter().map(|r| r.count).sum::<u32>(), 512 * 17 - 64);
         assert_eq!(allocator.allocate(1), None);
+    }
+
+    /// A device of units of 16 blocks, each with so many free blocks at its end.
+    fn with_free(counts: impl Iterator<Item = u32>) -> Allocator {
+        let counts: Vec<u32> = counts.collect();
+        let mut allocator = fresh(counts.len() as u32 * 16);
+        for (unit, count) in (0..).zip(&counts) {
+            allocator.take(Run { start: unit * 16, count: 16 - count });
+        }
+        allocator.settle();
+        allocator
+    }
+
+    #[test]
+    fn small_requests_of_many_turns_fill_a_unit_and_large_ones_begin_at_one() {
+        // Every third unit is free.
+        let mut allocator = with_free((0..3000).map(|unit| if unit % 3 == 0 { 16 } else { 0 }));
+        let mut filled = Vec::new();
+        for turn in 0..100 {
+            let small = allocator.allocate(1 + turn % 5).unwrap();
+            let large = allocator.allocate(16 + 16 * (turn % 3)).unwrap();
+            assert!(large.iter().all(|run| run.start % 16 == 0 && run.count == 16), "{large:?}");
+            filled.extend(small.iter().flat_map(|run| run.start..run.end()));
+        }
+        let units: BTreeSet<u32> = filled.iter().map(|block| block / 16).collect();
+        assert_eq!(units.len(), filled.len().div_ceil(16), "no unit is left before it is full");
+        // Sizes that are no multiple of a unit are packed.
+        let mut allocator = fresh(100_000);
+        let runs: Vec<Run> = (0..20).flat_map(|_| allocator.allocate(25).unwrap()).collect();
+        assert!(runs.windows(2).all(|pair| pair[0].end() == pair[1].start), "{runs:?}");
+        assert_eq!(allocator.allocate(64).unwrap()[0].start % 16, 0);
+    }
+
+    #[test]
+    fn the_emptiest_units_are_filled_first() {
+        let mut allocator = with_free((0..64).map(|unit| unit % 16));
+        let runs = allocator.allocate(100).unwrap();
+        // Four units each with 15, 14, 13 and 12 free blocks are told from all others.
+        assert!(runs.iter().all(|run| run.count >= 12 || run.end() == runs[runs.len() - 1].end()), "{runs:?}");
+        let page = allocator.allocate_run(2).unwrap();
+        assert_eq!(allocator.free_blocks(), (0..64).map(|unit| unit % 16).sum::<u32>() - 102);
+        assert!(!allocator.is_free(page.start));
     }
 
     #[test]

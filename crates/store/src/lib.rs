@@ -20,11 +20,13 @@
 mod allocator;
 mod api;
 mod attrs;
+mod bit_tree;
 mod block_map;
 pub mod btree;
 mod checkpoint;
 mod config;
 mod format;
+mod free_units;
 mod freeing;
 mod in_flight;
 mod inspect;

@@ -191,7 +191,7 @@ fn lost_and_misdirected_data_writes_are_never_read_as_anything_else() {
 #[test]
 fn rot_and_unreadable_blocks_are_never_read_as_anything_else() {
     for aligned in [true, false] {
-        for faults in [Faults { rot: 3, ..Faults::default() }, Faults { unreadable: 4, ..Faults::default() }] {
+        for faults in [Faults { rot: 2, ..Faults::default() }, Faults { unreadable: 2, ..Faults::default() }] {
             let outcome = data_faults(faults, aligned);
             assert!(outcome.read_errors > 30 && outcome.faults > 60 && outcome.opened == 60, "{outcome:?}");
         }
