@@ -31,8 +31,18 @@ pub struct OsdConfig {
 }
 
 impl OsdConfig {
-    /// Client requests held at once, beyond which nothing more is read from clients.
+    /// What clients' requests and their answers may hold at once; beyond it nothing more is read from clients.
     pub(crate) fn client_bytes_max(&self) -> usize {
-        (self.memory_bytes / 2) as usize
+        (self.memory_bytes / 4) as usize
+    }
+
+    /// Buffers that are kept for the next use.
+    pub(crate) fn spare_bytes_max(&self) -> usize {
+        (self.memory_bytes / 8).min(32 << 20) as usize
+    }
+
+    /// Data on its way to the device beyond which nothing more is read from other OSDs.
+    pub(crate) fn uncommitted_bytes_max(&self) -> u64 {
+        self.memory_bytes / 4
     }
 }

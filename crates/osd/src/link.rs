@@ -1,7 +1,7 @@
 //! A messenger and the connections it has in the reactor.
 
 use reactor::Io;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use types::AlignedBuf;
 use wire::msgr::{ConnId, Messenger, Output};
@@ -17,6 +17,8 @@ pub(crate) struct Link {
     /// Connections accepted from others, which are not read from while too much waits.
     accepted: BTreeMap<reactor::ConnId, SocketAddr>,
     paused: bool,
+    /// Connections to which something was sent that the network may not have taken yet.
+    sending: BTreeSet<reactor::ConnId>,
 }
 
 impl Link {
@@ -28,6 +30,7 @@ impl Link {
             next_accepted: 2,
             accepted: BTreeMap::new(),
             paused: false,
+            sending: BTreeSet::new(),
         }
     }
 
@@ -96,6 +99,7 @@ impl Link {
                 Output::Transmit { conn, data } => {
                     if let Some(&reactor_conn) = self.to_reactor.get(&conn) {
                         data.into_pieces().for_each(|piece| io.send(reactor_conn, piece));
+                        self.sending.insert(reactor_conn);
                     }
                 }
                 Output::Close { conn } => {
@@ -109,12 +113,33 @@ impl Link {
     }
 
     /// Stops or resumes reading from those who connected to us.
-    pub fn set_paused(&mut self, io: &mut impl Io, paused: bool) {
+    pub fn pause_accepted(&mut self, io: &mut impl Io, paused: bool) {
         if std::mem::replace(&mut self.paused, paused) == paused {
             return;
         }
         for conn in self.accepted.keys() {
             if paused { io.pause_reading(*conn) } else { io.resume_reading(*conn) }
         }
+    }
+
+    /// Stops or resumes reading from everybody.
+    pub fn pause_all(&mut self, io: &mut impl Io, paused: bool) {
+        if std::mem::replace(&mut self.paused, paused) == paused {
+            return;
+        }
+        for conn in self.to_messenger.keys() {
+            if paused { io.pause_reading(*conn) } else { io.resume_reading(*conn) }
+        }
+    }
+
+    /// Bytes sent that the network has not taken yet.
+    pub fn unsent_bytes(&mut self, io: &impl Io) -> usize {
+        let mut bytes = 0;
+        self.sending.retain(|conn| {
+            let queued = io.queued_bytes(*conn);
+            bytes += queued;
+            queued > 0
+        });
+        bytes
     }
 }

@@ -101,7 +101,8 @@ impl Osd {
         let cluster_addrs = advertised(cluster_bound, config.cluster_advertise, nonce);
         let store_config = store_config(&config, io.file_len_bytes(file)?, Fsid::default());
         let opening = Box::new(Store::open(store_config));
-        let (limits, stage) = (Limits::default(), Stage::Opening(opening));
+        let (limits, stage) =
+            (Limits { client_bytes: config.client_bytes_max(), ..Limits::default() }, Stage::Opening(opening));
         let mut osd = Osd { config, stop, file, public_listener, public_addrs, cluster_addrs, limits, stage };
         osd.pump_opening(io);
         Ok(osd)
@@ -535,6 +536,7 @@ impl<I: Io> Handler<I> for Osd {
         if run.leaving.as_mut().is_some_and(|leaving| leaving.may_settle(now)) {
             run.shard.retire();
         }
+        run.shard.set_unsent_bytes(run.public.unsent_bytes(io));
         run.shard.end_turn();
         let left = run.has_left(now);
         let fatal = run.route(now);
@@ -545,8 +547,11 @@ impl<I: Io> Handler<I> for Osd {
         // What was just sent leaves now; what that stirs up is handled next turn.
         run.pump_links(io);
         // Whoever is about to stop takes nothing new.
-        let enough = run.shard.client_bytes() > self.config.client_bytes_max();
-        run.public.set_paused(io, enough || run.leaving.is_some());
+        run.public.pause_accepted(io, run.shard.is_full() || run.leaving.is_some());
+        // What other OSDs send is mostly data to write. That it becomes durable here waits for nobody else, so they are
+        // read from again soon.
+        let behind = run.shard.store().uncommitted_bytes() > self.config.uncommitted_bytes_max();
+        run.cluster.pause_all(io, behind);
         if run.is_deaf() {
             io.set_timer(now + SETTLE_EVERY, SETTLE);
         }

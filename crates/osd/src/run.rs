@@ -56,7 +56,11 @@ impl Stop {
 /// (a flush that failed, say). An OSD whose loop is stuck for half a minute ends the process (see [`PulseWatcher`]).
 pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let id = config.id;
-    let reactor_config = reactor::Config { waker: Some(stop.waker.clone()), ..reactor::Config::default() };
+    let reactor_config = reactor::Config {
+        waker: Some(stop.waker.clone()),
+        pool_bytes_max: config.spare_bytes_max(),
+        ..reactor::Config::default()
+    };
     let mut reactor = Reactor::new(reactor_config).context("cannot make the event loop")?;
     let mut osd = Osd::new(reactor.io(), config, stop.clone()).with_context(|| format!("{id} cannot start"))?;
     let watcher = PulseWatcher::start(id, reactor.pulse(), stop.clone()).context("cannot start a thread")?;

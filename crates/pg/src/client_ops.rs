@@ -5,6 +5,7 @@
 //! the one before it leaves.
 
 use crate::context::{Context, Waiter};
+use crate::intake::output_bytes;
 use crate::log::LogEntry;
 use crate::lookup::NoAnswer;
 use crate::ops::{self, Answers, Effects, ListError, ListingRun, Request, Run};
@@ -47,9 +48,9 @@ impl ClientOp {
         self.op.flags.has(OpFlags::PGOP) || self.op.ops.iter().any(|op| op.code.is_pg())
     }
 
-    /// What it holds in memory until it is answered.
+    /// What it holds in memory until it is answered, what it reads included.
     pub fn held_bytes(&self) -> usize {
-        self.op.input_bytes() + 512
+        self.op.input_bytes() + output_bytes(&self.op.ops) + 512
     }
 }
 

@@ -11,6 +11,7 @@
 mod client_ops;
 mod context;
 pub mod info;
+mod intake;
 mod loading;
 pub mod log;
 mod lookup;

@@ -5,6 +5,7 @@
 
 use crate::client_ops::ClientOp;
 use crate::context::{Context, MonitorRequests, OnCommit, Output, Waiter};
+use crate::intake::Intake;
 use crate::loading::LoadError;
 use crate::maps::{Advance, MapError, Maps};
 use crate::ops::Limits;
@@ -63,6 +64,7 @@ pub struct Shard {
     out: Vec<Output>,
     interrupted: BTreeSet<SessionId>,
     client_bytes: usize,
+    intake: Intake,
     /// Groups that served updates since their last report.
     dirty: BTreeSet<PgId>,
 }
@@ -119,6 +121,7 @@ impl Shard {
             out: Vec::new(),
             interrupted: BTreeSet::new(),
             client_bytes: 0,
+            intake: Intake::default(),
             dirty: Default::default(),
         }
     }
@@ -132,9 +135,20 @@ impl Shard {
         self.whoami
     }
 
-    /// Bytes that client requests hold until they are answered. The driver stops reading from clients when they are many.
+    /// Bytes that client requests hold until they are answered, and what they will read.
     pub fn client_bytes(&self) -> usize {
         self.client_bytes
+    }
+
+    /// Bytes of answers to clients that the network has not taken yet, to be told before a turn ends: they count as held.
+    pub fn set_unsent_bytes(&mut self, bytes: usize) {
+        self.intake.unsent_bytes = bytes;
+    }
+
+    /// Whether clients' requests hold as much as they may. The driver then reads nothing more from clients; what was
+    /// read already waits.
+    pub fn is_full(&self) -> bool {
+        !self.intake.is_empty() || self.client_bytes + self.intake.unsent_bytes >= self.limits.client_bytes
     }
 
     /// Everything gathered so far, in order.
@@ -176,6 +190,7 @@ impl Shard {
             pg.leave(context!(self));
         }
         self.deferred.clear();
+        self.intake.clear();
         self.reports.clear();
         self.interrupted.clear();
         self.store.checkpoint();
@@ -184,6 +199,11 @@ impl Shard {
     /// Ends a turn: handles what the store has finished, sends what was gathered, and has the store lay out its writes.
     pub fn end_turn(&mut self) {
         self.handle_store_events();
+        while self.client_bytes + self.intake.unsent_bytes < self.limits.client_bytes
+            && let Some((session, tid, op)) = self.intake.pop()
+        {
+            self.dispatch_op(session, tid, op);
+        }
         self.flush_gathered();
         self.store.end_turn();
     }
@@ -318,6 +338,7 @@ impl Shard {
 
     pub fn client_closed(&mut self, session: SessionId) {
         self.clients.remove(&session);
+        self.intake.forget(session);
     }
 
     /// A client's operation.
@@ -325,7 +346,10 @@ impl Shard {
     /// Errors: the message is malformed; its session must be closed.
     pub fn client_op(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {
         let op = OsdOp::open(envelope)?;
-        self.dispatch_op(session, envelope.header.tid, op);
+        match self.is_full() {
+            true => self.intake.push(session, envelope.header.tid, op),
+            false => self.dispatch_op(session, envelope.header.tid, op),
+        }
         Ok(())
     }
 

@@ -17,6 +17,7 @@ struct InFlightRun {
 #[derive(Default, Debug)]
 pub(crate) struct InFlight {
     runs: BTreeMap<u32, InFlightRun>,
+    bytes: u64,
 }
 
 /// A part of a run, as [`InFlight::split`] finds it.
@@ -30,13 +31,20 @@ impl InFlight {
     /// Takes in a run; `data` is whole blocks. `damaged`: the content is made of bytes that failed their checksum.
     pub fn insert(&mut self, start: u32, data: Rope, damaged: bool) {
         let count = (data.len() as u64 / BLOCK) as u32;
+        self.bytes += data.len() as u64;
         let old = self.runs.insert(start, InFlightRun { count, data, damaged });
         assert!(old.is_none(), "block {start} is in flight twice");
     }
 
     /// Forgets the run that began at `start`.
     pub fn remove(&mut self, start: u32) {
-        assert!(self.runs.remove(&start).is_some(), "no run in flight at block {start}");
+        let run = self.runs.remove(&start).unwrap_or_else(|| panic!("no run in flight at block {start}"));
+        self.bytes -= run.data.len() as u64;
+    }
+
+    /// Memory that all of them take.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The parts of a run, in order.
@@ -91,7 +99,9 @@ mod tests {
             })
             .collect();
         assert_eq!(parts, [(11, 2, Some(2)), (13, 2, None), (15, 1, Some(4)), (16, 1, None)]);
+        assert_eq!(in_flight.bytes(), 4 * BLOCK);
         in_flight.remove(10);
+        assert_eq!(in_flight.bytes(), BLOCK);
         assert_eq!(in_flight.split(Run { start: 9, count: 3 }), [Found::OnDevice(Run { start: 9, count: 3 })]);
     }
 }

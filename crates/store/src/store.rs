@@ -104,6 +104,11 @@ impl Store {
         self.replayed_records
     }
 
+    /// Memory of data that was submitted and is not durable yet.
+    pub fn uncommitted_bytes(&self) -> u64 {
+        self.in_flight.bytes()
+    }
+
     /// Size, attributes and whether there is an omap; `None` for an absent object.
     pub fn stat(&mut self, object: &ObjectId) -> Lookup<Option<Arc<ObjectStat>>> {
         if let Some(late) = self.late(Some(object), "stat") {

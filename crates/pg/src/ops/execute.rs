@@ -22,6 +22,8 @@ pub struct Limits {
     pub write_reply_bytes: usize,
     /// Entries that a group's log keeps at least.
     pub log_entries_min: usize,
+    /// What clients' operations may hold in memory at once. One is always taken, however large.
+    pub client_bytes: usize,
 }
 
 impl Default for Limits {
@@ -32,6 +34,7 @@ impl Default for Limits {
             omap_entries: 1024,
             write_reply_bytes: 32,
             log_entries_min: crate::log::LOG_ENTRIES_MIN,
+            client_bytes: 64 << 20,
         }
     }
 }

@@ -1,0 +1,64 @@
+//! OSDs stay within their memory, whatever clients do: many small objects, a huge omap, large writes with many in flight.
+
+use cluster_tests::{TestCluster, clients_are_here, python, run};
+use std::time::Duration;
+
+const OSDS: u32 = 3;
+/// What `nacre up` gives each OSD.
+const BUDGET: u64 = 112 << 20;
+
+/// The number of a size in `/proc/PID/status`, in bytes.
+fn status_bytes(status: &str, field: &str) -> u64 {
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_else(|| panic!("no {field}: {status}"));
+    let kib: u64 = line.split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("a number");
+    kib << 10
+}
+
+/// The most memory that any OSD ever had, without the pages of the program itself.
+fn peak(cluster: &TestCluster) -> u64 {
+    let of = |osd: u32| {
+        let pid = cluster.pid_of(&format!("osd.{osd}")).as_raw_nonzero();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the OSD runs");
+        status_bytes(&status, "VmHWM:") - status_bytes(&status, "RssFile:")
+    };
+    (0..OSDS).map(of).max().expect("there are OSDs")
+}
+
+#[track_caller]
+fn within_budget(cluster: &TestCluster, after: &str) {
+    let peak = peak(cluster);
+    eprintln!("after {after}: {} MiB", peak >> 20);
+    if std::env::var_os("NOASSERT").is_none() {
+        assert!(peak <= BUDGET, "an OSD took {} MiB of memory, where it was given {}", peak >> 20, BUDGET >> 20);
+    }
+}
+
+fn scale() -> u64 {
+    // A million objects and as many omap entries take a quarter of an hour; these take half a minute.
+    std::env::var("NACRE_MEMORY_TEST_SCALE").map_or(1, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn memory_stays_within_the_budget() {
+    if !clients_are_here(&["ceph", "rados", "python3-rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start("memory", OSDS);
+    cluster.make_pool("p", 16, 3);
+    within_budget(&cluster, "start");
+    let limit = Duration::from_secs(150 * scale());
+    for (script, count) in [("many_objects", 50_000 * scale()), ("huge_omap", 100_000 * scale())] {
+        let path = format!("{}/python/{script}.py", env!("CARGO_MANIFEST_DIR"));
+        let out = run(cluster.command(python(), &[&path, "p", &count.to_string()]), limit).ok();
+        within_budget(&cluster, out.trim());
+    }
+    let bench = ["-p", "p", "bench", "8", "write", "-b", "4194304", "-t", "128", "--no-cleanup"];
+    cluster.rados(&bench).ok();
+    within_budget(&cluster, "4 MiB writes, 128 in flight");
+    cluster.rados(&["-p", "p", "bench", "5", "rand", "-t", "128"]).ok();
+    within_budget(&cluster, "4 MiB reads, 128 in flight");
+    cluster.down();
+    cluster.up();
+    cluster.wait_until_clean(Duration::from_secs(30));
+    within_budget(&cluster, "a restart");
+}
