@@ -236,6 +236,10 @@ impl Cluster {
         self.ask(osd, session, tid, epoch, 0, Op::read(0, 0));
     }
 
+    pub fn shard(&mut self, osd: OsdId) -> &mut Shard {
+        &mut self.node(osd).shard
+    }
+
     pub fn client_bytes(&self, osd: OsdId) -> usize {
         self.nodes[osd.0 as usize].shard.client_bytes()
     }

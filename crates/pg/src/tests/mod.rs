@@ -2,4 +2,5 @@
 
 mod cluster;
 mod maps;
+mod memory;
 mod requeue;
