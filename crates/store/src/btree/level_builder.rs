@@ -11,6 +11,10 @@ use super::page::{
 const TARGET_BYTES: usize = PAGE_BYTES / 10 * 9;
 /// What is less than this had better join its neighbours: 40 %.
 const UNDERFULL_BYTES: usize = PAGE_BYTES / 10 * 4;
+/// How full pages may become where the last ones of a range are balanced: 97 %.
+const BALANCED_BYTES: usize = PAGE_BYTES / 100 * 97;
+/// Pages that would on average be less full than this had better take in a neighbour and share what there is: 80 %.
+const SHARED_BYTES: usize = PAGE_BYTES / 10 * 8;
 /// Memory of entries that left, before what is behind them moves down.
 const SLACK_BYTES: usize = 64 << 10;
 
@@ -43,6 +47,11 @@ pub(crate) struct LevelBuilder {
     full_bytes: usize,
     /// At most the first pending key, and above all keys before it.
     lower: Vec<u8>,
+}
+
+/// How many pages the last bytes of a range are to be shared among.
+fn pages_at_end(bytes: usize) -> usize {
+    bytes.div_ceil(BALANCED_BYTES).max(2)
 }
 
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -156,6 +165,15 @@ impl LevelBuilder {
         self.pending_bytes() < UNDERFULL_BYTES
     }
 
+    /// Whether what is pending needs more than one page and would leave them half empty.
+    pub fn splits_poorly(&self) -> bool {
+        if self.full_bytes <= PAGE_BYTES - HEADER_BYTES {
+            return false;
+        }
+        let bytes = self.pending_bytes();
+        bytes > PAGE_BYTES && bytes < pages_at_end(bytes) * SHARED_BYTES
+    }
+
     /// Whether a page can be cut while more is to come.
     pub fn is_ripe(&self) -> bool {
         // Whole keys are an upper bound, and cheap.
@@ -168,18 +186,17 @@ impl LevelBuilder {
         if last && all <= PAGE_BYTES {
             return self.len();
         }
-        let halves = last && all <= 2 * TARGET_BYTES;
-        let limit = if halves { all / 2 } else { TARGET_BYTES };
-        let (mut count, mut full_bytes) = (0, 0);
+        let limit = if last { all / pages_at_end(all) } else { TARGET_BYTES };
+        let (mut count, mut full_bytes, mut page_bytes) = (0, 0, 0);
         for item in self.pending() {
             let full = full_bytes + self.bytes_of(item);
             let bytes = self.page_bytes(count + 1, full);
-            // Two halves are cut behind the middle, or the rest might need a third page.
-            let reached = |count| if halves { self.page_bytes(count, full_bytes) >= limit } else { bytes > limit };
-            if count > 0 && (bytes > PAGE_BYTES || reached(count)) {
+            // The last pages are cut behind their share, or the rest might need one more; others as near to it as can be.
+            let reached = page_bytes >= limit || !last && bytes > limit && bytes - limit > limit - page_bytes;
+            if count > 0 && (bytes > PAGE_BYTES || reached) {
                 break;
             }
-            (count, full_bytes) = (count + 1, full);
+            (count, full_bytes, page_bytes) = (count + 1, full, bytes);
         }
         if last { count } else { count.min(self.len() - 1) }
     }

@@ -183,6 +183,33 @@ fn damaged_pages_can_be_deleted_counting(counted: &'static [u8], is_exact: bool)
 }
 
 #[test]
+fn a_damaged_neighbour_is_not_needed() {
+    // Pages that shrink, or split, would have the next one join them.
+    for len in [None, Some(1500)] {
+        let mut bed = loaded();
+        let place = leaf_of(&mut bed, b"001000");
+        let mut begin = 1000;
+        while leaf_of(&mut bed, format!("{:06}", begin - 1).as_bytes()) == place {
+            begin -= 1;
+        }
+        bed.disk.0.get_mut(&place.block).unwrap()[200] ^= 1;
+        for number in begin - 5..begin {
+            let key = format!("{number:06}");
+            match len {
+                None => bed.delete_range(format!("{:06}", begin - 85).as_bytes(), key.as_bytes()),
+                Some(len) => bed.put(key.as_bytes(), &vec![1; len]),
+            }
+        }
+        bed.counted = &[];
+        let mut merge = bed.begin();
+        let merged = bed.run(&mut merge, |_, _| ()).unwrap();
+        bed.switch(merged);
+        let (_, _, _, damaged) = bed.walk(bed.root, Depth::Pages);
+        assert_eq!(damaged.iter().map(|damage| damage.run).collect::<Vec<_>>(), [place.run()]);
+    }
+}
+
+#[test]
 fn a_device_error_is_reported_with_its_place() {
     let mut bed = loaded();
     let root = bed.root.unwrap().page();

@@ -36,19 +36,30 @@ fn sequential_loads_fill_pages() {
     bed.every_block_is_free_or_reachable();
 }
 
+/// Puts `entries` at random places in batches, after each of which there is a merge; returns the fill and the pages written
+/// per entry.
+fn load_randomly(entries: u64, batch: u64, value_bytes: usize) -> (f64, f64) {
+    let mut bed = Bed::new(2, 400_000, 8 << 20);
+    let mut pages = 0;
+    for _ in 0..entries / batch {
+        for _ in 0..batch {
+            let number = bed.random.below(1 << 40);
+            bed.put(&key(number), &vec![7; value_bytes]);
+        }
+        pages += bed.merge();
+    }
+    (fill(&mut bed), pages as f64 / entries as f64)
+}
+
 #[test]
 fn random_loads_fill_pages_well() {
-    for batch_entries in [30, 1000] {
-        let mut bed = Bed::new(2, 200_000, 8 << 20);
-        for _ in 0..20_000 / batch_entries {
-            for _ in 0..batch_entries {
-                let number = bed.random.below(1 << 40);
-                bed.put(&key(number), &[7; 100]);
-            }
-            bed.merge();
-        }
-        let fill = fill(&mut bed);
-        assert!(fill > 0.65, "{fill} with batches of {batch_entries}");
+    // Without help from neighbours these would be 71, 86 and 69 % full.
+    for (entries, batch, value_bytes, expected) in
+        [(15_000, 30, 100, 0.79), (15_000, 1000, 100, 0.86), (4000, 200, 1200, 0.77)]
+    {
+        let (fill, pages) = load_randomly(entries, batch, value_bytes);
+        assert!(fill > expected, "{fill} with {value_bytes} bytes in batches of {batch}");
+        assert!(pages < 1.5, "{pages} pages written per entry of {value_bytes} bytes in batches of {batch}");
     }
 }
 
