@@ -12,6 +12,7 @@ pub(crate) struct Facts<'a> {
     pub map: &'a OsdMap,
     pub version: &'a str,
     pub usage: store::SpaceUsage,
+    pub block_cache: store::BlockCacheStats,
     pub sessions: usize,
 }
 
@@ -40,6 +41,13 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
             "stored_bytes": facts.usage.stored_bytes,
             "free_bytes": facts.usage.free_bytes,
             "client_sessions": facts.sessions,
+            "block_cache": {
+                "bytes": facts.block_cache.bytes,
+                "hits": facts.block_cache.hits,
+                "hit_bytes": facts.block_cache.hit_bytes,
+                "misses": facts.block_cache.misses,
+                "miss_bytes": facts.block_cache.miss_bytes,
+            },
         }),
         other => return refused(format!("unknown command '{other}'; this OSD knows: {}", known())),
     };

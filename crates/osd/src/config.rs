@@ -45,4 +45,9 @@ impl OsdConfig {
     pub(crate) fn uncommitted_bytes_max(&self) -> u64 {
         self.memory_bytes / 4
     }
+
+    /// What the store may keep of data that was read.
+    pub(crate) fn block_cache_bytes(&self) -> usize {
+        (self.memory_bytes / 16 * 3) as usize
+    }
 }

@@ -148,6 +148,7 @@ impl Osd {
             Ok(false) => {}
             Err(e) => return self.fail(io, format!("{}: {e}", self.config.device.display())),
         }
+        store.set_block_cache_bytes(self.config.block_cache_bytes());
         let id = self.config.id;
         let uuid = store.uuid();
         let usage = store.usage();
@@ -344,6 +345,7 @@ impl Running {
             map: self.shard.map(),
             version: VERSION,
             usage: self.shard.store().usage(),
+            block_cache: self.shard.store().block_cache_stats(),
             sessions: self.clients.len(),
         };
         let reply = command::answer(command, &facts).seal(envelope.header.tid, Target::default());

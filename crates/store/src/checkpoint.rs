@@ -181,6 +181,11 @@ impl Store {
         self.checkpoint.wanted = true;
     }
 
+    /// Whether one is being made.
+    pub fn checkpoint_is_running(&self) -> bool {
+        self.checkpoint.is_running()
+    }
+
     /// Begins when what is in the log and what is about to go there fill half of it.
     pub(crate) fn begin_checkpoint_if_due(&mut self) {
         let used = self.wal.used_bytes() + self.turns.staged_log_bytes();

@@ -11,7 +11,7 @@
 //!   into the tree on the device now and then, so that the log can be trimmed; `tree_key` says what is where in it.
 //! * Data: `allocator` and `freeing` (free blocks and the way to become one), `block_map` and `shared_blocks` (who holds
 //!   which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
-//!   `preparing` (blocks written ahead of use).
+//!   `block_cache` (data that was read), `preparing` (blocks written ahead of use).
 //! * `inspect` and `labels`: what tools for an offline store ask.
 //! * [`SimDevice`] is a device for tests and simulations, which loses what was not flushed.
 //!
@@ -21,6 +21,7 @@ mod allocator;
 mod api;
 mod attrs;
 mod bit_tree;
+mod block_cache;
 mod block_map;
 pub mod btree;
 mod checkpoint;
@@ -58,6 +59,7 @@ mod wal;
 
 pub use api::*;
 pub use attrs::Attrs;
+pub use block_cache::BlockCacheStats;
 pub use config::StoreConfig;
 pub use format::FormatError;
 pub use inspect::{LogState, PlacedExtent};

@@ -515,6 +515,7 @@ impl Opening {
             merges: Default::default(),
             reads: Default::default(),
             late: Default::default(),
+            block_cache: Default::default(),
             freeing,
             discards,
             preparing: Preparing::off(),

@@ -134,12 +134,22 @@ impl Store {
                                 continue;
                             }
                             let until = merge.unwrap_or(rest.end()).min(rest.start + READ_BLOCKS_MAX);
-                            let part = Run { start: rest.start, count: until - rest.start };
+                            let mut part = Run { start: rest.start, count: until - rest.start };
                             let first = object_block(part.start);
                             let mut crcs = Vec::with_capacity(part.count as usize);
                             blocks.for_each(first, u64::from(first) + u64::from(part.count), |_, b| crcs.push(b.crc));
+                            match self.block_cache.find(part, &crcs) {
+                                Some((found, data)) if found.start == part.start => {
+                                    parts.push(Part::Ready(data.into()));
+                                    rest = Run { start: found.end(), count: rest.end() - found.end() };
+                                    continue;
+                                }
+                                Some((behind, _)) => part.count = behind.start - part.start,
+                                None => {}
+                            }
+                            crcs.truncate(part.count as usize);
                             parts.push(Part::Device { first, run: part, crcs, singly: None });
-                            rest = Run { start: until, count: rest.end() - until };
+                            rest = Run { start: part.end(), count: rest.end() - part.end() };
                         }
                     }
                 }
@@ -177,7 +187,12 @@ impl Store {
                         Err(checksum_error(&read.object, *first + bad, run.start + bad))
                     }
                     None => match singly {
-                        None => Ok(Rope::from(buf.freeze())),
+                        None => {
+                            let held_bytes = buf.capacity();
+                            let data = buf.freeze();
+                            self.block_cache.offer(*run, &data, held_bytes, std::mem::take(crcs));
+                            Ok(Rope::from(data))
+                        }
                         Some(blocks) => {
                             blocks.push(buf.freeze());
                             if done + 1 < run.count as usize {

@@ -1,6 +1,7 @@
 //! The open store: its parts, its lookups, and the way of a completed request to the part that made it.
 
 use crate::allocator::{Allocator, Run};
+use crate::block_cache::BlockCache;
 use crate::checkpoint::Checkpoint;
 use crate::config::BLOCK;
 use crate::freeing::{Discards, Freeing};
@@ -19,7 +20,7 @@ use crate::superblock::Superblock;
 use crate::totals::TreeTotals;
 use crate::turns::Turns;
 use crate::wal::Wal;
-use crate::{IoDone, IoRequest, Lookup, ObjectStat, SpaceUsage, StoreEvent};
+use crate::{BlockCacheStats, IoDone, IoRequest, Lookup, ObjectStat, SpaceUsage, StoreEvent};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,6 +48,7 @@ pub struct Store {
     pub(crate) merges: Merges,
     pub(crate) reads: Reads,
     pub(crate) late: Late,
+    pub(crate) block_cache: BlockCache,
     pub(crate) freeing: Freeing,
     pub(crate) discards: Discards,
     pub(crate) preparing: Preparing,
@@ -81,6 +83,15 @@ impl Store {
     /// Makes the store take its buffers from a pool that is used for other things too.
     pub fn use_buffers(&mut self, buffers: BufPool) {
         self.buffers = buffers;
+    }
+
+    /// Keeps data that was read in memory, in at most so many bytes. 0, as a store begins: none.
+    pub fn set_block_cache_bytes(&mut self, bytes: usize) {
+        self.block_cache.set_budget(bytes);
+    }
+
+    pub fn block_cache_stats(&self) -> BlockCacheStats {
+        self.block_cache.stats()
     }
 
     /// Has the store write zeros ahead of use where it will put small writes. For sparse files: a first write to a block,
@@ -340,8 +351,11 @@ impl Store {
 
     /// Hands freed blocks on, as far as they may go.
     pub(crate) fn release_freed(&mut self) {
-        let (allocator, discards) = (&mut self.allocator, &mut self.discards);
-        self.freeing.release(self.turns.vouched_lsn, allocator, |run: Run| discards.freed(run));
+        let (allocator, discards, cache) = (&mut self.allocator, &mut self.discards, &mut self.block_cache);
+        self.freeing.release(self.turns.vouched_lsn, allocator, |run: Run| {
+            cache.forget(run);
+            discards.freed(run);
+        });
     }
 }
 

@@ -184,6 +184,8 @@ impl Found {
 
 /// Everything the store says it holds; errors of reads are gathered.
 pub fn found(store: &mut Store, device: &mut SimDevice) -> Found {
+    // What was read before it went bad must not hide that.
+    store.set_block_cache_bytes(0);
     let mut found = Found::default();
     for id in ready(store.list(&ObjectId::min(), &ObjectId::max(), usize::MAX)) {
         let stat = ready(store.stat(&id)).expect("listed");
@@ -249,6 +251,8 @@ impl Bench {
     pub fn with(config: StoreConfig, seed: u64) -> Bench {
         let mut device = formatted(&config);
         let mut store = open(&mut device, &config).unwrap();
+        // Small, and very small: no entry fits.
+        store.set_block_cache_bytes([0, 2 << 10, 40 << 10, 400 << 10][(seed / 4 % 4) as usize]);
         // Turns and blocks ahead of use are treated in either way.
         if seed % 2 == 1 {
             store.prepare_ahead_by(256);

@@ -1,5 +1,6 @@
 //! Tests of the whole store over a simulated device, against a naive model.
 
+mod cached_reads;
 mod checkpoints;
 mod commit;
 mod crash;

@@ -108,7 +108,7 @@ fn sizes_that_make_no_store_are_refused() {
 
 #[test]
 fn nothing_is_written_before_the_store_is_open() {
-    let mut bench = Bench::new(9);
+    let mut bench = Bench::new(17);
     (0..40).for_each(|_| bench.turn());
     bench.submit(txn(vec![write(1, 5, "x")])).unwrap();
     bench.store.end_turn();
