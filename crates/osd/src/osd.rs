@@ -73,6 +73,7 @@ pub struct Osd {
     public_addrs: EntityAddrVec,
     cluster_addrs: EntityAddrVec,
     limits: Limits,
+    late_answers: Option<u64>,
     stage: Stage,
 }
 
@@ -103,7 +104,9 @@ impl Osd {
         let opening = Box::new(Store::open(store_config));
         let (limits, stage) =
             (Limits { client_bytes: config.client_bytes_max(), ..Limits::default() }, Stage::Opening(opening));
-        let mut osd = Osd { config, stop, file, public_listener, public_addrs, cluster_addrs, limits, stage };
+        let late_answers = None;
+        let mut osd =
+            Osd { config, stop, file, public_listener, public_addrs, cluster_addrs, limits, late_answers, stage };
         osd.pump_opening(io);
         Ok(osd)
     }
@@ -111,6 +114,13 @@ impl Osd {
     /// Replaces the limits on operations and logs. To be called before the first turn.
     pub fn with_limits(mut self, limits: Limits) -> Osd {
         self.limits = limits;
+        self
+    }
+
+    /// Has the store's lookups wait now and then, as `seed` says. To be called before the first turn.
+    #[doc(hidden)]
+    pub fn with_late_answers(mut self, seed: u64) -> Osd {
+        self.late_answers = Some(seed);
         self
     }
 
@@ -149,6 +159,9 @@ impl Osd {
             Err(e) => return self.fail(io, format!("{}: {e}", self.config.device.display())),
         }
         store.set_block_cache_bytes(self.config.block_cache_bytes());
+        if let Some(seed) = self.late_answers {
+            store.answer_late(seed);
+        }
         let id = self.config.id;
         let uuid = store.uuid();
         let usage = store.usage();

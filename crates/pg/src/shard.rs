@@ -611,6 +611,10 @@ impl Shard {
 
 #[cfg(test)]
 impl Shard {
+    pub(crate) fn store_mut(&mut self) -> &mut Store {
+        &mut self.store
+    }
+
     /// Whether this OSD has the group and, as its primary, serves it.
     pub(crate) fn pg_is_active(&self, id: PgId) -> bool {
         self.pgs.get(&id).is_some_and(Pg::is_active)

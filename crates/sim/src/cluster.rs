@@ -44,6 +44,8 @@ pub struct ClusterConfig {
     pub log_entries_min: usize,
     /// Size of the log of each OSD's store.
     pub wal_bytes: u64,
+    /// Lookups in the stores wait now and then.
+    pub late_answers: bool,
 }
 
 struct OsdNode {
@@ -71,6 +73,7 @@ pub struct Cluster {
     clients: Vec<ClientNode>,
     fixed_ports: bool,
     limits: Limits,
+    late_answers: bool,
     clients_made: u64,
     pool: PoolId,
     /// Of clients that have ended.
@@ -121,6 +124,7 @@ impl Cluster {
             osds,
             clients: Vec::new(),
             fixed_ports: config.fixed_ports,
+            late_answers: config.late_answers,
             limits: Limits { log_entries_min: config.log_entries_min, ..Limits::default() },
             clients_made: 0,
             pool: PoolId(0),
@@ -208,9 +212,14 @@ impl Cluster {
         known.may_fail &= known.stop.failure().is_none();
         (known.stop, known.is_stopping) = (stop.clone(), false);
         let limits = self.limits;
+        let late_seed = self.late_answers.then(|| self.rng().next_u64());
         self.start(node, format!("osd.{osd}"), |io, _| {
             let osd = Osd::new(io, config, stop).expect("an OSD's disk and addresses are there");
-            Program::Osd(Box::new(osd.with_limits(limits)))
+            let osd = osd.with_limits(limits);
+            Program::Osd(Box::new(match late_seed {
+                Some(seed) => osd.with_late_answers(seed),
+                None => osd,
+            }))
         });
     }
 

@@ -133,8 +133,10 @@ impl Mix {
         Mix::Everything,
     ];
 
+    pub const COUNT: u64 = Mix::ALL.len() as u64;
+
     pub fn of(seed: u64) -> Mix {
-        Mix::ALL[(seed % Mix::ALL.len() as u64) as usize]
+        Mix::ALL[(seed % Mix::COUNT) as usize]
     }
 
     /// The weather that goes with it.

@@ -13,7 +13,7 @@ struct Arguments {
     /// How many seeds to run, one after another.
     #[arg(long, default_value_t = 1)]
     count: u64,
-    /// Only every so-many-th seed: 9 keeps the kind of misfortunes.
+    /// Only every so-many-th seed: 11 keeps the kind of misfortunes, 22 also whether lookups wait.
     #[arg(long, default_value_t = 1)]
     step: u64,
     /// Go on after a failure.

@@ -162,6 +162,13 @@ impl<D: Device> OfflineStore<D> {
             }
             opening.io_done(done);
         };
+        // What is tested with lookups that wait works with those that do not.
+        #[cfg(test)]
+        let store = {
+            let mut store = store;
+            store.answer_late(device.bytes());
+            store
+        };
         Ok(OfflineStore {
             device,
             store,

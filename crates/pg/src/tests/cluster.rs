@@ -7,7 +7,7 @@ use osdmap::{Incremental, OsdMap, PgPool};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{SimDevice, Store, StoreConfig};
-use types::{EntityName, Epoch, Fsid, OsdId, PgId, PoolId, Utime};
+use types::{EntityName, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId};
 use wire::messages::{self, Op, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
@@ -19,6 +19,9 @@ pub(super) const POOL: PoolId = PoolId(1);
 pub(super) const PG: PgId = PgId::new(1, 0);
 const FSID: Fsid = Fsid([1; 16]);
 const COPIES: u8 = 3;
+/// The object of all operations, and its hash.
+const OBJECT: &[u8] = b"object";
+const HASH: u32 = 7;
 /// Every operation of a test comes from this client, whichever session carries it.
 const CLIENT: EntityName = EntityName::client(4100);
 
@@ -57,7 +60,8 @@ pub(super) struct Cluster {
     sessions: u64,
 }
 
-fn node(osd: OsdId) -> Node {
+/// `late`: which of the store's lookups wait.
+fn node(osd: OsdId, late: u64) -> Node {
     let config = StoreConfig { device_bytes: 8 << 20, wal_bytes: 256 << 10, fsid: FSID, osd, uuid: Fsid([2; 16]) };
     let mut device = SimDevice::new(config.device_bytes);
     for request in Store::format(&config).expect("the device is large enough") {
@@ -74,7 +78,7 @@ fn node(osd: OsdId) -> Node {
         }
         opening.io_done(device.complete(0));
     };
-    store.answer_late(7 + u64::from(osd.0.unsigned_abs()));
+    store.answer_late(late << 8 | u64::from(osd.0.unsigned_abs()) << 1);
     Node { shard: Shard::new(osd, store, Limits::default()), device }
 }
 
@@ -85,6 +89,11 @@ fn addrs(osd: OsdId) -> EntityAddrVec {
 impl Cluster {
     /// `osds` OSDs that are up in epoch 1, and a pool whose one group is on the first three.
     pub fn new(osds: i32) -> Cluster {
+        Cluster::late(osds, 7)
+    }
+
+    /// The same, with other lookups that wait.
+    pub fn late(osds: i32, seed: u64) -> Cluster {
         let mut map = OsdMap::new(FSID);
         let mut first = Incremental::after(&map, Utime::ZERO);
         first.new_max_osd = Some(osds);
@@ -101,7 +110,7 @@ impl Cluster {
             first: map.to_vec(Target::default()).into(),
             map,
             changes: BTreeMap::new(),
-            nodes: (0..osds).map(|osd| node(OsdId(osd))).collect(),
+            nodes: (0..osds).map(|osd| node(OsdId(osd), seed)).collect(),
             in_transit: VecDeque::new(),
             cut: BTreeSet::new(),
             stuck_disks: BTreeSet::new(),
@@ -119,6 +128,10 @@ impl Cluster {
         cluster.settle();
         assert!(cluster.is_active(OsdId(0)), "the group serves");
         cluster
+    }
+
+    pub fn store(&mut self, osd: OsdId) -> &mut Store {
+        self.node(osd).shard.store_mut()
     }
 
     fn node(&mut self, osd: OsdId) -> &mut Node {
@@ -220,7 +233,7 @@ impl Cluster {
     /// An operation of a client that has the map `epoch`; its first attempt is number 0.
     pub fn ask(&mut self, osd: OsdId, session: SessionId, tid: u64, epoch: Epoch, attempt: i32, op: Op) {
         let pgid = SPgId { pg: PG, shard: NO_SHARD };
-        let mut message = OsdOp::new(pgid, 7, epoch, Locator::pool(POOL), Bytes::from_static(b"object"), vec![op]);
+        let mut message = OsdOp::new(pgid, HASH, epoch, Locator::pool(POOL), Bytes::from_static(OBJECT), vec![op]);
         message.flags = OpFlags::ONDISK;
         message.retry_attempt = attempt;
         let envelope = message.seal(tid, Target::default());
@@ -345,6 +358,15 @@ impl Cluster {
         true
     }
 
+    /// Lets one thing happen that may, as `pick` says.
+    pub fn step(&mut self, pick: u64) {
+        let osds = self.nodes.len() as u64;
+        match pick % (osds + 1) {
+            0 => drop(self.deliver()),
+            osd => drop(self.device(OsdId(osd as i32 - 1))),
+        }
+    }
+
     /// Lets everything happen that may.
     pub fn settle(&mut self) {
         loop {
@@ -375,6 +397,10 @@ impl Cluster {
     pub fn lose(&mut self, from: OsdId, to: OsdId) {
         self.in_transit.retain(|(a, b, _)| (*a, *b) != (from, to));
     }
+}
+
+pub(super) fn object() -> ObjectId {
+    ObjectId::head(POOL, HASH, b"", OBJECT)
 }
 
 /// Appends the request's number and a comma: what was carried out, how often and in which order can be read.

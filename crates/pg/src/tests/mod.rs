@@ -1,6 +1,7 @@
 //! Several shards and their maps, without network, clock or devices of their own.
 
 mod cluster;
+mod late;
 mod maps;
 mod memory;
 mod requeue;
