@@ -49,7 +49,7 @@ pub enum ProfileError {
     Number { key: &'static str, value: String },
     #[error("a profile with 'mapping' is not supported; data shards come first, then parity shards")]
     Mapping,
-    #[error("property '{0}' is no longer supported; try 'crush-{suffix}'", suffix = .0.trim_start_matches("ruleset-"))]
+    #[error("property '{0}' is no longer supported; try 'crush-{suffix}' instead", suffix = .0.trim_start_matches("ruleset-"))]
     Ruleset(String),
     #[error("'{0}' is not of the form key=value")]
     NoKey(String),
@@ -101,17 +101,20 @@ impl Profile {
         fill_in_empty(&mut settings, "m", if technique == Technique::JerasureRaid6 { "2" } else { "3" });
         if jerasure {
             fill_in_empty(&mut settings, "w", "8");
-            fill_in_empty(&mut settings, "jerasure-per-chunk-alignment", "false");
             if settings["w"] != "8" {
                 return Err(ProfileError::WordBits(settings["w"].clone()));
             }
         }
 
+        let mut per_chunk_alignment = false;
+        if technique == Technique::JerasureVandermonde {
+            fill_in_empty(&mut settings, "jerasure-per-chunk-alignment", "false");
+            per_chunk_alignment = ["yes", "true"].contains(&settings["jerasure-per-chunk-alignment"].as_str());
+        }
+
         let k = number(&settings, "k")?;
         let m = number(&settings, "m")?;
         technique.check_shard_counts(k, m)?;
-        let per_chunk = settings.get("jerasure-per-chunk-alignment").filter(|_| jerasure);
-        let per_chunk_alignment = per_chunk.is_some_and(|value| value == "yes" || value == "true");
         let stripe_unit = settings.get("stripe_unit");
         let stripe_unit_bytes = stripe_unit.map(|text| {
             size_of_text(text).filter(|&bytes| bytes > 0).ok_or_else(|| ProfileError::StripeUnit(text.clone()))
@@ -224,15 +227,15 @@ fn number(settings: &BTreeMap<String, String>, key: &'static str) -> Result<usiz
     value.parse().map_err(|_| ProfileError::Number { key, value: value.clone() })
 }
 
-/// Bytes of a number with an optional unit: B, K, M or G, also as Ki, Mi, Gi; all are powers of 1024, as in Ceph.
+/// Bytes of a number with an optional unit: B, K, M or G, also as Ki or KB and so on; all are powers of 1024, as in Ceph.
 fn size_of_text(text: &str) -> Option<u32> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let shift = match unit {
         "" | "B" => 0,
-        "K" | "Ki" => 10,
-        "M" | "Mi" => 20,
-        "G" | "Gi" => 30,
+        "K" | "Ki" | "KB" => 10,
+        "M" | "Mi" | "MB" => 20,
+        "G" | "Gi" | "GB" => 30,
         _ => return None,
     };
     number.parse::<u32>().ok()?.checked_mul(1 << shift)

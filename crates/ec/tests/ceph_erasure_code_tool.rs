@@ -142,6 +142,7 @@ fn shard_lengths_are_those_of_ceph() {
         .map(|(technique, k, m)| profile_text(technique, k, m))
         .collect();
     texts.push("plugin=isa".to_owned());
+    texts.push("plugin=jerasure,technique=reed_sol_r6_op,k=3,m=2,jerasure-per-chunk-alignment=true".to_owned());
     texts.push("plugin=jerasure,technique=reed_sol_van".to_owned());
     texts.push("plugin=jerasure,technique=reed_sol_van,k=3,m=2,jerasure-per-chunk-alignment=true".to_owned());
     for text in texts {
