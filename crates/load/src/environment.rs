@@ -46,16 +46,21 @@ pub fn machine() -> BTreeMap<String, String> {
     add("machine.memory", total.map(|text| text.trim().to_owned()));
     add("machine.load_at_start", read("/proc/loadavg"));
     add("machine.transparent_huge_pages", read("/sys/kernel/mm/transparent_hugepage/enabled"));
+    let page_cache = match std::fs::OpenOptions::new().write(true).open("/proc/sys/vm/drop_caches") {
+        Ok(_) => "dropped before reads".to_owned(),
+        Err(error) => format!("not dropped: {error}"),
+    };
+    add("machine.page_cache", Some(page_cache));
     facts
 }
 
-/// Facts about a cluster; its own words go into the folder.
+/// Facts about a cluster; its own words go into the folder. Returns its `osd dump`.
 pub async fn cluster(
     name: &str,
     cluster: &Cluster,
     facts: &mut BTreeMap<String, String>,
     folder: &RunFolder,
-) -> Result<(), FolderError> {
+) -> Result<Value, FolderError> {
     let mut answers = BTreeMap::new();
     for prefix in ["versions", "osd dump", "osd tree", "osd stat", "config dump", "df", "health"] {
         // What one of the two does not answer is missing, which the file says.
@@ -75,7 +80,7 @@ pub async fn cluster(
     add("osds_in", answers["osd stat"]["num_in_osds"].to_string());
     add("health", problems(&answers["health"]));
     add("durability", "writes are acknowledged when every member of the acting set has made them durable".into());
-    Ok(())
+    Ok(answers.remove("osd dump").unwrap_or_default())
 }
 
 /// The cluster's health in one line.

@@ -34,6 +34,9 @@ pub trait Meter {
 
     /// Round `round` begins now, and the one before it ends.
     fn boundary(&mut self, round: u32);
+
+    /// Some time has passed.
+    fn glance(&mut self);
 }
 
 /// What to run.
@@ -211,7 +214,10 @@ impl<C: Connect> Iteration<'_, C> {
                         break (judge.cut_short(next_round), Instant::now(), IterationEnd::Failed(reason));
                     }
                 }
-                () = tokio::time::sleep_until(live.due) => observer.event(Event::Live(live.look(threads))),
+                () = tokio::time::sleep_until(live.due) => {
+                    observer.event(Event::Live(live.look(threads)));
+                    meter.glance();
+                }
             }
         };
         if end != IterationEnd::Complete {

@@ -4,7 +4,8 @@
 //! * [`iteration`]: one workload on one cluster once, from connecting to cleaning up.
 //! * [`threads`], [`instance`], [`control`]: who does the work, and how they are told what to do.
 //! * [`objects`]: the objects of a pool, as workers see them; tests put something else there.
-//! * [`pools`], [`environment`], [`run_folder`], [`observer`], [`meter`]: what belongs to it.
+//! * [`pools`], [`environment`], [`run_folder`], [`observer`]: what belongs to it.
+//! * [`meter`], [`telemetry`]: what it cost the machine.
 //!
 //! What is absent: any choice of what to do next, and any statistics.
 
@@ -20,6 +21,7 @@ pub mod record;
 pub mod run;
 pub mod run_folder;
 pub mod task;
+pub mod telemetry;
 pub mod threads;
 pub mod timer;
 

@@ -1,22 +1,120 @@
 //! What an iteration cost, beside what clients saw.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bench::recorder::Rounds;
 
 use crate::iteration::Meter;
+use crate::telemetry::figures::{Work, figures};
+use crate::telemetry::process::forget_peak;
+use crate::telemetry::sources::Sources;
+use crate::telemetry::{Sample, cache};
 
-/// Reads what the machine counts at the boundaries of rounds.
-#[derive(Default)]
-pub struct ClusterMeter {}
+/// Between two samples of the record over time.
+const RECORD_EVERY: Duration = Duration::from_secs(1);
+
+/// Reads what the machine counts at the boundaries of rounds, and every second for the record over time.
+pub struct ClusterMeter {
+    sources: Sources,
+    start: Instant,
+    /// Whether reads follow, which are to come from drives.
+    reads: bool,
+    /// Samples at boundaries that can still matter, with the number of the round that began.
+    boundaries: VecDeque<(u32, Sample)>,
+    boundaries_max: usize,
+    recorded: Option<Instant>,
+    /// Lines of JSON.
+    record: String,
+}
 
 impl ClusterMeter {
-    /// Figures of a workload's rows, by name.
-    pub fn figures(&self, _rounds: (u32, u32), _operations: u64) -> BTreeMap<String, Option<f64>> {
-        BTreeMap::new()
+    /// `reads`: whether caches are to be emptied before the load. `start`: from when the times of the record count, the same for all iterations of a run.
+    pub fn new(sources: Sources, rounds: Rounds, reads: bool, start: Instant) -> ClusterMeter {
+        ClusterMeter {
+            sources,
+            start,
+            reads,
+            boundaries: VecDeque::new(),
+            boundaries_max: rounds.window as usize + 2,
+            recorded: None,
+            record: String::new(),
+        }
+    }
+
+    /// Figures of a workload's rows, by name, for the rounds from the first to the one before the second.
+    pub fn figures(&self, rounds: (u32, u32), work: Work) -> BTreeMap<String, Option<f64>> {
+        let at = |round: u32| self.boundaries.iter().find(|(number, _)| *number == round).map(|(_, sample)| sample);
+        match (at(rounds.0), at(rounds.1)) {
+            (Some(before), Some(after)) if rounds.0 < rounds.1 => figures(before, after, work),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Samples over time, a line of JSON each.
+    pub fn record(&self) -> &str {
+        &self.record
+    }
+
+    fn sample(&mut self, thorough: bool) -> Sample {
+        let sample = Sample::take(self.start.elapsed(), &self.sources, thorough);
+        self.recorded = Some(Instant::now());
+        self.record.push_str(&sample.to_json().to_string());
+        self.record.push('\n');
+        sample
     }
 }
 
 impl Meter for ClusterMeter {
-    async fn prepared(&mut self) {}
+    async fn prepared(&mut self) {
+        if self.reads {
+            // What the prefill left in memory is not to answer reads. Where we may not, results say so.
+            rustix::fs::sync();
+            let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
+            cache::drop_caches(&self.sources);
+        }
+        self.sources.daemons.values().for_each(|pid| forget_peak(*pid));
+    }
 
-    fn boundary(&mut self, _round: u32) {}
+    fn boundary(&mut self, round: u32) {
+        // An interrupt may repeat the last one, which was read on time.
+        if self.boundaries.iter().any(|(number, _)| *number == round) {
+            return;
+        }
+        let sample = self.sample(true);
+        self.boundaries.push_back((round, sample));
+        if self.boundaries.len() > self.boundaries_max {
+            self.boundaries.pop_front();
+        }
+    }
+
+    fn glance(&mut self) {
+        if self.recorded.is_none_or(|last| last.elapsed() >= RECORD_EVERY) {
+            self.sample(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bench::plan::Stop;
+    use bench::steady::SteadyRules;
+
+    #[test]
+    fn boundaries_of_the_last_window_are_kept() {
+        let rules = SteadyRules { window: 3, rounds_max: 20, ..SteadyRules::default() };
+        let rounds = Rounds::new(Duration::ZERO, &Stop::Steady { round_s: 1.0, rules });
+        let mut meter = ClusterMeter::new(Sources::default(), rounds, false, Instant::now());
+        (0..=9).for_each(|round| meter.boundary(round));
+        meter.boundary(9);
+        let work = Work { operations: 10, written_bytes: None };
+        assert!(meter.figures((6, 9), work)["client_cpu_us_per_operation"].is_some());
+        assert_eq!(meter.figures((6, 9), work)["server_cpu_us_per_operation"], None, "no daemon is here");
+        assert!(meter.figures((1, 4), work).is_empty() && meter.figures((9, 9), work).is_empty());
+        assert_eq!(meter.record().lines().count(), 10);
+        meter.glance();
+        assert_eq!(meter.record().lines().count(), 10, "too early");
+        assert!(meter.record().lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
+    }
 }

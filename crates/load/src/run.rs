@@ -1,9 +1,9 @@
 //! A whole plan: every workload on every cluster, as often as it says, clusters in turns.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bench::plan::{self, Engine, Plan, Redundancy, Workload};
 use bench::report::{End, Row, RunResult};
@@ -18,6 +18,8 @@ use crate::observer::{Event, Observer};
 use crate::pools::{self, PoolError};
 use crate::run_folder::{FolderError, RunFolder};
 use crate::task::Task;
+use crate::telemetry::figures::Work;
+use crate::telemetry::sources::Sources;
 
 /// Where a configuration sets no limit, an operation without an answer counts as failed after this.
 const OP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -67,6 +69,7 @@ struct Connected {
     config: Config,
     cluster: Cluster,
     osds: u64,
+    sources: Sources,
 }
 
 /// Runs `plan`, whose configurations' paths must be right from the working directory. What was measured is in the result
@@ -101,12 +104,17 @@ pub async fn run(
     facts.insert("command".into(), options.command.join(" "));
     folder.write("command.txt", &(options.command.join(" ") + "\n"))?;
     folder.write("plan.json", &(plan.to_json() + "\n"))?;
-    for connected in &clusters {
-        environment::cluster(connected.plan.name.as_str(), &connected.cluster, &mut facts, &folder).await?;
+    for connected in &mut clusters {
+        let dump = environment::cluster(&connected.plan.name, &connected.cluster, &mut facts, &folder).await?;
+        connected.sources = Sources::find(Path::new(&connected.plan.configuration), &dump);
+        let daemons = connected.sources.daemons.len();
+        let said = if daemons == 0 { "not available: none on this machine".into() } else { daemons.to_string() };
+        facts.insert(format!("cluster.{}.daemons_measured", connected.plan.name), said);
         folder.copy_configuration(&connected.plan.name, &connected.plan.configuration)?;
     }
     let result = RunResult::new(plan, facts);
-    let mut run = Run { options, clusters, token, folder, result, observer, interrupt };
+    let start = Instant::now();
+    let mut run = Run { options, clusters, token, folder, result, observer, interrupt, start };
     run.all().await?;
     Ok(run.result)
 }
@@ -134,7 +142,7 @@ async fn connect(of_plan: &plan::Cluster) -> Result<Connected, RunError> {
     let status = pools::json_command(&cluster, serde_json::json!({"prefix": "osd stat"})).await;
     let status = status.map_err(|source| RunError::Cluster { cluster: name, source })?;
     let osds = status["num_in_osds"].as_u64().unwrap_or(1).max(1);
-    Ok(Connected { plan: of_plan.clone(), config, cluster, osds })
+    Ok(Connected { plan: of_plan.clone(), config, cluster, osds, sources: Sources::default() })
 }
 
 /// Checks that the pools that should be there are, that the others are not, and that there is room.
@@ -193,6 +201,8 @@ struct Run<'a> {
     result: RunResult,
     observer: &'a mut dyn Observer,
     interrupt: watch::Receiver<bool>,
+    /// From when the record over time counts.
+    start: Instant,
 }
 
 /// Whether to go on.
@@ -278,13 +288,19 @@ impl Run<'_> {
             drain,
             processors: environment::processors(),
         };
-        let mut meter = ClusterMeter::default();
+        let reads = workload.groups.iter().any(|group| group.operations.reads() > 0);
+        let rounds = bench::recorder::Rounds::new(workload.warm_up(), &workload.stop);
+        let mut meter = ClusterMeter::new(connected.sources.clone(), rounds, reads, self.start);
         let measured = runner.run(&mut meter, self.observer, &mut self.interrupt).await;
         if measured.end != IterationEnd::Complete {
             let problems = environment::health(&self.clusters[cluster].cluster).await;
             self.note(format!("{what}: {problems}"));
         }
         self.add_rows(&name, workload, iteration, &measured, &meter);
+        let file = format!("telemetry/{name}.{}.{iteration}.jsonl", workload.name);
+        if let Err(error) = self.folder.write(&file, meter.record()) {
+            self.note(format!("{what}: {error}"));
+        }
         let cleaned = match pool.to_make() {
             Some((redundancy, _)) if !self.options.keep => {
                 self.clean(cluster, &what, &pool.name, redundancy, used_before).await
@@ -338,7 +354,9 @@ impl Run<'_> {
         meter: &ClusterMeter,
     ) {
         let operations = measured.groups.iter().map(|group| group.tally.latencies.count()).sum();
-        let figures = meter.figures(measured.rounds, operations);
+        let reads = workload.groups.iter().any(|group| group.operations.reads() > 0);
+        let written_bytes = (!reads).then(|| measured.groups.iter().map(|group| group.tally.bytes).sum());
+        let figures = meter.figures(measured.rounds, Work { operations, written_bytes });
         for (group, of_plan) in measured.groups.iter().zip(&workload.groups) {
             let GroupMeasured { measured: time, tally, mismatches, .. } = group;
             self.result.rows.push(Row {

@@ -97,6 +97,7 @@ impl RunResult {
             cells.extend([summary.errors.to_string(), summary.mismatches.to_string()]);
             markdown_row(&mut out, &cells);
         }
+        out.push_str(&self.costs());
         for (cluster, example) in self.examples() {
             writeln!(out, "\n{cluster}: {example}").expect("writing to a string");
         }
@@ -122,6 +123,53 @@ impl RunResult {
                     ]);
                 }
                 Err(why) => cells.extend([ABSENT.into(), ABSENT.into(), ABSENT.into(), why.to_string()]),
+            }
+            markdown_row(&mut out, &cells);
+        }
+        out
+    }
+
+    /// What the machine spent: medians of further figures. Empty where no row has any.
+    fn costs(&self) -> String {
+        const MIB: f64 = 1.0 / 1048576.0;
+        // Heading, name of the figure, factor.
+        let columns = [
+            ("server cores", "server_cores", 1.0),
+            ("server memory MiB", "server_memory_peak_bytes", MIB),
+            ("server switches/op", "server_context_switches_per_operation", 1.0),
+            ("client CPU us/op", "client_cpu_us_per_operation", 1.0),
+            ("client net in MB/s", "client_network_in_bytes_per_s", 1e-6),
+            ("client net out MB/s", "client_network_out_bytes_per_s", 1e-6),
+            ("storage net in MB/s", "storage_network_in_bytes_per_s", 1e-6),
+            ("drive read MB/s", "drive_read_bytes_per_s", 1e-6),
+            ("drive write MB/s", "drive_written_bytes_per_s", 1e-6),
+            ("drive writes/s", "drive_writes_per_s", 1.0),
+            ("flushes/s", "drive_flushes_per_s", 1.0),
+            ("write amplification", "write_amplification", 1.0),
+            ("cache hits %", "cache_hit_percent", 1.0),
+            ("power W", "power_w", 1.0),
+        ];
+        let mut out = String::new();
+        for summary in self.summaries() {
+            let rows = self.rows_of(&summary.cluster, &summary.workload, &summary.group);
+            let known = || rows.values().filter(|row| !row.figures.is_empty());
+            if known().next().is_none() {
+                continue;
+            }
+            if out.is_empty() {
+                out.push_str(
+                    "\nWhat it cost, all groups of a workload together. Peaks of memory are summed over daemons.\n\n",
+                );
+                let heads: Vec<&str> =
+                    ["workload", "group", "cluster"].into_iter().chain(columns.map(|c| c.0)).collect();
+                markdown_head(&mut out, &heads);
+            }
+            let mut cells = vec![summary.workload.clone(), summary.group.clone(), summary.cluster.clone()];
+            for (_, name, factor) in columns {
+                let values: Option<Vec<f64>> =
+                    known().map(|row| row.figures.get(name).copied().flatten().map(|value| value * factor)).collect();
+                let interval = values.and_then(|values| MedianInterval::of(&values, self.plan.confidence));
+                cells.push(interval.map_or(ABSENT.into(), |interval| number(interval.median)));
             }
             markdown_row(&mut out, &cells);
         }

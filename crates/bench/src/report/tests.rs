@@ -103,7 +103,10 @@ fn markdown_tables() {
     assert!(text.contains("| w | g | operations_per_s | n | c | 2.002 | 2.000 to 2.004 | 93.8 % | faster |"), "{text}");
     let widths: Vec<usize> =
         text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches('|').count()).collect();
-    assert!(widths[..4].iter().all(|width| *width == widths[0]), "{widths:?}");
+    for table in [&widths[..4], &widths[4..8]] {
+        assert!(table.iter().all(|width| *width == table[0]), "{widths:?}");
+    }
+    assert!(text.contains("| w | g | n | not available | not available |"), "what costs are not known: {text}");
     result.end = End::Failed("osd.3 died".into());
     result.rows.truncate(1);
     let text = result.to_markdown();

@@ -111,6 +111,8 @@ impl Meter for Seen {
     fn boundary(&mut self, round: u32) {
         self.boundaries.push(round);
     }
+
+    fn glance(&mut self) {}
 }
 
 struct Notes(Vec<String>, u32);

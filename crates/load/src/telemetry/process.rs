@@ -1,0 +1,108 @@
+//! What one process has spent, from `/proc/PID`.
+
+/// Running counts of a process, all its threads together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Process {
+    /// CPU time, in steps of 10 ms.
+    pub user_s: f64,
+    pub system_s: f64,
+    /// Resident now, and at most since the start or since the peak was last forgotten.
+    pub memory_bytes: Option<u64>,
+    pub memory_peak_bytes: Option<u64>,
+    /// Voluntary and forced, of the threads that live.
+    pub context_switches: Option<u64>,
+    /// What it has read from and written to devices; other users' processes do not tell.
+    pub device_read_bytes: Option<u64>,
+    pub device_written_bytes: Option<u64>,
+}
+
+impl Process {
+    /// `None` if there is no such process.
+    pub fn read(pid: u32) -> Option<Process> {
+        let file = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
+        let (user, system) = cpu_ticks(&file("stat")?)?;
+        let status = file("status").unwrap_or_default();
+        let io = file("io").unwrap_or_default();
+        Some(Process {
+            user_s: user as f64 * TICK_S,
+            system_s: system as f64 * TICK_S,
+            memory_bytes: status_kib(&status, "VmRSS:"),
+            memory_peak_bytes: status_kib(&status, "VmHWM:"),
+            context_switches: context_switches(pid),
+            device_read_bytes: field(&io, "read_bytes:"),
+            device_written_bytes: field(&io, "write_bytes:"),
+        })
+    }
+
+    pub fn cpu_s(&self) -> f64 {
+        self.user_s + self.system_s
+    }
+}
+
+/// Makes the kernel count a process's peak memory from now on, where it may.
+pub fn forget_peak(pid: u32) {
+    let _ = std::fs::write(format!("/proc/{pid}/clear_refs"), "5");
+}
+
+/// Seconds per tick of the clock that the kernel shows to programs: a hundred per second, whatever its own is.
+pub const TICK_S: f64 = 0.01;
+
+/// User and system time from the text of `stat`.
+fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
+    // The program's name, in brackets, may contain anything; fields count from behind it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+/// The number behind `key`, at the begin of a line.
+fn field(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn status_kib(status: &str, key: &str) -> Option<u64> {
+    field(status, key)?.checked_mul(1024)
+}
+
+fn context_switches(pid: u32) -> Option<u64> {
+    let mut sum = None;
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        // A thread may end meanwhile.
+        let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { continue };
+        let voluntary = field(&status, "voluntary_ctxt_switches:")?;
+        let forced = field(&status, "nonvoluntary_ctxt_switches:")?;
+        *sum.get_or_insert(0u64) += voluntary + forced;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_the_kernel() {
+        let stat = "12 (a) b) (c)) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 9 0 100 1 2";
+        assert_eq!(cpu_ticks(stat), Some((250, 50)));
+        assert_eq!(cpu_ticks("12 (a) S 1"), None);
+        assert_eq!(cpu_ticks(""), None);
+        let status = "Name:\tx\nVmHWM:\t  2048 kB\nVmRSS:\t    4 kB\nvoluntary_ctxt_switches:\t7\n";
+        assert_eq!(status_kib(status, "VmHWM:"), Some(2 << 20));
+        assert_eq!(status_kib(status, "VmSwap:"), None);
+        assert_eq!(field(status, "voluntary_ctxt_switches:"), Some(7));
+    }
+
+    #[test]
+    fn own_process() {
+        let before = Process::read(std::process::id()).unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_millis(60);
+        while std::time::Instant::now() < end {
+            std::hint::black_box((0..1000).sum::<u64>());
+        }
+        let after = Process::read(std::process::id()).unwrap();
+        assert!(after.cpu_s() > before.cpu_s(), "{before:?} {after:?}");
+        assert!(after.memory_bytes.unwrap() > 1 << 20 && after.memory_peak_bytes >= after.memory_bytes);
+        assert!(after.context_switches.is_some());
+        assert_eq!(Process::read(u32::MAX), None);
+    }
+}
