@@ -84,6 +84,12 @@ pub struct Up {
     /// sparse: they take space as they fill. [default: auto, or as the cluster has]
     #[arg(long, value_name = "SIZE", value_parser = parse_osd_size)]
     pub osd_size: Option<OsdSize>,
+    /// Directory, on another drive, of a file for each OSD's log. [default: the log lies in the OSD's own file]
+    #[arg(long, value_name = "DIR")]
+    pub wal_dir: Option<PathBuf>,
+    /// Directory, on another drive, of a file for each OSD's metadata. [default: they lie in the OSD's own file]
+    #[arg(long, value_name = "DIR")]
+    pub metadata_dir: Option<PathBuf>,
     /// Port of the first monitor; OSDs take any free ports. [default: 40000, or as the cluster has]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
@@ -378,6 +384,12 @@ pub struct Osd {
     /// With --mkfs: size of the file that holds the OSD's data; goes before 'osd size'.
     #[arg(long, value_name = "SIZE")]
     pub size: Option<ByteSize>,
+    /// With --mkfs: a block device or new file that holds the OSD's log; goes before 'osd wal device'.
+    #[arg(long, value_name = "PATH", requires = "mkfs")]
+    pub wal_device: Option<PathBuf>,
+    /// With --mkfs: a block device or new file that holds the OSD's metadata; goes before 'osd metadata device'.
+    #[arg(long, value_name = "PATH", requires = "mkfs")]
+    pub metadata_device: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -42,6 +42,11 @@ pub fn ceph_conf(layout: &Layout, state: &ClusterState) -> String {
     line("[osd]".into());
     line(format!("osd data = {}", path(layout.dir().join("$name"))));
     line(format!("osd size = {}", state.osd_size_bytes));
+    for (what, dir) in [("wal", &state.wal_dir), ("metadata", &state.metadata_dir)] {
+        if let Some(dir) = dir {
+            line(format!("osd {what} device = {}", path(dir.join(format!("$name.{what}")))));
+        }
+    }
     line(format!("osd memory target = {OSD_MEMORY_BYTES}"));
     line(format!("public addr = {}", state.bind));
     line(format!("cluster addr = {}", state.bind));
@@ -88,6 +93,7 @@ mod tests {
     fn what_is_written_reads_back() {
         let mut state = crate::state_file::tests::sample();
         state.mons = 3;
+        state.metadata_dir = Some("/other drive".into());
         let layout = Layout::new(Path::new("/no where/it's #1")).unwrap();
         let conf = ConfFile::parse(&ceph_conf(&layout, &state), Path::new("ceph.conf")).unwrap();
         let config = client::Config::from_file(&conf, &Who::new("client", "admin")).unwrap();
@@ -96,6 +102,8 @@ mod tests {
         let get = |who: &str, key: &str| conf.get(&Who::parse(who).unwrap(), key).unwrap();
         assert_eq!(get("osd.1", "osd data"), "/no where/it's #1/osd.1");
         assert_eq!(get("osd.1", "crush location"), "root=default host=host1");
+        assert_eq!(get("osd.1", "osd metadata device"), "/other drive/osd.1.metadata");
+        assert_eq!(conf.get(&Who::parse("osd.1").unwrap(), "osd wal device"), None);
         assert_eq!(get("mon.c", "public addr"), "127.0.0.1:40002");
         assert_eq!(get("mon.c", "mon data"), "/no where/it's #1/mon.c");
     }

@@ -27,6 +27,31 @@ pub async fn create(layout: &Layout, state: &ClusterState, program: &Path, repor
     ClusterState { complete: true, ..state.clone() }.save(layout)
 }
 
+/// Makes the directories of the OSDs' files outside `layout`'s directory, in which none of these may be yet: to be called
+/// before [`create`], so that what [`clear_outside`] removes is the creation's own.
+pub fn claim_outside(state: &ClusterState) -> Result<()> {
+    for dir in [&state.wal_dir, &state.metadata_dir].into_iter().flatten() {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    }
+    match state.outside_files().into_iter().find(|path| path.symlink_metadata().is_ok()) {
+        Some(path) => bail!("{} exists already; remove it if nothing in it is needed", path.display()),
+        None => Ok(()),
+    }
+}
+
+/// Removes the OSDs' files outside the cluster's directory.
+pub fn clear_outside(state: &ClusterState) -> Result<()> {
+    for path in state.outside_files() {
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(e).with_context(|| format!("cannot remove {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 async fn mkfs(layout: &Layout, daemon: &str, program: &Path) -> Result<()> {
     let mut command = Command::new(program);
     command.arg0("nacre").args(daemon_args(layout, daemon)).arg("--mkfs").stdin(std::process::Stdio::null());
@@ -104,6 +129,20 @@ mod tests {
         check("starting\n\nbusy \n", Some("busy"));
         check("error: no room\nstack backtrace:\n", Some("no room"));
         check("error: old\nthread 'x' panicked at a.rs:1:2:\nextent lost\nnote: more\n", Some("extent lost"));
+    }
+
+    #[test]
+    fn files_on_other_drives_are_taken_only_if_nobody_has_them() {
+        let dir = Scratch::new();
+        let (wal, metadata) = (dir.path().join("a/wal"), dir.path().join("metadata"));
+        let state = ClusterState { wal_dir: Some(wal.clone()), metadata_dir: Some(metadata.clone()), ..sample() };
+        claim_outside(&state).unwrap();
+        assert_eq!(state.outside_files().len(), 2 * state.osds as usize);
+        let (mine, theirs) = (metadata.join("osd.0.metadata"), wal.join("osd.1.wal.old"));
+        [&mine, &theirs].iter().for_each(|path| std::fs::write(path, "x").unwrap());
+        assert!(claim_outside(&state).unwrap_err().to_string().contains("osd.0.metadata exists already"));
+        clear_outside(&state).unwrap();
+        assert!(!mine.exists() && theirs.exists());
     }
 
     #[tokio::test(flavor = "current_thread")]

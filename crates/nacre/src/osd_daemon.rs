@@ -6,14 +6,15 @@ use crate::conf_writer::random_bytes;
 use crate::daemon::Settings;
 use anyhow::{Context, Result, anyhow, bail};
 use client::{MonHost, parse_mon_host};
-use osd::{OsdConfig, Stop};
+use osd::{OsdConfig, Stop, StorePaths};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use types::{Fsid, OsdId};
 use wire::EntityAddrVec;
 
-/// The file in the data directory that holds the store. A block device may stand in its place, as a link.
+/// The file in the data directory that holds the store. A block device may stand in its place, as a link. Devices of their
+/// own for log and metadata stand beside it, as links, under names that [`StorePaths::beside`] knows.
 pub const STORE_FILE: &str = "block";
 /// Memory where the configuration names none.
 const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
@@ -23,7 +24,12 @@ pub fn run(options: &cli::Osd) -> Result<()> {
     let settings = Settings::read("osd", &options.id.to_string(), &options.daemon)?;
     let config = config(&settings, OsdId(options.id as i32))?;
     if options.daemon.mkfs {
-        return mkfs(&settings, options, &config);
+        let devices = StorePaths {
+            main: config.devices.main.clone(),
+            wal: options.wal_device.clone().or(config.devices.wal),
+            metadata: options.metadata_device.clone().or(config.devices.metadata),
+        };
+        return mkfs(&settings, options, &OsdConfig { devices, ..config });
     }
     serve(config)
 }
@@ -47,7 +53,7 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
     Ok(OsdConfig {
         id,
         fsid: fsid.parse().map_err(|e| anyhow!("'fsid': {e}"))?,
-        device: settings.data()?.join(STORE_FILE),
+        devices: devices(settings)?,
         public_bind,
         // One network serves both unless told otherwise.
         cluster_bind: match (&flags.cluster_addr, get("cluster addr")) {
@@ -61,6 +67,17 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         device_class: get("osd device class").unwrap_or_else(|| "ssd".to_owned()),
         memory_bytes: memory.unwrap_or(DEFAULT_MEMORY_BYTES),
     })
+}
+
+/// The store's devices: those beside the data directory's store, or before it is made those that flags or configuration
+/// name.
+fn devices(settings: &Settings<'_>) -> Result<StorePaths> {
+    let main = settings.data()?.join(STORE_FILE);
+    if !settings.flags.mkfs {
+        return Ok(StorePaths::beside(&main));
+    }
+    let named = |key: &str| settings.conf.get(&settings.who, key).filter(|path| !path.is_empty()).map(PathBuf::from);
+    Ok(StorePaths { main, wal: named("osd wal device"), metadata: named("osd metadata device") })
 }
 
 fn byte_size(text: &str, key: &str) -> Result<u64> {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Version of the file's layout that this program writes and understands.
 pub const VERSION: u32 = 1;
@@ -19,6 +19,11 @@ pub struct ClusterState {
     pub complete: bool,
     pub osds: u32,
     pub osd_size_bytes: u64,
+    /// Directories of the OSDs' files for log and metadata, where these do not lie in the OSDs' own files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_dir: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata_dir: Option<PathBuf>,
     pub mons: u32,
     /// Port of the first monitor; the others follow it.
     pub port: u16,
@@ -38,6 +43,15 @@ impl ClusterState {
     pub fn daemons(&self) -> Vec<String> {
         let mons = self.mon_ids().map(|id| format!("mon.{id}"));
         mons.chain((0..self.osds).map(|id| format!("osd.{id}"))).collect()
+    }
+
+    /// The OSDs' files outside the cluster's directory.
+    pub fn outside_files(&self) -> Vec<PathBuf> {
+        let of = |dir: &PathBuf, what: &str| -> Vec<PathBuf> {
+            (0..self.osds).map(|id| dir.join(format!("osd.{id}.{what}"))).collect()
+        };
+        let wal = self.wal_dir.iter().flat_map(|dir| of(dir, "wal"));
+        wal.chain(self.metadata_dir.iter().flat_map(|dir| of(dir, "metadata"))).collect()
     }
 
     /// Port of the monitor with this index.
@@ -158,6 +172,8 @@ pub(crate) mod tests {
             complete: true,
             osds: 2,
             osd_size_bytes: 1 << 30,
+            wal_dir: None,
+            metadata_dir: None,
             mons: 1,
             port: 40000,
             bind: "127.0.0.1".parse().unwrap(),

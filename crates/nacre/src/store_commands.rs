@@ -7,6 +7,7 @@ use crate::byte_size::ByteSize;
 use crate::cli;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
+use osd::StorePaths;
 use osd::offline::{
     self, CheckReport, ExportReport, ExportScope, FileDevice, ImportReport, OfflineStore, RepairPlan, StoreStats,
 };
@@ -52,7 +53,7 @@ fn device_path(path: &Path) -> Result<PathBuf> {
 }
 
 fn open_device(path: &Path, read_only: bool) -> Result<FileDevice> {
-    Ok(FileDevice::open(&device_path(path)?, read_only)?)
+    Ok(FileDevice::open(&StorePaths::beside(&device_path(path)?), read_only)?)
 }
 
 fn open(path: &Path, read_only: bool) -> Result<OfflineStore<FileDevice>> {
@@ -132,6 +133,12 @@ fn stats_page(stats: &StoreStats) -> String {
             ByteSize(usage.metadata_bytes)
         ),
     );
+    if let Some(bytes) = label.wal_device_bytes {
+        line("", format!("WAL device: {}", ByteSize(bytes)));
+    }
+    if let Some(own) = usage.metadata_device {
+        line("", format!("metadata device: {}, {} free", ByteSize(own.total_bytes), ByteSize(own.free_bytes)));
+    }
     line(
         "objects",
         format!("{} with {} and {} of omap", usage.objects, ByteSize(usage.stored_bytes), ByteSize(usage.omap_bytes)),

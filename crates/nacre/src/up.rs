@@ -96,6 +96,7 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
         Found::Nothing | Found::Unfinished => {
             let state = plan_new(options, &layout)?;
             creation::clear(&layout, false)?;
+            creation::claim_outside(&state)?;
             let size = ByteSize(state.osd_size_bytes);
             let what = format!("creating a cluster of {} OSDs of {size} in {}", state.osds, layout.dir().display());
             let created = async {
@@ -107,6 +108,7 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
                 () = stop.asked() => Err(anyhow::anyhow!("interrupted; nothing was created")),
             };
             if let Err(error) = result {
+                creation::clear_outside(&state).context("cleaning up")?;
                 creation::clear(&layout, dir_is_new).context("cleaning up")?;
                 return Err(error);
             }
@@ -228,12 +230,16 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
         Some(OsdSize::Auto) | None => None,
     };
     let size = preflight::osd_size(wanted, osds, preflight::free_space(layout.dir())?)?;
+    // Daemons are started with the cluster's directory as theirs or not: paths must not depend on it.
+    let absolute = |dir: &Option<PathBuf>| dir.as_ref().map(std::path::absolute).transpose();
     Ok(ClusterState {
         version: VERSION,
         fsid: types::Fsid::from_random(random_bytes()?).to_string(),
         complete: true,
         osds,
         osd_size_bytes: size.0,
+        wal_dir: absolute(&options.wal_dir).context("--wal-dir")?,
+        metadata_dir: absolute(&options.metadata_dir).context("--metadata-dir")?,
         mons,
         port,
         bind,
@@ -264,6 +270,18 @@ fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
         && size.0 / preflight::OSD_BYTES_UNIT * preflight::OSD_BYTES_UNIT != state.osd_size_bytes
     {
         return Err(differs("--osd-size", format!("OSDs of {}", ByteSize(state.osd_size_bytes))));
+    }
+    let moved = |asked: &Option<PathBuf>, has: &Option<PathBuf>| {
+        asked.as_ref().is_some_and(|dir| std::path::absolute(dir).ok().as_ref() != has.as_ref())
+    };
+    for (flag, asked, has) in [
+        ("--wal-dir", &options.wal_dir, &state.wal_dir),
+        ("--metadata-dir", &options.metadata_dir, &state.metadata_dir),
+    ] {
+        if moved(asked, has) {
+            let has = has.as_ref().map_or("its own file for everything".into(), |dir| dir.display().to_string());
+            return Err(differs(flag, format!("OSDs with {has}")));
+        }
     }
     if !state.bind.is_loopback() && !options.insecure {
         bail!(

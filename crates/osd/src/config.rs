@@ -1,8 +1,8 @@
 //! What an OSD is told at its start.
 
+use crate::StorePaths;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use types::{Fsid, OsdId};
 use wire::EntityAddrVec;
 
@@ -11,8 +11,8 @@ use wire::EntityAddrVec;
 pub struct OsdConfig {
     pub id: OsdId,
     pub fsid: Fsid,
-    /// The device or file that holds the store.
-    pub device: PathBuf,
+    /// The device or file that holds the store, or several.
+    pub devices: StorePaths,
     /// Where clients connect. Port 0: any free one.
     pub public_bind: SocketAddr,
     /// Where other OSDs connect.

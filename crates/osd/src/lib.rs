@@ -10,6 +10,7 @@
 
 mod command;
 mod config;
+mod device_files;
 mod leaving;
 mod link;
 mod mkfs;
@@ -19,8 +20,10 @@ mod osd;
 mod peers;
 mod pulse_watch;
 mod run;
+mod store_paths;
 
 pub use config::OsdConfig;
 pub use mkfs::{MkfsError, mkfs};
 pub use osd::Osd;
 pub use run::{Stop, run};
+pub use store_paths::StorePaths;

@@ -1,12 +1,13 @@
 //! The store of a new OSD.
 
 use crate::OsdConfig;
+use crate::store_paths::beside;
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use store::{FormatError, IoRequest, Store, StoreConfig};
-use types::Fsid;
+use std::io::{self, Seek};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use store::{Device, FormatError, IoRequest, Store, StoreConfig};
+use types::{BLOCK_BYTES, Fsid};
 
 /// Why there is no new store. Nothing of an existing one has been changed.
 #[derive(Debug, thiserror::Error)]
@@ -15,49 +16,133 @@ pub enum MkfsError {
     Open { path: PathBuf, source: io::Error },
     #[error("{path} exists and is not empty; remove it first if nothing in it is needed")]
     NotEmpty { path: PathBuf },
+    #[error("{path} is there already; remove it first if it is not needed")]
+    LinkExists { path: PathBuf },
+    #[error("cannot make the link {path}")]
+    Link { path: PathBuf, source: io::Error },
+    #[error("{path} is given twice")]
+    Twice { path: PathBuf },
     #[error("cannot write {path}")]
     Write { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Format(#[from] FormatError),
 }
 
-/// Makes the file `config.device` (or takes the block device of that name), `size_bytes` large, into an empty store.
-/// `uuid` identifies it from then on.
+/// A file that is new, or a block device.
+struct Target {
+    device: Device,
+    path: PathBuf,
+    file: File,
+}
+
+impl Target {
+    /// Makes the file, still empty, or takes the block device of that name.
+    fn new(device: Device, path: &Path) -> Result<Target, MkfsError> {
+        let open = |source| MkfsError::Open { path: path.to_owned(), source };
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(open)?;
+        let metadata = file.metadata().map_err(open)?;
+        if metadata.is_file() && metadata.len() != 0 {
+            return Err(MkfsError::NotEmpty { path: path.to_owned() });
+        }
+        Ok(Target { device, path: path.to_owned(), file })
+    }
+
+    /// Gives a file this size. Returns the size it has, or that of the block device.
+    fn size(&mut self, file_bytes: u64) -> Result<u64, MkfsError> {
+        let open = |source| MkfsError::Open { path: self.path.clone(), source };
+        if self.file.metadata().map_err(open)?.is_file() {
+            self.file.set_len(file_bytes).map_err(open)?;
+        }
+        self.file.seek(io::SeekFrom::End(0)).map_err(open)
+    }
+
+    /// What two targets that are the same have in common.
+    fn identity(&self) -> Result<(u64, u64), MkfsError> {
+        let metadata = self.file.metadata().map_err(|source| MkfsError::Open { path: self.path.clone(), source })?;
+        let is_device = metadata.file_type().is_block_device();
+        Ok(if is_device { (u64::MAX, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) })
+    }
+}
+
+/// Makes the file `config.devices.main` (or takes the block device of that name), `size_bytes` large, into an empty
+/// store. `uuid` identifies it from then on.
+///
+/// Where `config.devices` names others for log and metadata, these become parts of it: block devices with all of their
+/// size, files as large as suits the store. Links beside the main device, under names that [`StorePaths::beside`](crate::StorePaths::beside) finds,
+/// lead to them.
 pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid) -> Result<(), MkfsError> {
-    let path = &config.device;
-    let open = |source| MkfsError::Open { path: path.clone(), source };
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(open)?;
-    let is_file = file.metadata().map_err(open)?.is_file();
-    if is_file {
-        if file.metadata().map_err(open)?.len() != 0 {
-            return Err(MkfsError::NotEmpty { path: path.clone() });
+    let paths = &config.devices;
+    let mut targets: Vec<Target> = Vec::new();
+    for device in Device::ALL {
+        let Some(path) = paths.of(device) else { continue };
+        let link = beside(&paths.main, device);
+        if link != path && link.symlink_metadata().is_ok() {
+            return Err(MkfsError::LinkExists { path: link });
         }
-        file.set_len(size_bytes).map_err(open)?;
-    }
-    let requests = Store::format(&store_config(config, size_bytes, uuid))?;
-    let write = |source| MkfsError::Write { path: path.clone(), source };
-    carry_out(&file, requests).map_err(write)
-}
-
-/// The store's configuration on a device of `device_bytes`. `uuid` matters only when it is made.
-pub(crate) fn store_config(config: &OsdConfig, device_bytes: u64, uuid: Fsid) -> StoreConfig {
-    let wal_bytes = StoreConfig::default_wal_bytes(device_bytes);
-    StoreConfig { device_bytes, wal_bytes, fsid: config.fsid, osd: config.id, uuid }
-}
-
-fn carry_out(file: &File, requests: impl IntoIterator<Item = IoRequest>) -> io::Result<()> {
-    for request in requests {
-        match request {
-            IoRequest::Write { mut offset, data, .. } => {
-                for piece in data.pieces() {
-                    file.write_all_at(piece, offset)?;
-                    offset += piece.len() as u64;
-                }
+        let target = Target::new(device, path)?;
+        for other in &targets {
+            if other.identity()? == target.identity()? {
+                return Err(MkfsError::Twice { path: path.to_owned() });
             }
-            IoRequest::Flush { .. } => file.sync_data()?,
-            IoRequest::Discard { .. } => {}
-            IoRequest::Read { .. } => return Err(io::Error::other("a new store has nothing to read")),
+        }
+        targets.push(target);
+    }
+    let mut sizes = store_config(config, [Some(size_bytes), None, None], uuid);
+    for target in &mut targets {
+        match target.device {
+            Device::Main => drop(target.size(size_bytes)?),
+            Device::Wal => {
+                let bytes = target.size(sizes.wal_bytes + StoreConfig::LABEL_BYTES)?;
+                sizes.wal_device_bytes = Some(bytes);
+                let room = bytes.saturating_sub(StoreConfig::LABEL_BYTES);
+                sizes.wal_bytes = sizes.wal_bytes.min(room - room % BLOCK_BYTES as u64);
+            }
+            Device::Metadata => sizes.metadata_device_bytes = Some(target.size(metadata_file_bytes(size_bytes))?),
         }
     }
-    file.sync_all()
+    for request in Store::format(&sizes)? {
+        let target = targets.iter().find(|target| target.device == request.device()).expect("one for each device");
+        let write = |source| MkfsError::Write { path: target.path.clone(), source };
+        carry_out(&target.file, request).map_err(write)?;
+    }
+    for target in &targets {
+        let write = |source| MkfsError::Write { path: target.path.clone(), source };
+        target.file.sync_all().map_err(write)?;
+        let link = beside(&paths.main, target.device);
+        if link != target.path {
+            let cannot = |source| MkfsError::Link { path: link.clone(), source };
+            let absolute = std::path::absolute(&target.path).map_err(cannot)?;
+            symlink(absolute, &link).map_err(cannot)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where all data came in small writes, metadata take some 2 % of it, and a checkpoint may need as much again.
+fn metadata_file_bytes(main_bytes: u64) -> u64 {
+    (main_bytes / 16).max(64 << 20) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
+}
+
+/// The store's configuration on devices of these sizes, in the order of [`Device::ALL`]. `uuid` matters only when it is
+/// made. Panics without a main device.
+pub(crate) fn store_config(config: &OsdConfig, bytes: [Option<u64>; 3], uuid: Fsid) -> StoreConfig {
+    let [main, wal_device_bytes, metadata_device_bytes] = bytes;
+    let main = main.expect("every store has a main device");
+    let one = StoreConfig::one_device(main, StoreConfig::default_wal_bytes(main), config.fsid, config.id, uuid);
+    StoreConfig { wal_device_bytes, metadata_device_bytes, ..one }
+}
+
+fn carry_out(file: &File, request: IoRequest) -> io::Result<()> {
+    match request {
+        IoRequest::Write { mut offset, data, .. } => {
+            for piece in data.pieces() {
+                file.write_all_at(piece, offset)?;
+                offset += piece.len() as u64;
+            }
+            Ok(())
+        }
+        IoRequest::Flush { .. } => file.sync_data(),
+        IoRequest::Discard { .. } => Ok(()),
+        IoRequest::Read { .. } => Err(io::Error::other("a new store has nothing to read")),
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::OsdConfig;
 use crate::command::{self, Facts};
+use crate::device_files::DeviceFiles;
 use crate::leaving::{Leaving, SETTLE_EVERY};
 use crate::link::Link;
 use crate::mkfs::store_config;
@@ -10,12 +11,12 @@ use crate::peers::Peers;
 use crate::run::Stop;
 use pg::ops::Limits;
 use pg::{Output, Shard};
-use reactor::{Event, FileId, FileOptions, Handler, Io, ListenerId};
+use reactor::{Event, Handler, Io, ListenerId};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
-use store::{IoDone, IoId, IoRequest, Opening, Store};
+use store::{Device, IoDone, IoId, Opening, Store};
 use types::{EntityType, Epoch, Fsid};
 use wire::messages::{self, Command, Ping, kind_name};
 use wire::msgr::{self, Config, Messenger, SessionId};
@@ -68,7 +69,7 @@ struct Running {
 pub struct Osd {
     config: OsdConfig,
     stop: Stop,
-    file: FileId,
+    files: DeviceFiles,
     public_listener: ListenerId,
     public_addrs: EntityAddrVec,
     cluster_addrs: EntityAddrVec,
@@ -90,23 +91,20 @@ impl Osd {
     ///
     /// Errors: a device that is missing or in use by another process, an address that cannot be bound.
     pub fn new(io: &mut impl Io, config: OsdConfig, stop: Stop) -> io::Result<Osd> {
-        let options = FileOptions { direct: true, lock: true, ..FileOptions::default() };
-        let device = config.device.clone();
-        let with_path = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", device.display()));
-        let file = io.open_file(&config.device, options).map_err(with_path)?;
+        let files = DeviceFiles::open(io, &config.devices)?;
         let (public_listener, public_bound) = io.listen(config.public_bind)?;
         let (_, cluster_bound) = io.listen(config.cluster_bind)?;
         // A start is told from earlier ones by its nonce.
         let nonce = (io.random() as u32).max(1);
         let public_addrs = advertised(public_bound, config.public_advertise, nonce);
         let cluster_addrs = advertised(cluster_bound, config.cluster_advertise, nonce);
-        let store_config = store_config(&config, io.file_len_bytes(file)?, Fsid::default());
+        let store_config = store_config(&config, files.bytes(io)?, Fsid::default());
         let opening = Box::new(Store::open(store_config));
         let (limits, stage) =
             (Limits { client_bytes: config.client_bytes_max(), ..Limits::default() }, Stage::Opening(opening));
         let late_answers = None;
         let mut osd =
-            Osd { config, stop, file, public_listener, public_addrs, cluster_addrs, limits, late_answers, stage };
+            Osd { config, stop, files, public_listener, public_addrs, cluster_addrs, limits, late_answers, stage };
         osd.pump_opening(io);
         Ok(osd)
     }
@@ -124,23 +122,14 @@ impl Osd {
         self
     }
 
-    fn device(io: &mut impl Io, file: FileId, request: IoRequest) {
-        match request {
-            IoRequest::Read { id, offset, buf } => io.read(file, offset, buf, id.0),
-            IoRequest::Write { id, offset, data } => io.write(file, offset, data.into_pieces().collect(), id.0),
-            IoRequest::Flush { id } => io.flush(file, id.0),
-            IoRequest::Discard { id, offset, len } => io.discard(file, offset, len, id.0),
-        }
-    }
-
     fn pump_opening(&mut self, io: &mut impl Io) {
         let Stage::Opening(opening) = &mut self.stage else { return };
         while let Some(request) = opening.poll_io() {
-            Osd::device(io, self.file, request);
+            self.files.submit(io, request);
         }
         match opening.poll_result() {
             None => {}
-            Some(Err(e)) => self.fail(io, format!("{}: {e}", self.config.device.display())),
+            Some(Err(e)) => self.fail(io, format!("{}: {e}", self.config.devices.main.display())),
             Some(Ok(store)) => self.begin(io, store),
         }
     }
@@ -153,10 +142,10 @@ impl Osd {
     }
 
     fn begin(&mut self, io: &mut impl Io, mut store: Store) {
-        match io.is_regular_file(self.file) {
+        match io.is_regular_file(self.files.of(Device::Main)) {
             Ok(true) => store.prepare_ahead(),
             Ok(false) => {}
-            Err(e) => return self.fail(io, format!("{}: {e}", self.config.device.display())),
+            Err(e) => return self.fail(io, format!("{}: {e}", self.config.devices.main.display())),
         }
         store.set_block_cache_bytes(self.config.block_cache_bytes());
         if let Some(seed) = self.late_answers {
@@ -468,7 +457,7 @@ fn metadata(config: &OsdConfig, public: &EntityAddrVec, cluster: &EntityAddrVec)
         ("kernel_version", text(uname.release())),
         ("arch", text(uname.machine())),
         ("os", text(uname.sysname())),
-        ("osd_data", config.device.display().to_string()),
+        ("osd_data", config.devices.main.display().to_string()),
         ("osd_objectstore", "nacre".to_owned()),
         ("front_addr", public.to_string()),
         ("back_addr", cluster.to_string()),
@@ -556,7 +545,7 @@ impl<I: Io> Handler<I> for Osd {
         let left = run.has_left(now);
         let fatal = run.route(now);
         while let Some(request) = run.shard.poll_io() {
-            Osd::device(io, self.file, request);
+            self.files.submit(io, request);
         }
         let beacon_at = run.beacon_if_due(now);
         // What was just sent leaves now; what that stirs up is handled next turn.

@@ -1,6 +1,6 @@
 //! An OSD that is stopped in good order leaves a store whose next opening replays nothing. On a real file.
 
-use osd::{OsdConfig, Stop};
+use osd::{OsdConfig, Stop, StorePaths};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -30,25 +30,25 @@ impl Drop for Device {
 
 fn carry_out(file: &File, request: IoRequest) -> IoDone {
     match request {
-        IoRequest::Read { id, offset, mut buf } => {
+        IoRequest::Read { id, offset, mut buf, .. } => {
             file.read_exact_at(buf.as_mut_slice(), offset).unwrap();
             IoDone { id, result: Ok(Some(buf)) }
         }
-        IoRequest::Write { id, mut offset, data } => {
+        IoRequest::Write { id, mut offset, data, .. } => {
             for piece in data.pieces() {
                 file.write_all_at(piece, offset).unwrap();
                 offset += piece.len() as u64;
             }
             IoDone { id, result: Ok(None) }
         }
-        IoRequest::Flush { id } | IoRequest::Discard { id, .. } => IoDone { id, result: Ok(None) },
+        IoRequest::Flush { id, .. } | IoRequest::Discard { id, .. } => IoDone { id, result: Ok(None) },
     }
 }
 
 fn open(path: &Path) -> (File, Store) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let wal_bytes = StoreConfig::default_wal_bytes(DEVICE_BYTES);
-    let config = StoreConfig { device_bytes: DEVICE_BYTES, wal_bytes, fsid: FSID, osd: OSD, uuid: Fsid::default() };
+    let config = StoreConfig::one_device(DEVICE_BYTES, wal_bytes, FSID, OSD, Fsid::default());
     let mut opening = Store::open(config);
     loop {
         if let Some(result) = opening.poll_result() {
@@ -95,7 +95,7 @@ fn the_next_start_replays_nothing() {
     let config = OsdConfig {
         id: OSD,
         fsid: FSID,
-        device: device.0.clone(),
+        devices: StorePaths::one(device.0.clone()),
         public_bind: loopback,
         cluster_bind: loopback,
         public_advertise: None,

@@ -10,7 +10,7 @@ use crate::timeline;
 use mon::BootstrapSpec;
 use mon::bootstrap::bootstrap;
 use mon::log::MapLog;
-use osd::{Osd, OsdConfig, Stop};
+use osd::{Osd, OsdConfig, Stop, StorePaths};
 use pg::ops::Limits;
 use reactor::sim::{Crash, DiskFault, NodeId, Rng, SimDisk, SimIo, World, WorldConfig};
 use std::net::SocketAddr;
@@ -90,7 +90,7 @@ fn uuid(osd: usize) -> Fsid {
 
 /// What an OSD's store is made with.
 pub fn store_config(osd: usize, wal_bytes: u64) -> StoreConfig {
-    StoreConfig { device_bytes: DISK_BYTES, wal_bytes, fsid: FSID, osd: OsdId(osd as i32), uuid: uuid(osd) }
+    StoreConfig::one_device(DISK_BYTES, wal_bytes, FSID, OsdId(osd as i32), uuid(osd))
 }
 
 impl Cluster {
@@ -196,7 +196,7 @@ impl Cluster {
         let config = OsdConfig {
             id: OsdId(osd as i32),
             fsid: FSID,
-            device: DISK.into(),
+            devices: StorePaths::one(DISK.into()),
             public_bind: SocketAddr::new(ip, port(6800)),
             cluster_bind: SocketAddr::new(ip, port(6801)),
             public_advertise: None,

@@ -25,11 +25,11 @@ impl FormatProcess {
 
     fn next(&mut self, io: &mut SimIo) {
         match self.requests.pop_front() {
-            Some(IoRequest::Write { id, offset, data }) => {
+            Some(IoRequest::Write { id, offset, data, .. }) => {
                 io.write(self.file, offset, data.into_pieces().collect(), id.0);
             }
-            Some(IoRequest::Flush { id }) => io.flush(self.file, id.0),
-            Some(IoRequest::Discard { id, offset, len }) => io.discard(self.file, offset, len, id.0),
+            Some(IoRequest::Flush { id, .. }) => io.flush(self.file, id.0),
+            Some(IoRequest::Discard { id, offset, len, .. }) => io.discard(self.file, offset, len, id.0),
             Some(IoRequest::Read { .. }) => unreachable!("a new store has nothing to read"),
             None => io.stop(),
         }

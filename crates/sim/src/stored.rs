@@ -35,7 +35,7 @@ struct Overlay<'a> {
 impl Overlay<'_> {
     fn carry_out(&mut self, request: IoRequest) -> IoDone {
         match request {
-            IoRequest::Read { id, offset, mut buf } => {
+            IoRequest::Read { id, offset, mut buf, .. } => {
                 for (i, block) in buf.as_mut_slice().chunks_mut(BLOCK_BYTES).enumerate() {
                     let at = offset + (i * BLOCK_BYTES) as u64;
                     match self.blocks.get(&at) {
@@ -45,13 +45,13 @@ impl Overlay<'_> {
                 }
                 IoDone { id, result: Ok(Some(buf)) }
             }
-            IoRequest::Write { id, offset, data } => {
+            IoRequest::Write { id, offset, data, .. } => {
                 for (i, block) in data.to_vec().chunks(BLOCK_BYTES).enumerate() {
                     self.blocks.insert(offset + (i * BLOCK_BYTES) as u64, block.to_vec());
                 }
                 IoDone { id, result: Ok(None) }
             }
-            IoRequest::Flush { id } | IoRequest::Discard { id, .. } => IoDone { id, result: Ok(None) },
+            IoRequest::Flush { id, .. } | IoRequest::Discard { id, .. } => IoDone { id, result: Ok(None) },
         }
     }
 }

@@ -29,18 +29,18 @@ struct Bench {
 
 fn carry_out(file: &File, request: IoRequest) -> std::io::Result<IoDone> {
     Ok(match request {
-        IoRequest::Read { id, offset, mut buf } => {
+        IoRequest::Read { id, offset, mut buf, .. } => {
             file.read_exact_at(buf.as_mut_slice(), offset)?;
             IoDone { id, result: Ok(Some(buf)) }
         }
-        IoRequest::Write { id, mut offset, data } => {
+        IoRequest::Write { id, mut offset, data, .. } => {
             for piece in data.pieces() {
                 file.write_all_at(piece, offset)?;
                 offset += piece.len() as u64;
             }
             IoDone { id, result: Ok(None) }
         }
-        IoRequest::Flush { id } => {
+        IoRequest::Flush { id, .. } => {
             file.sync_data()?;
             IoDone { id, result: Ok(None) }
         }
@@ -178,7 +178,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn run(file: File, device_bytes: u64, only: &str) -> Result<(), Box<dyn Error>> {
     file.set_len(device_bytes)?;
     let wal_bytes = StoreConfig::default_wal_bytes(device_bytes);
-    let config = StoreConfig { device_bytes, wal_bytes, fsid: Fsid([1; 16]), osd: OsdId(0), uuid: Fsid([2; 16]) };
+    let config = StoreConfig::one_device(device_bytes, wal_bytes, Fsid([1; 16]), OsdId(0), Fsid([2; 16]));
     let mut bench = Bench::new(file, config)?;
     let objects = device_bytes / 2 / OBJECT_BYTES;
     let large: Vec<u8> = (0..OBJECT_BYTES).map(|i| ((i * 31) >> 7) as u8).collect();

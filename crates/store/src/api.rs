@@ -142,8 +142,8 @@ pub const OBJECT_BYTES_MAX: u64 = 1 << 43;
 /// Why a transaction was not accepted; nothing of it has happened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SubmitError {
-    #[error("no space: {needed_bytes} bytes needed, {free_bytes} free")]
-    NoSpace { needed_bytes: u64, free_bytes: u64 },
+    #[error("no space on the {device}: {needed_bytes} bytes needed, {free_bytes} free")]
+    NoSpace { device: Device, needed_bytes: u64, free_bytes: u64 },
     #[error("clone of {0}, which does not exist")]
     CloneSource(ObjectId),
     /// A write or truncation that reaches beyond [`OBJECT_BYTES_MAX`].
@@ -180,17 +180,62 @@ pub enum StoreEvent {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct IoId(pub u64);
 
-/// A request to the device. Offsets and lengths are multiples of 4 KiB, and so are memory addresses.
+/// Which of a store's devices. Without devices of their own, log and metadata are on the main one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Device {
+    /// Holds data, and the first superblock: it names the others.
+    Main,
+    /// Holds the log.
+    Wal,
+    /// Holds the metadata tree and the checkpoint roots.
+    Metadata,
+}
+
+impl Device {
+    pub const ALL: [Device; 3] = [Device::Main, Device::Wal, Device::Metadata];
+}
+
+impl std::fmt::Display for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Device::Main => "main device",
+            Device::Wal => "WAL device",
+            Device::Metadata => "metadata device",
+        })
+    }
+}
+
+/// A request to one of the devices. Offsets and lengths are multiples of 4 KiB, and so are memory addresses.
 #[derive(Debug)]
 pub enum IoRequest {
     /// Reads `buf.len()` bytes; the filled buffer comes back in [`IoDone`].
-    Read { id: IoId, offset: u64, buf: AlignedBuf },
+    Read { id: IoId, device: Device, offset: u64, buf: AlignedBuf },
     /// Writes the pieces one after another from `offset`.
-    Write { id: IoId, offset: u64, data: Rope },
-    /// Makes every write that was done before durable.
-    Flush { id: IoId },
+    Write { id: IoId, device: Device, offset: u64, data: Rope },
+    /// Makes every write to this device that was done before durable.
+    Flush { id: IoId, device: Device },
     /// Gives the range back to the device; its content is then undefined.
-    Discard { id: IoId, offset: u64, len: u64 },
+    Discard { id: IoId, device: Device, offset: u64, len: u64 },
+}
+
+impl IoRequest {
+    pub fn id(&self) -> IoId {
+        match self {
+            IoRequest::Read { id, .. }
+            | IoRequest::Write { id, .. }
+            | IoRequest::Flush { id, .. }
+            | IoRequest::Discard { id, .. } => *id,
+        }
+    }
+
+    pub fn device(&self) -> Device {
+        match self {
+            IoRequest::Read { device, .. }
+            | IoRequest::Write { device, .. }
+            | IoRequest::Flush { device, .. }
+            | IoRequest::Discard { device, .. } => *device,
+        }
+    }
 }
 
 /// The outcome of one [`IoRequest`]. A short read or write is an error (`EIO`) by the time it comes here.
@@ -201,7 +246,14 @@ pub struct IoDone {
     pub result: Result<Option<AlignedBuf>, i32>,
 }
 
-/// How full the store is, exactly.
+/// How full one device is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DeviceUsage {
+    pub total_bytes: u64,
+    pub free_bytes: u64,
+}
+
+/// How full the store is, exactly. Sizes are those of the main device, except where they say otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SpaceUsage {
     /// Bytes of the device that can ever hold data and metadata.
@@ -214,5 +266,7 @@ pub struct SpaceUsage {
     pub omap_bytes: u64,
     /// WAL, the metadata tree and everything else that is not data.
     pub metadata_bytes: u64,
+    /// The metadata tree's own device, if it has one: what is free is free beyond what checkpoints and deletes need.
+    pub metadata_device: Option<DeviceUsage>,
     pub objects: u64,
 }

@@ -10,7 +10,6 @@
 //! A page of the old tree that the merge needs and cannot use does not stop the store: all that the tree should hold is in
 //! memory too. The merge is given up, and a checkpoint begins anew that takes nothing from the old tree.
 
-use crate::Store;
 use crate::allocator::Run;
 use crate::btree::{self, Amount, Merge, MergeError, Merged, PageCache, Progress, ReadId, TableChanges};
 use crate::io_queue::Purpose;
@@ -19,6 +18,7 @@ use crate::metadata_space::MergeSpace;
 use crate::superblock::Root;
 use crate::totals::TreeTotals;
 use crate::tree_key::TableId;
+use crate::{Device, Store};
 use types::AlignedBuf;
 
 /// Work done in one turn, in ns.
@@ -72,6 +72,8 @@ pub(crate) struct Checkpoint {
     next_omap_id: u64,
     /// What its tree holds.
     new_totals: TreeTotals,
+    /// Flushes under way, one per device.
+    flushes: u32,
     /// It takes nothing from the old tree.
     anew: bool,
 }
@@ -102,6 +104,7 @@ impl Checkpoint {
             writes: 0,
             next_omap_id: 0,
             new_totals: TreeTotals::default(),
+            flushes: 0,
             anew: false,
         }
     }
@@ -234,8 +237,18 @@ impl Store {
                 Phase::Waiting(merged) => Phase::FlushingPages(merged),
                 phase => panic!("{phase:?} instead of waiting"),
             });
-            self.io.flush(Purpose::CheckpointFlush);
+            let tree = self.superblock.tree_device();
+            self.flush_for_checkpoint(tree);
+            // Data of turns without a record has no flush of its own.
+            if tree != Device::Main && self.turns.any_by_checkpoint() {
+                self.flush_for_checkpoint(Device::Main);
+            }
         }
+    }
+
+    fn flush_for_checkpoint(&mut self, device: Device) {
+        self.checkpoint.flushes += 1;
+        self.io.flush(Purpose::CheckpointFlush { device });
     }
 
     fn next_phase(&mut self, next: impl FnOnce(Phase) -> Phase) {
@@ -280,8 +293,7 @@ impl Store {
         let phase = std::mem::replace(&mut self.checkpoint.phase, Phase::Idle);
         let Phase::GivenUp(taken) = phase else { panic!("{phase:?} instead of a merge given up") };
         for run in taken {
-            let allocator = &mut self.allocator;
-            self.metadata.take_back(run, metadata_wanted, |run| allocator.release(run));
+            self.metadata.take_back(run, metadata_wanted, &mut self.allocator);
         }
         self.checkpoint.cache.forget_failures();
         self.state.start_over();
@@ -294,9 +306,15 @@ impl Store {
     }
 
     pub(crate) fn checkpoint_io_done(&mut self, purpose: Purpose) {
+        if matches!(purpose, Purpose::CheckpointFlush { .. }) {
+            self.checkpoint.flushes -= 1;
+            if self.checkpoint.flushes > 0 {
+                return;
+            }
+        }
         match (purpose, &self.checkpoint.phase) {
             (Purpose::PageWrite, _) => self.checkpoint.writes -= 1,
-            (Purpose::CheckpointFlush, Phase::FlushingPages(merged)) => {
+            (Purpose::CheckpointFlush { .. }, Phase::FlushingPages(merged)) => {
                 let root = Root {
                     uuid: self.superblock.uuid,
                     sequence: self.checkpoint.sequence + 1,
@@ -314,13 +332,13 @@ impl Store {
                 });
             }
             (Purpose::CheckpointRoot, Phase::WritingRoot(_)) => {
-                self.io.flush(Purpose::CheckpointFlush);
+                self.flush_for_checkpoint(self.superblock.tree_device());
                 self.next_phase(|phase| match phase {
                     Phase::WritingRoot(merged) => Phase::FlushingRoot(merged),
                     phase => phase,
                 });
             }
-            (Purpose::CheckpointFlush, Phase::FlushingRoot(_)) => self.checkpoint_durable(),
+            (Purpose::CheckpointFlush { .. }, Phase::FlushingRoot(_)) => self.checkpoint_durable(),
             (purpose, phase) => panic!("{purpose:?} done while {phase:?}"),
         }
     }
@@ -345,9 +363,10 @@ impl Store {
         self.checkpoint.cache.forget_failures();
         let wanted = self.metadata_blocks_wanted();
         for run in merged.freed {
-            self.discards.freed(run);
-            let allocator = &mut self.allocator;
-            self.metadata.take_back(run, wanted, |run| allocator.release(run));
+            if self.superblock.tree_device() == Device::Main {
+                self.discards.freed(run);
+            }
+            self.metadata.take_back(run, wanted, &mut self.allocator);
         }
         self.wal.trim(covered);
         self.turns.vouched_lsn = self.turns.vouched_lsn.max(covered);
@@ -355,12 +374,17 @@ impl Store {
         self.discards.begin_sweep();
     }
 
-    /// Whether every block of the device is accounted for once.
+    /// Whether every block of the devices is accounted for once.
     #[cfg(test)]
     pub(crate) fn blocks_add_up(&self) -> bool {
         let tree = self.checkpoint.tree_blocks + self.checkpoint.blocks_taken();
+        let on_main = match self.metadata.own_free_blocks() {
+            None => tree,
+            Some(free) if free + tree == u64::from(self.superblock.tree_space().count) => 0,
+            Some(_) => return false,
+        };
         let fixed = u64::from(self.superblock.data_begin());
-        let held = self.data_blocks + tree + fixed;
+        let held = self.data_blocks + on_main + fixed;
         self.free_blocks() + held == u64::from(self.superblock.device_blocks())
     }
 }

@@ -1,5 +1,7 @@
 //! What a store is made with and opened with.
 
+use crate::Device;
+use crate::superblock::WAL_OFFSET;
 use types::{BLOCK_BYTES, Fsid, OsdId};
 
 /// One block, as device offsets count.
@@ -13,6 +15,11 @@ pub struct StoreConfig {
     pub device_bytes: u64,
     /// Size of the log, a multiple of 4 KiB. Used by `format` only; an open store has what it was made with.
     pub wal_bytes: u64,
+    /// Size of a device of its own for the log, if it has one, with room for 128 KiB besides the log.
+    pub wal_device_bytes: Option<u64>,
+    /// Size of a device of its own for the metadata tree, if it has one. At least
+    /// [`StoreConfig::METADATA_DEVICE_BYTES_MIN`].
+    pub metadata_device_bytes: Option<u64>,
     pub fsid: Fsid,
     pub osd: OsdId,
     /// The store's own identity, fresh random bytes at each `format`: records of a former life of the device do not
@@ -21,10 +28,27 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
+    /// A store on one device.
+    pub fn one_device(device_bytes: u64, wal_bytes: u64, fsid: Fsid, osd: OsdId, uuid: Fsid) -> StoreConfig {
+        StoreConfig { device_bytes, wal_bytes, wal_device_bytes: None, metadata_device_bytes: None, fsid, osd, uuid }
+    }
+
     pub const DEVICE_BYTES_MIN: u64 = 4 << 20;
     /// Block numbers take 32 bits in memory (not on disk).
     pub const DEVICE_BYTES_MAX: u64 = u32::MAX as u64 * BLOCK;
     pub const WAL_BYTES_MIN: u64 = 64 << 10;
+    pub const METADATA_DEVICE_BYTES_MIN: u64 = 1 << 20;
+    /// What a device of its own takes besides what it is for.
+    pub const LABEL_BYTES: u64 = WAL_OFFSET;
+
+    /// Size of one of the devices, if there is such a one.
+    pub fn bytes_of(&self, device: Device) -> Option<u64> {
+        match device {
+            Device::Main => Some(self.device_bytes),
+            Device::Wal => self.wal_device_bytes,
+            Device::Metadata => self.metadata_device_bytes,
+        }
+    }
 
     /// A log that suits a device: 1/256 of it, between 8 MiB and 1 GiB, but at most a quarter.
     pub fn default_wal_bytes(device_bytes: u64) -> u64 {

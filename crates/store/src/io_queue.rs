@@ -1,8 +1,8 @@
-//! Requests on their way to the device.
+//! Requests on their way to the devices.
 
 use crate::allocator::Run;
 use crate::btree::ReadId;
-use crate::{IoId, IoRequest, LookupId};
+use crate::{Device, IoId, IoRequest, LookupId};
 use std::collections::{HashMap, VecDeque};
 use types::BufPool;
 use wire::Rope;
@@ -13,8 +13,11 @@ pub(crate) enum Purpose {
     /// Data or log of the turn with this LSN.
     TurnWrite {
         lsn: u64,
+        device: Device,
     },
-    TurnFlush,
+    TurnFlush {
+        device: Device,
+    },
     /// A page of the tree being made.
     PageWrite,
     /// A page of the tree.
@@ -22,7 +25,9 @@ pub(crate) enum Purpose {
         id: ReadId,
     },
     CheckpointRoot,
-    CheckpointFlush,
+    CheckpointFlush {
+        device: Device,
+    },
     /// A part of a read.
     Read {
         id: LookupId,
@@ -44,8 +49,27 @@ pub(crate) enum Purpose {
     },
 }
 
-#[derive(Default, Debug)]
+impl Purpose {
+    /// Where such a request goes, if the metadata tree is on the device `metadata`.
+    fn device(self, metadata: Device) -> Device {
+        match self {
+            Purpose::TurnWrite { device, .. } | Purpose::TurnFlush { device } | Purpose::CheckpointFlush { device } => {
+                device
+            }
+            Purpose::PageWrite | Purpose::PageRead { .. } | Purpose::CheckpointRoot => metadata,
+            Purpose::Read { .. }
+            | Purpose::MergeRead { .. }
+            | Purpose::Discard { .. }
+            | Purpose::Prepare
+            | Purpose::Late { .. } => Device::Main,
+        }
+    }
+}
+
+#[derive(Debug)]
 pub(crate) struct IoQueue {
+    /// Where the metadata tree is.
+    metadata: Device,
     next_id: u64,
     out: VecDeque<IoRequest>,
     /// Of requests made and not done. Never iterated, so that its order means nothing.
@@ -53,34 +77,39 @@ pub(crate) struct IoQueue {
 }
 
 impl IoQueue {
-    fn id(&mut self, purpose: Purpose) -> IoId {
+    /// Nothing under way. The metadata tree is on the device `metadata`.
+    pub fn new(metadata: Device) -> IoQueue {
+        IoQueue { metadata, next_id: 0, out: VecDeque::new(), purposes: HashMap::new() }
+    }
+
+    fn id(&mut self, purpose: Purpose) -> (IoId, Device) {
         let id = IoId(self.next_id);
         self.next_id += 1;
         self.purposes.insert(id, purpose);
-        id
+        (id, purpose.device(self.metadata))
     }
 
     /// Reads a run into a buffer of the pool. What the buffer held before never shows: what the device gives is checked
     /// against its checksum.
     pub fn read(&mut self, purpose: Purpose, run: Run, buffers: &BufPool) {
-        let id = self.id(purpose);
+        let (id, device) = self.id(purpose);
         let buf = buffers.take(run.len_bytes() as usize);
-        self.out.push_back(IoRequest::Read { id, offset: run.offset_bytes(), buf });
+        self.out.push_back(IoRequest::Read { id, device, offset: run.offset_bytes(), buf });
     }
 
     pub fn write(&mut self, purpose: Purpose, offset: u64, data: Rope) {
-        let id = self.id(purpose);
-        self.out.push_back(IoRequest::Write { id, offset, data });
+        let (id, device) = self.id(purpose);
+        self.out.push_back(IoRequest::Write { id, device, offset, data });
     }
 
     pub fn flush(&mut self, purpose: Purpose) {
-        let id = self.id(purpose);
-        self.out.push_back(IoRequest::Flush { id });
+        let (id, device) = self.id(purpose);
+        self.out.push_back(IoRequest::Flush { id, device });
     }
 
     pub fn discard(&mut self, run: Run) {
-        let id = self.id(Purpose::Discard { run });
-        self.out.push_back(IoRequest::Discard { id, offset: run.offset_bytes(), len: run.len_bytes() });
+        let (id, device) = self.id(Purpose::Discard { run });
+        self.out.push_back(IoRequest::Discard { id, device, offset: run.offset_bytes(), len: run.len_bytes() });
     }
 
     pub fn poll(&mut self) -> Option<IoRequest> {
@@ -101,11 +130,7 @@ impl IoQueue {
         let (keep, drop): (VecDeque<_>, VecDeque<_>) =
             self.out.drain(..).partition(|request| matches!(request, IoRequest::Read { .. }));
         for request in drop {
-            let (IoRequest::Write { id, .. } | IoRequest::Flush { id } | IoRequest::Discard { id, .. }) = request
-            else {
-                unreachable!("reads are kept")
-            };
-            self.purposes.remove(&id);
+            self.purposes.remove(&request.id());
         }
         self.out = keep;
     }

@@ -1,6 +1,7 @@
 //! The fixed places of a device, looked at one by one: for tools that say more of a damaged store than that it does not
 //! open.
 
+use crate::Device;
 use crate::config::BLOCK;
 use crate::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, UnknownFormat};
 use types::{Fsid, OsdId};
@@ -19,12 +20,26 @@ pub struct StoreLabel {
     /// The part of the device in use.
     pub device_bytes: u64,
     pub wal_bytes: u64,
+    /// What the device that says so is for.
+    pub role: Device,
+    /// Sizes of devices for log and metadata, where there are such.
+    pub wal_device_bytes: Option<u64>,
+    pub metadata_device_bytes: Option<u64>,
+}
+
+impl StoreLabel {
+    /// The device that holds the roots.
+    pub fn tree_device(&self) -> Device {
+        if self.metadata_device_bytes.is_some() { Device::Metadata } else { Device::Main }
+    }
 }
 
 impl From<&Superblock> for StoreLabel {
     fn from(superblock: &Superblock) -> StoreLabel {
-        let Superblock { uuid, fsid, osd, device_bytes, wal_bytes } = *superblock;
-        StoreLabel { uuid, fsid, osd, device_bytes, wal_bytes }
+        let Superblock { uuid, fsid, osd, role, device_bytes, wal_bytes, .. } = *superblock;
+        let [wal_device_bytes, metadata_device_bytes] =
+            [Device::Wal, Device::Metadata].map(|device| superblock.bytes_of(device));
+        StoreLabel { uuid, fsid, osd, device_bytes, wal_bytes, role, wal_device_bytes, metadata_device_bytes }
     }
 }
 
@@ -36,6 +51,7 @@ pub enum LabelBlock<T> {
     UnknownFormat {
         version: u32,
         block_bytes: u32,
+        features: u64,
     },
     /// All zeros: never written.
     Blank,
@@ -71,7 +87,9 @@ impl Labels {
             Err(errno) => LabelBlock::Unreadable(errno),
             Ok(block) => match Superblock::decode(block) {
                 Some(Ok(superblock)) => LabelBlock::Sound(StoreLabel::from(&superblock)),
-                Some(Err(UnknownFormat { version, block_bytes })) => LabelBlock::UnknownFormat { version, block_bytes },
+                Some(Err(UnknownFormat { version, block_bytes, features })) => {
+                    LabelBlock::UnknownFormat { version, block_bytes, features }
+                }
                 None => blank_or_damaged(block),
             },
         };

@@ -1,4 +1,4 @@
-//! One OSD's object store on one device or file: a core without I/O.
+//! One OSD's object store on one device or file, or on up to three: a core without I/O.
 //!
 //! The caller submits [`Transaction`]s and lookups to a [`Store`], carries out the [`IoRequest`]s that come out, and
 //! hands the results back; commits and finished lookups come out as [`StoreEvent`]s. `docs/disk-format.md` describes
@@ -26,6 +26,8 @@ mod block_map;
 pub mod btree;
 mod checkpoint;
 mod config;
+mod device_labels;
+mod flushing;
 mod format;
 mod free_units;
 mod freeing;
@@ -44,6 +46,7 @@ mod reads;
 mod redo;
 mod shared_blocks;
 mod sim_device;
+mod sim_media;
 mod state;
 mod store;
 mod submit;
@@ -66,4 +69,5 @@ pub use inspect::{LogState, PlacedExtent};
 pub use labels::{LABEL_OFFSETS, LabelBlock, Labels, StoreLabel};
 pub use opening::{OpenError, Opening};
 pub use sim_device::SimDevice;
+pub use sim_media::SimMedia;
 pub use store::Store;

@@ -3,12 +3,16 @@
 //! A page takes two neighbouring blocks, which a nearly full device may no longer have, although it has single ones. So
 //! as many blocks as a merge may need are set aside in runs while there are such, and never go to data. A merge takes
 //! from elsewhere as long as it can.
+//!
+//! Where the tree has a device of its own, all of this happens there, and the main device is left to data.
 
 use crate::allocator::{Allocator, Run};
 use crate::btree::{PAGE_BLOCKS, Space};
 
 #[derive(Debug)]
 pub(crate) struct MetadataSpace {
+    /// What is free of the tree's own device, if it has one.
+    own: Option<Allocator>,
     runs: Vec<Run>,
     blocks: u64,
     /// What is set aside at once, so that the room for data is not cut into small pieces.
@@ -16,22 +20,36 @@ pub(crate) struct MetadataSpace {
 }
 
 impl MetadataSpace {
-    /// Nothing set aside yet. It will be in runs of 256 KiB, on a small device in shorter ones.
+    /// Nothing set aside yet, of the main device. It will be in runs of 256 KiB, on a small device in shorter ones.
     pub fn new(device_blocks: u32) -> MetadataSpace {
-        MetadataSpace { runs: Vec::new(), blocks: 0, run_blocks: (device_blocks / 256).clamp(4, 64) }
+        MetadataSpace { own: None, runs: Vec::new(), blocks: 0, run_blocks: (device_blocks / 256).clamp(4, 64) }
     }
 
+    /// The same, of a device of the tree's own, which this manages.
+    pub fn on_its_own(allocator: Allocator) -> MetadataSpace {
+        let blocks = allocator.blocks();
+        MetadataSpace { own: Some(allocator), ..MetadataSpace::new(blocks) }
+    }
+
+    /// Blocks of the main device that are set aside.
     pub fn blocks(&self) -> u64 {
-        self.blocks
+        if self.own.is_some() { 0 } else { self.blocks }
     }
 
-    /// What is set aside, in no order.
+    /// Free blocks of the tree's own device, those set aside included; `None` if the tree is on the main device.
+    pub fn own_free_blocks(&self) -> Option<u64> {
+        self.own.as_ref().map(|own| u64::from(own.free_blocks()) + self.blocks)
+    }
+
+    /// What of the main device is set aside, in no order.
     pub fn runs(&self) -> &[Run] {
-        &self.runs
+        if self.own.is_some() { &[] } else { &self.runs }
     }
 
     /// Sets aside or gives back until about `wanted` blocks are set aside, as far as there are runs of a page or more.
-    pub fn adjust(&mut self, wanted: u64, allocator: &mut Allocator) {
+    /// `main`: the main device's.
+    pub fn adjust(&mut self, wanted: u64, main: &mut Allocator) {
+        let allocator = self.own.as_mut().unwrap_or(main);
         // A shrinking need is followed slowly, so that blocks do not go to and fro.
         while self.blocks > 2 * (wanted + u64::from(self.run_blocks)) {
             let run = self.runs.pop().expect("blocks are in runs");
@@ -41,20 +59,20 @@ impl MetadataSpace {
         let mut count = self.run_blocks;
         while self.blocks < wanted && count >= PAGE_BLOCKS {
             match allocator.allocate_run(count) {
-                Some(run) => self.add(run),
+                Some(run) => add(&mut self.runs, &mut self.blocks, run),
                 None => count /= 2,
             }
         }
     }
 
-    fn add(&mut self, run: Run) {
-        self.blocks += u64::from(run.count);
-        self.runs.push(run);
-    }
-
-    /// Takes in what a tree no longer holds, as far as it is wanted and of use; the rest goes to `other`.
-    pub fn take_back(&mut self, run: Run, wanted: u64, other: impl FnOnce(Run)) {
-        if self.blocks < wanted && run.count >= PAGE_BLOCKS { self.add(run) } else { other(run) }
+    /// Takes in what a tree no longer holds, as far as it is wanted and of use; the rest is free for anything on that
+    /// device. `main`: the main device's.
+    pub fn take_back(&mut self, run: Run, wanted: u64, main: &mut Allocator) {
+        if self.blocks < wanted && run.count >= PAGE_BLOCKS {
+            add(&mut self.runs, &mut self.blocks, run);
+        } else {
+            self.own.as_mut().unwrap_or(main).release(run);
+        }
     }
 
     /// Takes `min` to `wanted` blocks of what is set aside.
@@ -70,17 +88,24 @@ impl MetadataSpace {
     }
 }
 
+fn add(runs: &mut Vec<Run>, blocks: &mut u64, run: Run) {
+    *blocks += u64::from(run.count);
+    runs.push(run);
+}
+
 /// Where a merge gets its blocks: from the allocator, and else from what is set aside.
 pub(crate) struct MergeSpace<'a> {
+    /// The main device's.
     pub allocator: &'a mut Allocator,
     pub metadata: &'a mut MetadataSpace,
 }
 
 impl Space for MergeSpace<'_> {
     fn allocate(&mut self, min: u32, wanted: u32) -> Option<Run> {
+        let allocator = self.metadata.own.as_mut().unwrap_or(self.allocator);
         let mut count = wanted;
         while count >= min {
-            if let Some(run) = self.allocator.allocate_run(count) {
+            if let Some(run) = allocator.allocate_run(count) {
                 return Some(run);
             }
             count /= 2;
@@ -89,7 +114,7 @@ impl Space for MergeSpace<'_> {
     }
 
     fn release(&mut self, run: Run) {
-        self.allocator.release(run);
+        self.metadata.own.as_mut().unwrap_or(self.allocator).release(run);
     }
 }
 
@@ -114,11 +139,10 @@ mod tests {
             taken += run.count;
         }
         assert_eq!(taken, 128);
-        let mut given = Vec::new();
-        metadata.take_back(Run { start: 0, count: 2 }, 100, |run| given.push(run));
-        metadata.take_back(Run { start: 4, count: 1 }, 100, |run| given.push(run));
-        assert_eq!(given, [Run { start: 4, count: 1 }]);
-        assert_eq!(metadata.blocks(), 2);
+        let free = allocator.free_blocks();
+        metadata.take_back(Run { start: 0, count: 2 }, 100, &mut allocator);
+        metadata.take_back(Run { start: 4, count: 1 }, 100, &mut allocator);
+        assert_eq!((metadata.blocks(), allocator.free_blocks()), (2, free + 1));
         metadata.adjust(1000, &mut allocator);
         assert!(metadata.blocks() < 10, "single blocks are of no use");
     }
@@ -132,5 +156,25 @@ mod tests {
         metadata.adjust(10, &mut allocator);
         assert!(metadata.blocks() <= 148);
         assert_eq!(metadata.blocks() + u64::from(allocator.free_blocks()), 1000);
+    }
+
+    #[test]
+    fn a_tree_with_a_device_of_its_own_leaves_the_main_one_alone() {
+        let mut main = Allocator::new(1000);
+        main.release(Run { start: 0, count: 1000 });
+        let mut own = Allocator::new(200);
+        own.release(Run { start: 32, count: 168 });
+        let mut metadata = MetadataSpace::on_its_own(own);
+        metadata.adjust(50, &mut main);
+        assert_eq!((metadata.blocks(), metadata.own_free_blocks(), main.free_blocks()), (0, Some(168), 1000));
+        let mut space = MergeSpace { allocator: &mut main, metadata: &mut metadata };
+        let mut taken = Vec::new();
+        while let Some(run) = space.allocate(2, 16) {
+            assert!(run.start >= 32 && run.end() <= 200, "{run:?}");
+            taken.push(run);
+        }
+        assert_eq!((metadata.own_free_blocks(), main.free_blocks()), (Some(0), 1000));
+        taken.into_iter().for_each(|run| metadata.take_back(run, 20, &mut main));
+        assert_eq!((metadata.own_free_blocks(), main.free_blocks()), (Some(168), 1000));
     }
 }

@@ -8,8 +8,9 @@ use crate::allocator::{Allocator, Run};
 use crate::btree::{Damage, ReadId};
 use crate::checkpoint::Checkpoint;
 use crate::config::BLOCK;
-use crate::format::check_sizes;
+use crate::device_labels;
 use crate::freeing::{Discards, Freeing};
+use crate::io_queue::IoQueue;
 use crate::metadata_space::MetadataSpace;
 use crate::preparing::Preparing;
 use crate::redo::{Redo, decode_body};
@@ -19,7 +20,7 @@ use crate::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_
 use crate::tree_loading::TreeLoading;
 use crate::turns::Turns;
 use crate::wal::{RecordHead, RecordHeader, Wal};
-use crate::{FormatError, IoDone, IoId, IoRequest, Store, StoreConfig};
+use crate::{Device, FormatError, IoDone, IoId, IoRequest, Store, StoreConfig};
 use std::collections::{BTreeMap, VecDeque};
 use types::{AlignedBuf, BufPool, Errno, Fsid, OsdId, crc32c};
 use wire::DecodeError;
@@ -29,16 +30,33 @@ use wire::DecodeError;
 pub enum OpenError {
     #[error("not a store: no superblock where one should be")]
     NotAStore,
-    #[error("store of format {version} with blocks of {block_bytes} bytes; this software knows format 2 with 4096")]
-    UnknownFormat { version: u32, block_bytes: u32 },
+    #[error(
+        "store of format {version} with blocks of {block_bytes} bytes and features {features:#x}; this software knows format 2 with 4096 and no features"
+    )]
+    UnknownFormat { version: u32, block_bytes: u32, features: u64 },
     #[error("log record at {offset:#x} has layout {version}; this software knows 1")]
     UnknownRecord { version: u8, offset: u64 },
     #[error("store of {found}, not of {expected}")]
     ForeignOsd { found: OsdId, expected: OsdId },
     #[error("store of cluster {found}, not of {expected}")]
     ForeignCluster { found: Fsid, expected: Fsid },
-    #[error("device has {device_bytes} bytes, but the store on it {store_bytes}: it was cut short")]
-    Truncated { device_bytes: u64, store_bytes: u64 },
+    #[error("{device} has {device_bytes} bytes, but the store on it {store_bytes}: it was cut short")]
+    Truncated { device: Device, device_bytes: u64, store_bytes: u64 },
+    #[error("the store has a {device} of its own, and none is given")]
+    MissingDevice { device: Device },
+    #[error("a {device} is given, and the store has none")]
+    UnexpectedDevice { device: Device },
+    #[error("what is given as the {device} is no part of a store: no superblock where one should be")]
+    NotAPart { device: Device },
+    #[error("what is given as the {device} is the {found} of a store")]
+    WrongRole { device: Device, found: Device },
+    /// Of another store, or of another life of this one.
+    #[error("the {device} belongs to store {found}, the main device to {expected}")]
+    ForeignDevice { device: Device, found: Fsid, expected: Fsid },
+    #[error(
+        "the {device} is of this store, but not the one that it has now: another took its place, or it was cut off while the store was made"
+    )]
+    StaleDevice { device: Device },
     #[error("superblock with impossible sizes: {0}")]
     Sizes(FormatError),
     #[error("neither checkpoint root is readable")]
@@ -59,8 +77,8 @@ pub enum OpenError {
     RecordBody { lsn: u64, source: DecodeError },
     #[error("blocks {start} to {end} belong to an object, but not to the device's data area or not to it alone")]
     DamagedSpace { start: u32, end: u32 },
-    #[error("device error at {offset:#x}: {}", Errno(*errno))]
-    Device { offset: u64, errno: i32 },
+    #[error("{device}: error at {offset:#x}: {}", Errno(*errno))]
+    Device { device: Device, offset: u64, errno: i32 },
 }
 
 /// Log bytes read at once while looking for records.
@@ -71,6 +89,8 @@ const VERIFY_BLOCKS_MAX: u32 = 256;
 #[derive(Debug)]
 enum Step {
     Superblocks,
+    /// The superblocks of the other devices.
+    OtherSuperblocks,
     Roots,
     /// Pages of the tree are being read.
     Tree,
@@ -83,7 +103,8 @@ enum Step {
         steps: Vec<Redo>,
         crcs: Vec<Vec<u32>>,
     },
-    Flush,
+    /// So many flushes are under way.
+    Flush(u32),
     Over,
 }
 
@@ -101,7 +122,7 @@ pub struct Opening {
     out: VecDeque<IoRequest>,
     next_id: u64,
     /// Reads of this step, in order, with their ids.
-    reads: Vec<(IoId, u64, Slot)>,
+    reads: Vec<(IoId, Device, u64, Slot)>,
     waiting: usize,
     step: Step,
     result: Option<Result<Store, OpenError>>,
@@ -124,8 +145,8 @@ pub struct Opening {
 }
 
 impl Store {
-    /// Begins to open the store on a device. `config.device_bytes` is the size the device has now; `fsid` and `osd` are
-    /// those it must be labelled with. Nothing is written.
+    /// Begins to open the store on a device, or on those whose sizes `config` names: the sizes they have now. `fsid` and
+    /// `osd` are those they must be labelled with. Nothing is written.
     pub fn open(config: StoreConfig) -> Opening {
         let mut opening = Opening {
             config,
@@ -150,7 +171,7 @@ impl Store {
         if opening.config.device_bytes < WAL_OFFSET {
             opening.end(Err(OpenError::NotAStore));
         } else {
-            SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| opening.read(offset, BLOCK));
+            SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| opening.read(Device::Main, offset, BLOCK));
         }
         opening
     }
@@ -171,10 +192,14 @@ impl Opening {
         if matches!(self.step, Step::Over) {
             return;
         }
-        if matches!(self.step, Step::Flush) {
+        if let Step::Flush(left) = &mut self.step {
+            *left -= 1;
+            if *left > 0 && done.result.is_ok() {
+                return;
+            }
             let store = match done.result {
                 Ok(_) => Ok(()),
-                Err(errno) => Err(OpenError::Device { offset: 0, errno }),
+                Err(errno) => Err(OpenError::Device { device: Device::Main, offset: 0, errno }),
             };
             let result = store.and_then(|()| self.build());
             return self.end(result);
@@ -188,19 +213,19 @@ impl Opening {
             return;
         }
         let slot = self.reads.iter_mut().find(|(id, ..)| *id == done.id);
-        let (_, offset, slot) = slot.unwrap_or_else(|| panic!("{:?} done, but not under way", done.id));
+        let (_, device, offset, slot) = slot.unwrap_or_else(|| panic!("{:?} done, but not under way", done.id));
         match done.result {
             Ok(buf) => *slot = Slot::Full(buf.expect("a read that succeeded hands its buffer back")),
             Err(errno) => {
-                let offset = *offset;
-                return self.end(Err(OpenError::Device { offset, errno }));
+                let (device, offset) = (*device, *offset);
+                return self.end(Err(OpenError::Device { device, offset, errno }));
             }
         }
         self.waiting -= 1;
         if self.waiting == 0 {
             let buffers: Vec<AlignedBuf> = std::mem::take(&mut self.reads)
                 .into_iter()
-                .map(|(id, _, slot)| match slot {
+                .map(|(id, _, _, slot)| match slot {
                     Slot::Full(buf) => buf,
                     Slot::Waiting => panic!("{id:?} is missing although none is waited for"),
                 })
@@ -217,12 +242,12 @@ impl Opening {
         self.result = Some(result);
     }
 
-    fn read(&mut self, offset: u64, len: u64) {
+    fn read(&mut self, device: Device, offset: u64, len: u64) {
         let id = IoId(self.next_id);
         self.next_id += 1;
         self.waiting += 1;
-        self.reads.push((id, offset, Slot::Waiting));
-        self.out.push_back(IoRequest::Read { id, offset, buf: AlignedBuf::zeroed(len as usize) });
+        self.reads.push((id, device, offset, Slot::Waiting));
+        self.out.push_back(IoRequest::Read { id, device, offset, buf: AlignedBuf::zeroed(len as usize) });
     }
 
     fn superblock(&self) -> &Superblock {
@@ -237,6 +262,7 @@ impl Opening {
     fn advance(&mut self, buffers: Vec<AlignedBuf>) -> Result<(), OpenError> {
         match std::mem::replace(&mut self.step, Step::Over) {
             Step::Superblocks => self.take_superblocks(&buffers),
+            Step::OtherSuperblocks => self.take_other_superblocks(&buffers),
             Step::Roots => self.take_roots(&buffers),
             Step::Scan(at) => self.scan(at, &buffers),
             Step::Record(header) => self.take_record(header, &buffers[0]),
@@ -253,28 +279,28 @@ impl Opening {
                     self.end_of_log(header.lsn)
                 }
             }
-            step @ (Step::Tree | Step::Flush | Step::Over) => panic!("buffers for {step:?}"),
+            step @ (Step::Tree | Step::Flush(_) | Step::Over) => panic!("buffers for {step:?}"),
         }
     }
 
     fn take_superblocks(&mut self, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
-        let found =
-            buffers.iter().find_map(|block| Superblock::decode(block.as_slice())).ok_or(OpenError::NotAStore)?;
-        let superblock = found
-            .map_err(|found| OpenError::UnknownFormat { version: found.version, block_bytes: found.block_bytes })?;
-        if superblock.fsid != self.config.fsid {
-            return Err(OpenError::ForeignCluster { found: superblock.fsid, expected: self.config.fsid });
+        let superblock = device_labels::main_superblock(&self.config, buffers)?;
+        self.superblock = Some(superblock.clone());
+        for device in superblock.devices().filter(|device| *device != Device::Main) {
+            SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| self.read(device, offset, BLOCK));
         }
-        if superblock.osd != self.config.osd {
-            return Err(OpenError::ForeignOsd { found: superblock.osd, expected: self.config.osd });
+        self.step = Step::OtherSuperblocks;
+        if self.waiting == 0 { self.take_other_superblocks(&[]) } else { Ok(()) }
+    }
+
+    fn take_other_superblocks(&mut self, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
+        let superblock = self.superblock();
+        let others = superblock.devices().filter(|device| *device != Device::Main);
+        for (device, copies) in others.zip(buffers.chunks_exact(SUPERBLOCK_OFFSETS.len())) {
+            device_labels::check_other(&self.config, superblock, device, copies)?;
         }
-        check_sizes(superblock.device_bytes, superblock.wal_bytes).map_err(OpenError::Sizes)?;
-        if superblock.device_bytes > self.config.device_bytes {
-            let (device_bytes, store_bytes) = (self.config.device_bytes, superblock.device_bytes);
-            return Err(OpenError::Truncated { device_bytes, store_bytes });
-        }
-        self.superblock = Some(superblock);
-        ROOT_OFFSETS.into_iter().for_each(|offset| self.read(offset, BLOCK));
+        let tree_device = superblock.tree_device();
+        ROOT_OFFSETS.into_iter().for_each(|offset| self.read(tree_device, offset, BLOCK));
         self.step = Step::Roots;
         Ok(())
     }
@@ -288,7 +314,7 @@ impl Opening {
         }
         (self.vouched_lsn, self.session) = (root.covered_lsn, root.session);
         self.state.next_omap_id = root.next_omap_id;
-        self.tree = Some(TreeLoading::new(root.tree, self.superblock().tag()));
+        self.tree = Some(TreeLoading::new(root.tree, self.superblock().tag(), self.superblock().tree_device()));
         self.root = Some(root);
         self.step = Step::Tree;
         self.load_tree()
@@ -303,15 +329,16 @@ impl Opening {
         let tree = self.tree.as_mut().expect("the tree comes behind the root");
         let done = tree.advance(&mut self.state)?;
         while let Some(read) = self.tree().cache.poll_read() {
-            let Run { start, .. } = read.run;
-            if start < self.superblock().data_begin() || read.run.end() > self.superblock().device_blocks() {
+            let (Run { start, .. }, space) = (read.run, self.superblock().tree_space());
+            if start < space.start || read.run.end() > space.end() {
                 return Err(OpenError::DamagedSpace { start, end: read.run.end() });
             }
             let id = IoId(self.next_id);
             self.next_id += 1;
             self.pages.insert(id, read.id);
             let buf = AlignedBuf::zeroed(read.run.len_bytes() as usize);
-            self.out.push_back(IoRequest::Read { id, offset: read.run.offset_bytes(), buf });
+            let device = self.superblock().tree_device();
+            self.out.push_back(IoRequest::Read { id, device, offset: read.run.offset_bytes(), buf });
         }
         // What was read ahead of need comes in first.
         if done && self.pages.is_empty() {
@@ -335,7 +362,7 @@ impl Opening {
 
     fn read_log(&mut self, at: u64) {
         let len = SCAN_BYTES.min(self.superblock().wal_bytes - at);
-        self.read(WAL_OFFSET + at, len);
+        self.read(self.superblock().log_device(), WAL_OFFSET + at, len);
     }
 
     fn scan(&mut self, at: u64, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
@@ -390,7 +417,7 @@ impl Opening {
             return self.end_of_log(lsn);
         }
         self.step = Step::Record(header);
-        self.read(WAL_OFFSET + place, header.record_bytes());
+        self.read(self.superblock().log_device(), WAL_OFFSET + place, header.record_bytes());
         Ok(())
     }
 
@@ -415,7 +442,7 @@ impl Opening {
                     let (here, behind) = rest.split_at(part.count as usize);
                     crcs.push(here.to_vec());
                     rest = behind;
-                    self.read(part.offset_bytes(), part.len_bytes());
+                    self.read(Device::Main, part.offset_bytes(), part.len_bytes());
                 }
             }
         }
@@ -446,9 +473,13 @@ impl Opening {
         if lsn <= self.vouched_lsn {
             return Err(OpenError::DamagedLog { lsn, vouched_lsn: self.vouched_lsn });
         }
-        // Records that were found may sit in the device's cache. Whoever sees this state may rely on it.
-        self.step = Step::Flush;
-        self.out.push_back(IoRequest::Flush { id: IoId(self.next_id) });
+        // Records that were found may sit in a device's cache. Whoever sees this state may rely on it.
+        let devices: Vec<Device> = self.superblock().devices().collect();
+        self.step = Step::Flush(devices.len() as u32);
+        for device in devices {
+            self.out.push_back(IoRequest::Flush { id: IoId(self.next_id), device });
+            self.next_id += 1;
+        }
         Ok(())
     }
 
@@ -476,15 +507,22 @@ impl Opening {
             Ok(again)
         })?;
         let tree = self.tree.take().expect("the tree was read");
+        let space = superblock.tree_space();
+        let mut own = superblock.metadata_device.map(|_| Allocator::new(space.end()));
+        if let Some(own) = &mut own {
+            own.release(space);
+        }
+        let of_tree = own.as_mut().unwrap_or(&mut allocator);
         let mut tree_blocks = 0;
         for run in &tree.runs {
-            let inside = run.start >= data.start && run.end() <= data.end();
-            if !inside || !(run.start..run.end()).all(|block| allocator.is_free(block)) {
+            let inside = run.start >= space.start && run.end() <= space.end();
+            if !inside || !(run.start..run.end()).all(|block| of_tree.is_free(block)) {
                 return Err(OpenError::DamagedSpace { start: run.start, end: run.end() });
             }
-            allocator.take(*run);
+            of_tree.take(*run);
             tree_blocks += u64::from(run.count);
         }
+        of_tree.settle();
         allocator.settle();
         let mut discards = Discards::new(superblock.device_blocks());
         discards.freed(Run { start: data.start, count: allocator.high_water().saturating_sub(data.start) });
@@ -500,8 +538,12 @@ impl Opening {
             }
         }
         freeing.push(durable_lsn, held);
-        let mut metadata = MetadataSpace::new(superblock.device_blocks());
+        let mut metadata = match own {
+            Some(own) => MetadataSpace::on_its_own(own),
+            None => MetadataSpace::new(superblock.device_blocks()),
+        };
         metadata.adjust(tree_blocks_max(state.totals.tree_bytes), &mut allocator);
+        let io_device = superblock.tree_device();
         Ok(Store {
             turns: Turns::new(durable_lsn, self.vouched_lsn),
             checkpoint: Checkpoint::new(self.root().sequence, tree.root, self.root().totals, tree_blocks, tree.cache),
@@ -520,7 +562,7 @@ impl Opening {
             discards,
             preparing: Preparing::off(),
             idle: Default::default(),
-            io: Default::default(),
+            io: IoQueue::new(io_device),
             buffers: BufPool::new(SPARE_BYTES),
             events: VecDeque::new(),
             stopped: None,

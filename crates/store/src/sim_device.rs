@@ -1,79 +1,76 @@
-//! A device in memory that keeps only what it must: for tests of the store and for the simulator.
+//! Devices in memory that keep only what they must: for tests of the store and for the simulator.
 
-use crate::{IoDone, IoId, IoRequest};
+use crate::sim_media::{Change, SimMedia};
+use crate::{Device, IoDone, IoId, IoRequest, StoreConfig};
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{AlignedBuf, BLOCK_BYTES, Errno};
-
-/// What a crash may tear: a write is a set of sectors, each of which lands or not.
-const SECTOR_BYTES: usize = 512;
-
-/// A write or discard that is done but not flushed.
-#[derive(Clone, Debug)]
-struct Volatile {
-    /// Counts the changes in the order in which they were done.
-    number: u64,
-    block: u64,
-    /// One per block; `None` where a discard left the content undefined.
-    content: Vec<Option<Bytes>>,
-}
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use types::{BLOCK_BYTES, Errno};
 
 #[derive(Debug)]
 struct Queued {
     request: IoRequest,
-    /// Changes done when this was queued: what a flush covers.
+    /// Changes of its device done when this was queued: what a flush covers.
     done_before: u64,
 }
 
-/// A device with a volatile write cache. Requests are queued and are done in whatever order the caller chooses; a crash
-/// keeps everything that a flush covered and, of all else, any part. It may also lie: lose writes that it reports as
-/// done, write to the wrong place, flip bits, and fail.
+/// A store's devices, each with a volatile write cache of its own. Requests are queued and are done in whatever order the
+/// caller chooses; a crash keeps everything that a flush of its device covered and, of all else, any part. Devices may also
+/// lie: lose writes that they report as done, write to the wrong place, flip bits, and fail.
+///
+/// It is mostly used as the main device, which it dereferences to; [`SimDevice::part`] is any of them.
 ///
 /// Time and latency are the caller's: a request takes until the caller says it is done.
 #[derive(Debug)]
 pub struct SimDevice {
-    bytes: u64,
-    /// What reads see; blocks never written read as zeros.
-    present: BTreeMap<u64, Bytes>,
-    /// What survives any crash.
-    durable: BTreeMap<u64, Bytes>,
-    volatile: VecDeque<Volatile>,
-    next_number: u64,
+    /// In the order of [`Device::ALL`]; the main device is always there.
+    parts: [Option<SimMedia>; 3],
     queue: VecDeque<Queued>,
-    unreadable: BTreeSet<u64>,
-    /// Blocks that ever held something else than what was last written to them.
-    damaged: BTreeSet<u64>,
-    failing_writes: u64,
-    failing_flushes: u64,
 }
 
-/// What a discarded block reads as: something no one wrote.
-static GARBAGE: [u8; BLOCK_BYTES] = [0xdb; BLOCK_BYTES];
-static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
+impl Deref for SimDevice {
+    type Target = SimMedia;
+
+    fn deref(&self) -> &SimMedia {
+        self.part(Device::Main)
+    }
+}
+
+impl DerefMut for SimDevice {
+    fn deref_mut(&mut self) -> &mut SimMedia {
+        self.part_mut(Device::Main)
+    }
+}
 
 impl SimDevice {
-    /// A device of zeros.
+    /// One device of zeros.
     pub fn new(bytes: u64) -> SimDevice {
-        SimDevice::with(bytes, BTreeMap::new())
+        SimDevice { parts: [Some(SimMedia::new(bytes)), None, None], queue: VecDeque::new() }
     }
 
-    fn with(bytes: u64, content: BTreeMap<u64, Bytes>) -> SimDevice {
-        SimDevice {
-            bytes,
-            present: content.clone(),
-            durable: content,
-            volatile: VecDeque::new(),
-            next_number: 0,
-            queue: VecDeque::new(),
-            unreadable: BTreeSet::new(),
-            damaged: BTreeSet::new(),
-            failing_writes: 0,
-            failing_flushes: 0,
-        }
+    /// The devices of such a store, all zeros.
+    pub fn of(config: &StoreConfig) -> SimDevice {
+        let parts = Device::ALL.map(|device| config.bytes_of(device).map(SimMedia::new));
+        SimDevice { parts, queue: VecDeque::new() }
     }
 
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    pub fn has(&self, device: Device) -> bool {
+        self.parts[device as usize].is_some()
+    }
+
+    /// One of the devices. Panics if there is none.
+    pub fn part(&self, device: Device) -> &SimMedia {
+        self.parts[device as usize].as_ref().unwrap_or_else(|| panic!("no {device}"))
+    }
+
+    pub fn part_mut(&mut self, device: Device) -> &mut SimMedia {
+        self.parts[device as usize].as_mut().unwrap_or_else(|| panic!("no {device}"))
+    }
+
+    /// Puts other media in the place of a device: another store's, or an older state. Panics if requests are queued.
+    pub fn replace_part(&mut self, device: Device, media: SimMedia) -> Option<SimMedia> {
+        assert!(self.queue.is_empty(), "requests are under way");
+        self.parts[device as usize].replace(media)
     }
 
     /// Queues a request. Panics if it is not aligned or reaches beyond the device: the store must never ask that.
@@ -90,9 +87,12 @@ impl SimDevice {
             IoRequest::Flush { .. } => (0, BLOCK_BYTES as u64),
             IoRequest::Discard { offset, len, .. } => (*offset, *len),
         };
+        let media = self.part(request.device());
+        let bytes = media.bytes();
         let aligned = offset.is_multiple_of(BLOCK_BYTES as u64) && len.is_multiple_of(BLOCK_BYTES as u64);
-        assert!(aligned && len > 0 && offset + len <= self.bytes, "{offset:#x}+{len:#x} on {:#x}", self.bytes);
-        self.queue.push_back(Queued { request, done_before: self.next_number });
+        let device = request.device();
+        assert!(aligned && len > 0 && offset + len <= bytes, "{offset:#x}+{len:#x} on {device} of {bytes:#x}");
+        self.queue.push_back(Queued { done_before: media.changes_done(), request });
     }
 
     /// Number of requests queued.
@@ -102,12 +102,7 @@ impl SimDevice {
 
     /// Names the queued request at `index`. Panics if there is none.
     pub fn queued_id(&self, index: usize) -> IoId {
-        match &self.queue[index].request {
-            IoRequest::Read { id, .. }
-            | IoRequest::Write { id, .. }
-            | IoRequest::Flush { id }
-            | IoRequest::Discard { id, .. } => *id,
-        }
+        self.queue[index].request.id()
     }
 
     /// Offset and length of the queued request at `index`, if it is a write. Panics if there is none.
@@ -118,98 +113,74 @@ impl SimDevice {
         }
     }
 
+    /// The device of the queued request at `index`. Panics if there is none.
+    pub fn queued_device(&self, index: usize) -> Device {
+        self.queue[index].request.device()
+    }
+
     /// Number of changes that a crash may undo: done and not flushed, or queued.
     pub fn changes_at_risk(&self) -> usize {
         let queued = |queued: &&Queued| matches!(queued.request, IoRequest::Write { .. } | IoRequest::Discard { .. });
-        self.volatile.len() + self.queue.iter().filter(queued).count()
+        let volatile: usize = self.parts.iter().flatten().map(SimMedia::volatile).sum();
+        volatile + self.queue.iter().filter(queued).count()
     }
 
     /// Reports the queued write at `index` as done, but nothing of it is ever there. Panics unless it is a write.
     pub fn complete_lost(&mut self, index: usize) -> IoDone {
-        let (id, block, content) = self.take_write(index);
-        self.damaged.extend(block..block + content.len() as u64);
+        let (id, device, change) = self.take_write(index);
+        let blocks = change.block..change.block + change.content.len() as u64;
+        self.part_mut(device).mark_damaged(blocks);
         IoDone { id, result: Ok(None) }
     }
 
-    /// Does the queued write at `index`, but at the offset `to`. Panics unless it is a write and fits there.
+    /// Does the queued write at `index`, but at the offset `to` of the same device. Panics unless it is a write and fits
+    /// there.
     pub fn complete_misdirected(&mut self, index: usize, to: u64) -> IoDone {
-        let (id, meant, content) = self.take_write(index);
-        let (landed, blocks) = (to / BLOCK_BYTES as u64, content.len() as u64);
-        assert!((landed + blocks) * BLOCK_BYTES as u64 <= self.bytes, "beyond the device");
-        if landed != meant {
-            self.damaged.extend(meant..meant + blocks);
-            self.damaged.extend(landed..landed + blocks);
+        let (id, device, meant) = self.take_write(index);
+        let (landed, blocks) = (to / BLOCK_BYTES as u64, meant.content.len() as u64);
+        let media = self.part_mut(device);
+        assert!((landed + blocks) * BLOCK_BYTES as u64 <= media.bytes(), "beyond the device");
+        if landed != meant.block {
+            media.mark_damaged(meant.block..meant.block + blocks);
+            media.mark_damaged(landed..landed + blocks);
         }
-        self.change(landed, content);
+        media.change(Change { block: landed, ..meant });
         IoDone { id, result: Ok(None) }
     }
 
-    fn take_write(&mut self, index: usize) -> (IoId, u64, Vec<Option<Bytes>>) {
+    fn take_write(&mut self, index: usize) -> (IoId, Device, Change) {
         assert!(self.queued_write(index).is_some(), "request {index} is no write");
-        let id = self.queued_id(index);
         let request = self.queue.remove(index).expect("just seen").request;
-        let (block, content) = change_of(&request).expect("a write is a change");
-        (id, block, content)
-    }
-
-    /// Blocks change; a crash may undo that until a flush.
-    fn change(&mut self, first: u64, content: Vec<Option<Bytes>>) {
-        for (block, content) in (first..).zip(&content) {
-            self.unreadable.remove(&block);
-            self.present.insert(block, content.clone().unwrap_or(Bytes::from_static(&GARBAGE)));
-        }
-        self.volatile.push_back(Volatile { number: self.next_number, block: first, content });
-        self.next_number += 1;
-    }
-
-    /// Whether the block at this offset ever held, or holds, something else than what was last written there, or could
-    /// not be read.
-    pub fn is_damaged(&self, offset: u64) -> bool {
-        self.damaged.contains(&(offset / BLOCK_BYTES as u64))
+        (request.id(), request.device(), change_of(&request).expect("a write is a change"))
     }
 
     /// Does the queued request at `index`, counted from the oldest. Panics if there is none.
     pub fn complete(&mut self, index: usize) -> IoDone {
         let Queued { request, done_before } = self.queue.remove(index).expect("a queued request");
-        let failed = |id: IoId| IoDone { id, result: Err(Errno::EIO.0) };
+        let id = request.id();
+        let media = self.part_mut(request.device());
+        let failed = IoDone { id, result: Err(Errno::EIO.0) };
+        let change = change_of(&request);
         match request {
-            IoRequest::Read { id, offset, mut buf } => {
-                let first = offset / BLOCK_BYTES as u64;
-                for (block, chunk) in (first..).zip(buf.as_mut_slice().chunks_exact_mut(BLOCK_BYTES)) {
-                    if self.unreadable.contains(&block) {
-                        return failed(id);
-                    }
-                    chunk.copy_from_slice(self.present.get(&block).map_or(&ZEROS[..], |content| content));
-                }
-                IoDone { id, result: Ok(Some(buf)) }
-            }
-            IoRequest::Write { id, .. } if self.failing_writes > 0 => {
-                self.failing_writes -= 1;
-                failed(id)
-            }
-            IoRequest::Flush { id } if self.failing_flushes > 0 => {
-                self.failing_flushes -= 1;
-                failed(id)
-            }
-            IoRequest::Write { id, .. } | IoRequest::Discard { id, .. } => {
-                let (block, content) = change_of(&request).expect("either is a change");
-                self.change(block, content);
+            IoRequest::Read { offset, mut buf, .. } => match media.fill(offset, buf.as_mut_slice()) {
+                Ok(()) => IoDone { id, result: Ok(Some(buf)) },
+                Err(errno) => IoDone { id, result: Err(errno) },
+            },
+            IoRequest::Write { .. } if media.take_failing_write() => failed,
+            IoRequest::Flush { .. } if media.take_failing_flush() => failed,
+            IoRequest::Write { .. } | IoRequest::Discard { .. } => {
+                media.change(change.expect("either is a change"));
                 IoDone { id, result: Ok(None) }
             }
-            IoRequest::Flush { id } => {
-                while self.volatile.front().is_some_and(|change| change.number < done_before) {
-                    let change = self.volatile.pop_front().expect("just seen");
-                    for (block, content) in (change.block..).zip(change.content) {
-                        self.durable.insert(block, content.unwrap_or(Bytes::from_static(&GARBAGE)));
-                    }
-                }
+            IoRequest::Flush { .. } => {
+                media.flush(done_before);
                 IoDone { id, result: Ok(None) }
             }
         }
     }
 
-    /// The device as a crash at this moment could leave it: of every change that no flush covers, done or still queued,
-    /// all, nothing, or some sectors. `random` decides.
+    /// The devices as a crash at this moment could leave them: of every change that no flush covers, done or still
+    /// queued, all, nothing, or some sectors. `random` decides, for each device by itself.
     pub fn after_crash(&self, random: &mut dyn FnMut() -> u64) -> SimDevice {
         self.after_crash_told(random).0
     }
@@ -217,130 +188,47 @@ impl SimDevice {
     /// The same, with a number that stands for this moment and for what became of each change: two crashes with the same
     /// number leave the same.
     pub fn after_crash_told(&self, random: &mut dyn FnMut() -> u64) -> (SimDevice, u64) {
-        let mut content = self.durable.clone();
-        let mut fingerprint = self.next_number;
+        let mut fingerprint = 0u64;
         let mut tell = |value: u64| {
             fingerprint = (fingerprint.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
         };
-        let queued = self.queue.iter().filter_map(|queued| change_of(&queued.request));
-        let done = self.volatile.iter().map(|change| (change.block, change.content.clone()));
-        for (first, blocks) in done.chain(queued) {
-            tell(first);
-            let fate = random() % 4;
-            for (block, new) in (first..).zip(blocks) {
-                // Large writes are often cut at a block boundary too.
-                let fate = if fate == 3 { random() % 3 } else { fate };
-                tell(fate);
-                let new = new.unwrap_or(Bytes::from_static(&GARBAGE));
-                match fate {
-                    0 => {}
-                    1 => drop(content.insert(block, new)),
-                    _ => {
-                        let mut torn = content.get(&block).map_or(ZEROS.to_vec(), |old| old.to_vec());
-                        let sectors = random();
-                        tell(sectors & 0xff);
-                        for at in (0..BLOCK_BYTES).step_by(SECTOR_BYTES) {
-                            if sectors >> (at / SECTOR_BYTES) & 1 == 1 {
-                                torn[at..at + SECTOR_BYTES].copy_from_slice(&new[at..at + SECTOR_BYTES]);
-                            }
-                        }
-                        content.insert(block, torn.into());
-                    }
-                }
-            }
-        }
-        (self.successor(content), fingerprint)
+        let parts = Device::ALL.map(|device| {
+            let media = self.parts[device as usize].as_ref()?;
+            tell(media.changes_done());
+            Some(media.after_crash(self.queued_changes(device), random, &mut tell))
+        });
+        (SimDevice { parts, queue: VecDeque::new() }, fingerprint)
     }
 
-    /// A device with this content and the same bad blocks.
-    fn successor(&self, content: BTreeMap<u64, Bytes>) -> SimDevice {
-        SimDevice {
-            unreadable: self.unreadable.clone(),
-            damaged: self.damaged.clone(),
-            ..SimDevice::with(self.bytes, content)
-        }
-    }
-
-    /// The device as the end of the process, but not of the power, leaves it: what was done is there, what was queued
+    /// The devices as the end of the process, but not of the power, leaves them: what was done is there, what was queued
     /// may be.
     pub fn after_kill(&self, random: &mut dyn FnMut() -> u64) -> SimDevice {
-        let mut content = self.present.clone();
-        for (first, blocks) in self.queue.iter().filter_map(|queued| change_of(&queued.request)) {
-            if random().is_multiple_of(2) {
-                content.extend(
-                    (first..).zip(blocks).map(|(block, new)| (block, new.unwrap_or(Bytes::from_static(&GARBAGE)))),
-                );
-            }
-        }
-        self.successor(content)
+        let parts = Device::ALL.map(|device| {
+            let media = self.parts[device as usize].as_ref()?;
+            Some(media.after_kill(self.queued_changes(device), random))
+        });
+        SimDevice { parts, queue: VecDeque::new() }
     }
 
-    /// Flips bits of one byte, as decaying media do.
-    pub fn corrupt(&mut self, offset: u64, mask: u8) {
-        let (block, at) = (offset / BLOCK_BYTES as u64, offset as usize % BLOCK_BYTES);
-        for content in [&mut self.present, &mut self.durable] {
-            let mut bytes = content.get(&block).map_or(ZEROS.to_vec(), |old| old.to_vec());
-            bytes[at] ^= mask;
-            content.insert(block, bytes.into());
-        }
-        self.damaged.insert(block);
-    }
-
-    /// The byte at an offset, as a read would see it.
-    pub fn byte(&self, offset: u64) -> u8 {
-        self.present.get(&(offset / BLOCK_BYTES as u64)).map_or(0, |block| block[offset as usize % BLOCK_BYTES])
-    }
-
-    /// Reads of the block at this offset fail until it is written again.
-    pub fn make_unreadable(&mut self, offset: u64) {
-        self.unreadable.insert(offset / BLOCK_BYTES as u64);
-        self.damaged.insert(offset / BLOCK_BYTES as u64);
-    }
-
-    /// The next `count` writes fail and change nothing.
-    pub fn fail_writes(&mut self, count: u64) {
-        self.failing_writes = count;
-    }
-
-    /// The next `count` flushes fail and make nothing durable.
-    pub fn fail_flushes(&mut self, count: u64) {
-        self.failing_flushes = count;
-    }
-
-    /// Cuts the device to its first `bytes`.
-    pub fn truncate(&mut self, bytes: u64) {
-        self.bytes = bytes;
-        let blocks = bytes / BLOCK_BYTES as u64;
-        self.present.retain(|block, _| *block < blocks);
-        self.durable.retain(|block, _| *block < blocks);
+    fn queued_changes(&self, device: Device) -> impl Iterator<Item = Change> {
+        let requests = self.queue.iter().map(|queued| &queued.request);
+        requests.filter(move |request| request.device() == device).filter_map(change_of)
     }
 }
 
-/// The first block and the blocks' new content, of a request that changes any.
-fn change_of(request: &IoRequest) -> Option<(u64, Vec<Option<Bytes>>)> {
+/// What a request changes, if it does.
+fn change_of(request: &IoRequest) -> Option<Change> {
     let block = |offset: u64| offset / BLOCK_BYTES as u64;
     match request {
         IoRequest::Write { offset, data, .. } => {
             let cut = |piece: &Bytes| {
                 (0..piece.len()).step_by(BLOCK_BYTES).map(|at| piece.slice(at..at + BLOCK_BYTES)).collect::<Vec<_>>()
             };
-            Some((block(*offset), data.pieces().flat_map(cut).map(Some).collect()))
+            Some(Change { block: block(*offset), content: data.pieces().flat_map(cut).map(Some).collect() })
         }
-        IoRequest::Discard { offset, len, .. } => Some((block(*offset), vec![None; block(*len) as usize])),
+        IoRequest::Discard { offset, len, .. } => {
+            Some(Change { block: block(*offset), content: vec![None; block(*len) as usize] })
+        }
         IoRequest::Read { .. } | IoRequest::Flush { .. } => None,
-    }
-}
-
-/// A buffer of a device's block, for tests that look at what lies there.
-impl SimDevice {
-    /// The blocks `offset .. offset + len`, as reads see them.
-    pub fn read(&self, offset: u64, len: u64) -> AlignedBuf {
-        let mut buf = AlignedBuf::zeroed(len as usize);
-        let first = offset / BLOCK_BYTES as u64;
-        for (block, chunk) in (first..).zip(buf.as_mut_slice().chunks_mut(BLOCK_BYTES)) {
-            let content = self.present.get(&block).map_or(&ZEROS[..], |content| content);
-            chunk.copy_from_slice(&content[..chunk.len()]);
-        }
-        buf
     }
 }

@@ -20,7 +20,9 @@ use crate::superblock::Superblock;
 use crate::totals::TreeTotals;
 use crate::turns::Turns;
 use crate::wal::Wal;
-use crate::{BlockCacheStats, IoDone, IoRequest, Lookup, ObjectStat, SpaceUsage, StoreEvent};
+use crate::{
+    BlockCacheStats, Device, DeviceUsage, IoDone, IoRequest, Lookup, ObjectStat, SpaceUsage, StoreEvent,
+};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -262,6 +264,7 @@ impl Store {
             stored_bytes: self.state.totals.stored_bytes,
             omap_bytes: self.state.totals.omap_bytes,
             metadata_bytes: total_bytes - data_bytes - free_bytes,
+            metadata_device: self.metadata_device_usage(),
             objects: self.state.objects.len() as u64,
         }
     }
@@ -269,6 +272,13 @@ impl Store {
     /// What the metadata tree would hold if all transactions so far were in it.
     pub(crate) fn totals(&self) -> TreeTotals {
         self.state.totals_with(self.data_blocks)
+    }
+
+    fn metadata_device_usage(&self) -> Option<DeviceUsage> {
+        let total_bytes = self.superblock.bytes_of(Device::Metadata)?;
+        let free = self.metadata.own_free_blocks().expect("a device of its own");
+        let free_bytes = free.saturating_sub(self.metadata_device_reserved_blocks()) * BLOCK;
+        Some(DeviceUsage { total_bytes, free_bytes })
     }
 
     /// Blocks that are free or will be once their release has passed all stages.
@@ -328,9 +338,9 @@ impl Store {
             (Purpose::Prepare, result) => self.preparing.write_done(result.is_ok(), &mut self.allocator),
             (_, _) if self.stopped.is_some() => {}
             (purpose, Err(errno)) => self.fail(format!("{purpose:?} failed: {}", types::Errno(errno))),
-            (Purpose::TurnWrite { lsn }, Ok(_)) => self.turn_write_done(lsn),
-            (Purpose::TurnFlush, Ok(_)) => self.turn_flush_done(),
-            (Purpose::PageWrite | Purpose::CheckpointRoot | Purpose::CheckpointFlush, Ok(_)) => {
+            (Purpose::TurnWrite { lsn, device }, Ok(_)) => self.turn_write_done(lsn, device),
+            (Purpose::TurnFlush { device }, Ok(_)) => self.turn_flush_done(device),
+            (Purpose::PageWrite | Purpose::CheckpointRoot | Purpose::CheckpointFlush { .. }, Ok(_)) => {
                 self.checkpoint_io_done(purpose);
             }
         }

@@ -10,7 +10,7 @@ use crate::redo::Redo;
 use crate::state::{BLOCK_BYTES_MAX, tree_blocks_max};
 use crate::tree_key::TABLE_KEY_BYTES_MAX;
 use crate::turns::Staged;
-use crate::{OBJECT_BYTES_MAX, Step, Store, SubmitError, Ticket, Transaction};
+use crate::{Device, OBJECT_BYTES_MAX, Step, Store, SubmitError, Ticket, Transaction};
 use bytes::Bytes;
 use types::{AlignedBuf, BLOCK_BYTES, BufPool, ObjectId, PgId, crc32c};
 use wire::Rope;
@@ -162,6 +162,8 @@ impl Store {
             need.add(step);
         }
         let growth = tree_blocks_max(need.metadata_bytes);
+        self.admit_to_metadata_device(need.grows, growth)?;
+        let growth = if self.superblock.metadata_device.is_some() { 0 } else { growth };
         let reserved = if need.grows { self.reserved_blocks() + growth } else { 0 };
         // What is set aside for the tree is free, but not for data.
         let unreserved = (u64::from(self.allocator.free_blocks()) + self.metadata.blocks()).saturating_sub(reserved);
@@ -170,7 +172,7 @@ impl Store {
             // What earlier transactions freed becomes usable with the help of one more record.
             self.turns.vouch_wanted = true;
             let needed_bytes = need.blocks * BLOCK + need.metadata_bytes;
-            return Err(SubmitError::NoSpace { needed_bytes, free_bytes: free * BLOCK });
+            return Err(SubmitError::NoSpace { device: Device::Main, needed_bytes, free_bytes: free * BLOCK });
         }
         Ok(())
     }
@@ -194,9 +196,30 @@ impl Store {
         self.onode(object).is_some()
     }
 
-    /// Blocks kept for the next checkpoint and for transactions that delete.
+    /// Whether the tree's own device, if it has one, takes so many blocks more beside what the next checkpoint and deletes
+    /// need.
+    fn admit_to_metadata_device(&self, grows: bool, blocks: u64) -> Result<(), SubmitError> {
+        let Some(free) = self.metadata.own_free_blocks().filter(|_| grows) else { return Ok(()) };
+        let free = free.saturating_sub(self.metadata_device_reserved_blocks());
+        if blocks <= free {
+            return Ok(());
+        }
+        let (needed_bytes, free_bytes) = (blocks * BLOCK, free * BLOCK);
+        Err(SubmitError::NoSpace { device: Device::Metadata, needed_bytes, free_bytes })
+    }
+
+    /// Blocks of the main device kept for the next checkpoint and for transactions that delete.
     pub(crate) fn reserved_blocks(&self) -> u64 {
         let deletes = u64::from(self.superblock.device_blocks()) / 256 + 16;
+        match self.superblock.metadata_device {
+            Some(_) => deletes,
+            None => self.metadata_blocks_wanted() + deletes,
+        }
+    }
+
+    /// The same of the tree's own device.
+    pub(crate) fn metadata_device_reserved_blocks(&self) -> u64 {
+        let deletes = u64::from(self.superblock.tree_space().end()) / 256 + 16;
         self.metadata_blocks_wanted() + deletes
     }
 

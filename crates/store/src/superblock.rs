@@ -1,9 +1,10 @@
-//! The label at the begin of a device, written once, and the checkpoint roots, written in turn.
+//! The label at the begin of each device, written once, and the checkpoint roots, written in turn.
 
-use crate::StoreConfig;
+use crate::allocator::Run;
 use crate::btree;
 use crate::config::BLOCK;
 use crate::totals::TreeTotals;
+use crate::{Device, StoreConfig};
 use bytes::Bytes;
 use types::{AlignedBuf, Fsid, OsdId, crc32c};
 use wire::{DecodeError, Reader, Target, Writer};
@@ -12,26 +13,41 @@ use wire::{DecodeError, Reader, Target, Writer};
 pub(crate) const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 16 * BLOCK];
 /// Byte offsets of the two checkpoint roots; checkpoint `n` is rooted in number `n % 2`.
 pub(crate) const ROOT_OFFSETS: [u64; 2] = [BLOCK, 17 * BLOCK];
-/// Where the log begins.
+/// What is behind the labels begins here, on every device: on the main one with the log, if that is there.
 pub(crate) const WAL_OFFSET: u64 = 32 * BLOCK;
 
 pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"NACRESTO";
 const ROOT_MAGIC: [u8; 8] = *b"NACREROT";
 /// Version of the whole format. A store of a newer one is refused.
 pub(crate) const FORMAT_VERSION: u32 = 2;
+/// Features of a store that software must know to read it: one bit each, none so far.
+const FEATURES_KNOWN: u64 = 0;
 
 /// Room for everything a superblock or root ever says: the rest of its block is zeros.
 const CHECKED_BYTES: usize = 512;
 
-/// What a device says about itself.
+/// A device besides the main one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Part {
+    /// Its own identity: what replaces it has another.
+    pub uuid: Fsid,
+    /// As much of it as is in use, a multiple of the block size.
+    pub bytes: u64,
+}
+
+/// What the devices of a store say. On all of them it is the same, but for `role`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Superblock {
     pub uuid: Fsid,
     pub fsid: Fsid,
     pub osd: OsdId,
-    /// The part of the device in use, a multiple of the block size.
+    /// What the device that says so is for.
+    pub role: Device,
+    /// The part of the main device in use, a multiple of the block size.
     pub device_bytes: u64,
     pub wal_bytes: u64,
+    pub wal_device: Option<Part>,
+    pub metadata_device: Option<Part>,
 }
 
 /// One block: `fields` padded to [`CHECKED_BYTES`], the crc32c of those, zeros.
@@ -56,9 +72,24 @@ fn unseal(block: &[u8], magic: [u8; 8]) -> Option<Reader<'_>> {
 
 impl Superblock {
     pub fn new(config: &StoreConfig) -> Superblock {
-        let device_bytes = config.device_bytes / BLOCK * BLOCK;
-        let StoreConfig { uuid, fsid, osd, wal_bytes, .. } = *config;
-        Superblock { uuid, fsid, osd, device_bytes, wal_bytes }
+        let StoreConfig { uuid, fsid, osd, device_bytes, wal_bytes, .. } = *config;
+        let part = |device: Device| {
+            let bytes = config.bytes_of(device)? / BLOCK * BLOCK;
+            // The store's identity is fresh; so are those made from it.
+            let mut own = uuid;
+            own.0[15] ^= device as u8;
+            Some(Part { uuid: own, bytes })
+        };
+        Superblock {
+            uuid,
+            fsid,
+            osd,
+            role: Device::Main,
+            device_bytes: device_bytes / BLOCK * BLOCK,
+            wal_bytes,
+            wal_device: part(Device::Wal),
+            metadata_device: part(Device::Metadata),
+        }
     }
 
     pub fn encode(&self) -> Bytes {
@@ -69,13 +100,20 @@ impl Superblock {
         w.raw(&self.uuid.0);
         w.raw(&self.fsid.0);
         w.i32(self.osd.0);
-        w.u32(0);
+        w.u32(self.role as u32);
         w.u64(self.device_bytes);
         w.u64(self.wal_bytes);
+        w.u64(FEATURES_KNOWN);
+        for part in [self.wal_device, self.metadata_device] {
+            let Part { uuid, bytes } = part.unwrap_or(Part { uuid: Fsid([0; 16]), bytes: 0 });
+            w.raw(&uuid.0);
+            w.u64(bytes);
+        }
         seal(w)
     }
 
-    /// `None` if the block is no superblock; an error if it is one of another format.
+    /// `None` if the block is no superblock; an error if it is one of another format, or with features or roles of devices
+    /// that are not known here.
     pub fn decode(block: &[u8]) -> Option<Result<Superblock, UnknownFormat>> {
         let mut r = unseal(block, SUPERBLOCK_MAGIC)?;
         Some(Superblock::fields(&mut r).expect("the sealed part is longer than the fields"))
@@ -84,11 +122,44 @@ impl Superblock {
     fn fields(r: &mut Reader<'_>) -> Result<Result<Superblock, UnknownFormat>, DecodeError> {
         let (version, block_bytes) = (r.u32()?, r.u32()?);
         if version != FORMAT_VERSION || u64::from(block_bytes) != BLOCK {
-            return Ok(Err(UnknownFormat { version, block_bytes }));
+            return Ok(Err(UnknownFormat { version, block_bytes, features: 0 }));
         }
-        let (uuid, fsid, osd) = (Fsid(r.array()?), Fsid(r.array()?), OsdId(r.i32()?));
-        r.u32()?;
-        Ok(Ok(Superblock { uuid, fsid, osd, device_bytes: r.u64()?, wal_bytes: r.u64()? }))
+        let (uuid, fsid, osd, role) = (Fsid(r.array()?), Fsid(r.array()?), OsdId(r.i32()?), r.u32()?);
+        let (device_bytes, wal_bytes, features) = (r.u64()?, r.u64()?, r.u64()?);
+        let role = Device::ALL.into_iter().find(|device| *device as u32 == role);
+        let Some(role) = role.filter(|_| features & !FEATURES_KNOWN == 0) else {
+            return Ok(Err(UnknownFormat { version, block_bytes, features }));
+        };
+        let mut part = || {
+            let part = Part { uuid: Fsid(r.array()?), bytes: r.u64()? };
+            Ok((part.bytes > 0).then_some(part))
+        };
+        let (wal_device, metadata_device) = (part()?, part()?);
+        Ok(Ok(Superblock { uuid, fsid, osd, role, device_bytes, wal_bytes, wal_device, metadata_device }))
+    }
+
+    /// The device that holds the log.
+    pub fn log_device(&self) -> Device {
+        if self.wal_device.is_some() { Device::Wal } else { Device::Main }
+    }
+
+    /// The device that holds tree and roots.
+    pub fn tree_device(&self) -> Device {
+        if self.metadata_device.is_some() { Device::Metadata } else { Device::Main }
+    }
+
+    /// Bytes of one of the devices, if there is such a one.
+    pub fn bytes_of(&self, device: Device) -> Option<u64> {
+        match device {
+            Device::Main => Some(self.device_bytes),
+            Device::Wal => self.wal_device.map(|part| part.bytes),
+            Device::Metadata => self.metadata_device.map(|part| part.bytes),
+        }
+    }
+
+    /// The devices that there are.
+    pub fn devices(&self) -> impl Iterator<Item = Device> {
+        Device::ALL.into_iter().filter(|device| self.bytes_of(*device).is_some())
     }
 
     /// What every page of this store's tree carries.
@@ -96,13 +167,24 @@ impl Superblock {
         u64::from_le_bytes(*self.uuid.0.first_chunk().expect("16 bytes"))
     }
 
-    /// The first block behind the log: from here on the device holds data and checkpoints.
+    /// The main device's first block behind labels and log: from here on it holds data, and the tree if that is there.
     pub fn data_begin(&self) -> u32 {
-        ((WAL_OFFSET + self.wal_bytes) / BLOCK) as u32
+        let log_bytes = if self.wal_device.is_some() { 0 } else { self.wal_bytes };
+        ((WAL_OFFSET + log_bytes) / BLOCK) as u32
     }
 
+    /// Blocks of the main device.
     pub fn device_blocks(&self) -> u32 {
         (self.device_bytes / BLOCK) as u32
+    }
+
+    /// Blocks of the tree's device, from the first that the tree may have to the last.
+    pub fn tree_space(&self) -> Run {
+        let (begin, end) = match self.metadata_device {
+            Some(part) => ((WAL_OFFSET / BLOCK) as u32, (part.bytes / BLOCK) as u32),
+            None => (self.data_begin(), self.device_blocks()),
+        };
+        Run { start: begin, count: end - begin }
     }
 }
 
@@ -111,6 +193,8 @@ impl Superblock {
 pub(crate) struct UnknownFormat {
     pub version: u32,
     pub block_bytes: u32,
+    /// Those that the superblock names, known or not; 0 of another format.
+    pub features: u64,
 }
 
 /// Where a checkpoint is and what it stands for.
@@ -183,8 +267,11 @@ mod tests {
             uuid: Fsid([1; 16]),
             fsid: Fsid([2; 16]),
             osd: OsdId(3),
+            role: Device::Metadata,
             device_bytes: 8 << 20,
             wal_bytes: 1 << 20,
+            wal_device: None,
+            metadata_device: Some(Part { uuid: Fsid([5; 16]), bytes: 2 << 20 }),
         }
     }
 
@@ -192,21 +279,30 @@ mod tests {
     fn superblock_bytes_do_not_move() {
         let block = superblock().encode();
         let head =
-            [&b"NACRESTO"[..], &[2, 0, 0, 0, 0, 0x10, 0, 0], &[1; 16], &[2; 16], &[3, 0, 0, 0, 0, 0, 0, 0]].concat();
+            [&b"NACRESTO"[..], &[2, 0, 0, 0, 0, 0x10, 0, 0], &[1; 16], &[2; 16], &[3, 0, 0, 0, 2, 0, 0, 0]].concat();
         assert_eq!(block[..56], head);
         assert_eq!(block[56..72], [0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0]);
+        assert_eq!(block[72..104], [0; 32], "no features, no WAL device");
+        assert_eq!(block[104..128], [&[5; 16][..], &[0, 0, 0x20, 0, 0, 0, 0, 0]].concat());
         assert_eq!(block.len(), 4096);
         assert_eq!(Superblock::decode(&block), Some(Ok(superblock())));
     }
 
     #[test]
-    fn a_newer_format_is_told_from_no_store() {
-        let mut block = superblock().encode().to_vec();
-        block[8] = 3;
-        assert_eq!(Superblock::decode(&block), None, "the checksum covers the version");
-        let crc = crc32c::checksum(&block[..CHECKED_BYTES]);
-        block[CHECKED_BYTES..][..4].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Superblock::decode(&block), Some(Err(UnknownFormat { version: 3, block_bytes: 4096 })));
+    fn what_is_newer_is_told_from_no_store() {
+        let check = |at: usize, value: u8, version, features| {
+            let mut block = superblock().encode().to_vec();
+            block[at] = value;
+            assert_eq!(Superblock::decode(&block), None, "the checksum covers it");
+            let crc = crc32c::checksum(&block[..CHECKED_BYTES]);
+            block[CHECKED_BYTES..][..4].copy_from_slice(&crc.to_le_bytes());
+            let unknown = UnknownFormat { version, block_bytes: 4096, features };
+            assert_eq!(Superblock::decode(&block), Some(Err(unknown)));
+        };
+        check(8, 3, 3, 0);
+        check(72, 1, 2, 1);
+        check(79, 0x80, 2, 1 << 63);
+        check(52, 3, 2, 0);
     }
 
     proptest! {

@@ -1,12 +1,12 @@
 //! Opening: the metadata tree is read into memory, and its blocks are found.
 
-use crate::OpenError;
 use crate::allocator::{Run, push_run};
 use crate::btree::{
     self, Cursor, Damage, DamageKind, Depth, Fetch, Found, Overlay, PageCache, View, Walk, WalkProgress,
 };
 use crate::checkpoint::CACHE_BYTES;
 use crate::state::State;
+use crate::{Device, OpenError};
 
 /// Entries taken in at a time, and their bytes.
 const ENTRIES: usize = 1000;
@@ -16,6 +16,8 @@ const VISITS: usize = 1000;
 
 #[derive(Debug)]
 pub(crate) struct TreeLoading {
+    /// Where the tree is.
+    device: Device,
     pub root: Option<btree::Root>,
     pub cache: PageCache,
     /// Finding the tree's blocks, until that is done.
@@ -27,16 +29,17 @@ pub(crate) struct TreeLoading {
     pub runs: Vec<Run>,
 }
 
-fn open_error(damage: Damage) -> OpenError {
+fn open_error(damage: Damage, device: Device) -> OpenError {
     match damage.kind {
-        DamageKind::Device(errno) => OpenError::Device { offset: damage.run.offset_bytes(), errno },
+        DamageKind::Device(errno) => OpenError::Device { device, offset: damage.run.offset_bytes(), errno },
         _ => OpenError::DamagedTree(damage),
     }
 }
 
 impl TreeLoading {
-    pub fn new(root: Option<btree::Root>, tag: u64) -> TreeLoading {
+    pub fn new(root: Option<btree::Root>, tag: u64, device: Device) -> TreeLoading {
         TreeLoading {
+            device,
             root,
             cache: PageCache::new(tag, CACHE_BYTES),
             walk: Some(Walk::new(root, Depth::Space)),
@@ -55,7 +58,7 @@ impl TreeLoading {
                 Found::Damage(damage) => drop(damaged.get_or_insert(damage)),
             });
             if let Some(damage) = damaged {
-                return Err(open_error(damage));
+                return Err(open_error(damage, self.device));
             }
             match progress {
                 WalkProgress::Working => {}
@@ -65,7 +68,7 @@ impl TreeLoading {
         }
         loop {
             let view = &mut View { root: self.root, overlay: &self.overlay, cache: &mut self.cache };
-            match self.cursor.next_page(view, ENTRIES, ENTRY_BYTES).map_err(open_error)? {
+            match self.cursor.next_page(view, ENTRIES, ENTRY_BYTES).map_err(|damage| open_error(damage, self.device))? {
                 Fetch::Pending(_) => return Ok(false),
                 Fetch::Ready(page) => {
                     for (key, value) in &page.entries {

@@ -1,16 +1,17 @@
 //! The commit pipeline: staged transactions, turns on their way to the device, acknowledgement in log order.
 //!
-//! A turn is a batch of transactions: their data and one log record are written together, then one flush makes them
-//! durable. At most two turns are in flight, and a second only if it is large; what is submitted meanwhile waits and goes
+//! A turn is a batch of transactions: their data and one log record are written together, then one flush per
+//! device (`flushing`) makes them durable. At most two turns are in flight, and a second only if it is large; what is submitted meanwhile waits and goes
 //! together into the next one.
 
 use crate::allocator::Run;
 use crate::config::BLOCK;
+use crate::flushing::{Flushing, Writes};
 use crate::io_queue::Purpose;
 use crate::merges::CrcSlot;
 use crate::redo::{Redo, body_overhead_bytes, encode_body};
 use crate::wal::record_bytes;
-use crate::{Store, StoreEvent, Ticket};
+use crate::{Device, Store, StoreEvent, Ticket};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use wire::Rope;
@@ -60,7 +61,7 @@ impl Staged {
 struct Turn {
     lsn: u64,
     last_ticket: Option<u64>,
-    writes_left: usize,
+    writes: Writes,
     /// The highest LSN its record vouches for.
     vouches_for: u64,
     freed: Vec<Run>,
@@ -75,8 +76,7 @@ pub(crate) struct Turns {
     next_ticket: u64,
     staged: VecDeque<Staged>,
     turns: VecDeque<Turn>,
-    /// The LSN up to which the flush under way makes turns durable.
-    flushing: Option<u64>,
+    flushing: Flushing,
     pub durable_lsn: u64,
     /// The highest LSN that a durable record or checkpoint says is durable.
     pub vouched_lsn: u64,
@@ -92,7 +92,7 @@ impl Turns {
             next_ticket: 1,
             staged: VecDeque::new(),
             turns: VecDeque::new(),
-            flushing: None,
+            flushing: Flushing::new(durable_lsn),
             durable_lsn,
             vouched_lsn,
             vouch_wanted: false,
@@ -143,7 +143,12 @@ impl Turns {
 
     /// Whether the turn `lsn` and all before it are durable, or would be once the checkpoint that covers them is.
     pub fn settled_to(&self, lsn: u64) -> bool {
-        self.turns.iter().filter(|turn| turn.lsn <= lsn).all(|turn| turn.by_checkpoint && turn.writes_left == 0)
+        self.turns.iter().filter(|turn| turn.lsn <= lsn).all(|turn| turn.by_checkpoint && turn.writes.are_done())
+    }
+
+    /// Whether a turn is under way that a checkpoint makes durable.
+    pub fn any_by_checkpoint(&self) -> bool {
+        self.turns.iter().any(|turn| turn.by_checkpoint)
     }
 
     /// Blocks freed by transactions that are not durable.
@@ -178,7 +183,7 @@ impl Store {
             return;
         }
         self.begin_checkpoint_if_due();
-        if self.turns.turns.iter().any(|turn| turn.by_checkpoint) {
+        if self.turns.any_by_checkpoint() {
             // A checkpoint that began anew: nothing else can make durable what was submitted since.
             self.emit_by_checkpoint();
             self.settle_boundary();
@@ -255,7 +260,7 @@ impl Store {
         let last_ticket = batch.last().map(|staged| staged.ticket);
         let vouches_for = self.turns.durable_lsn;
         let lsn = self.wal.next_lsn;
-        let mut writes_left = 0;
+        let mut writes = Writes::default();
         if by_checkpoint {
             self.wal.skip_lsn();
         } else {
@@ -263,8 +268,9 @@ impl Store {
             let body_bytes = steps_bytes + body_overhead_bytes(batch.len());
             let body = encode_body(batch.iter().map(|staged| &staged.steps[..]), body_bytes as usize);
             let (offset, record) = self.wal.append(&body, vouches_for, &self.buffers);
-            self.io.write(Purpose::TurnWrite { lsn }, offset, record.freeze().into());
-            writes_left += 1;
+            let device = self.superblock.log_device();
+            self.io.write(Purpose::TurnWrite { lsn, device }, offset, record.freeze().into());
+            writes.begin(device);
         }
         let (mut data, mut freed) = (Vec::new(), Vec::new());
         for staged in batch {
@@ -274,8 +280,9 @@ impl Store {
         data.sort_unstable_by_key(|(start, _)| *start);
         let in_flight = data.iter().map(|(start, _)| *start).collect();
         let mut write = |offset: u64, pieces: Rope| {
-            self.io.write(Purpose::TurnWrite { lsn }, offset, pieces);
-            writes_left += 1;
+            let device = Device::Main;
+            self.io.write(Purpose::TurnWrite { lsn, device }, offset, pieces);
+            writes.begin(device);
         };
         let (mut begin, mut joined, mut pieces) = (0, Rope::new(), 0);
         for (start, rope) in data {
@@ -299,35 +306,37 @@ impl Store {
         if !joined.is_empty() {
             write(begin, joined);
         }
-        let turn = Turn { lsn, last_ticket, writes_left, vouches_for, freed, in_flight, by_checkpoint };
+        let turn = Turn { lsn, last_ticket, writes, vouches_for, freed, in_flight, by_checkpoint };
         self.turns.turns.push_back(turn);
     }
 
-    pub(crate) fn turn_write_done(&mut self, lsn: u64) {
+    pub(crate) fn turn_write_done(&mut self, lsn: u64, device: Device) {
         let turn = self.turns.turns.iter_mut().find(|turn| turn.lsn == lsn).expect("a turn waits for its writes");
-        turn.writes_left -= 1;
+        turn.writes.end(device);
         self.flush_turns();
     }
 
-    /// Flushes if turns at the front are written and no flush is under way.
+    /// Flushes each device on which turns at the front are written and no flush is under way.
     fn flush_turns(&mut self) {
-        let written = self.turns.turns.iter().take_while(|turn| turn.writes_left == 0 && !turn.by_checkpoint);
-        if self.turns.flushing.is_none()
-            && let Some(last) = written.last()
-        {
-            self.turns.flushing = Some(last.lsn);
-            self.io.flush(Purpose::TurnFlush);
+        let Turns { turns, flushing, .. } = &mut self.turns;
+        for device in Device::ALL {
+            let recorded = turns.iter().take_while(|turn| !turn.by_checkpoint);
+            if flushing.begin(device, recorded.map(|turn| (turn.lsn, &turn.writes))) {
+                self.io.flush(Purpose::TurnFlush { device });
+            }
         }
     }
 
-    pub(crate) fn turn_flush_done(&mut self) {
-        let lsn = self.turns.flushing.take().expect("a flush of turns was under way");
-        self.turns_durable(lsn);
+    pub(crate) fn turn_flush_done(&mut self, device: Device) {
+        self.turns.flushing.end(device);
+        // Also takes note of the devices that the turns wrote nothing to.
         self.flush_turns();
+        self.turns_durable(self.turns.flushing.durable_lsn());
     }
 
     /// Turns up to `lsn` are durable.
     pub(crate) fn turns_durable(&mut self, lsn: u64) {
+        self.turns.flushing.raise(lsn);
         while self.turns.turns.front().is_some_and(|turn| turn.lsn <= lsn) {
             let turn = self.turns.turns.pop_front().expect("just seen");
             self.turns.durable_lsn = turn.lsn;

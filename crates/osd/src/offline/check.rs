@@ -63,6 +63,7 @@ pub(crate) fn label_json(label: &StoreLabel) -> Value {
     json!({
         "osd": label.osd.0, "fsid": label.fsid.to_string(), "uuid": label.uuid.to_string(),
         "device_bytes": label.device_bytes, "wal_bytes": label.wal_bytes,
+        "wal_device_bytes": label.wal_device_bytes, "metadata_device_bytes": label.metadata_device_bytes,
     })
 }
 

@@ -1,5 +1,6 @@
 //! Where an offline store lies.
 
+use crate::StorePaths;
 use reactor::{Event, FileId, FileOptions, Handler, Io, LoopIo, Reactor};
 use std::collections::VecDeque;
 use std::io;
@@ -8,7 +9,13 @@ use store::{IoDone, IoId, IoRequest};
 
 /// Carries out a store's requests, several at once, and has the caller wait for them.
 pub trait Device {
-    fn bytes(&self) -> u64;
+    /// Size of one of the store's devices; `None` if there is no such.
+    fn bytes_of(&self, device: store::Device) -> Option<u64>;
+
+    /// Size of the main device.
+    fn bytes(&self) -> u64 {
+        self.bytes_of(store::Device::Main).expect("every store has a main device")
+    }
 
     fn submit(&mut self, request: IoRequest);
 
@@ -29,63 +36,72 @@ pub enum DeviceError {
     Reactor(io::Error),
 }
 
-/// A file or block device, locked against a running OSD and other tools as long as this lives.
+/// Files or block devices, locked against a running OSD and other tools as long as this lives.
 pub struct FileDevice {
     reactor: Reactor,
-    file: FileId,
-    bytes: u64,
+    /// With their sizes, in the order of [`store::Device::ALL`].
+    files: [Option<(FileId, u64)>; 3],
     read_only: bool,
     under_way: usize,
     done: VecDeque<IoDone>,
 }
 
 impl FileDevice {
-    pub fn open(path: &Path, read_only: bool) -> Result<FileDevice, DeviceError> {
-        FileDevice::open_in(reactor::Config::default(), path, read_only)
+    pub fn open(paths: &StorePaths, read_only: bool) -> Result<FileDevice, DeviceError> {
+        FileDevice::open_in(reactor::Config::default(), paths, read_only)
     }
 
     /// The same, for writing; all that is written is recorded.
     #[cfg(test)]
     pub(crate) fn recorded(path: &Path, recording: &Path) -> Result<FileDevice, DeviceError> {
         let config = reactor::Config { record: Some(recording.to_owned()), ..reactor::Config::default() };
-        FileDevice::open_in(config, path, false)
+        FileDevice::open_in(config, &StorePaths::one(path.to_owned()), false)
     }
 
-    fn open_in(config: reactor::Config, path: &Path, read_only: bool) -> Result<FileDevice, DeviceError> {
+    fn open_in(config: reactor::Config, paths: &StorePaths, read_only: bool) -> Result<FileDevice, DeviceError> {
         // No sockets: the least there is.
         let config = reactor::Config { receive_buffer_bytes: 4096, receive_buffers: 1, ..config };
         let mut reactor = Reactor::new(config).map_err(DeviceError::Reactor)?;
-        let path = path.to_owned();
-        let options = FileOptions { direct: true, lock: true, read_only, ..FileOptions::default() };
-        let file = reactor.io().open_file(&path, options);
-        let opened = file.and_then(|file| Ok((file, reactor.io().file_len_bytes(file)?)));
-        match opened {
-            Ok((file, bytes)) => {
-                Ok(FileDevice { reactor, file, bytes, read_only, under_way: 0, done: VecDeque::new() })
+        let mut files = [None; 3];
+        for device in store::Device::ALL {
+            if let Some(path) = paths.of(device) {
+                files[device as usize] = Some(open_file(reactor.io(), path, read_only)?);
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(DeviceError::Missing { path }),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(DeviceError::InUse { path }),
-            Err(source) => Err(DeviceError::Open { path, source }),
         }
+        Ok(FileDevice { reactor, files, read_only, under_way: 0, done: VecDeque::new() })
     }
 }
 
+/// Also tells the size.
+fn open_file(io: &mut LoopIo, path: &Path, read_only: bool) -> Result<(FileId, u64), DeviceError> {
+    let options = FileOptions { direct: true, lock: true, read_only, ..FileOptions::default() };
+    let opened = io.open_file(path, options).and_then(|file| Ok((file, io.file_len_bytes(file)?)));
+    let path = path.to_owned();
+    opened.map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => DeviceError::Missing { path },
+        io::ErrorKind::WouldBlock => DeviceError::InUse { path },
+        _ => DeviceError::Open { path, source },
+    })
+}
+
 impl Device for FileDevice {
-    fn bytes(&self) -> u64 {
-        self.bytes
+    fn bytes_of(&self, device: store::Device) -> Option<u64> {
+        self.files[device as usize].map(|(_, bytes)| bytes)
     }
 
     fn submit(&mut self, request: IoRequest) {
-        let (io, file) = (self.reactor.io(), self.file);
+        let device = request.device();
+        let (file, _) = self.files[device as usize].unwrap_or_else(|| panic!("the store has no {device}"));
+        let io = self.reactor.io();
         self.under_way += 1;
         match request {
-            IoRequest::Read { id, offset, buf } => io.read(file, offset, buf, id.0),
+            IoRequest::Read { id, offset, buf, .. } => io.read(file, offset, buf, id.0),
             // Opening ends with a flush; who does not write has no need of it.
-            IoRequest::Flush { id } if self.read_only => self.done.push_back(IoDone { id, result: Ok(None) }),
+            IoRequest::Flush { id, .. } if self.read_only => self.done.push_back(IoDone { id, result: Ok(None) }),
             request if self.read_only => panic!("{request:?} to a device that is open for reading"),
-            IoRequest::Write { id, offset, data } => io.write(file, offset, data.into_pieces().collect(), id.0),
-            IoRequest::Flush { id } => io.flush(file, id.0),
-            IoRequest::Discard { id, offset, len } => io.discard(file, offset, len, id.0),
+            IoRequest::Write { id, offset, data, .. } => io.write(file, offset, data.into_pieces().collect(), id.0),
+            IoRequest::Flush { id, .. } => io.flush(file, id.0),
+            IoRequest::Discard { id, offset, len, .. } => io.discard(file, offset, len, id.0),
         }
     }
 

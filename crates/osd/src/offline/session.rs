@@ -4,8 +4,8 @@ use super::Device;
 use std::collections::{BTreeMap, BTreeSet};
 use store::btree::Damage;
 use store::{
-    IoDone, IoId, IoRequest, LABEL_OFFSETS, Labels, Lookup, LookupId, OpenError, ReadError, Store, StoreConfig,
-    StoreEvent, StoreLabel, SubmitError, Transaction,
+    IoId, IoRequest, LABEL_OFFSETS, Labels, Lookup, LookupId, OpenError, ReadError, Store, StoreConfig, StoreEvent,
+    StoreLabel, SubmitError, Transaction,
 };
 use types::{AlignedBuf, BLOCK_BYTES, Errno, ObjectId, PgId};
 use wire::Rope;
@@ -66,6 +66,12 @@ impl OfflineError {
                     | OpenError::ForeignOsd { .. }
                     | OpenError::ForeignCluster { .. }
                     | OpenError::Truncated { .. }
+                    | OpenError::MissingDevice { .. }
+                    | OpenError::UnexpectedDevice { .. }
+                    | OpenError::NotAPart { .. }
+                    | OpenError::WrongRole { .. }
+                    | OpenError::ForeignDevice { .. }
+                    | OpenError::StaleDevice { .. }
             ),
             _ => false,
         }
@@ -91,21 +97,30 @@ pub struct OfflineStore<D> {
     stopped: Option<String>,
 }
 
-/// Reads the superblocks and roots of a device. Errors: the device is too small for any store.
+/// Reads the main device's superblocks, and the roots where these say that they are. Errors: the main device is too small
+/// for any store.
 pub fn read_labels(device: &mut impl Device) -> Result<Labels, OfflineError> {
     let device_bytes = device.bytes();
     if device_bytes < StoreConfig::DEVICE_BYTES_MIN {
         return Err(OfflineError::NotAStore { device_bytes });
     }
-    for (n, offset) in (0..).zip(LABEL_OFFSETS) {
-        device.submit(IoRequest::Read { id: IoId(n), offset, buf: AlignedBuf::zeroed(BLOCK_BYTES) });
+    let mut blocks = LABEL_OFFSETS.map(|offset| read_label(device, store::Device::Main, offset));
+    let labels = |blocks: &[Result<AlignedBuf, i32>; 4]| {
+        Labels::of(std::array::from_fn(|i| blocks[i].as_ref().map(AlignedBuf::as_slice).map_err(|errno| *errno)))
+    };
+    let own = labels(&blocks).label().map_or(store::Device::Main, StoreLabel::tree_device);
+    let holds_labels = |bytes: u64| bytes >= StoreConfig::LABEL_BYTES;
+    if own != store::Device::Main && device.bytes_of(own).is_some_and(holds_labels) {
+        for at in [2, 3] {
+            blocks[at] = read_label(device, own, LABEL_OFFSETS[at]);
+        }
     }
-    let mut blocks: [Result<AlignedBuf, i32>; 4] = [Err(0), Err(0), Err(0), Err(0)];
-    for _ in LABEL_OFFSETS {
-        let IoDone { id, result } = device.wait();
-        blocks[id.0 as usize] = result.map(|buf| buf.expect("a read that succeeded hands its buffer back"));
-    }
-    Ok(Labels::of(std::array::from_fn(|i| blocks[i].as_ref().map(AlignedBuf::as_slice).map_err(|errno| *errno))))
+    Ok(labels(&blocks))
+}
+
+fn read_label(device: &mut impl Device, of: store::Device, offset: u64) -> Result<AlignedBuf, i32> {
+    device.submit(IoRequest::Read { id: IoId(0), device: of, offset, buf: AlignedBuf::zeroed(BLOCK_BYTES) });
+    device.wait().result.map(|buf| buf.expect("a read that succeeded hands its buffer back"))
 }
 
 /// The label by which to open the store.
@@ -114,8 +129,8 @@ fn label_of(labels: &Labels, device_bytes: u64) -> Result<StoreLabel, OfflineErr
         return Ok(*label);
     }
     let unknown = labels.superblocks.iter().find_map(|copy| match copy {
-        store::LabelBlock::UnknownFormat { version, block_bytes } => {
-            Some(OpenError::UnknownFormat { version: *version, block_bytes: *block_bytes })
+        store::LabelBlock::UnknownFormat { version, block_bytes, features } => {
+            Some(OpenError::UnknownFormat { version: *version, block_bytes: *block_bytes, features: *features })
         }
         _ => None,
     });
@@ -137,6 +152,8 @@ impl<D: Device> OfflineStore<D> {
         let config = StoreConfig {
             device_bytes: device.bytes(),
             wal_bytes: label.wal_bytes,
+            wal_device_bytes: device.bytes_of(store::Device::Wal),
+            metadata_device_bytes: device.bytes_of(store::Device::Metadata),
             fsid: label.fsid,
             osd: label.osd,
             uuid: label.uuid,
@@ -148,7 +165,7 @@ impl<D: Device> OfflineStore<D> {
                 break result?;
             }
             while let Some(request) = opening.poll_io() {
-                if let IoRequest::Read { id, offset, buf } = &request
+                if let IoRequest::Read { id, offset, buf, .. } = &request
                     && LABEL_OFFSETS.contains(offset)
                     && buf.len() == BLOCK_BYTES
                 {
@@ -327,12 +344,13 @@ impl<D: Device> OfflineStore<D> {
         }
     }
 
-    /// Writes blocks past the store, for repairs of what it does not keep up itself, and flushes.
+    /// Writes blocks of the main device past the store, for repairs of what it does not keep up itself, and flushes.
     pub(crate) fn write_raw(&mut self, offset: u64, block: AlignedBuf) -> Result<(), OfflineError> {
         assert!(self.under_way == 0 && self.store.is_idle(), "nothing else is under way");
+        let device = store::Device::Main;
         let requests = [
-            IoRequest::Write { id: IoId(0), offset, data: Rope::from(block.freeze()) },
-            IoRequest::Flush { id: IoId(1) },
+            IoRequest::Write { id: IoId(0), device, offset, data: Rope::from(block.freeze()) },
+            IoRequest::Flush { id: IoId(1), device },
         ];
         for request in requests {
             self.device.submit(request);
@@ -343,10 +361,11 @@ impl<D: Device> OfflineStore<D> {
         Ok(())
     }
 
-    /// Reads blocks past the store.
+    /// Reads blocks of the main device past the store.
     pub(crate) fn read_raw(&mut self, offset: u64, len: usize) -> Result<AlignedBuf, i32> {
         assert!(self.under_way == 0, "nothing else is under way");
-        self.device.submit(IoRequest::Read { id: IoId(0), offset, buf: AlignedBuf::zeroed(len) });
+        let device = store::Device::Main;
+        self.device.submit(IoRequest::Read { id: IoId(0), device, offset, buf: AlignedBuf::zeroed(len) });
         self.device.wait().result.map(|buf| buf.expect("a read that succeeded hands its buffer back"))
     }
 

@@ -62,7 +62,7 @@ pub(super) struct Cluster {
 
 /// `late`: which of the store's lookups wait.
 fn node(osd: OsdId, late: u64) -> Node {
-    let config = StoreConfig { device_bytes: 8 << 20, wal_bytes: 256 << 10, fsid: FSID, osd, uuid: Fsid([2; 16]) };
+    let config = StoreConfig::one_device(8 << 20, 256 << 10, FSID, osd, Fsid([2; 16]));
     let mut device = SimDevice::new(config.device_bytes);
     for request in Store::format(&config).expect("the device is large enough") {
         device.submit(request);

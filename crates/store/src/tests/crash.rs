@@ -3,6 +3,7 @@
 //! A *crash point* is a moment, between any two completions of requests, together with the part of everything that no
 //! flush covers that reached the media. Each is tried once.
 
+use super::devices::split;
 use super::harness::{Bench, Random, config};
 use crate::StoreConfig;
 use std::collections::HashSet;
@@ -30,7 +31,9 @@ impl Plan {
     /// A long random history with a crash or more tried after every completion. Some crashes happen, and the history
     /// goes on from there.
     fn run(&self, seed: u64, points: &mut Points) {
-        let mut bench = Bench::with(self.config.clone(), seed);
+        // Half of all histories are on several devices, of which a crash takes from each by itself.
+        let config = split(self.config.clone(), matches!(seed % 6, 3 | 5), matches!(seed % 6, 4 | 5));
+        let mut bench = Bench::with(config, seed);
         (bench.objects, bench.span_bytes) = (self.objects, self.span_bytes);
         for _ in 0..self.turns {
             bench.begin_turn();
@@ -128,7 +131,7 @@ fn acknowledged_transactions_survive_any_crash_with_a_long_log() {
 #[test]
 fn a_killed_process_loses_nothing_that_was_done() {
     for seed in 1000..1010 {
-        let mut bench = Bench::new(seed);
+        let mut bench = Bench::with(split(config(), seed % 2 == 1, seed % 3 > 0), seed);
         for _ in 0..60 {
             bench.turn();
             let mut random = Random::new(seed + bench.random.next());
@@ -143,7 +146,7 @@ fn a_killed_process_loses_nothing_that_was_done() {
 fn each_step_of_a_commit_and_of_a_checkpoint_may_be_the_last() {
     let mut tried = 0;
     for seed in 0..30 {
-        let mut bench = Bench::new(seed);
+        let mut bench = Bench::with(split(config(), seed % 2 == 1, seed % 3 > 0), seed);
         (0..10).for_each(|_| bench.submit_some());
         bench.settle();
         bench.submit_some();

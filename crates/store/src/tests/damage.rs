@@ -2,7 +2,7 @@
 
 use super::harness::{Bench, object, open, read, txn, write};
 use crate::superblock::WAL_OFFSET;
-use crate::{IoRequest, Lookup, OpenError, ReadError, Step, StoreEvent};
+use crate::{Device, IoRequest, Lookup, OpenError, ReadError, Step, StoreEvent};
 use types::BLOCK_BYTES;
 
 /// A store with one settled object of `blocks` blocks, and the device offset of the first.
@@ -154,7 +154,7 @@ fn unreadable_blocks_beside_the_tree_do_not_keep_the_store_from_opening() {
         let mut device = bench.device.after_kill(&mut || 0);
         device.make_unreadable(page.offset_bytes() + block * 4096);
         let error = open(&mut device, &bench.config).err();
-        assert_eq!(error, Some(OpenError::Device { offset: page.offset_bytes(), errno: 5 }));
+        assert_eq!(error, Some(OpenError::Device { device: Device::Main, offset: page.offset_bytes(), errno: 5 }));
     }
 }
 

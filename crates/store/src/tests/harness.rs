@@ -47,7 +47,7 @@ impl Random {
 pub const KIB: u64 = 1024;
 
 pub fn config() -> StoreConfig {
-    StoreConfig { device_bytes: 4 << 20, wal_bytes: 64 * KIB, fsid: Fsid([1; 16]), osd: OsdId(7), uuid: Fsid([2; 16]) }
+    StoreConfig::one_device(4 << 20, 64 * KIB, Fsid([1; 16]), OsdId(7), Fsid([2; 16]))
 }
 
 pub fn object(number: u64) -> ObjectId {
@@ -65,7 +65,7 @@ pub fn write(number: u64, offset: u64, data: impl Into<Vec<u8>>) -> Step {
 }
 
 pub fn formatted(config: &StoreConfig) -> SimDevice {
-    let mut device = SimDevice::new(config.device_bytes);
+    let mut device = SimDevice::of(config);
     for request in Store::format(config).unwrap() {
         device.submit(request);
         device.complete(0).result.unwrap();
@@ -507,6 +507,7 @@ impl Bench {
     /// Blocks of the tree as of the last checkpoint.
     pub fn tree_runs(&self) -> Vec<Run> {
         let checkpoint = &self.store.checkpoint;
+        let media = self.device.part(self.store.superblock.tree_device());
         let mut cache = PageCache::new(checkpoint.cache.tag(), usize::MAX);
         let mut walk = Walk::new(checkpoint.root, Depth::Space);
         let mut runs = Vec::new();
@@ -516,7 +517,7 @@ impl Bench {
         };
         while walk.step(&mut cache, 1000, &mut found) != WalkProgress::Done {
             while let Some(read) = cache.poll_read() {
-                cache.read_done(read.id, Ok(self.device.read(read.run.offset_bytes(), read.run.len_bytes())));
+                cache.read_done(read.id, Ok(media.read(read.run.offset_bytes(), read.run.len_bytes())));
             }
         }
         runs

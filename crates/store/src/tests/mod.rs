@@ -5,6 +5,7 @@ mod checkpoints;
 mod commit;
 mod crash;
 mod damage;
+mod devices;
 mod faults;
 pub mod harness;
 mod lookups;

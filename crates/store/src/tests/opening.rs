@@ -2,7 +2,7 @@
 
 use super::harness::{Bench, KIB, config, formatted, open, txn, write};
 use crate::superblock::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS};
-use crate::{FormatError, IoRequest, OpenError, SimDevice, Store, StoreConfig};
+use crate::{Device, FormatError, IoRequest, OpenError, SimDevice, Store, StoreConfig};
 use types::{Fsid, OsdId};
 
 fn error(device: &mut SimDevice, config: &StoreConfig) -> OpenError {
@@ -28,9 +28,9 @@ fn what_is_no_store_of_this_osd_is_refused_with_the_reason() {
     assert!(open(&mut device, &grown).is_ok(), "a device may grow");
     device.truncate(3 << 20);
     let short = StoreConfig { device_bytes: 3 << 20, ..good };
-    let expected = OpenError::Truncated { device_bytes: 3 << 20, store_bytes: 4 << 20 };
+    let expected = OpenError::Truncated { device: Device::Main, device_bytes: 3 << 20, store_bytes: 4 << 20 };
     assert_eq!(error(&mut device, &short), expected);
-    assert_eq!(expected.to_string(), "device has 3145728 bytes, but the store on it 4194304: it was cut short");
+    assert_eq!(expected.to_string(), "main device has 3145728 bytes, but the store on it 4194304: it was cut short");
 }
 
 #[test]
@@ -54,7 +54,10 @@ fn a_device_error_while_opening_is_told() {
     let config = config();
     let mut device = formatted(&config);
     device.make_unreadable(ROOT_OFFSETS[1]);
-    assert_eq!(error(&mut device, &config), OpenError::Device { offset: ROOT_OFFSETS[1], errno: 5 });
+    assert_eq!(
+        error(&mut device, &config),
+        OpenError::Device { device: Device::Main, offset: ROOT_OFFSETS[1], errno: 5 }
+    );
 }
 
 #[test]
@@ -96,8 +99,8 @@ fn sizes_that_make_no_store_are_refused() {
     let wal = |bytes, device_bytes| Some(FormatError::WalSize { bytes, device_bytes });
     check(4 << 20, 64 * KIB, None);
     check((4 << 20) + 1234, 2 << 20, None);
-    check((4 << 20) - 1, 64 * KIB, Some(FormatError::DeviceSize { bytes: (4 << 20) - 1 }));
-    check(u64::MAX, 64 * KIB, Some(FormatError::DeviceSize { bytes: u64::MAX }));
+    check((4 << 20) - 1, 64 * KIB, Some(FormatError::DeviceSize { bytes: (4 << 20) - 4096 }));
+    check(u64::MAX, 64 * KIB, Some(FormatError::DeviceSize { bytes: u64::MAX - 4095 }));
     check(4 << 20, 60 * KIB, wal(60 * KIB, 4 << 20));
     check(4 << 20, (2 << 20) + 4096, wal((2 << 20) + 4096, 4 << 20));
     check(4 << 20, 64 * KIB + 1, wal(64 * KIB + 1, 4 << 20));

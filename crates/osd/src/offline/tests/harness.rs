@@ -29,8 +29,8 @@ impl SimFile {
 }
 
 impl Device for SimFile {
-    fn bytes(&self) -> u64 {
-        self.sim.bytes()
+    fn bytes_of(&self, device: store::Device) -> Option<u64> {
+        self.sim.has(device).then(|| self.sim.part(device).bytes())
     }
 
     fn submit(&mut self, request: IoRequest) {
@@ -49,11 +49,11 @@ pub const PG_NUM: u32 = 4;
 
 pub fn config() -> StoreConfig {
     let (fsid, uuid) = (Fsid([1; 16]), Fsid([2; 16]));
-    StoreConfig { device_bytes: 16 << 20, wal_bytes: 256 << 10, fsid, osd: OsdId(5), uuid }
+    StoreConfig::one_device(16 << 20, 256 << 10, fsid, OsdId(5), uuid)
 }
 
 pub fn formatted(config: &StoreConfig) -> SimFile {
-    let mut sim = SimDevice::new(config.device_bytes);
+    let mut sim = SimDevice::of(config);
     for request in Store::format(config).unwrap() {
         sim.submit(request);
         sim.complete(0).result.unwrap();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
-use store::{IoId, IoRequest, SimDevice, Step, Store, StoreConfig, Transaction};
+use store::{Device, IoId, IoRequest, SimDevice, Step, Store, StoreConfig, Transaction};
 use types::{AlignedBuf, EVersion, PgId};
 use wire::Rope;
 
@@ -125,14 +125,14 @@ fn every_state_that_a_power_cut_could_leave_of_a_real_run_is_clean() {
             RecordedEntry::Write { io, offset, data, .. } => {
                 writes += 1;
                 let data = AlignedBuf::copy_from(&data).freeze();
-                submit(io, &|id| IoRequest::Write { id, offset, data: Rope::from(data.clone()) });
+                submit(io, &|id| IoRequest::Write { id, device: Device::Main, offset, data: Rope::from(data.clone()) });
             }
             RecordedEntry::Flush { io, .. } => {
                 flushes += 1;
-                submit(io, &|id| IoRequest::Flush { id });
+                submit(io, &|id| IoRequest::Flush { id, device: Device::Main });
             }
             RecordedEntry::Discard { io, offset, len, .. } => {
-                submit(io, &|id| IoRequest::Discard { id, offset, len });
+                submit(io, &|id| IoRequest::Discard { id, device: Device::Main, offset, len });
             }
             RecordedEntry::Done { io, ok, .. } => {
                 assert!(ok, "the file took everything");
