@@ -20,9 +20,7 @@ use crate::superblock::Superblock;
 use crate::totals::TreeTotals;
 use crate::turns::Turns;
 use crate::wal::Wal;
-use crate::{
-    BlockCacheStats, Device, DeviceUsage, IoDone, IoRequest, Lookup, ObjectStat, SpaceUsage, StoreEvent,
-};
+use crate::{BlockCacheStats, Device, DeviceUsage, IoDone, IoRequest, Lookup, ObjectStat, SpaceUsage, StoreEvent};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
