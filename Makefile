@@ -3,12 +3,14 @@
 # make down       stop it; its data stays
 # make test       install what the tests need, check and test everything (about 30 minutes on two cores)
 # make compare    measure this against a real Ceph on this machine; tables in $(OUT)
+# make bench-store  measure the store alone beside fio, on a new file in $(BENCH_DIR) of 18 GiB: about eight minutes
 # make doc        the documentation of the crates, in target/doc
 #
 # Packages of the system that are missing are installed with apt-get, as root or through sudo.
 
 DIR ?= nacre-data
 OUT ?= target/compare
+BENCH_DIR ?= .
 # More flags for 'nacre up' or the comparison, such as FLAGS="--osds 3 --port 41000".
 FLAGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -22,7 +24,7 @@ define need
   $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(2); }
 endef
 
-.PHONY: help build rust packages up down test compare doc
+.PHONY: help build rust packages up down test compare bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -51,6 +53,10 @@ test: packages rust
 
 compare: packages build
 	tests/compare/compare.py --nacre $(NACRE) --out $(OUT) $(FLAGS)
+
+bench-store: rust
+	$(call need,command -v fio,fio)
+	cargo run --release -p osd --example store_vs_fio -- $(BENCH_DIR)/store-bench.img $(FLAGS)
 
 doc: rust
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items

@@ -1,0 +1,313 @@
+//! The store in a reactor, as an OSD runs it, with so many operations under way at any time.
+
+use crate::arguments::Arguments;
+use crate::measure::{CpuTime, Latencies, Measured};
+use crate::workload::{Begun, Kind, Workload};
+use anyhow::{Context, Result, bail};
+use reactor::{Event, FileId, FileOptions, Handler, Io, LoopIo, Reactor};
+use std::collections::{HashMap, VecDeque};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use store::{IoDone, IoId, IoRequest, LookupId, Opening, Store, StoreConfig, StoreEvent, Ticket};
+use types::{Fsid, OsdId};
+
+/// Begins a phase.
+const KICK: u64 = 1;
+const TICK: u64 = 2;
+
+/// When a phase ends.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    Time(Duration),
+    Operations(u64),
+}
+
+struct Phase {
+    kind: Kind,
+    depth: usize,
+    until: Until,
+    begun: Instant,
+    /// Operations begun.
+    operations: u64,
+    ended: Option<Instant>,
+    writes: VecDeque<(Ticket, Instant, bool)>,
+    reads: HashMap<LookupId, (Instant, bool)>,
+    latencies: Latencies,
+    during_checkpoints: Latencies,
+}
+
+impl Phase {
+    fn done(&mut self, begun: Instant, checkpointing: bool) {
+        let latency = begun.elapsed();
+        self.latencies.push(latency);
+        if checkpointing {
+            self.during_checkpoints.push(latency);
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.writes.len() + self.reads.len()
+    }
+
+    fn is_over(&self) -> bool {
+        match self.until {
+            Until::Time(time) => self.begun.elapsed() >= time,
+            Until::Operations(count) => self.operations >= count,
+        }
+    }
+}
+
+/// Traffic to the device.
+#[derive(Clone, Copy, Default)]
+struct Traffic {
+    written_bytes: u64,
+    flushes: u64,
+}
+
+enum Stage {
+    Opening(Box<Opening>),
+    Open(Box<Store>),
+}
+
+struct Driver {
+    stage: Stage,
+    file: FileId,
+    /// Whether freed ranges go back to the file system.
+    discards: bool,
+    workload: Workload,
+    phase: Option<Phase>,
+    traffic: Traffic,
+    error: Option<String>,
+}
+
+/// A store and its loop.
+pub struct StoreRun {
+    reactor: Reactor,
+    driver: Driver,
+}
+
+impl StoreRun {
+    /// Makes a new store at the beginning of the file, for so many objects.
+    pub fn new(arguments: &Arguments, device_bytes: u64, wal_bytes: u64, objects: u64) -> Result<Self> {
+        let (path, sparse) = (&arguments.path, arguments.sparse);
+        let mut reactor = Reactor::new(reactor::Config::default()).context("no ring")?;
+        let options = FileOptions { direct: true, ..FileOptions::default() };
+        let file = reactor.io().open_file(path, options).with_context(|| format!("opening {}", path.display()))?;
+        let config =
+            StoreConfig { device_bytes, wal_bytes, fsid: Fsid([1; 16]), osd: OsdId(0), uuid: Fsid(rand_uuid()?) };
+        format(path, &config).with_context(|| format!("formatting {}", path.display()))?;
+        let stage = Stage::Opening(Box::new(Store::open(config)));
+        let mut driver = Driver {
+            stage,
+            file,
+            discards: sparse,
+            workload: Workload::new(objects, device_bytes),
+            phase: None,
+            traffic: Traffic::default(),
+            error: None,
+        };
+        reactor.io().set_timer(Duration::ZERO, KICK);
+        reactor.run(&mut driver)?;
+        let Stage::Open(store) = &mut driver.stage else { bail!("the store did not open: {:?}", driver.error) };
+        store.set_block_cache_bytes(arguments.cache_bytes);
+        if sparse {
+            store.prepare_ahead();
+        }
+        Ok(StoreRun { reactor, driver })
+    }
+
+    /// Runs operations. What is measured ends with the last completion.
+    pub fn run(&mut self, kind: Kind, depth: usize, until: Until) -> Result<Measured> {
+        let (cpu, traffic, begun) = (CpuTime::now()?, self.driver.traffic, Instant::now());
+        self.driver.phase = Some(Phase {
+            kind,
+            depth,
+            until,
+            begun,
+            operations: 0,
+            ended: None,
+            writes: VecDeque::new(),
+            reads: HashMap::new(),
+            latencies: Latencies::default(),
+            during_checkpoints: Latencies::default(),
+        });
+        self.turn_until_stopped()?;
+        let phase = self.driver.phase.take().expect("set above");
+        let time = phase.ended.unwrap_or_else(Instant::now) - begun;
+        Ok(Measured {
+            operations: phase.operations,
+            bytes: phase.operations * kind.bytes(),
+            time,
+            cpu: CpuTime::now()?.since(cpu),
+            written_bytes: self.driver.traffic.written_bytes - traffic.written_bytes,
+            flushes: self.driver.traffic.flushes - traffic.flushes,
+            latencies: phase.latencies,
+            during_checkpoints: phase.during_checkpoints,
+        })
+    }
+
+    /// Runs until nothing is under way, a checkpoint included if `checkpoint`.
+    pub fn settle(&mut self, checkpoint: bool) -> Result<()> {
+        if let Stage::Open(store) = &mut self.driver.stage
+            && checkpoint
+        {
+            store.checkpoint();
+        }
+        self.turn_until_stopped()
+    }
+
+    /// Begins with the first object again.
+    pub fn rewind(&mut self) {
+        self.driver.workload.rewind();
+    }
+
+    pub fn store(&self) -> &Store {
+        let Stage::Open(store) = &self.driver.stage else { panic!("the store was opened when this was made") };
+        store
+    }
+
+    fn turn_until_stopped(&mut self) -> Result<()> {
+        let now = self.reactor.io().now();
+        self.reactor.io().set_timer(now, KICK);
+        self.reactor.run(&mut self.driver)?;
+        match self.driver.error.take() {
+            Some(error) => bail!("{error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Records of an earlier run on the same device must not pass for this one's.
+fn rand_uuid() -> Result<[u8; 16]> {
+    let mut uuid = [0; 16];
+    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut uuid)?;
+    Ok(uuid)
+}
+
+fn format(path: &Path, config: &StoreConfig) -> Result<()> {
+    let file = std::fs::OpenOptions::new().write(true).open(path)?;
+    for request in Store::format(config)? {
+        match request {
+            IoRequest::Write { offset, data, .. } => file.write_all_at(&data.to_vec(), offset)?,
+            IoRequest::Flush { .. } => file.sync_data()?,
+            IoRequest::Discard { .. } | IoRequest::Read { .. } => {}
+        }
+    }
+    Ok(file.sync_all()?)
+}
+
+impl Driver {
+    fn pump(&mut self, io: &mut LoopIo) {
+        if let Stage::Opening(opening) = &mut self.stage {
+            match opening.poll_result() {
+                None => {}
+                Some(Ok(store)) => self.stage = Stage::Open(Box::new(store)),
+                Some(Err(error)) => return self.fail(io, error.to_string()),
+            }
+        }
+        loop {
+            let request = match &mut self.stage {
+                Stage::Opening(opening) => opening.poll_io(),
+                Stage::Open(store) => store.poll_io(),
+            };
+            let Some(request) = request else { return };
+            match request {
+                IoRequest::Read { id, offset, buf } => io.read(self.file, offset, buf, id.0),
+                IoRequest::Write { id, offset, data } => {
+                    self.traffic.written_bytes += data.len() as u64;
+                    io.write(self.file, offset, data.into_pieces().collect(), id.0);
+                }
+                IoRequest::Flush { id } => {
+                    self.traffic.flushes += 1;
+                    io.flush(self.file, id.0);
+                }
+                IoRequest::Discard { id, offset, len } if self.discards => io.discard(self.file, offset, len, id.0),
+                // The file stays as it is.
+                IoRequest::Discard { id, .. } => self.io_done(IoDone { id, result: Ok(None) }),
+            }
+        }
+    }
+
+    fn io_done(&mut self, done: IoDone) {
+        match &mut self.stage {
+            Stage::Opening(opening) => opening.io_done(done),
+            Stage::Open(store) => store.io_done(done),
+        }
+    }
+
+    fn fail(&mut self, io: &mut LoopIo, error: String) {
+        self.error = Some(error);
+        io.stop();
+    }
+
+    /// Takes the store's events and begins operations. An error ends the run.
+    fn operate(&mut self) -> Result<(), String> {
+        let Stage::Open(store) = &mut self.stage else { return Ok(()) };
+        let checkpointing = store.checkpoint_is_running();
+        while let Some(event) = store.poll_event() {
+            match (event, &mut self.phase) {
+                (StoreEvent::Failed { reason }, _) => return Err(reason),
+                (StoreEvent::Committed(ticket), Some(phase)) => {
+                    while let Some((_, begun, during)) = phase.writes.pop_front_if(|(first, ..)| *first <= ticket) {
+                        phase.done(begun, during || checkpointing);
+                    }
+                }
+                (StoreEvent::ReadDone { id, result }, Some(phase)) => {
+                    let data = result.map_err(|error| error.to_string())?;
+                    let (begun, during) = phase.reads.remove(&id).ok_or("a read that nobody asked for")?;
+                    if data.len() as u64 != phase.kind.bytes() {
+                        return Err(format!("a read of {} bytes gave {}", phase.kind.bytes(), data.len()));
+                    }
+                    phase.done(begun, during || checkpointing);
+                }
+                _ => {}
+            }
+        }
+        let Some(phase) = &mut self.phase else { return Ok(()) };
+        while phase.under_way() < phase.depth && !phase.is_over() {
+            let now = Instant::now();
+            phase.operations += 1;
+            match self.workload.begin(store, phase.kind).map_err(|error| error.to_string())? {
+                Begun::Write(ticket) => phase.writes.push_back((ticket, now, checkpointing)),
+                Begun::Read(id) => drop(phase.reads.insert(id, (now, checkpointing))),
+                Begun::Done => phase.done(now, checkpointing),
+            }
+        }
+        if phase.under_way() == 0 {
+            phase.ended = Some(Instant::now());
+        }
+        Ok(())
+    }
+}
+
+impl Handler<LoopIo> for Driver {
+    fn received(&mut self, _: &mut LoopIo, _: reactor::ConnId, bytes: &[u8]) -> usize {
+        bytes.len()
+    }
+
+    fn event(&mut self, io: &mut LoopIo, event: Event) {
+        match event {
+            Event::Disk { io: id, result } => self.io_done(IoDone { id: IoId(id), result }),
+            // What a turn begins may have nothing on its way to the device for the next one to wait for.
+            Event::Timer { .. } => io.set_timer(io.now() + Duration::from_millis(1), TICK),
+            _ => {}
+        }
+    }
+
+    fn turn_end(&mut self, io: &mut LoopIo) {
+        if let Err(error) = self.operate() {
+            return self.fail(io, error);
+        }
+        if let Stage::Open(store) = &mut self.stage {
+            store.end_turn();
+        }
+        self.pump(io);
+        let Stage::Open(store) = &self.stage else { return };
+        match &self.phase {
+            Some(phase) if phase.ended.is_some() => io.stop(),
+            None if store.is_idle() => io.stop(),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The store in its reactor beside fio, on the same file in the same run, in turns.
+//!
+//! `cargo run --release -p osd --example store_vs_fio -- FILE [flags]`; `--help` tells the flags. FILE must not exist and is
+//! removed at the end; a block device is taken with `--overwrite` and loses what it holds.
+//!
+//! All of a file is written before anything is measured, so that neither side meets blocks that the file system has no
+//! place for yet: as on a block device. `--sparse` leaves the store's part as an OSD finds a new file.
+
+mod ageing;
+mod arguments;
+mod driver;
+mod fio;
+mod measure;
+mod report;
+mod rows;
+mod workload;
+
+use anyhow::{Context, Result, bail};
+use arguments::Arguments;
+use driver::{StoreRun, Until};
+use fio::Fio;
+use report::Report;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
+use store::StoreConfig;
+use workload::{Kind, MIB, OBJECT_BYTES};
+
+// The same as in the daemon.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Removes the file, however the run ends.
+struct Scratch(Option<PathBuf>);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn main() -> Result<()> {
+    let Some(arguments) = Arguments::parse(std::env::args().skip(1))? else { return Ok(()) };
+    if !Fio::is_there() {
+        bail!("fio is not installed");
+    }
+    let _scratch = make_file(&arguments)?;
+    let mut report = Report::new(&arguments);
+    run(&arguments, &mut report)?;
+    report.print();
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, format!("{:#}\n", report.to_json()))
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The file or device, large enough, and what removes it again.
+fn make_file(arguments: &Arguments) -> Result<Scratch> {
+    let path = &arguments.path;
+    if let Ok(metadata) = std::fs::metadata(path) {
+        if !metadata.file_type().is_block_device() {
+            bail!("{} exists: name a file that does not", path.display());
+        }
+        if !arguments.overwrite {
+            bail!("{} is a block device, which loses all it holds: say --overwrite", path.display());
+        }
+        return Ok(Scratch(None));
+    }
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let file = file.with_context(|| format!("making {}", path.display()))?;
+    let scratch = Scratch(Some(path.clone()));
+    file.set_len(arguments.store_bytes + arguments.fio_bytes)?;
+    Ok(scratch)
+}
+
+fn run(arguments: &Arguments, report: &mut Report) -> Result<()> {
+    let fio = Fio { path: arguments.path.clone(), offset: arguments.store_bytes, len: arguments.fio_bytes };
+    let written = if arguments.sparse { fio.lay_out() } else { fio.with_all_before().lay_out() };
+    written.context("laying out the file")?;
+
+    let device_bytes = arguments.store_bytes;
+    let wal_bytes = StoreConfig::default_wal_bytes(device_bytes);
+    let objects = arguments.set_bytes / OBJECT_BYTES;
+    let mut store = StoreRun::new(arguments, device_bytes, wal_bytes, objects)?;
+    let fill = Kind::WriteInOrder { bytes: MIB };
+    store.run(fill, 8, Until::Operations(objects * OBJECT_BYTES / MIB))?;
+    store.settle(true)?;
+    for row in rows::ROWS.iter().filter(|row| arguments.wants(row.name)) {
+        report.add(rows::run(row, &mut store, &fio, arguments)?);
+    }
+    drop(store);
+    if arguments.wants(ageing::NAME) {
+        report.set_ageing(ageing::run(arguments)?);
+    }
+    Ok(())
+}

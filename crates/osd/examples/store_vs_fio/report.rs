@@ -1,0 +1,99 @@
+//! The tables, and the same as JSON.
+
+use crate::ageing::Ageing;
+use crate::arguments::Arguments;
+use crate::rows::RowResult;
+use crate::workload::{BLOCK, MIB};
+use serde_json::{Value, json};
+
+pub struct Report {
+    /// What was measured.
+    setting: Value,
+    rows: Vec<RowResult>,
+    ageing: Option<Ageing>,
+}
+
+impl Report {
+    pub fn new(arguments: &Arguments) -> Report {
+        let setting = json!({
+            "store_bytes": arguments.store_bytes,
+            "set_bytes": arguments.set_bytes,
+            "aged_store_bytes": arguments.age_bytes,
+            "block_cache_bytes": arguments.cache_bytes,
+            "seconds": arguments.time.as_secs(),
+            "rounds": arguments.rounds,
+            "sparse": arguments.sparse,
+        });
+        Report { setting, rows: Vec::new(), ageing: None }
+    }
+
+    pub fn add(&mut self, row: RowResult) {
+        self.rows.push(row);
+    }
+
+    pub fn set_ageing(&mut self, ageing: Ageing) {
+        self.ageing = Some(ageing);
+    }
+
+    /// Tables in Markdown.
+    pub fn print(&self) {
+        if !self.rows.is_empty() {
+            println!(
+                "| row | unit | fio | fio in batches | store | store / fio | writes per flush | bytes written per byte | CPU, us per op: fio, store | latency p50, p99, p99.9, us: fio | store | store, during checkpoints |"
+            );
+            println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+        }
+        for row in &self.rows {
+            let (unit, scale) = match row.bytes {
+                BLOCK => ("IOPS", 1.0),
+                bytes => ("MiB/s", bytes as f64 / MIB as f64),
+            };
+            let (store_cpu, fio_cpu) = row.cpu_us();
+            let fio = row.fio_latencies();
+            println!(
+                "| {} | {unit} | {:.0} | {} | {:.0} | **{:.2}** | {} | {} | {fio_cpu:.1}, {store_cpu:.1} | {:.0}, {:.0}, {:.0} | {} | {} |",
+                row.name,
+                row.fio_rate() * scale,
+                row.fio_in_batches_rate().map_or("".to_owned(), |rate| format!("{:.0}", rate * scale)),
+                row.store_rate() * scale,
+                row.ratio(),
+                row.batch.map_or("".to_owned(), |batch| format!("{batch:.1}")),
+                row.amplification().map_or("".to_owned(), |written| format!("{written:.2}")),
+                fio[0],
+                fio[1],
+                fio[2],
+                latencies(row.latencies(|run| &run.latencies)),
+                latencies(row.latencies(|run| &run.during_checkpoints)),
+            );
+        }
+        if let Some(ageing) = &self.ageing {
+            println!("\n| after overwriting everything ten times | fresh | aged | aged / fresh |\n|---|---|---|---|");
+            let mib = |bytes: f64| bytes / MIB as f64;
+            println!(
+                "| objects read in order, MiB/s | {:.0} | {:.0} | **{:.2}** |",
+                mib(ageing.fresh_read),
+                mib(ageing.aged_read),
+                ageing.aged_read / ageing.fresh_read
+            );
+            println!(
+                "| 4 KiB random writes, IOPS | {:.0} | {:.0} | **{:.2}** |",
+                ageing.fresh_writes,
+                ageing.aged_writes,
+                ageing.aged_writes / ageing.fresh_writes
+            );
+            println!("\nBytes written per byte overwritten: {:.2}.", ageing.amplification);
+        }
+    }
+
+    pub fn to_json(&self) -> Value {
+        json!({
+            "setting": self.setting,
+            "rows": self.rows.iter().map(RowResult::to_json).collect::<Vec<_>>(),
+            "ageing": self.ageing.as_ref().map(Ageing::to_json),
+        })
+    }
+}
+
+fn latencies(of: Option<[u32; 3]>) -> String {
+    of.map_or("".to_owned(), |[p50, p99, p999]| format!("{p50}, {p99}, {p999}"))
+}
