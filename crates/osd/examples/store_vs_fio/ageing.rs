@@ -2,6 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::driver::{StoreRun, Until};
+use crate::files::StoreFiles;
 use crate::workload::{BLOCK, Kind, MIB, OBJECT_BYTES};
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -25,7 +26,8 @@ pub fn run(arguments: &Arguments) -> Result<Ageing> {
     let device_bytes = arguments.age_bytes;
     let wal_bytes = (device_bytes / 16).max(8 << 20);
     let objects = (device_bytes - wal_bytes) / 4 * 3 / OBJECT_BYTES;
-    let mut store = StoreRun::new(arguments, device_bytes, wal_bytes, objects)?;
+    let files = StoreFiles::one(&arguments.path, device_bytes);
+    let mut store = StoreRun::new(&files, arguments, wal_bytes, objects)?;
     let pieces = objects * OBJECT_BYTES / MIB;
     store.run(Kind::WriteInOrder { bytes: MIB }, 8, Until::Operations(pieces))?;
     let fresh_read = read(&mut store, pieces)?;

@@ -1,13 +1,15 @@
 //! The store in a reactor, as an OSD runs it, with so many operations under way at any time.
 
 use crate::arguments::Arguments;
+use crate::files::StoreFiles;
 use crate::measure::{CpuTime, Latencies, Measured};
 use crate::workload::{Begun, Kind, Workload};
 use anyhow::{Context, Result, bail};
 use reactor::{Event, FileId, FileOptions, Handler, Io, LoopIo, Reactor};
 use std::collections::{HashMap, VecDeque};
+use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use store::{IoDone, IoId, IoRequest, LookupId, Opening, Store, StoreConfig, StoreEvent, Ticket};
 use types::{Fsid, OsdId};
@@ -72,7 +74,8 @@ enum Stage {
 
 struct Driver {
     stage: Stage,
-    file: FileId,
+    /// In the order of [`Device::ALL`].
+    files: [Option<FileId>; 3],
     /// Whether freed ranges go back to the file system.
     discards: bool,
     workload: Workload,
@@ -88,20 +91,32 @@ pub struct StoreRun {
 }
 
 impl StoreRun {
-    /// Makes a new store at the beginning of the file, for so many objects.
-    pub fn new(arguments: &Arguments, device_bytes: u64, wal_bytes: u64, objects: u64) -> Result<Self> {
-        let (path, sparse) = (&arguments.path, arguments.sparse);
+    /// Makes a new store at the beginning of these files, for so many objects.
+    pub fn new(files: &StoreFiles, arguments: &Arguments, wal_bytes: u64, objects: u64) -> Result<Self> {
         let mut reactor = Reactor::new(reactor::Config::default()).context("no ring")?;
         let options = FileOptions { direct: true, ..FileOptions::default() };
-        let file = reactor.io().open_file(path, options).with_context(|| format!("opening {}", path.display()))?;
-        let config =
-            StoreConfig { device_bytes, wal_bytes, fsid: Fsid([1; 16]), osd: OsdId(0), uuid: Fsid(rand_uuid()?) };
-        format(path, &config).with_context(|| format!("formatting {}", path.display()))?;
+        let mut open = |path: &PathBuf| {
+            reactor.io().open_file(path, options).with_context(|| format!("opening {}", path.display()))
+        };
+        let main = open(&files.main)?;
+        let wal = files.wal.as_ref().map(&mut open).transpose()?;
+        let metadata = files.metadata.as_ref().map(&mut open).transpose()?;
+        // Records of an earlier run on the same device must not pass for this one's.
+        let mut uuid = Fsid::default();
+        reactor.io().fill_random(&mut uuid.0);
+        let device_bytes = files.device_bytes;
+        let one = StoreConfig::one_device(device_bytes, wal_bytes, Fsid([1; 16]), OsdId(0), uuid);
+        let config = StoreConfig {
+            wal_device_bytes: wal.map(|_| wal_bytes + StoreConfig::LABEL_BYTES),
+            metadata_device_bytes: metadata.map(|_| files.metadata_bytes),
+            ..one
+        };
+        format(files, &config).context("formatting the store")?;
         let stage = Stage::Opening(Box::new(Store::open(config)));
         let mut driver = Driver {
             stage,
-            file,
-            discards: sparse,
+            files: [Some(main), wal, metadata],
+            discards: arguments.sparse,
             workload: Workload::new(objects, device_bytes),
             phase: None,
             traffic: Traffic::default(),
@@ -111,7 +126,7 @@ impl StoreRun {
         reactor.run(&mut driver)?;
         let Stage::Open(store) = &mut driver.stage else { bail!("the store did not open: {:?}", driver.error) };
         store.set_block_cache_bytes(arguments.cache_bytes);
-        if sparse {
+        if arguments.sparse {
             store.prepare_ahead();
         }
         Ok(StoreRun { reactor, driver })
@@ -178,23 +193,17 @@ impl StoreRun {
     }
 }
 
-/// Records of an earlier run on the same device must not pass for this one's.
-fn rand_uuid() -> Result<[u8; 16]> {
-    let mut uuid = [0; 16];
-    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut uuid)?;
-    Ok(uuid)
-}
-
-fn format(path: &Path, config: &StoreConfig) -> Result<()> {
-    let file = std::fs::OpenOptions::new().write(true).open(path)?;
+fn format(files: &StoreFiles, config: &StoreConfig) -> Result<()> {
     for request in Store::format(config)? {
+        let path = files.of(request.device()).context("a request to a device that there is not")?;
+        let file = OpenOptions::new().write(true).open(path)?;
         match request {
             IoRequest::Write { offset, data, .. } => file.write_all_at(&data.to_vec(), offset)?,
             IoRequest::Flush { .. } => file.sync_data()?,
             IoRequest::Discard { .. } | IoRequest::Read { .. } => {}
         }
     }
-    Ok(file.sync_all()?)
+    Ok(())
 }
 
 impl Driver {
@@ -212,17 +221,18 @@ impl Driver {
                 Stage::Open(store) => store.poll_io(),
             };
             let Some(request) = request else { return };
+            let file = self.files[request.device() as usize].expect("requests are for devices that there are");
             match request {
-                IoRequest::Read { id, offset, buf } => io.read(self.file, offset, buf, id.0),
-                IoRequest::Write { id, offset, data } => {
+                IoRequest::Read { id, offset, buf, .. } => io.read(file, offset, buf, id.0),
+                IoRequest::Write { id, offset, data, .. } => {
                     self.traffic.written_bytes += data.len() as u64;
-                    io.write(self.file, offset, data.into_pieces().collect(), id.0);
+                    io.write(file, offset, data.into_pieces().collect(), id.0);
                 }
-                IoRequest::Flush { id } => {
+                IoRequest::Flush { id, .. } => {
                     self.traffic.flushes += 1;
-                    io.flush(self.file, id.0);
+                    io.flush(file, id.0);
                 }
-                IoRequest::Discard { id, offset, len } if self.discards => io.discard(self.file, offset, len, id.0),
+                IoRequest::Discard { id, offset, len, .. } if self.discards => io.discard(file, offset, len, id.0),
                 // The file stays as it is.
                 IoRequest::Discard { id, .. } => self.io_done(IoDone { id, result: Ok(None) }),
             }

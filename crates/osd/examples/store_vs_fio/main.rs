@@ -9,6 +9,7 @@
 mod ageing;
 mod arguments;
 mod driver;
+mod files;
 mod fio;
 mod measure;
 mod report;
@@ -18,6 +19,7 @@ mod workload;
 use anyhow::{Context, Result, bail};
 use arguments::Arguments;
 use driver::{StoreRun, Until};
+use files::StoreFiles;
 use fio::Fio;
 use report::Report;
 use std::fs::OpenOptions;
@@ -84,7 +86,8 @@ fn run(arguments: &Arguments, report: &mut Report) -> Result<()> {
     let device_bytes = arguments.store_bytes;
     let wal_bytes = StoreConfig::default_wal_bytes(device_bytes);
     let objects = arguments.set_bytes / OBJECT_BYTES;
-    let mut store = StoreRun::new(arguments, device_bytes, wal_bytes, objects)?;
+    let files = StoreFiles::one(&arguments.path, device_bytes);
+    let mut store = StoreRun::new(&files, arguments, wal_bytes, objects)?;
     let fill = Kind::WriteInOrder { bytes: MIB };
     store.run(fill, 8, Until::Operations(objects * OBJECT_BYTES / MIB))?;
     store.settle(true)?;
