@@ -172,8 +172,10 @@ fn stats_page(stats: &StoreStats) -> String {
             ByteSize(stats.referenced_bytes / stats.extents.max(1))
         ),
     );
-    line("free runs", format!("the longest has {}", ByteSize(stats.largest_free_run_bytes)));
-    for runs in &stats.free_runs {
+    let free = &stats.free_space;
+    let (longest, whole) = (ByteSize(free.longest_run_bytes), ByteSize(free.whole_units_bytes));
+    line("free runs", format!("the longest has {longest}; {whole} in whole units of {}", ByteSize(free.unit_bytes)));
+    for runs in &free.runs {
         line("", format!("from {}: {} runs, {}", ByteSize(runs.min_bytes), runs.runs, ByteSize(runs.bytes)));
     }
     line("pgs", stats.groups.len().to_string());

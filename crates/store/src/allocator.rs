@@ -144,6 +144,10 @@ impl Allocator {
         self.blocks
     }
 
+    pub fn unit_blocks(&self) -> u32 {
+        self.unit_blocks
+    }
+
     /// Whether a small request found nothing ready since the last call.
     pub fn take_ready_missed(&mut self) -> bool {
         std::mem::take(&mut self.missed_ready)

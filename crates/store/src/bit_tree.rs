@@ -26,6 +26,7 @@ impl BitTree {
     }
 
     /// Members.
+    #[cfg(test)]
     pub fn len(&self) -> u32 {
         self.len
     }

@@ -45,11 +45,13 @@ impl FreeUnits {
     }
 
     /// Wholly free units.
+    #[cfg(test)]
     pub fn whole(&self) -> u32 {
         self.classes[WHOLE].len()
     }
 
     /// Units of which some blocks are free, at least three quarters.
+    #[cfg(test)]
     pub fn sparse(&self) -> u32 {
         self.classes[WHOLE - 1].len()
     }

@@ -9,10 +9,12 @@
 //! * Metadata is in memory, omap entries included: `state` holds the tables, changed only by `redo` steps, which are
 //!   also what the log (`wal`) holds. What changes is kept as records too (`btree`'s overlay), which `checkpoint` takes
 //!   into the tree on the device now and then, so that the log can be trimmed; `tree_key` says what is where in it.
-//! * Data: `allocator` and `freeing` (free blocks and the way to become one), `block_map` and `shared_blocks` (who holds
+//! * Data: `allocator` (with `free_units` over `bit_tree`) and `freeing` (free blocks and the way to become one), `block_map` and `shared_blocks` (who holds
 //!   which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
 //!   `block_cache` (data that was read), `preparing` (blocks written ahead of use).
 //! * `inspect` and `labels`: what tools for an offline store ask.
+//!   `preparing` (blocks written ahead of use).
+//! * `inspect`, `free_space` and `labels`: what tools for an offline store ask.
 //! * [`SimDevice`] is a device for tests and simulations, which loses what was not flushed.
 //!
 //! Nothing here opens a file, reads a clock or starts a thread.
@@ -29,6 +31,7 @@ mod config;
 mod device_labels;
 mod flushing;
 mod format;
+mod free_space;
 mod free_units;
 mod freeing;
 mod in_flight;
@@ -65,6 +68,7 @@ pub use attrs::Attrs;
 pub use block_cache::BlockCacheStats;
 pub use config::StoreConfig;
 pub use format::FormatError;
+pub use free_space::{FreeRuns, FreeSpace};
 pub use inspect::{LogState, PlacedExtent};
 pub use labels::{LABEL_OFFSETS, LabelBlock, Labels, StoreLabel};
 pub use opening::{OpenError, Opening};

@@ -28,7 +28,7 @@ pub use finding::Finding;
 pub use import::{ImportReport, check_stream, import};
 pub use repair::{RepairAction, RepairPlan, RepairReport, plan_repair, repair};
 pub use session::{OfflineError, OfflineStore, read_labels};
-pub use stats::{FreeRuns, PgStatsReport, PoolStats, StoreStats, stats};
+pub use stats::{PgStatsReport, PoolStats, StoreStats, stats};
 pub use stream::StreamError;
 
 /// Hears how far the work has come: bytes done, and in all where that is known.

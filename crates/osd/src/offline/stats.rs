@@ -5,8 +5,8 @@ use crate::offline::check::label_json;
 use pg::PgTable;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use store::{LogState, SpaceUsage, StoreLabel};
-use types::{BLOCK_BYTES, EVersion, ObjectId, PgId, PoolId};
+use store::{FreeSpace, LogState, SpaceUsage, StoreLabel};
+use types::{EVersion, ObjectId, PgId, PoolId};
 
 /// Sums over the objects of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,14 +36,6 @@ pub struct PgSummary {
     pub bytes: i64,
 }
 
-/// Free space in runs of `min_bytes` to twice that.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FreeRuns {
-    pub min_bytes: u64,
-    pub runs: u64,
-    pub bytes: u64,
-}
-
 /// Everything about a store that is no content.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StoreStats {
@@ -52,8 +44,7 @@ pub struct StoreStats {
     pub log: LogState,
     pub pools: BTreeMap<PoolId, PoolStats>,
     pub groups: Vec<PgStatsReport>,
-    pub free_runs: Vec<FreeRuns>,
-    pub largest_free_run_bytes: u64,
+    pub free_space: FreeSpace,
     /// Objects that have blocks, the pieces in which these lie on the device, and the most pieces of one object.
     pub objects_with_data: u64,
     pub extents: u64,
@@ -80,7 +71,8 @@ impl StoreStats {
             Err(error) => json!({"pg": group.pg.to_string(), "error": error}),
         });
         let runs = self
-            .free_runs
+            .free_space
+            .runs
             .iter()
             .map(|runs| json!({"min_bytes": runs.min_bytes, "runs": runs.runs, "bytes": runs.bytes}));
         json!({
@@ -99,7 +91,8 @@ impl StoreStats {
                 "objects_with_data": self.objects_with_data, "extents": self.extents,
                 "extents_of_one_max": self.extents_of_one_max, "referenced_bytes": self.referenced_bytes,
             },
-            "free_runs": runs.collect::<Vec<_>>(), "largest_free_run_bytes": self.largest_free_run_bytes,
+            "free_runs": runs.collect::<Vec<_>>(), "largest_free_run_bytes": self.free_space.longest_run_bytes,
+            "free_whole_units": {"unit_bytes": self.free_space.unit_bytes, "bytes": self.free_space.whole_units_bytes},
             "pools": pools.collect::<Vec<_>>(), "pgs": groups.collect::<Vec<_>>(),
         })
     }
@@ -114,8 +107,7 @@ pub fn stats<D: Device>(store: &mut OfflineStore<D>, progress: Progress<'_>) -> 
         log: store.store().log_state(),
         pools: BTreeMap::new(),
         groups: Vec::new(),
-        free_runs: Vec::new(),
-        largest_free_run_bytes: 0,
+        free_space: store.store().free_space(),
         objects_with_data: 0,
         extents: 0,
         extents_of_one_max: 0,
@@ -140,8 +132,6 @@ pub fn stats<D: Device>(store: &mut OfflineStore<D>, progress: Progress<'_>) -> 
         let table = PgTable::decode(entries).map(summary).map_err(|error| error.to_string());
         stats.groups.push(PgStatsReport { pg, table });
     }
-    let free = store.store().free_ranges();
-    (stats.free_runs, stats.largest_free_run_bytes) = histogram(free.into_iter().map(|(_, len)| len));
     Ok(stats)
 }
 
@@ -168,30 +158,4 @@ fn count_object<D: Device>(
         })?;
     }
     Ok(())
-}
-
-/// Runs by powers of two, from one block on, and the longest.
-fn histogram(runs: impl Iterator<Item = u64>) -> (Vec<FreeRuns>, u64) {
-    let (mut buckets, mut largest) = (BTreeMap::new(), 0);
-    for len in runs {
-        let min_bytes = (BLOCK_BYTES as u64).max(1 << len.ilog2());
-        let bucket = buckets.entry(min_bytes).or_insert(FreeRuns { min_bytes, runs: 0, bytes: 0 });
-        bucket.runs += 1;
-        bucket.bytes += len;
-        largest = largest.max(len);
-    }
-    (buckets.into_values().collect(), largest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_are_counted_by_powers_of_two() {
-        let (runs, largest) = histogram([4096, 8192, 12_288, 4096, 1 << 20].into_iter());
-        let flat: Vec<_> = runs.iter().map(|r| (r.min_bytes, r.runs, r.bytes)).collect();
-        assert_eq!(flat, [(4096, 2, 8192), (8192, 2, 20_480), (1 << 20, 1, 1 << 20)]);
-        assert_eq!(largest, 1 << 20);
-    }
 }
