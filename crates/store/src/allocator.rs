@@ -54,15 +54,17 @@ const PARTIAL_CANDIDATES: usize = 32;
 /// How far a search goes for a run of less than a unit that lies across units.
 const RUN_SEARCH_BLOCKS: u32 = 4096;
 
-/// The two streams of requests, each with a run of its own that it fills from front to back.
+/// The streams of requests, each with a run of its own that it fills from front to back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stream {
     /// Requests of less than a unit: those of many turns fill a unit together.
     Small,
     Large,
+    /// Data that was not written for a while, and is moved: it had better not share units with what soon changes.
+    Cold,
 }
 
-/// A bitmap of free blocks, and one *open run* each for small and for large requests, which are served from it one behind
+/// A bitmap of free blocks, and one *open run* for each stream of requests, which are served from it one behind
 /// the other: what is asked for in sequence lies in sequence, and goes to the device in one write.
 ///
 /// An open run is made of wholly free units if there are any, long runs of them before short ones. If there are none it is
@@ -84,9 +86,9 @@ pub(crate) struct Allocator {
     high_water: u32,
     /// By [`Stream`]: what to use next. Its blocks count as free, and somebody else may have taken them meanwhile. Its units
     /// are found by no search.
-    open: [Run; 2],
+    open: [Run; 3],
     /// By [`Stream`]: the unit where the next search begins.
-    cursors: [u32; 2],
+    cursors: [u32; 3],
     /// The same for [`Allocator::allocate_run`], which comes back to what it used before.
     run_cursor: u32,
     /// Runs that were prepared for small requests, in the order in which they become open. They count as free, but no
@@ -119,8 +121,8 @@ impl Allocator {
             blocks,
             free: 0,
             high_water: 0,
-            open: [CLOSED; 2],
-            cursors: [0; 2],
+            open: [CLOSED; 3],
+            cursors: [0; 3],
             run_cursor: 0,
             ready: VecDeque::new(),
             ready_blocks: 0,
@@ -259,6 +261,40 @@ impl Allocator {
         left
     }
 
+    /// Takes one run of exactly `count` blocks for data that is moved, if there is one in whole units.
+    pub fn allocate_cold(&mut self, count: u32) -> Option<Run> {
+        let open = self.open[Stream::Cold as usize];
+        let mut start = open.start;
+        if open.count < count || self.free_run_len(start, count) < count {
+            self.close(Stream::Cold);
+            let cursor = self.cursors[Stream::Cold as usize];
+            let run = self.whole_units(count, count.max(self.large_open_blocks), cursor, CANDIDATES, true);
+            let run = run.filter(|run| run.count >= count)?;
+            self.open(Stream::Cold, run);
+            start = run.start;
+        }
+        let run = Run { start, count };
+        self.take_from(Stream::Cold, run, &mut Vec::new());
+        Some(run)
+    }
+
+    /// Blocks of wholly free units that no stream has set aside.
+    pub fn whole_unit_blocks(&self) -> u32 {
+        self.units.whole() * self.unit_blocks
+    }
+
+    /// Whether the block's unit is one of which most but not all is free, and that no stream is about to fill.
+    pub fn is_in_sparse_unit(&self, block: u32) -> bool {
+        self.units.is_sparse(block / self.unit_blocks)
+    }
+
+    /// Whether most free space is in units that are not wholly free, and at least one in `units_per_sparse` units is
+    /// sparse.
+    pub fn is_worth_emptying(&self, units_per_sparse: u32) -> bool {
+        let many = self.units.sparse() > self.blocks / self.unit_blocks / units_per_sparse;
+        many && self.whole_unit_blocks() < self.free / 2
+    }
+
     /// Takes blocks wherever they are. So many are free.
     fn allocate_small(&mut self, count: u32, runs: &mut Vec<Run>) {
         let mut left = count;
@@ -347,7 +383,8 @@ impl Allocator {
         if let Some(unit) = self.units.find_partial(cursor) {
             return self.open(Stream::Small, self.unit_run(unit));
         }
-        // All that is free is set aside for large requests.
+        // All that is free is set aside for others.
+        self.close(Stream::Cold);
         self.close(Stream::Large);
         let unit = self.units.find_fullest(cursor);
         let unit = unit.unwrap_or_else(|| panic!("no free block found with {} counted free", self.free));

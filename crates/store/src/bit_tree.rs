@@ -26,9 +26,12 @@ impl BitTree {
     }
 
     /// Members.
-    #[cfg(test)]
     pub fn len(&self) -> u32 {
         self.len
+    }
+
+    pub fn contains(&self, number: u32) -> bool {
+        self.levels[0][(number / BITS) as usize] >> (number % BITS) & 1 == 1
     }
 
     /// Adds a number. Panics if it is there.
@@ -118,6 +121,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(tree.len() as usize, model.len());
+                prop_assert!((0..limit).all(|at| tree.contains(at) == model.contains(&at)));
                 for from in [0, number, number + count, limit, limit + 70] {
                     prop_assert_eq!(tree.next(from), model.range(from..).next().copied());
                     let run = (from..).take_while(|at| model.contains(at)).count() as u32;

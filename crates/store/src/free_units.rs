@@ -45,15 +45,17 @@ impl FreeUnits {
     }
 
     /// Wholly free units.
-    #[cfg(test)]
     pub fn whole(&self) -> u32 {
         self.classes[WHOLE].len()
     }
 
     /// Units of which some blocks are free, at least three quarters.
-    #[cfg(test)]
     pub fn sparse(&self) -> u32 {
         self.classes[WHOLE - 1].len()
+    }
+
+    pub fn is_sparse(&self, unit: u32) -> bool {
+        self.classes[WHOLE - 1].contains(unit)
     }
 
     /// Looks at the first `candidates` runs of wholly free units in `begin .. end`, from `from` on and around the end:

@@ -121,6 +121,11 @@ impl IoQueue {
         self.purposes.remove(&id).unwrap_or_else(|| panic!("{id:?} done, but not under way"))
     }
 
+    /// Requests that are not done.
+    pub fn under_way(&self) -> usize {
+        self.purposes.len()
+    }
+
     pub fn is_idle(&self) -> bool {
         self.purposes.is_empty()
     }

@@ -9,11 +9,10 @@
 //! * Metadata is in memory, omap entries included: `state` holds the tables, changed only by `redo` steps, which are
 //!   also what the log (`wal`) holds. What changes is kept as records too (`btree`'s overlay), which `checkpoint` takes
 //!   into the tree on the device now and then, so that the log can be trimmed; `tree_key` says what is where in it.
-//! * Data: `allocator` (with `free_units` over `bit_tree`) and `freeing` (free blocks and the way to become one), `block_map` and `shared_blocks` (who holds
-//!   which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
-//!   `block_cache` (data that was read), `preparing` (blocks written ahead of use).
-//! * `inspect` and `labels`: what tools for an offline store ask.
-//!   `preparing` (blocks written ahead of use).
+//! * Data: `allocator` (with `free_units` over `bit_tree`) and `freeing` (free blocks and the way to become one),
+//!   `block_map` and `shared_blocks` (who holds which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
+//!   `block_cache` (data that was read), `preparing` (blocks written ahead of use), `relocation` (scattered data is
+//!   brought together).
 //! * `inspect`, `free_space` and `labels`: what tools for an offline store ask.
 //! * [`SimDevice`] is a device for tests and simulations, which loses what was not flushed.
 //!
@@ -47,6 +46,7 @@ mod opening;
 mod preparing;
 mod reads;
 mod redo;
+mod relocation;
 mod shared_blocks;
 mod sim_device;
 mod sim_media;
@@ -72,6 +72,7 @@ pub use free_space::{FreeRuns, FreeSpace};
 pub use inspect::{LogState, PlacedExtent};
 pub use labels::{LABEL_OFFSETS, LabelBlock, Labels, StoreLabel};
 pub use opening::{OpenError, Opening};
+pub use relocation::RelocationStats;
 pub use sim_device::SimDevice;
 pub use sim_media::SimMedia;
 pub use store::Store;

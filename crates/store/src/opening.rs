@@ -556,6 +556,7 @@ impl Opening {
             in_flight: Default::default(),
             merges: Default::default(),
             reads: Default::default(),
+            relocation: Default::default(),
             late: Default::default(),
             block_cache: Default::default(),
             freeing,

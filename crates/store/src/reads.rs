@@ -78,6 +78,16 @@ impl Store {
     /// Bytes of `offset .. offset + len`, clipped to the object's size; holes read as zeros; none for an absent object.
     /// If pending, [`StoreEvent::ReadDone`] brings them, as they were at the time of this call.
     pub fn read(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
+        self.read_noting(object, offset, len, true)
+    }
+
+    /// The same for the store's own use.
+    pub(crate) fn read_quietly(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
+        self.read_noting(object, offset, len, false)
+    }
+
+    /// `note`: if the bytes lie scattered, they may be moved.
+    fn read_noting(&mut self, object: &ObjectId, offset: u64, len: u64, note: bool) -> Lookup<Rope> {
         let key = object_key(object);
         let Some(onode) = self.state.objects.get(&key) else { return Lookup::Ready(Rope::new()) };
         let end = offset.saturating_add(len).min(onode.size());
@@ -85,6 +95,9 @@ impl Store {
             return Lookup::Ready(Rope::new());
         }
         let (parts, error) = self.read_parts(&key, &onode.blocks, offset / BLOCK, end.div_ceil(BLOCK));
+        if note && self.relocation.is_scattered(end.div_ceil(BLOCK) - offset / BLOCK, parts.len() as u64) {
+            self.note_scattered(&key, offset / BLOCK, end.div_ceil(BLOCK));
+        }
         let pending = parts.iter().filter(|part| !matches!(part, Part::Ready(_))).count();
         let (skip, len) = ((offset % BLOCK) as usize, (end - offset) as usize);
         if pending == 0 && error.is_none() {

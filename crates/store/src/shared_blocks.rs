@@ -34,6 +34,11 @@ impl SharedBlocks {
         self.join_around(run);
     }
 
+    /// Whether any block of a run has more than one holder.
+    pub fn overlaps(&self, run: Run) -> bool {
+        self.runs.range(..run.end()).next_back().is_some_and(|(start, (count, _))| start + count > run.start)
+    }
+
     /// One holder less of each block of a run; those that had only one go to `freed`.
     pub fn drop_run(&mut self, run: Run, freed: &mut Vec<Run>) {
         if self.runs.is_empty() {
@@ -124,6 +129,10 @@ mod tests {
                 prop_assert!(last != Some((*start, *holders)), "neighbours are joined");
                 last = Some((start + count, *holders));
                 (*start..start + count).for_each(|b| flat[b as usize] += holders);
+            }
+            for start in 0..70 {
+                let several = model[start..start + 9].iter().any(|holders| *holders > 1);
+                prop_assert_eq!(shared.overlaps(Run { start: start as u32, count: 9 }), several);
             }
             prop_assert_eq!(flat, model);
         }

@@ -368,6 +368,11 @@ impl State {
         self.drop_blocks(&removed, freed);
     }
 
+    /// Whether several objects hold any block of a run.
+    pub fn is_shared(&self, run: Run) -> bool {
+        self.shared.as_ref().is_none_or(|shared| shared.overlaps(run))
+    }
+
     fn drop_blocks(&mut self, runs: &[Run], freed: &mut Vec<Run>) {
         if let Some(shared) = &mut self.shared {
             runs.iter().for_each(|run| shared.drop_run(*run, freed));

@@ -15,6 +15,7 @@ use crate::onode::Onode;
 use crate::preparing;
 use crate::preparing::Preparing;
 use crate::reads::Reads;
+use crate::relocation::Relocation;
 use crate::state::State;
 use crate::superblock::Superblock;
 use crate::totals::TreeTotals;
@@ -51,6 +52,7 @@ pub struct Store {
     pub(crate) block_cache: BlockCache,
     pub(crate) freeing: Freeing,
     pub(crate) discards: Discards,
+    pub(crate) relocation: Relocation,
     pub(crate) preparing: Preparing,
     pub(crate) idle: Idle,
     pub(crate) checkpoint: Checkpoint,
@@ -286,9 +288,10 @@ impl Store {
         u64::from(self.allocator.free_blocks()) + self.metadata.blocks() + stages
     }
 
-    /// To be called about once a second: a store that has had nothing to do for [`IDLE_TICKS`] calls gives what was freed
-    /// back to the device.
+    /// To be called about once a second: relocation may go on, and a store that has had nothing to do for [`IDLE_TICKS`]
+    /// calls gives what was freed back to the device.
     pub fn tick(&mut self) {
+        self.relocation.tick();
         let commits = self.turns.last_ticket();
         let idle = self.is_idle() && commits == self.idle.last_ticket;
         self.idle.last_ticket = commits;
@@ -310,6 +313,7 @@ impl Store {
             && self.checkpoint.is_idle()
             && self.discards.is_idle()
             && self.preparing.is_idle()
+            && self.relocation.is_idle()
     }
 
     /// The next request to carry out.
@@ -319,7 +323,12 @@ impl Store {
 
     /// The next event, in the order in which they happened.
     pub fn poll_event(&mut self) -> Option<StoreEvent> {
-        self.events.pop_front()
+        loop {
+            let event = self.events.pop_front()?;
+            if let Some(event) = self.relocation.take_event(event) {
+                return Some(event);
+            }
+        }
     }
 
     /// Takes the outcome of a request. Panics for a request that was not made or is done already.

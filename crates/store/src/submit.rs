@@ -253,7 +253,7 @@ impl Store {
         self.apply(redo, staged);
     }
 
-    fn apply(&mut self, redo: Redo, staged: &mut Staged) {
+    pub(crate) fn apply(&mut self, redo: Redo, staged: &mut Staged) {
         let freed_before = staged.freed.len();
         let last_before = staged.freed.last().copied();
         self.state.apply(&redo, &mut staged.freed);
@@ -469,7 +469,7 @@ impl Contents {
 
 /// The same bytes (whole blocks) in pieces that begin on 4 KiB boundaries of memory and are whole blocks long. Pieces
 /// that are so already are shared, the others copied.
-fn aligned(data: Rope, buffers: &BufPool) -> Rope {
+pub(crate) fn aligned(data: Rope, buffers: &BufPool) -> Rope {
     let fits =
         |piece: &Bytes| piece.as_ptr().addr().is_multiple_of(BLOCK_BYTES) && piece.len().is_multiple_of(BLOCK_BYTES);
     if data.pieces().all(fits) {

@@ -38,6 +38,8 @@ pub(crate) struct Staged {
     /// Device block and content.
     pub data: Vec<(u32, Rope)>,
     pub freed: Vec<Run>,
+    /// The store's own: nobody waits for it.
+    pub internal: bool,
 }
 
 impl Staged {
@@ -103,7 +105,15 @@ impl Turns {
     /// An empty transaction that will have about so many steps.
     pub fn new_staged(&self, steps: usize) -> Staged {
         let (data, freed) = Default::default();
-        Staged { ticket: self.next_ticket, steps: Vec::with_capacity(steps), steps_bytes: 0, merges: 0, data, freed }
+        Staged {
+            ticket: self.next_ticket,
+            steps: Vec::with_capacity(steps),
+            steps_bytes: 0,
+            merges: 0,
+            data,
+            freed,
+            internal: false,
+        }
     }
 
     pub fn stage(&mut self, staged: Staged) {
@@ -182,6 +192,7 @@ impl Store {
         if self.stopped.is_some() {
             return;
         }
+        self.advance_relocation();
         self.begin_checkpoint_if_due();
         if self.turns.any_by_checkpoint() {
             // A checkpoint that began anew: nothing else can make durable what was submitted since.
@@ -257,7 +268,9 @@ impl Store {
     /// Sends the first `count` staged transactions to the device as one turn.
     fn emit(&mut self, count: usize, by_checkpoint: bool) {
         let batch: Vec<Staged> = self.turns.staged.drain(..count).collect();
-        let last_ticket = batch.last().map(|staged| staged.ticket);
+        let last_ticket = batch.iter().rev().find(|staged| !staged.internal).map(|staged| staged.ticket);
+        let client_bytes = batch.iter().filter(|staged| !staged.internal).map(Staged::data_bytes).sum();
+        self.relocation.earn(client_bytes);
         let vouches_for = self.turns.durable_lsn;
         let lsn = self.wal.next_lsn;
         let mut writes = Writes::default();

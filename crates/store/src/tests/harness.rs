@@ -265,6 +265,11 @@ impl Bench {
 
     pub fn on(config: StoreConfig, store: Store, device: SimDevice, model: Model, random: Random) -> Bench {
         let history = VecDeque::from([(Ticket(0), model.digest(), model.clone())]);
+        // Data is moved in every second history.
+        let mut store = store;
+        if random.clone().chance(2) {
+            store.relocation.be_eager();
+        }
         Bench {
             config,
             store,

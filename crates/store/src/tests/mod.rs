@@ -11,4 +11,5 @@ pub mod harness;
 mod lookups;
 mod model;
 mod opening;
+mod relocation;
 mod space;

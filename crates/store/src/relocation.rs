@@ -1,0 +1,440 @@
+//! Relocation: data that came to lie scattered is written again in one piece, and nearly empty units are emptied.
+//!
+//! * *Scattered data.* A read that finds its range in many small pieces notes it, window by window. If a window lies just
+//!   as it did some seconds later, nobody is writing there, and it is read, verified and written as one run. Only what is
+//!   read in sequence is worth this, so reads are what finds it: no walk over all objects is needed, and data that is
+//!   never read, or read only by single blocks, costs nothing.
+//! * *Sparse units.* While most free space lies in units that are not wholly free, a walk over all objects moves blocks out
+//!   of units that are nearly empty, so that aligned free units come back.
+//!
+//! What is moved is an ordinary transaction with the same content: a `Map` step that carries the old checksums over, so that
+//! nothing that happened to the bytes in memory can pass for them. It is made only if object and blocks are still those
+//! that were read; a number as of a read keeps freed blocks from being used again until that has been compared. Blocks that
+//! several objects share stay where they are.
+//!
+//! Budget: a tenth of the bytes that clients write, and a little per second, saved up to [`BUDGET_BYTES_MAX`]; nothing while
+//! the device is busy.
+
+use crate::Store;
+use crate::allocator::Run;
+use crate::block_map::BlockRef;
+use crate::config::BLOCK;
+use crate::key::{Key, known_object, object_key};
+use crate::redo::Redo;
+use crate::submit::aligned;
+use crate::{Lookup, LookupId, StoreEvent};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::{AlignedBuf, BLOCK_BYTES, ObjectId, crc32c};
+use wire::Rope;
+
+/// What is moved at once: 512 KiB of an object.
+const WINDOW_BLOCKS: u32 = 128;
+/// A read of fewer blocks says nothing about reading in sequence: 128 KiB.
+const READ_BLOCKS_MIN: u64 = 32;
+/// Pieces shorter than this on average are scattered: 64 KiB.
+const PIECE_BLOCKS: u64 = 16;
+/// Windows remembered at most; what is read again is noted again.
+const NOTED_MAX: usize = 1024;
+/// So long, in ticks of a second, a window must lie unchanged.
+const COLD_TICKS: u64 = 2;
+/// Clients write so many bytes for one that is moved.
+const WRITTEN_PER_MOVED: u64 = 10;
+/// Moved per tick whatever clients do.
+const IDLE_BYTES: u64 = 16 << 20;
+const BUDGET_BYTES_MAX: u64 = 32 << 20;
+/// Requests to the device under way from which on it is busy.
+const BUSY_REQUESTS: usize = 64;
+/// Ticks between the beginnings of walks.
+const WALK_TICKS: u64 = 60;
+/// Objects that a walk looks at in one turn.
+const WALK_OBJECTS: usize = 16;
+/// What looking at an object costs of the budget.
+const WALK_OBJECT_BYTES: u64 = 4096;
+/// One block in so many of the device is left in whole units.
+const WHOLE_PER_DEVICE: u64 = 64;
+/// Pieces in sparse units remembered at most; the next walk finds the rest.
+const SPARSE_MAX: usize = 4096;
+/// A walk is worth its while if one unit in so many is sparse.
+const UNITS_PER_SPARSE: u32 = 256;
+
+/// A part of an object: its number, in windows.
+type Window = (Key, u32);
+/// Blocks of an object, with their places.
+type Blocks = Vec<(u32, BlockRef)>;
+
+/// What relocation has done since the store was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RelocationStats {
+    /// Windows that reads found scattered.
+    pub noted: u64,
+    /// Pieces of objects written again, and their bytes.
+    pub moves: u64,
+    pub moved_bytes: u64,
+    /// Moves given up because the data changed meanwhile, could not be read, or found no room.
+    pub given_up: u64,
+    /// Walks over all objects that were begun.
+    pub walks: u64,
+}
+
+#[derive(Debug)]
+enum Job {
+    None,
+    /// The bytes of these blocks are on their way.
+    Reading {
+        id: LookupId,
+        source: Source,
+    },
+    /// They are there.
+    Read {
+        source: Source,
+        data: Rope,
+    },
+    /// A walk waits for a page of metadata.
+    Looking {
+        id: LookupId,
+    },
+}
+
+/// What is being moved, as it was when its read began.
+#[derive(Debug)]
+struct Source {
+    key: Key,
+    first: u32,
+    end: u32,
+    blocks: Blocks,
+    /// Keeps blocks that are freed from being used again.
+    read: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Relocation {
+    /// Windows that reads found scattered, with a sum over their places then. Those that have been so long enough are in
+    /// `ripe`, the others in `young` too, with the tick when they were noted.
+    noted: BTreeMap<Window, u64>,
+    ripe: BTreeSet<Window>,
+    young: VecDeque<(u64, Window)>,
+    /// Pieces of objects that lie in sparse units: object, first block, end.
+    sparse: VecDeque<(Key, u32, u32)>,
+    /// The last object that the walk under way has looked at.
+    walk: Option<ObjectId>,
+    walked_at: u64,
+    job: Job,
+    ticks: u64,
+    budget_bytes: u64,
+    read_blocks_min: u64,
+    /// For tests: all that can be moved is, at once.
+    eager: bool,
+    pub stats: RelocationStats,
+}
+
+impl Default for Relocation {
+    fn default() -> Relocation {
+        Relocation {
+            noted: BTreeMap::new(),
+            ripe: BTreeSet::new(),
+            young: VecDeque::new(),
+            sparse: VecDeque::new(),
+            walk: None,
+            walked_at: 0,
+            job: Job::None,
+            ticks: 0,
+            budget_bytes: 0,
+            read_blocks_min: READ_BLOCKS_MIN,
+            eager: false,
+            stats: RelocationStats::default(),
+        }
+    }
+}
+
+/// A sum over places that tells other places from these.
+fn sum(blocks: &[(u32, BlockRef)]) -> u64 {
+    let step = |sum: u64, (at, block): &(u32, BlockRef)| {
+        (sum ^ (u64::from(*at) << 32 | u64::from(block.device))).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    };
+    blocks.iter().fold(0, step)
+}
+
+/// How many pieces the blocks lie in.
+fn pieces(blocks: &[(u32, BlockRef)]) -> u64 {
+    let joins = |pair: &&[(u32, BlockRef)]| pair[0].0 + 1 == pair[1].0 && pair[0].1.device + 1 == pair[1].1.device;
+    (blocks.len() - blocks.windows(2).filter(joins).count()) as u64
+}
+
+impl Relocation {
+    /// Whether nothing is under way; what is only noted may wait.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.job, Job::None)
+    }
+
+    /// Clients have written so many bytes.
+    pub fn earn(&mut self, bytes: u64) {
+        self.add_budget(bytes / WRITTEN_PER_MOVED);
+    }
+
+    fn add_budget(&mut self, bytes: u64) {
+        self.budget_bytes = (self.budget_bytes + bytes).min(BUDGET_BYTES_MAX);
+    }
+
+    fn spend(&mut self, bytes: u64) {
+        self.budget_bytes = self.budget_bytes.saturating_sub(bytes);
+    }
+
+    fn may_spend(&self) -> bool {
+        self.eager || self.budget_bytes >= u64::from(WINDOW_BLOCKS) * BLOCK
+    }
+
+    /// Has everything moved that can be, without waiting.
+    #[cfg(test)]
+    pub fn be_eager(&mut self) {
+        (self.eager, self.read_blocks_min) = (true, 2);
+    }
+
+    /// Lets so many ticks pass that earn nothing.
+    #[cfg(test)]
+    pub fn be_patient(&mut self, ticks: u32) {
+        (0..ticks).for_each(|_| self.tick());
+        self.budget_bytes = 0;
+    }
+
+    /// Whether a read of `blocks` blocks in `pieces` pieces shows scattered data.
+    pub fn is_scattered(&self, blocks: u64, pieces: u64) -> bool {
+        let long = if self.eager { 2 * pieces > blocks } else { pieces * PIECE_BLOCKS > blocks };
+        blocks >= self.read_blocks_min && pieces > 1 && long
+    }
+
+    /// A tick of about a second.
+    pub fn tick(&mut self) {
+        self.ticks += 1;
+        self.add_budget(IDLE_BYTES);
+        while self.young.front().is_some_and(|(since, _)| since + COLD_TICKS <= self.ticks) {
+            let (_, window) = self.young.pop_front().expect("just seen");
+            self.ripe.insert(window);
+        }
+    }
+
+    /// Takes an event that answers a question of its own; gives back any other.
+    pub fn take_event(&mut self, event: StoreEvent) -> Option<StoreEvent> {
+        match (std::mem::replace(&mut self.job, Job::None), event) {
+            (Job::Looking { id }, StoreEvent::LookupDone(done)) if id == done => None,
+            (Job::Reading { id, source }, StoreEvent::ReadDone { id: done, result }) if id == done => {
+                // What cannot be read is left to those who can repair it.
+                let data = result.unwrap_or_default();
+                self.job = Job::Read { source, data };
+                None
+            }
+            (job, event) => {
+                self.job = job;
+                Some(event)
+            }
+        }
+    }
+}
+
+impl Store {
+    /// What relocation has done since the store was opened.
+    pub fn relocation_stats(&self) -> RelocationStats {
+        self.relocation.stats
+    }
+
+    /// A read found the object's blocks `first .. end` scattered.
+    pub(crate) fn note_scattered(&mut self, key: &[u8], first: u64, end: u64) {
+        for window in first / u64::from(WINDOW_BLOCKS)..end.div_ceil(u64::from(WINDOW_BLOCKS)) {
+            let window = (Key::from(key), window as u32);
+            if self.relocation.noted.len() >= NOTED_MAX || self.relocation.noted.contains_key(&window) {
+                continue;
+            }
+            let Some(blocks) = self.blocks_between(key, window.1 * WINDOW_BLOCKS, window_end(window.1)) else {
+                continue;
+            };
+            // The rest of the range may be what is scattered.
+            if !self.relocation.is_scattered(blocks.len() as u64, pieces(&blocks)) {
+                continue;
+            }
+            let relocation = &mut self.relocation;
+            relocation.stats.noted += 1;
+            relocation.noted.insert(window.clone(), sum(&blocks));
+            match relocation.eager {
+                true => drop(relocation.ripe.insert(window)),
+                false => relocation.young.push_back((relocation.ticks, window)),
+            }
+        }
+    }
+
+    /// The object's blocks in a range, if they are known without reading.
+    fn blocks_between(&self, key: &[u8], first: u32, end: u64) -> Option<Blocks> {
+        let mut blocks = Vec::new();
+        self.state.objects.get(key)?.blocks.for_each(first, end, |at, block| blocks.push((at, block)));
+        Some(blocks)
+    }
+
+    /// Does this turn's part of it. Call before the turn's transactions leave.
+    pub(crate) fn advance_relocation(&mut self) {
+        if matches!(self.relocation.job, Job::Read { .. }) {
+            let Job::Read { source, data } = std::mem::replace(&mut self.relocation.job, Job::None) else { return };
+            self.move_blocks(source, data);
+        }
+        let busy = self.io.under_way() >= BUSY_REQUESTS || self.wal.used_bytes() > self.wal.bytes() / 4 * 3;
+        if busy || !self.relocation.is_idle() || !self.relocation.may_spend() {
+            return;
+        }
+        if let Some(window) = self.relocation.ripe.pop_first() {
+            let noted = self.relocation.noted.remove(&window).expect("what is ripe was noted");
+            let (first, end) = (window.1 * WINDOW_BLOCKS, window_end(window.1));
+            let blocks = self.blocks_between(&window.0, first, end).unwrap_or_default();
+            // Elsewhere by now: it is being written, so moving it would not last.
+            if sum(&blocks) == noted || self.relocation.eager {
+                self.begin_move(window.0, blocks);
+            }
+        } else if let Some((key, first, end)) = self.relocation.sparse.pop_front() {
+            if let Some(blocks) = self.blocks_between(&key, first, end.into())
+                && blocks.iter().all(|(_, block)| self.allocator.is_in_sparse_unit(block.device))
+            {
+                self.begin_move(key, blocks);
+            }
+        } else {
+            self.walk();
+        }
+    }
+
+    /// Whether the blocks may be moved at all: none is shared or being made.
+    fn can_move(&self, blocks: &[(u32, BlockRef)]) -> bool {
+        !blocks.iter().any(|(_, block)| {
+            let run = Run { start: block.device, count: 1 };
+            self.state.is_shared(run) || self.merges.contains(block.device)
+        })
+    }
+
+    fn begin_move(&mut self, key: Key, blocks: Blocks) {
+        let (Some((first, _)), Some((last, _))) = (blocks.first().copied(), blocks.last().copied()) else { return };
+        if !self.can_move(&blocks) || !self.has_room_for_move(blocks.len() as u64) {
+            self.relocation.stats.given_up += 1;
+            return;
+        }
+        let source = Source { first, end: last + 1, read: self.freeing.begin_read(), blocks, key };
+        let (offset, len) = (u64::from(first) * BLOCK, u64::from(source.end - first) * BLOCK);
+        self.relocation.spend(source.blocks.len() as u64 * BLOCK);
+        let object = known_object(&source.key);
+        self.relocation.job = match self.read_quietly(&object, offset, len) {
+            Lookup::Ready(data) => Job::Read { source, data },
+            Lookup::Pending(id) => Job::Reading { id, source },
+            Lookup::Damaged(_) => Job::Read { source, data: Rope::new() },
+        };
+    }
+
+    /// Space is never taken from clients: there must be more than the reserve, and some whole units for them.
+    fn has_room_for_move(&self, blocks: u64) -> bool {
+        let reserved = self.reserved_blocks().saturating_sub(self.metadata.blocks());
+        let free = u64::from(self.allocator.free_blocks());
+        free > reserved + 2 * blocks + u64::from(self.allocator.unit_blocks())
+            && u64::from(self.allocator.whole_unit_blocks())
+                > blocks + u64::from(self.allocator.blocks()) / WHOLE_PER_DEVICE
+    }
+
+    /// Gives the blocks a new place, if nothing has changed since they were read.
+    fn move_blocks(&mut self, source: Source, data: Rope) {
+        let moved = self.try_move(&source, data);
+        let stats = &mut self.relocation.stats;
+        match moved {
+            Some(()) => {
+                stats.moves += 1;
+                stats.moved_bytes += source.blocks.len() as u64 * BLOCK;
+            }
+            None => stats.given_up += 1,
+        }
+        self.freeing.end_read(source.read);
+        self.release_freed();
+    }
+
+    fn try_move(&mut self, source: &Source, data: Rope) -> Option<()> {
+        let now = self.blocks_between(&source.key, source.first, source.end.into())?;
+        let count = source.blocks.len() as u32;
+        if now != source.blocks || !self.can_move(&now) || !self.has_room_for_move(count.into()) {
+            return None;
+        }
+        let data = self.whole_blocks(source, data)?;
+        let mut run = self.allocator.allocate_cold(count)?;
+        self.data_blocks += u64::from(count);
+        let size = self.state.objects.get(&source.key).expect("it has blocks").size();
+        let mut staged = self.turns.new_staged(1);
+        staged.internal = true;
+        for stretch in now.chunk_by(|a, b| a.0 + 1 == b.0) {
+            let (first, count) = (stretch[0].0, stretch.len() as u32);
+            let here = Run { start: run.start, count };
+            run = Run { start: here.end(), count: run.count - count };
+            let crcs = stretch.iter().map(|(_, block)| block.crc).collect();
+            let map = Redo::Map { object: source.key.clone(), size, first, runs: vec![here], crcs };
+            self.apply(map, &mut staged);
+            let at = u64::from(first - source.first) * BLOCK;
+            let data = data.slice(at as usize, here.len_bytes() as usize);
+            self.in_flight.insert(here.start, data.clone(), false);
+            staged.data.push((here.start, data));
+        }
+        self.state.settle();
+        self.turns.stage(staged);
+        Some(())
+    }
+
+    /// What was read, with zeros behind the object's end: aligned whole blocks. `None`: not what was asked for.
+    fn whole_blocks(&self, source: &Source, mut data: Rope) -> Option<Rope> {
+        let len = (source.end - source.first) as usize * BLOCK_BYTES;
+        let rest = data.len() % BLOCK_BYTES;
+        if rest > 0 {
+            let whole = data.len() - rest;
+            let tail = data.slice(whole, rest).to_vec();
+            let mut block = AlignedBuf::zeroed(BLOCK_BYTES);
+            block.as_mut_slice()[..rest].copy_from_slice(&tail);
+            let (_, last) = source.blocks.last().expect("moves have blocks");
+            if crc32c::checksum(block.as_slice()) != last.crc {
+                return None;
+            }
+            data = data.slice(0, whole);
+            data.push(block.freeze());
+        }
+        (data.len() == len).then(|| aligned(data, &self.buffers))
+    }
+
+    /// Looks at the next objects for blocks in sparse units, if such units are worth it.
+    fn walk(&mut self) {
+        let Some(from) = self.relocation.walk.take() else {
+            let relocation = &mut self.relocation;
+            let due = relocation.ticks >= relocation.walked_at + WALK_TICKS;
+            if relocation.eager || due && self.allocator.is_worth_emptying(UNITS_PER_SPARSE) {
+                relocation.walked_at = relocation.ticks;
+                relocation.stats.walks += 1;
+                relocation.walk = Some(ObjectId::min());
+            }
+            return;
+        };
+        let objects = match self.list(&from, &ObjectId::max(), WALK_OBJECTS) {
+            Lookup::Ready(objects) => objects,
+            Lookup::Pending(id) => {
+                self.relocation.walk = Some(from);
+                self.relocation.job = Job::Looking { id };
+                return;
+            }
+            // The rest is looked at when what is damaged was repaired.
+            Lookup::Damaged(_) => return,
+        };
+        for object in objects.iter().filter(|object| **object != from) {
+            self.relocation.spend(WALK_OBJECT_BYTES);
+            self.look_for_sparse_units(object);
+        }
+        self.relocation.walk = objects.last().filter(|_| objects.len() == WALK_OBJECTS).cloned();
+    }
+
+    fn look_for_sparse_units(&mut self, object: &ObjectId) {
+        let key = object_key(object);
+        let Some(blocks) = self.blocks_between(&key, 0, u64::MAX) else { return };
+        let inside = |(_, block): &(u32, BlockRef)| self.allocator.is_in_sparse_unit(block.device);
+        let found: Blocks = blocks.into_iter().filter(inside).collect();
+        let stretches =
+            found.chunk_by(|a, b| a.0 + 1 == b.0).flat_map(|stretch| stretch.chunks(WINDOW_BLOCKS as usize));
+        let queued = stretches.map(|part| (key.clone(), part[0].0, part[0].0 + part.len() as u32));
+        let room = SPARSE_MAX - self.relocation.sparse.len().min(SPARSE_MAX);
+        self.relocation.sparse.extend(queued.take(room));
+    }
+}
+
+fn window_end(window: u32) -> u64 {
+    (u64::from(window) + 1) * u64::from(WINDOW_BLOCKS)
+}
