@@ -57,13 +57,13 @@ fn cpu_time() -> Outcome<Duration> {
 impl Device {
     fn carry_out(&mut self, data: &Bytes, request: IoRequest) -> Outcome<IoDone> {
         let (id, result) = match (self, request) {
-            (Device::Forgetful(kept), IoRequest::Read { id, offset, mut buf }) => {
+            (Device::Forgetful(kept), IoRequest::Read { id, offset, mut buf, .. }) => {
                 for (at, block) in (offset / BLOCK..).zip(buf.as_mut_slice().chunks_exact_mut(BLOCK as usize)) {
                     block.copy_from_slice(&kept.get(&at).unwrap_or(data)[..BLOCK as usize]);
                 }
                 (id, Some(buf))
             }
-            (Device::Forgetful(kept), IoRequest::Write { id, offset, data: written }) => {
+            (Device::Forgetful(kept), IoRequest::Write { id, offset, data: written, .. }) => {
                 let mut at = offset / BLOCK;
                 for piece in written.pieces() {
                     let alike = data.as_ptr_range().contains(&piece.as_ptr());
@@ -79,22 +79,22 @@ impl Device {
                 }
                 (id, None)
             }
-            (Device::File(file), IoRequest::Read { id, offset, mut buf }) => {
+            (Device::File(file), IoRequest::Read { id, offset, mut buf, .. }) => {
                 file.read_exact_at(buf.as_mut_slice(), offset)?;
                 (id, Some(buf))
             }
-            (Device::File(file), IoRequest::Write { id, mut offset, data }) => {
+            (Device::File(file), IoRequest::Write { id, mut offset, data, .. }) => {
                 for piece in data.pieces() {
                     file.write_all_at(piece, offset)?;
                     offset += piece.len() as u64;
                 }
                 (id, None)
             }
-            (Device::File(file), IoRequest::Flush { id }) => {
+            (Device::File(file), IoRequest::Flush { id, .. }) => {
                 file.sync_data()?;
                 (id, None)
             }
-            (_, IoRequest::Flush { id } | IoRequest::Discard { id, .. }) => (id, None),
+            (_, IoRequest::Flush { id, .. } | IoRequest::Discard { id, .. }) => (id, None),
         };
         Ok(IoDone { id, result: Ok(result) })
     }
@@ -283,7 +283,15 @@ impl Bed {
 
 fn run(device: Device, device_bytes: u64, percent: u64, times: u64) -> Outcome<()> {
     let wal_bytes = StoreConfig::default_wal_bytes(device_bytes);
-    let config = StoreConfig { device_bytes, wal_bytes, fsid: Fsid([1; 16]), osd: OsdId(0), uuid: Fsid([2; 16]) };
+    let config = StoreConfig {
+        device_bytes,
+        wal_bytes,
+        wal_device_bytes: None,
+        metadata_device_bytes: None,
+        fsid: Fsid([1; 16]),
+        osd: OsdId(0),
+        uuid: Fsid([2; 16]),
+    };
     let mut bed = Bed::new(device, config)?;
     let objects: Vec<u64> = (0..device_bytes * percent / 100 / OBJECT_BYTES).collect();
     for object in &objects {

@@ -1,5 +1,6 @@
 //! Which blocks are free, and which of them are taken next.
 
+use crate::bit_tree::BitTree;
 use crate::config::BLOCK;
 use crate::free_units::FreeUnits;
 use std::collections::VecDeque;
@@ -72,13 +73,15 @@ enum Stream {
 /// only if that has none, so that a sparse file does not grow without need.
 ///
 /// Every request takes time by the number of units it gets blocks from, however large, full or fragmented the device is.
-/// Memory: about 1.3 bits per block.
+/// Memory: about 1.4 bits per block.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     /// A set bit is a free block.
     words: Vec<u64>,
-    /// All units with free blocks, but those of the open runs.
+    /// All units with free blocks, but those of the open runs and those held.
     units: FreeUnits,
+    /// Units that are kept from being used.
+    held: BitTree,
     unit_blocks: u32,
     blocks: u32,
     free: u32,
@@ -117,6 +120,7 @@ impl Allocator {
         Allocator {
             words: vec![0; blocks.div_ceil(WORD_BITS) as usize],
             units: FreeUnits::new(blocks, unit_blocks),
+            held: BitTree::new(blocks.div_ceil(unit_blocks)),
             unit_blocks,
             blocks,
             free: 0,
@@ -283,16 +287,56 @@ impl Allocator {
         self.units.whole() * self.unit_blocks
     }
 
-    /// Whether the block's unit is one of which most but not all is free, and that no stream is about to fill.
-    pub fn is_in_sparse_unit(&self, block: u32) -> bool {
-        self.units.is_sparse(block / self.unit_blocks)
+    /// Takes blocks of units that have few others free, so that none is broken for them. `None`, and nothing taken, if there
+    /// are not so many.
+    pub fn allocate_holes(&mut self, count: u32) -> Option<Vec<Run>> {
+        let (mut runs, mut left) = (Vec::new(), count);
+        while left > 0 {
+            let unit = self.units.find_fullest_partial(self.cursors[Stream::Cold as usize]);
+            let hole = unit.and_then(|unit| Some((self.unit_run(unit), self.first_free(self.unit_run(unit))?)));
+            let Some((unit, start)) = hole else {
+                runs.into_iter().for_each(|run| self.release(run));
+                return None;
+            };
+            let count = self.free_run_len(start, left).min(left).min(unit.end() - start);
+            self.take(Run { start, count });
+            push_run(&mut runs, Run { start, count });
+            left -= count;
+        }
+        Some(runs)
     }
 
-    /// Whether most free space is in units that are not wholly free, and at least one in `units_per_sparse` units is
-    /// sparse.
-    pub fn is_worth_emptying(&self, units_per_sparse: u32) -> bool {
-        let many = self.units.sparse() > self.blocks / self.unit_blocks / units_per_sparse;
-        many && self.whole_unit_blocks() < self.free / 2
+    /// Keeps units from being used that are partly free, the emptiest first, so that they can be emptied. Returns how many.
+    /// They are used all the same if nothing else is left.
+    pub fn hold_emptiest(&mut self, max: u32) -> u32 {
+        while self.held.len() < max {
+            let Some(unit) = self.units.find_partial(0) else { break };
+            self.units.change(unit, self.unit_bits(unit).count_ones(), 0);
+            self.held.insert(unit);
+        }
+        self.held.len()
+    }
+
+    /// Ends that; returns how many there were.
+    pub fn release_held(&mut self) -> u32 {
+        let count = self.held.len();
+        while let Some(unit) = self.held.next(0) {
+            self.held.remove(unit);
+            if !self.is_set_aside(unit) {
+                self.units.change(unit, 0, self.unit_bits(unit).count_ones());
+            }
+        }
+        count
+    }
+
+    /// Whether the block's unit is one of those.
+    pub fn is_held(&self, block: u32) -> bool {
+        self.held.contains(block / self.unit_blocks)
+    }
+
+    /// Whether whole units are less than half of the free space, and less than a sixteenth of the device.
+    pub fn lacks_whole_units(&self) -> bool {
+        self.whole_unit_blocks() < (self.free / 2).min(self.blocks / 16)
     }
 
     /// Takes blocks wherever they are. So many are free.
@@ -386,6 +430,7 @@ impl Allocator {
         // All that is free is set aside for others.
         self.close(Stream::Cold);
         self.close(Stream::Large);
+        self.release_held();
         let unit = self.units.find_fullest(cursor);
         let unit = unit.unwrap_or_else(|| panic!("no free block found with {} counted free", self.free));
         self.open(Stream::Small, self.unit_run(unit));
@@ -472,7 +517,7 @@ impl Allocator {
     }
 
     fn is_set_aside(&self, unit: u32) -> bool {
-        self.open.iter().any(|open| self.units_of(*open).contains(&unit))
+        self.held.contains(unit) || self.open.iter().any(|open| self.units_of(*open).contains(&unit))
     }
 
     /// The first free block of a run.
@@ -586,7 +631,11 @@ mod tests {
             let mut held: Vec<Run> = Vec::new();
             let mut used: BTreeSet<u32> = BTreeSet::new();
             for (count, action, which) in steps {
-                if action % 5 < 2 && !held.is_empty() {
+                if action == 255 {
+                    allocator.hold_emptiest(which.into());
+                } else if action == 254 {
+                    allocator.release_held();
+                } else if action % 5 < 2 && !held.is_empty() {
                     let run = held.swap_remove(usize::from(which) % held.len());
                     (run.start..run.end()).for_each(|b| assert!(used.remove(&b)));
                     allocator.release(run);
@@ -598,6 +647,18 @@ mod tests {
                             Some(run) => Some(vec![run]),
                             // One block is always found, if there is one.
                             None => { prop_assert!(count > 1 || free == 0); continue }
+                        },
+                        4 if which % 4 == 0 => match allocator.allocate_cold(count.max(1)) {
+                            Some(run) if count > 0 => Some(vec![run]),
+                            Some(run) => {
+                                allocator.release(run);
+                                continue;
+                            }
+                            None => continue,
+                        },
+                        4 if which % 4 == 1 => match allocator.allocate_holes(count) {
+                            Some(runs) => Some(runs),
+                            None => continue,
                         },
                         _ => allocator.allocate(count),
                     };

@@ -181,6 +181,7 @@ impl Store {
     /// Makes a checkpoint, so that the next opening replays nothing. For an orderly stop: call this, then turn the loop
     /// until [`Store::is_idle`].
     pub fn checkpoint(&mut self) {
+        self.relocation.pause();
         self.checkpoint.wanted = true;
     }
 

@@ -49,15 +49,6 @@ impl FreeUnits {
         self.classes[WHOLE].len()
     }
 
-    /// Units of which some blocks are free, at least three quarters.
-    pub fn sparse(&self) -> u32 {
-        self.classes[WHOLE - 1].len()
-    }
-
-    pub fn is_sparse(&self, unit: u32) -> bool {
-        self.classes[WHOLE - 1].contains(unit)
-    }
-
     /// Looks at the first `candidates` runs of wholly free units in `begin .. end`, from `from` on and around the end:
     /// first unit and number of units, cut to `max`, of the first run of at least `min` units, or else of the longest.
     pub fn find_whole(
@@ -105,6 +96,11 @@ impl FreeUnits {
         self.classes.iter().find_map(|class| class.next(from).or_else(|| class.next(0)))
     }
 
+    /// The same, but never a wholly free one.
+    pub fn find_fullest_partial(&self, from: u32) -> Option<u32> {
+        self.classes[..WHOLE].iter().find_map(|class| class.next(from).or_else(|| class.next(0)))
+    }
+
     /// Up to `max` units with some blocks free, those with more free before those with less, from `from` on in each
     /// class.
     pub fn partial(&self, from: u32, max: usize) -> impl Iterator<Item = u32> + '_ {
@@ -136,7 +132,7 @@ mod tests {
         assert_eq!(find(8, 2, 10), Some((0, 2)), "around the end");
         assert_eq!(units.find_whole([0, 2], 5, 1, 1, 10), Some((0, 1)));
         assert_eq!(units.find_whole([2, 3], 0, 1, 1, 10), None);
-        assert_eq!((units.whole(), units.sparse()), (7, 1));
+        assert_eq!((units.whole(), units.find_fullest_partial(9)), (7, Some(2)));
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //!   as it did some seconds later, nobody is writing there, and it is read, verified and written as one run. Only what is
 //!   read in sequence is worth this, so reads are what finds it: no walk over all objects is needed, and data that is
 //!   never read, or read only by single blocks, costs nothing.
-//! * *Sparse units.* While most free space lies in units that are not wholly free, a walk over all objects moves blocks out
-//!   of units that are nearly empty, so that aligned free units come back.
+//! * *Broken units.* While little free space is in whole units, the emptiest others are held back from use, and a walk over
+//!   all objects moves what lies in them into holes elsewhere. A unit of 16 blocks costs 12 or so: so does the room for
+//!   scattered data to be brought together in, on a device that is nearly full.
 //!
 //! What is moved is an ordinary transaction with the same content: a `Map` step that carries the old checksums over, so that
 //! nothing that happened to the bytes in memory can pass for them. It is made only if object and blocks are still those
@@ -44,18 +45,26 @@ const IDLE_BYTES: u64 = 16 << 20;
 const BUDGET_BYTES_MAX: u64 = 32 << 20;
 /// Requests to the device under way from which on it is busy.
 const BUSY_REQUESTS: usize = 64;
-/// Ticks between the beginnings of walks.
+/// Ticks until the next walk if one has found little to move.
 const WALK_TICKS: u64 = 60;
+/// Ticks until what was moved is free where it was.
+const SETTLE_TICKS: u64 = 2;
 /// Objects that a walk looks at in one turn.
 const WALK_OBJECTS: usize = 16;
 /// What looking at an object costs of the budget.
 const WALK_OBJECT_BYTES: u64 = 4096;
 /// One block in so many of the device is left in whole units.
 const WHOLE_PER_DEVICE: u64 = 64;
-/// Pieces in sparse units remembered at most; the next walk finds the rest.
-const SPARSE_MAX: usize = 4096;
-/// A walk is worth its while if one unit in so many is sparse.
-const UNITS_PER_SPARSE: u32 = 256;
+/// Pieces in units to be emptied that are remembered at most; the next walk finds the rest.
+const LEFTOVERS_MAX: usize = 4096;
+/// A walk empties one unit in so many, and at most [`HELD_MAX`].
+const UNITS_PER_HELD: u32 = 64;
+/// 1 GiB.
+const HELD_MAX: u32 = 16_384;
+/// Pieces of objects that are moved together.
+const PIECES_MAX: usize = 32;
+/// Stretches of fewer blocks go into holes: they were no good to readers where they lay either.
+const STRETCH_BLOCKS_MIN: usize = 8;
 
 /// A part of an object: its number, in windows.
 type Window = (Key, u32);
@@ -79,20 +88,32 @@ pub struct RelocationStats {
 #[derive(Debug)]
 enum Job {
     None,
-    /// The bytes of these blocks are on their way.
-    Reading {
-        id: LookupId,
-        source: Source,
-    },
-    /// They are there.
-    Read {
-        source: Source,
-        data: Rope,
-    },
+    Moving(Vec<Piece>),
     /// A walk waits for a page of metadata.
     Looking {
         id: LookupId,
     },
+}
+
+/// A part of an object that is being moved.
+#[derive(Debug)]
+struct Piece {
+    source: Source,
+    into: Into,
+    bytes: PieceBytes,
+}
+
+#[derive(Debug)]
+enum PieceBytes {
+    OnTheirWay(LookupId),
+    Here(Rope),
+}
+
+/// Where data is moved to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Into {
+    OneRun,
+    Holes,
 }
 
 /// What is being moved, as it was when its read began.
@@ -113,14 +134,20 @@ pub(crate) struct Relocation {
     noted: BTreeMap<Window, u64>,
     ripe: BTreeSet<Window>,
     young: VecDeque<(u64, Window)>,
-    /// Pieces of objects that lie in sparse units: object, first block, end.
-    sparse: VecDeque<(Key, u32, u32)>,
+    /// Pieces of objects that lie in units to be emptied: object, first block, end.
+    leftovers: VecDeque<(Key, u32, u32)>,
     /// The last object that the walk under way has looked at.
     walk: Option<ObjectId>,
-    walked_at: u64,
+    /// Pieces that this walk has found.
+    found: u64,
+    /// No walk begins before this tick.
+    next_walk: u64,
+    /// Until this tick what the last walk has moved may not be free yet where it was.
+    settled_at: u64,
     job: Job,
     ticks: u64,
     budget_bytes: u64,
+    paused: bool,
     read_blocks_min: u64,
     /// For tests: all that can be moved is, at once.
     eager: bool,
@@ -133,12 +160,15 @@ impl Default for Relocation {
             noted: BTreeMap::new(),
             ripe: BTreeSet::new(),
             young: VecDeque::new(),
-            sparse: VecDeque::new(),
+            leftovers: VecDeque::new(),
             walk: None,
-            walked_at: 0,
+            found: 0,
+            next_walk: 0,
+            settled_at: 0,
             job: Job::None,
             ticks: 0,
             budget_bytes: 0,
+            paused: false,
             read_blocks_min: READ_BLOCKS_MIN,
             eager: false,
             stats: RelocationStats::default(),
@@ -164,6 +194,16 @@ impl Relocation {
     /// Whether nothing is under way; what is only noted may wait.
     pub fn is_idle(&self) -> bool {
         matches!(self.job, Job::None)
+    }
+
+    /// Moves nothing more until clients submit something: a checkpoint was asked for, perhaps by an orderly stop, and
+    /// nothing shall come behind it.
+    pub fn pause(&mut self) {
+        self.paused = true;
+    }
+
+    pub fn resume(&mut self) {
+        self.paused = false;
     }
 
     /// Clients have written so many bytes.
@@ -214,18 +254,31 @@ impl Relocation {
 
     /// Takes an event that answers a question of its own; gives back any other.
     pub fn take_event(&mut self, event: StoreEvent) -> Option<StoreEvent> {
-        match (std::mem::replace(&mut self.job, Job::None), event) {
-            (Job::Looking { id }, StoreEvent::LookupDone(done)) if id == done => None,
-            (Job::Reading { id, source }, StoreEvent::ReadDone { id: done, result }) if id == done => {
-                // What cannot be read is left to those who can repair it.
-                let data = result.unwrap_or_default();
-                self.job = Job::Read { source, data };
-                None
+        match (&mut self.job, event) {
+            (Job::Looking { id }, StoreEvent::LookupDone(done)) if *id == done => self.job = Job::None,
+            (Job::Moving(pieces), StoreEvent::ReadDone { id, result }) => {
+                let waits = |piece: &&mut Piece| matches!(piece.bytes, PieceBytes::OnTheirWay(wanted) if wanted == id);
+                match pieces.iter_mut().find(waits) {
+                    // What cannot be read is left to those who can repair it.
+                    Some(piece) => piece.bytes = PieceBytes::Here(result.unwrap_or_default()),
+                    None => return Some(StoreEvent::ReadDone { id, result }),
+                }
             }
-            (job, event) => {
-                self.job = job;
-                Some(event)
+            (_, event) => return Some(event),
+        }
+        None
+    }
+
+    /// The pieces under way, if all their bytes are there.
+    fn take_read(&mut self) -> Vec<Piece> {
+        let here = |piece: &Piece| matches!(piece.bytes, PieceBytes::Here(_));
+        match &mut self.job {
+            Job::Moving(pieces) if pieces.iter().all(here) => {
+                let pieces = std::mem::take(pieces);
+                self.job = Job::None;
+                pieces
             }
+            _ => Vec::new(),
         }
     }
 }
@@ -269,30 +322,41 @@ impl Store {
 
     /// Does this turn's part of it. Call before the turn's transactions leave.
     pub(crate) fn advance_relocation(&mut self) {
-        if matches!(self.relocation.job, Job::Read { .. }) {
-            let Job::Read { source, data } = std::mem::replace(&mut self.relocation.job, Job::None) else { return };
-            self.move_blocks(source, data);
+        for piece in self.relocation.take_read() {
+            self.move_piece(piece);
+        }
+        if self.relocation.paused {
+            return;
         }
         let busy = self.io.under_way() >= BUSY_REQUESTS || self.wal.used_bytes() > self.wal.bytes() / 4 * 3;
         if busy || !self.relocation.is_idle() || !self.relocation.may_spend() {
             return;
         }
-        if let Some(window) = self.relocation.ripe.pop_first() {
+        let mut pieces = Vec::new();
+        if !self.relocation.ripe.is_empty() && self.has_room_for_move(WINDOW_BLOCKS.into(), Into::OneRun) {
+            let window = self.relocation.ripe.pop_first().expect("just seen");
             let noted = self.relocation.noted.remove(&window).expect("what is ripe was noted");
             let (first, end) = (window.1 * WINDOW_BLOCKS, window_end(window.1));
             let blocks = self.blocks_between(&window.0, first, end).unwrap_or_default();
             // Elsewhere by now: it is being written, so moving it would not last.
             if sum(&blocks) == noted || self.relocation.eager {
-                self.begin_move(window.0, blocks);
+                self.begin_piece(window.0, blocks, Into::OneRun, &mut pieces);
             }
-        } else if let Some((key, first, end)) = self.relocation.sparse.pop_front() {
-            if let Some(blocks) = self.blocks_between(&key, first, end.into())
-                && blocks.iter().all(|(_, block)| self.allocator.is_in_sparse_unit(block.device))
-            {
-                self.begin_move(key, blocks);
-            }
-        } else {
+        } else if self.relocation.leftovers.is_empty() {
             self.walk();
+        } else {
+            let count = self.relocation.leftovers.len().min(PIECES_MAX);
+            let leftovers: Vec<(Key, u32, u32)> = self.relocation.leftovers.drain(..count).collect();
+            for (key, first, end) in leftovers {
+                let blocks = self.blocks_between(&key, first, end.into()).unwrap_or_default();
+                if blocks.iter().all(|(_, block)| self.allocator.is_held(block.device)) {
+                    let into = if blocks.len() < STRETCH_BLOCKS_MIN { Into::Holes } else { Into::OneRun };
+                    self.begin_piece(key, blocks, into, &mut pieces);
+                }
+            }
+        }
+        if !pieces.is_empty() {
+            self.relocation.job = Job::Moving(pieces);
         }
     }
 
@@ -304,9 +368,9 @@ impl Store {
         })
     }
 
-    fn begin_move(&mut self, key: Key, blocks: Blocks) {
+    fn begin_piece(&mut self, key: Key, blocks: Blocks, into: Into, pieces: &mut Vec<Piece>) {
         let (Some((first, _)), Some((last, _))) = (blocks.first().copied(), blocks.last().copied()) else { return };
-        if !self.can_move(&blocks) || !self.has_room_for_move(blocks.len() as u64) {
+        if !self.can_move(&blocks) || !self.has_room_for_move(blocks.len() as u64, into) {
             self.relocation.stats.given_up += 1;
             return;
         }
@@ -314,25 +378,27 @@ impl Store {
         let (offset, len) = (u64::from(first) * BLOCK, u64::from(source.end - first) * BLOCK);
         self.relocation.spend(source.blocks.len() as u64 * BLOCK);
         let object = known_object(&source.key);
-        self.relocation.job = match self.read_quietly(&object, offset, len) {
-            Lookup::Ready(data) => Job::Read { source, data },
-            Lookup::Pending(id) => Job::Reading { id, source },
-            Lookup::Damaged(_) => Job::Read { source, data: Rope::new() },
+        let bytes = match self.read_quietly(&object, offset, len) {
+            Lookup::Ready(data) => PieceBytes::Here(data),
+            Lookup::Pending(id) => PieceBytes::OnTheirWay(id),
+            Lookup::Damaged(_) => PieceBytes::Here(Rope::new()),
         };
+        pieces.push(Piece { source, into, bytes });
     }
 
     /// Space is never taken from clients: there must be more than the reserve, and some whole units for them.
-    fn has_room_for_move(&self, blocks: u64) -> bool {
+    fn has_room_for_move(&self, blocks: u64, into: Into) -> bool {
         let reserved = self.reserved_blocks().saturating_sub(self.metadata.blocks());
         let free = u64::from(self.allocator.free_blocks());
+        let whole = u64::from(self.allocator.whole_unit_blocks());
         free > reserved + 2 * blocks + u64::from(self.allocator.unit_blocks())
-            && u64::from(self.allocator.whole_unit_blocks())
-                > blocks + u64::from(self.allocator.blocks()) / WHOLE_PER_DEVICE
+            && (into == Into::Holes || whole > blocks + u64::from(self.allocator.blocks()) / WHOLE_PER_DEVICE)
     }
 
     /// Gives the blocks a new place, if nothing has changed since they were read.
-    fn move_blocks(&mut self, source: Source, data: Rope) {
-        let moved = self.try_move(&source, data);
+    fn move_piece(&mut self, piece: Piece) {
+        let Piece { source, into, bytes: PieceBytes::Here(data) } = piece else { panic!("a piece without its bytes") };
+        let moved = if self.relocation.paused { None } else { self.try_move(&source, into, data) };
         let stats = &mut self.relocation.stats;
         match moved {
             Some(()) => {
@@ -345,29 +411,40 @@ impl Store {
         self.release_freed();
     }
 
-    fn try_move(&mut self, source: &Source, data: Rope) -> Option<()> {
+    fn try_move(&mut self, source: &Source, into: Into, data: Rope) -> Option<()> {
         let now = self.blocks_between(&source.key, source.first, source.end.into())?;
         let count = source.blocks.len() as u32;
-        if now != source.blocks || !self.can_move(&now) || !self.has_room_for_move(count.into()) {
+        if now != source.blocks || !self.can_move(&now) || !self.has_room_for_move(count.into(), into) {
             return None;
         }
         let data = self.whole_blocks(source, data)?;
-        let mut run = self.allocator.allocate_cold(count)?;
+        let mut places = match into {
+            Into::OneRun => VecDeque::from([self.allocator.allocate_cold(count)?]),
+            Into::Holes => VecDeque::from(self.allocator.allocate_holes(count)?),
+        };
         self.data_blocks += u64::from(count);
         let size = self.state.objects.get(&source.key).expect("it has blocks").size();
         let mut staged = self.turns.new_staged(1);
         staged.internal = true;
         for stretch in now.chunk_by(|a, b| a.0 + 1 == b.0) {
-            let (first, count) = (stretch[0].0, stretch.len() as u32);
-            let here = Run { start: run.start, count };
-            run = Run { start: here.end(), count: run.count - count };
+            let first = stretch[0].0;
             let crcs = stretch.iter().map(|(_, block)| block.crc).collect();
-            let map = Redo::Map { object: source.key.clone(), size, first, runs: vec![here], crcs };
-            self.apply(map, &mut staged);
-            let at = u64::from(first - source.first) * BLOCK;
-            let data = data.slice(at as usize, here.len_bytes() as usize);
-            self.in_flight.insert(here.start, data.clone(), false);
-            staged.data.push((here.start, data));
+            let (mut at, mut runs) = (u64::from(first - source.first) * BLOCK, Vec::new());
+            let mut left = stretch.len() as u32;
+            while left > 0 {
+                let place = places.front_mut().expect("as many places as blocks");
+                let here = Run { start: place.start, count: place.count.min(left) };
+                *place = Run { start: here.end(), count: place.count - here.count };
+                if place.count == 0 {
+                    places.pop_front();
+                }
+                let data = data.slice(at as usize, here.len_bytes() as usize);
+                self.in_flight.insert(here.start, data.clone(), false);
+                staged.data.push((here.start, data));
+                runs.push(here);
+                (at, left) = (at + here.len_bytes(), left - here.count);
+            }
+            self.apply(Redo::Map { object: source.key.clone(), size, first, runs, crcs }, &mut staged);
         }
         self.state.settle();
         self.turns.stage(staged);
@@ -393,13 +470,21 @@ impl Store {
         (data.len() == len).then(|| aligned(data, &self.buffers))
     }
 
-    /// Looks at the next objects for blocks in sparse units, if such units are worth it.
+    /// Looks at the next objects for blocks in units to be emptied. Begins and ends walks.
     fn walk(&mut self) {
         let Some(from) = self.relocation.walk.take() else {
+            if self.relocation.ticks < self.relocation.settled_at && !self.relocation.eager {
+                return;
+            }
+            let held = self.allocator.release_held();
             let relocation = &mut self.relocation;
-            let due = relocation.ticks >= relocation.walked_at + WALK_TICKS;
-            if relocation.eager || due && self.allocator.is_worth_emptying(UNITS_PER_SPARSE) {
-                relocation.walked_at = relocation.ticks;
+            if held > 0 && relocation.found < u64::from(held) {
+                relocation.next_walk = relocation.ticks + WALK_TICKS;
+            }
+            let due = relocation.ticks >= relocation.next_walk && self.allocator.lacks_whole_units();
+            let units = self.allocator.blocks() / self.allocator.unit_blocks() / UNITS_PER_HELD;
+            if (due || relocation.eager) && self.allocator.hold_emptiest(units.clamp(16, HELD_MAX)) > 0 {
+                relocation.found = 0;
                 relocation.stats.walks += 1;
                 relocation.walk = Some(ObjectId::min());
             }
@@ -417,21 +502,22 @@ impl Store {
         };
         for object in objects.iter().filter(|object| **object != from) {
             self.relocation.spend(WALK_OBJECT_BYTES);
-            self.look_for_sparse_units(object);
+            self.look_for_leftovers(object);
         }
         self.relocation.walk = objects.last().filter(|_| objects.len() == WALK_OBJECTS).cloned();
+        self.relocation.settled_at = self.relocation.ticks + SETTLE_TICKS;
     }
 
-    fn look_for_sparse_units(&mut self, object: &ObjectId) {
+    fn look_for_leftovers(&mut self, object: &ObjectId) {
         let key = object_key(object);
         let Some(blocks) = self.blocks_between(&key, 0, u64::MAX) else { return };
-        let inside = |(_, block): &(u32, BlockRef)| self.allocator.is_in_sparse_unit(block.device);
-        let found: Blocks = blocks.into_iter().filter(inside).collect();
+        let found: Blocks = blocks.into_iter().filter(|(_, block)| self.allocator.is_held(block.device)).collect();
         let stretches =
             found.chunk_by(|a, b| a.0 + 1 == b.0).flat_map(|stretch| stretch.chunks(WINDOW_BLOCKS as usize));
-        let queued = stretches.map(|part| (key.clone(), part[0].0, part[0].0 + part.len() as u32));
-        let room = SPARSE_MAX - self.relocation.sparse.len().min(SPARSE_MAX);
-        self.relocation.sparse.extend(queued.take(room));
+        let leftovers = stretches.map(|part| (key.clone(), part[0].0, part[0].0 + part.len() as u32));
+        let before = self.relocation.leftovers.len();
+        self.relocation.leftovers.extend(leftovers.take(LEFTOVERS_MAX - before.min(LEFTOVERS_MAX)));
+        self.relocation.found += (self.relocation.leftovers.len() - before) as u64;
     }
 }
 

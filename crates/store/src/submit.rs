@@ -122,6 +122,7 @@ impl Store {
     /// ticket or a later one. Errors: nothing has happened.
     pub fn submit(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
         self.admit(&txn)?;
+        self.relocation.resume();
         let mut staged = self.turns.new_staged(txn.steps.len());
         let ticket = staged.ticket;
         for step in txn.steps {

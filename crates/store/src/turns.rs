@@ -269,8 +269,8 @@ impl Store {
     fn emit(&mut self, count: usize, by_checkpoint: bool) {
         let batch: Vec<Staged> = self.turns.staged.drain(..count).collect();
         let last_ticket = batch.iter().rev().find(|staged| !staged.internal).map(|staged| staged.ticket);
-        let client_bytes = batch.iter().filter(|staged| !staged.internal).map(Staged::data_bytes).sum();
-        self.relocation.earn(client_bytes);
+        let of_clients = batch.iter().filter(|staged| !staged.internal);
+        self.relocation.earn(of_clients.map(Staged::data_bytes).sum());
         let vouches_for = self.turns.durable_lsn;
         let lsn = self.wal.next_lsn;
         let mut writes = Writes::default();

@@ -121,7 +121,8 @@ fn units_that_are_nearly_empty_are_emptied() {
         (0..10).for_each(|_| bench.settle());
     }
     let (after, stats) = (bench.store.free_space(), bench.store.relocation_stats());
-    assert!(after.whole_units_bytes > after.bytes() / 2, "{before:?} then {after:?}, {stats:?}");
+    // Enough is a sixteenth of the device.
+    assert!(after.whole_units_bytes >= 4 << 20, "{before:?} then {after:?}, {stats:?}");
     assert!(stats.walks >= 1 && stats.moved_bytes < 2 << 20, "{stats:?}");
     bench.check_all();
 }
