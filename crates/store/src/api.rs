@@ -270,3 +270,15 @@ pub struct SpaceUsage {
     pub metadata_device: Option<DeviceUsage>,
     pub objects: u64,
 }
+
+impl SpaceUsage {
+    /// What a cluster should take for free that knows of one device per OSD: no larger a share than is free of the metadata
+    /// device, so that its warnings and limits come in time.
+    pub fn free_bytes_for_cluster(&self) -> u64 {
+        let of_metadata = self.metadata_device.map_or(u64::MAX, |own| {
+            let share = u128::from(own.free_bytes) * u128::from(self.total_bytes) / u128::from(own.total_bytes.max(1));
+            u64::try_from(share).unwrap_or(u64::MAX)
+        });
+        self.free_bytes.min(of_metadata)
+    }
+}

@@ -397,6 +397,21 @@ mod tests {
         }
     }
 
+    /// The upper half of a run's device block is where flags of compression and encryption will be.
+    #[test]
+    fn segments_with_flags_that_are_not_known_are_refused() {
+        let mut map = BlockMap::default();
+        map.map(0, (0..2).map(|i| BlockRef { device: 7 + i, crc: i }), |_| ());
+        let mut record = Vec::new();
+        assert!(map.encode_segment(0, &mut record));
+        assert!(BlockMap::default().restore_segment(0, &record).is_ok());
+        for bit in 32..64 {
+            let mut flagged = record.clone();
+            flagged[2 + bit / 8] |= 1 << (bit % 8);
+            assert!(BlockMap::default().restore_segment(0, &flagged).is_err(), "bit {bit}");
+        }
+    }
+
     #[test]
     fn a_whole_object_takes_little_more_than_its_checksums() {
         let mut map = BlockMap::default();

@@ -83,17 +83,7 @@ impl Labels {
     /// Panics unless each is one whole block.
     pub fn of(blocks: [Result<&[u8], i32>; 4]) -> Labels {
         blocks.iter().flatten().for_each(|block| assert_eq!(block.len() as u64, BLOCK, "one block each"));
-        let superblock = |block: Result<&[u8], i32>| match block {
-            Err(errno) => LabelBlock::Unreadable(errno),
-            Ok(block) => match Superblock::decode(block) {
-                Some(Ok(superblock)) => LabelBlock::Sound(StoreLabel::from(&superblock)),
-                Some(Err(UnknownFormat { version, block_bytes, features })) => {
-                    LabelBlock::UnknownFormat { version, block_bytes, features }
-                }
-                None => blank_or_damaged(block),
-            },
-        };
-        let superblocks = [superblock(blocks[0]), superblock(blocks[1])];
+        let superblocks = [Labels::superblock(blocks[0]), Labels::superblock(blocks[1])];
         let uuid = superblocks.iter().find_map(LabelBlock::sound).map(|label| label.uuid);
         let root = |block: Result<&[u8], i32>| match block {
             Err(errno) => LabelBlock::Unreadable(errno),
@@ -104,6 +94,20 @@ impl Labels {
         };
         let looks_like_store = blocks[..2].iter().flatten().any(|block| block.starts_with(&SUPERBLOCK_MAGIC));
         Labels { superblocks, roots: [root(blocks[2]), root(blocks[3])], looks_like_store }
+    }
+
+    /// Looks at one copy of a superblock, of any of a store's devices.
+    pub fn superblock(block: Result<&[u8], i32>) -> LabelBlock<StoreLabel> {
+        match block {
+            Err(errno) => LabelBlock::Unreadable(errno),
+            Ok(block) => match Superblock::decode(block) {
+                Some(Ok(superblock)) => LabelBlock::Sound(StoreLabel::from(&superblock)),
+                Some(Err(UnknownFormat { version, block_bytes, features })) => {
+                    LabelBlock::UnknownFormat { version, block_bytes, features }
+                }
+                None => blank_or_damaged(block),
+            },
+        }
     }
 
     /// The first sound copy of the superblock.

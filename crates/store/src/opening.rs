@@ -34,8 +34,8 @@ pub enum OpenError {
         "store of format {version} with blocks of {block_bytes} bytes and features {features:#x}; this software knows format 2 with 4096 and no features"
     )]
     UnknownFormat { version: u32, block_bytes: u32, features: u64 },
-    #[error("log record at {offset:#x} has layout {version}; this software knows 1")]
-    UnknownRecord { version: u8, offset: u64 },
+    #[error("log record at {offset:#x} has layout {version} and flags {flags:#x}; this software knows 1 and no flags")]
+    UnknownRecord { version: u8, flags: u8, offset: u64 },
     #[error("store of {found}, not of {expected}")]
     ForeignOsd { found: OsdId, expected: OsdId },
     #[error("store of cluster {found}, not of {expected}")]
@@ -372,8 +372,8 @@ impl Opening {
             let place = at + index as u64 * BLOCK;
             let header = match RecordHeader::decode(block, uuid) {
                 None => continue,
-                Some(RecordHead::NewerVersion(version)) => {
-                    return Err(OpenError::UnknownRecord { version, offset: WAL_OFFSET + place });
+                Some(RecordHead::Unknown { version, flags }) => {
+                    return Err(OpenError::UnknownRecord { version, flags, offset: WAL_OFFSET + place });
                 }
                 Some(RecordHead::Known(header)) => header,
             };

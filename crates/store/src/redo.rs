@@ -384,5 +384,13 @@ mod tests {
         ]
         .concat();
         assert_eq!(encode_body([&[map, set][..]].into_iter(), 0), expected);
+        // The upper half of a run's device block is where flags of compression and encryption will be.
+        let device_block = 8 + 19 + 8;
+        assert_eq!(expected[device_block], 9);
+        for bit in 32..64 {
+            let mut flagged = expected.clone();
+            flagged[device_block + bit / 8] |= 1 << (bit % 8);
+            assert!(decode_body(&flagged).is_err(), "bit {bit}");
+        }
     }
 }

@@ -199,12 +199,14 @@ impl Store {
 
     /// Whether the tree's own device, if it has one, takes so many blocks more beside what the next checkpoint and deletes
     /// need.
-    fn admit_to_metadata_device(&self, grows: bool, blocks: u64) -> Result<(), SubmitError> {
+    fn admit_to_metadata_device(&mut self, grows: bool, blocks: u64) -> Result<(), SubmitError> {
         let Some(free) = self.metadata.own_free_blocks().filter(|_| grows) else { return Ok(()) };
         let free = free.saturating_sub(self.metadata_device_reserved_blocks());
         if blocks <= free {
             return Ok(());
         }
+        // Pages of what is gone already become free with the next checkpoint.
+        self.checkpoint.wanted |= self.wal.used_bytes() > 0;
         let (needed_bytes, free_bytes) = (blocks * BLOCK, free * BLOCK);
         Err(SubmitError::NoSpace { device: Device::Metadata, needed_bytes, free_bytes })
     }

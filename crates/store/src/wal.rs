@@ -12,6 +12,8 @@ use wire::{DecodeError, Reader, Target, Writer};
 
 const MAGIC: u32 = 0x4c57_434e; // "NCWL"
 const RECORD_VERSION: u8 = 1;
+/// Flags of a record that software must know to read it, such as that its body is compressed or encrypted: none so far.
+const FLAGS_KNOWN: u8 = 0;
 pub(crate) const RECORD_HEADER_BYTES: usize = 64;
 
 /// The head of a record.
@@ -31,7 +33,10 @@ pub(crate) struct RecordHeader {
 pub(crate) enum RecordHead {
     Known(RecordHeader),
     /// A record of this store in a layout that is not known here.
-    NewerVersion(u8),
+    Unknown {
+        version: u8,
+        flags: u8,
+    },
 }
 
 impl RecordHeader {
@@ -39,7 +44,8 @@ impl RecordHeader {
         let mut w = Writer::new(Target::default());
         w.u32(MAGIC);
         w.u8(RECORD_VERSION);
-        w.raw(&[0; 3]);
+        w.u8(FLAGS_KNOWN);
+        w.raw(&[0; 2]);
         w.raw(&uuid.0);
         w.u64(self.session);
         w.u64(self.lsn);
@@ -64,8 +70,8 @@ impl RecordHeader {
     fn fields(head: &[u8]) -> Result<Option<RecordHead>, DecodeError> {
         let mut r = Reader::new(head);
         r.u32()?;
-        let version = r.u8()?;
-        r.skip(3 + 16)?;
+        let (version, flags) = (r.u8()?, r.u8()?);
+        r.skip(2 + 16)?;
         let (session, lsn, durable_lsn) = (r.u64()?, r.u64()?, r.u64()?);
         let (body_bytes, body_crc) = (r.u32()?, r.u32()?);
         r.u32()?;
@@ -73,8 +79,10 @@ impl RecordHeader {
             return Ok(None);
         }
         Ok(Some(match version {
-            RECORD_VERSION => RecordHead::Known(RecordHeader { session, lsn, durable_lsn, body_bytes, body_crc }),
-            newer => RecordHead::NewerVersion(newer),
+            RECORD_VERSION if flags & !FLAGS_KNOWN == 0 => {
+                RecordHead::Known(RecordHeader { session, lsn, durable_lsn, body_bytes, body_crc })
+            }
+            version => RecordHead::Unknown { version, flags },
         }))
     }
 
@@ -285,5 +293,19 @@ mod tests {
         assert_eq!(bytes.len(), RECORD_HEADER_BYTES);
         assert_eq!(RecordHeader::decode(&bytes, Fsid([9; 16])), Some(RecordHead::Known(header)));
         assert_eq!(RecordHeader::decode(&bytes, Fsid([8; 16])), None);
+    }
+
+    #[test]
+    fn records_of_another_layout_are_told_from_none() {
+        let header = RecordHeader { session: 2, lsn: 3, durable_lsn: 1, body_bytes: 5, body_crc: 0x0403_0201 };
+        let uuid = Fsid([9; 16]);
+        for (at, value, version, flags) in [(4, 2, 2, 0), (5, 0x80, 1, 0x80)] {
+            let mut bytes = header.encode(uuid);
+            bytes[at] = value;
+            assert_eq!(RecordHeader::decode(&bytes, uuid), None, "the checksum covers it");
+            let crc = crc32c::checksum(&bytes[..RECORD_HEADER_BYTES - 4]);
+            bytes[RECORD_HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(RecordHeader::decode(&bytes, uuid), Some(RecordHead::Unknown { version, flags }));
+        }
     }
 }

@@ -7,6 +7,7 @@ mod crash;
 mod damage;
 mod devices;
 mod faults;
+mod fixtures;
 pub mod harness;
 mod lookups;
 mod model;
