@@ -16,6 +16,8 @@ pub struct TestCluster {
     osds: u32,
     port: u16,
     supervised: bool,
+    /// Log and metadata lie in files of their own.
+    split: bool,
 }
 
 /// The `nacre` binary: `NACRE_BIN`, or the one built beside these tests.
@@ -47,18 +49,23 @@ fn free_ports() -> u16 {
 impl TestCluster {
     /// Starts a cluster of `osds` OSDs for the test called `name`. What dies in it stays dead.
     pub fn start(name: &str, osds: u32) -> TestCluster {
-        TestCluster::begin(name, osds, false)
+        TestCluster::begin(name, osds, false, false)
     }
 
     /// The same, but a daemon that dies is started again.
     pub fn start_supervised(name: &str, osds: u32) -> TestCluster {
-        TestCluster::begin(name, osds, true)
+        TestCluster::begin(name, osds, true, false)
     }
 
-    fn begin(name: &str, osds: u32, supervised: bool) -> TestCluster {
+    /// The same as [`TestCluster::start`], each OSD with its log and its metadata in files of their own.
+    pub fn start_split(name: &str, osds: u32) -> TestCluster {
+        TestCluster::begin(name, osds, false, true)
+    }
+
+    fn begin(name: &str, osds: u32, supervised: bool, split: bool) -> TestCluster {
         let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
-        let cluster = TestCluster { dir, osds, port: free_ports(), supervised };
+        let cluster = TestCluster { dir, osds, port: free_ports(), supervised, split };
         cluster.up();
         cluster
     }
@@ -69,7 +76,15 @@ impl TestCluster {
         let (osds, port) = (self.osds.to_string(), self.port.to_string());
         let args = ["up", "--detach", "--osds", &osds, "--port", &port, "--osd-size", "4GiB"];
         let restart: &[&str] = if self.supervised { &[] } else { &["--no-restart"] };
-        self.nacre(&[&args, restart].concat(), Duration::from_secs(90)).ok();
+        let drives = ["wal", "metadata"].map(|drive| self.drive(drive).display().to_string());
+        let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];
+        let dirs: &[&str] = if self.split { &dirs } else { &[] };
+        self.nacre(&[&args, restart, dirs].concat(), Duration::from_secs(90)).ok();
+    }
+
+    /// Where the files for logs (`wal`) or `metadata` are, if they are not in the OSDs' own.
+    pub fn drive(&self, name: &str) -> PathBuf {
+        self.dir.join("drives").join(name)
     }
 
     #[track_caller]

@@ -516,7 +516,7 @@ impl Shard {
         let usage = self.store.usage();
         let stats = OsdStats {
             total_bytes: usage.total_bytes,
-            free_bytes: usage.free_bytes,
+            free_bytes: usage.free_bytes_for_cluster(),
             data_bytes: usage.data_bytes,
             stored_bytes: usage.stored_bytes,
             omap_bytes: usage.omap_bytes,

@@ -7,7 +7,7 @@ use pg::log::LogKind;
 use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use store::{LABEL_OFFSETS, LabelBlock, Labels, ObjectStat, PlacedExtent, ReadError, StoreLabel};
+use store::{LABEL_OFFSETS, LabelBlock, ObjectStat, PlacedExtent, ReadError, StoreLabel};
 use types::{BLOCK_BYTES, Errno, ObjectId, PgId};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -87,7 +87,7 @@ pub(crate) fn check_open<D: Device>(
     progress: Progress<'_>,
 ) -> Result<CheckReport, OfflineError> {
     let mut report = CheckReport { label: Some(store.label()), ..CheckReport::default() };
-    check_labels(store.labels(), &mut report);
+    check_labels(store, &mut report);
     let mut walk = Walk::new(store);
     let mut bad = Vec::new();
     store.for_each_object(&ObjectId::min(), &ObjectId::max(), |store, object| {
@@ -108,7 +108,8 @@ pub(crate) fn check_open<D: Device>(
     Ok(report)
 }
 
-fn check_labels(labels: &Labels, report: &mut CheckReport) {
+fn check_labels<D: Device>(store: &OfflineStore<D>, report: &mut CheckReport) {
+    let labels = store.labels();
     fn fault<T>(label: &LabelBlock<T>) -> Option<String> {
         Some(match label {
             LabelBlock::Sound(_) => return None,
@@ -118,9 +119,12 @@ fn check_labels(labels: &Labels, report: &mut CheckReport) {
             LabelBlock::Unreadable(errno) => format!("cannot be read: {}", Errno(*errno)),
         })
     }
-    for (offset, copy) in LABEL_OFFSETS.into_iter().zip(&labels.superblocks) {
-        if let Some(what) = fault(copy) {
-            report.find(Finding::Superblock { offset, what: format!("{what}; the other copy is sound") });
+    for (device, copies) in store.superblocks() {
+        for (offset, copy) in LABEL_OFFSETS.into_iter().zip(copies) {
+            if let Some(what) = fault(copy) {
+                let what = format!("{what}; the other copy is sound");
+                report.find(Finding::Superblock { device: *device, offset, what });
+            }
         }
     }
     // A store that never wrote a checkpoint has one root only.

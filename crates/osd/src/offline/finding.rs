@@ -9,7 +9,7 @@ use types::{Errno, ObjectId, PgId};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     /// One copy of the superblock is lost; the other one serves.
-    Superblock { offset: u64, what: String },
+    Superblock { device: store::Device, offset: u64, what: String },
     /// A checkpoint root holds none, or cannot be read; the other one serves. A power cut while one was written leaves
     /// the same, so it is damage only if the device says so.
     Root { offset: u64, what: String, damage: bool },
@@ -33,8 +33,8 @@ impl Finding {
 
     pub fn json(&self) -> Value {
         let mut value = match self {
-            Finding::Superblock { offset, what } => {
-                json!({"kind": "superblock", "device_offset": offset, "what": what})
+            Finding::Superblock { device, offset, what } => {
+                json!({"kind": "superblock", "device": device.to_string(), "device_offset": offset, "what": what})
             }
             Finding::Root { offset, what, .. } => json!({"kind": "root", "device_offset": offset, "what": what}),
             Finding::DoesNotOpen { why } => json!({"kind": "does_not_open", "what": why}),
@@ -68,7 +68,12 @@ fn block_json(error: &ReadError) -> Value {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Finding::Superblock { offset, what } => write!(f, "superblock copy at {offset:#x}: {what}"),
+            Finding::Superblock { device: store::Device::Main, offset, what } => {
+                write!(f, "superblock copy at {offset:#x}: {what}")
+            }
+            Finding::Superblock { device, offset, what } => {
+                write!(f, "superblock copy at {offset:#x} of the {device}: {what}")
+            }
             Finding::Root { offset, what, .. } => write!(f, "checkpoint root at {offset:#x}: {what}"),
             Finding::DoesNotOpen { why } => f.write_str(why),
             Finding::Block { error: ReadError::Checksum { object, object_offset, device_offset } } => write!(

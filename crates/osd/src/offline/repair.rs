@@ -17,7 +17,7 @@ use types::{BLOCK_BYTES, EVersion, Errno, ObjectId, PgId};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RepairAction {
     /// Copies the good superblock over the bad one.
-    Superblock { from: u64, to: u64 },
+    Superblock { device: store::Device, from: u64, to: u64 },
     /// Makes two checkpoints, which writes both roots.
     Roots,
     /// Removes an object; its group notes that it lacks this version, and brings it from another member.
@@ -27,7 +27,9 @@ pub enum RepairAction {
 impl RepairAction {
     pub fn json(&self) -> Value {
         match self {
-            RepairAction::Superblock { from, to } => json!({"action": "superblock", "from": from, "to": to}),
+            RepairAction::Superblock { device, from, to } => {
+                json!({"action": "superblock", "device": device.to_string(), "from": from, "to": to})
+            }
             RepairAction::Roots => json!({"action": "roots"}),
             RepairAction::RemoveObject { object, group, bad_blocks } => json!({
                 "action": "remove_object", "object": object.to_string(), "bad_blocks": bad_blocks,
@@ -40,8 +42,9 @@ impl RepairAction {
 impl fmt::Display for RepairAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RepairAction::Superblock { from, to } => {
-                write!(f, "copy the superblock at {from:#x} over the one at {to:#x}")
+            RepairAction::Superblock { device, from, to } => {
+                write!(f, "copy the superblock at {from:#x} over the one at {to:#x}")?;
+                if *device != store::Device::Main { write!(f, " of the {device}") } else { Ok(()) }
             }
             RepairAction::Roots => f.write_str("write both checkpoint roots anew"),
             RepairAction::RemoveObject { object, group, bad_blocks } => {
@@ -78,7 +81,9 @@ impl RepairPlan {
 
     fn mends(&self, finding: &Finding) -> bool {
         self.actions.iter().any(|action| match (action, finding) {
-            (RepairAction::Superblock { to, .. }, Finding::Superblock { offset, .. }) => to == offset,
+            (RepairAction::Superblock { device, to, .. }, Finding::Superblock { device: of, offset, .. }) => {
+                (device, to) == (of, offset)
+            }
             (RepairAction::Roots, Finding::Root { .. }) => true,
             (RepairAction::RemoveObject { object, .. }, finding) => object_of(finding) == Some(object),
             _ => false,
@@ -105,11 +110,13 @@ pub fn plan_repair<D: Device>(
 ) -> Result<RepairPlan, OfflineError> {
     let report = check_open(store, progress)?;
     let mut actions = Vec::new();
-    let copies = &store.labels().superblocks;
-    let sound = copies.iter().position(|copy| matches!(copy, LabelBlock::Sound(_))).expect("the store is open");
-    for (at, copy) in copies.iter().enumerate() {
-        if !matches!(copy, LabelBlock::Sound(_)) {
-            actions.push(RepairAction::Superblock { from: LABEL_OFFSETS[sound], to: LABEL_OFFSETS[at] });
+    for (device, copies) in store.superblocks() {
+        let sound = copies.iter().position(|copy| matches!(copy, LabelBlock::Sound(_))).expect("the store is open");
+        for (at, copy) in copies.iter().enumerate() {
+            if !matches!(copy, LabelBlock::Sound(_)) {
+                let (from, to) = (LABEL_OFFSETS[sound], LABEL_OFFSETS[at]);
+                actions.push(RepairAction::Superblock { device: *device, from, to });
+            }
         }
     }
     if report.findings.iter().any(|finding| matches!(finding, Finding::Root { .. })) {
@@ -167,11 +174,11 @@ pub fn repair<D: Device>(
 ) -> Result<(D, RepairReport), OfflineError> {
     for action in &plan.actions {
         match action {
-            RepairAction::Superblock { from, to } => {
-                let block = store.read_raw(*from, BLOCK_BYTES).map_err(|errno| {
+            RepairAction::Superblock { device, from, to } => {
+                let block = store.read_raw(*device, *from, BLOCK_BYTES).map_err(|errno| {
                     OfflineError::Stopped(format!("the superblock at {from:#x} cannot be read: {}", Errno(errno)))
                 })?;
-                store.write_raw(*to, block)?;
+                store.write_raw(*device, *to, block)?;
             }
             RepairAction::Roots => {
                 store.settle(true)?;

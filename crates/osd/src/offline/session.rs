@@ -4,8 +4,8 @@ use super::Device;
 use std::collections::{BTreeMap, BTreeSet};
 use store::btree::Damage;
 use store::{
-    IoId, IoRequest, LABEL_OFFSETS, Labels, Lookup, LookupId, OpenError, ReadError, Store, StoreConfig, StoreEvent,
-    StoreLabel, SubmitError, Transaction,
+    IoId, IoRequest, LABEL_OFFSETS, LabelBlock, Labels, Lookup, LookupId, OpenError, ReadError, Store, StoreConfig,
+    StoreEvent, StoreLabel, SubmitError, Transaction,
 };
 use types::{AlignedBuf, BLOCK_BYTES, Errno, ObjectId, PgId};
 use wire::Rope;
@@ -91,6 +91,8 @@ pub struct OfflineStore<D> {
     device: D,
     store: Store,
     labels: Labels,
+    /// Both copies of each device's superblock.
+    superblocks: Vec<(store::Device, [LabelBlock<StoreLabel>; 2])>,
     under_way: usize,
     reads: BTreeMap<LookupId, Result<Rope, ReadError>>,
     lookups: BTreeSet<LookupId>,
@@ -129,7 +131,7 @@ fn label_of(labels: &Labels, device_bytes: u64) -> Result<StoreLabel, OfflineErr
         return Ok(*label);
     }
     let unknown = labels.superblocks.iter().find_map(|copy| match copy {
-        store::LabelBlock::UnknownFormat { version, block_bytes, features } => {
+        LabelBlock::UnknownFormat { version, block_bytes, features } => {
             Some(OpenError::UnknownFormat { version: *version, block_bytes: *block_bytes, features: *features })
         }
         _ => None,
@@ -186,10 +188,21 @@ impl<D: Device> OfflineStore<D> {
             store.answer_late(device.bytes());
             store
         };
+        let mut superblocks = vec![(store::Device::Main, labels.superblocks)];
+        for other in [store::Device::Wal, store::Device::Metadata] {
+            if device.bytes_of(other).is_some() {
+                let copies = [LABEL_OFFSETS[0], LABEL_OFFSETS[1]].map(|offset| read_label(&mut device, other, offset));
+                let look = |copy: &Result<AlignedBuf, i32>| {
+                    Labels::superblock(copy.as_ref().map(AlignedBuf::as_slice).map_err(|errno| *errno))
+                };
+                superblocks.push((other, [look(&copies[0]), look(&copies[1])]));
+            }
+        }
         Ok(OfflineStore {
             device,
             store,
             labels,
+            superblocks,
             under_way: 0,
             reads: BTreeMap::new(),
             lookups: BTreeSet::new(),
@@ -204,6 +217,11 @@ impl<D: Device> OfflineStore<D> {
     /// What the fixed places held when the store was opened.
     pub fn labels(&self) -> &Labels {
         &self.labels
+    }
+
+    /// What each device's copies of the superblock held when the store was opened.
+    pub(crate) fn superblocks(&self) -> &[(store::Device, [LabelBlock<StoreLabel>; 2])] {
+        &self.superblocks
     }
 
     /// The store itself, for what it answers at once.
@@ -344,10 +362,14 @@ impl<D: Device> OfflineStore<D> {
         }
     }
 
-    /// Writes blocks of the main device past the store, for repairs of what it does not keep up itself, and flushes.
-    pub(crate) fn write_raw(&mut self, offset: u64, block: AlignedBuf) -> Result<(), OfflineError> {
+    /// Writes blocks past the store, for repairs of what it does not keep up itself, and flushes.
+    pub(crate) fn write_raw(
+        &mut self,
+        device: store::Device,
+        offset: u64,
+        block: AlignedBuf,
+    ) -> Result<(), OfflineError> {
         assert!(self.under_way == 0 && self.store.is_idle(), "nothing else is under way");
-        let device = store::Device::Main;
         let requests = [
             IoRequest::Write { id: IoId(0), device, offset, data: Rope::from(block.freeze()) },
             IoRequest::Flush { id: IoId(1), device },
@@ -361,10 +383,9 @@ impl<D: Device> OfflineStore<D> {
         Ok(())
     }
 
-    /// Reads blocks of the main device past the store.
-    pub(crate) fn read_raw(&mut self, offset: u64, len: usize) -> Result<AlignedBuf, i32> {
+    /// Reads blocks past the store.
+    pub(crate) fn read_raw(&mut self, device: store::Device, offset: u64, len: usize) -> Result<AlignedBuf, i32> {
         assert!(self.under_way == 0, "nothing else is under way");
-        let device = store::Device::Main;
         self.device.submit(IoRequest::Read { id: IoId(0), device, offset, buf: AlignedBuf::zeroed(len) });
         self.device.wait().result.map(|buf| buf.expect("a read that succeeded hands its buffer back"))
     }

@@ -81,6 +81,9 @@ impl StoreStats {
                 "total_bytes": usage.total_bytes, "free_bytes": usage.free_bytes, "data_bytes": usage.data_bytes,
                 "metadata_bytes": usage.metadata_bytes, "stored_bytes": usage.stored_bytes,
                 "omap_bytes": usage.omap_bytes, "objects": usage.objects,
+                "metadata_device": usage.metadata_device.map(|own| {
+                    json!({"total_bytes": own.total_bytes, "free_bytes": own.free_bytes})
+                }),
             },
             "log": {
                 "bytes": self.log.log_bytes, "replay_bytes": self.log.replay_bytes,

@@ -147,7 +147,11 @@ pub fn filled() -> SimFile {
 }
 
 pub fn filled_by(group: impl Fn(u32) -> Group) -> SimFile {
-    let mut store = open(formatted(&config()));
+    filled_on(&config(), group)
+}
+
+pub fn filled_on(config: &StoreConfig, group: impl Fn(u32) -> Group) -> SimFile {
+    let mut store = open(formatted(config));
     for seed in [1, 2] {
         let mut group = group(seed);
         let mut submit = |txn: Transaction| store.submit(txn).unwrap();

@@ -1,6 +1,7 @@
 //! Offline work over a simulated device.
 
 mod checks;
+mod devices;
 mod harness;
 mod recordings;
 mod repairs;

@@ -24,8 +24,8 @@ fn labels_are_rewritten_from_the_sound_ones() {
     let before = contents(device.copy());
     assert_eq!(plan(device.copy(), &[]).unwrap().actions, []);
     for (at, action) in [
-        (0, RepairAction::Superblock { from: LABEL_OFFSETS[1], to: LABEL_OFFSETS[0] }),
-        (1, RepairAction::Superblock { from: LABEL_OFFSETS[0], to: LABEL_OFFSETS[1] }),
+        (0, RepairAction::Superblock { device: store::Device::Main, from: LABEL_OFFSETS[1], to: LABEL_OFFSETS[0] }),
+        (1, RepairAction::Superblock { device: store::Device::Main, from: LABEL_OFFSETS[0], to: LABEL_OFFSETS[1] }),
     ] {
         let mut damaged = device.copy();
         damaged.sim.corrupt(LABEL_OFFSETS[at] + 50, 4);
