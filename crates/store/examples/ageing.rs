@@ -283,15 +283,7 @@ impl Bed {
 
 fn run(device: Device, device_bytes: u64, percent: u64, times: u64) -> Outcome<()> {
     let wal_bytes = StoreConfig::default_wal_bytes(device_bytes);
-    let config = StoreConfig {
-        device_bytes,
-        wal_bytes,
-        wal_device_bytes: None,
-        metadata_device_bytes: None,
-        fsid: Fsid([1; 16]),
-        osd: OsdId(0),
-        uuid: Fsid([2; 16]),
-    };
+    let config = StoreConfig::one_device(device_bytes, wal_bytes, Fsid([1; 16]), OsdId(0), Fsid([2; 16]));
     let mut bed = Bed::new(device, config)?;
     let objects: Vec<u64> = (0..device_bytes * percent / 100 / OBJECT_BYTES).collect();
     for object in &objects {

@@ -627,7 +627,10 @@ mod tests {
     proptest! {
         #[test]
         fn no_block_is_given_twice_and_none_is_lost(blocks in 1u32..10_000, steps: Vec<(u16, u8, u8)>) {
-            let mut allocator = fresh(blocks);
+            let unit = [4, 16, 64][blocks as usize % 3];
+            let mut allocator = Allocator::with_units(blocks, unit);
+            allocator.release(Run { start: 0, count: blocks });
+            allocator.settle();
             let mut held: Vec<Run> = Vec::new();
             let mut used: BTreeSet<u32> = BTreeSet::new();
             for (count, action, which) in steps {
@@ -678,8 +681,9 @@ mod tests {
                 prop_assert!((allocator.high_water..blocks).all(|b| allocator.is_free(b)));
             }
             prop_assert!((0..blocks).all(|b| allocator.is_free(b) != used.contains(&b)));
-            let by_unit = |unit: u32| (unit * 16..(unit * 16 + 16).min(blocks)).filter(|b| allocator.is_free(*b)).count();
-            let whole = (0..blocks.div_ceil(16)).filter(|unit| by_unit(*unit) == 16 && !allocator.is_set_aside(*unit));
+            let free_of = |at: u32| (at * unit..(at * unit + unit).min(blocks)).filter(|b| allocator.is_free(*b)).count();
+            let whole = (0..blocks.div_ceil(unit))
+                .filter(|at| free_of(*at) == unit as usize && !allocator.is_set_aside(*at));
             prop_assert_eq!(allocator.units.whole() as usize, whole.count());
         }
     }

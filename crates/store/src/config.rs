@@ -20,6 +20,9 @@ pub struct StoreConfig {
     /// Size of a device of its own for the metadata tree, if it has one. At least
     /// [`StoreConfig::METADATA_DEVICE_BYTES_MIN`].
     pub metadata_device_bytes: Option<u64>,
+    /// The unit that the drive writes in, which small writes fill together and large ones begin at: a power of two, 16 to
+    /// 256 KiB. Not kept on the device; it may change from one opening to the next.
+    pub indirection_unit_bytes: u32,
     pub fsid: Fsid,
     pub osd: OsdId,
     /// The store's own identity, fresh random bytes at each `format`: records of a former life of the device do not
@@ -30,8 +33,20 @@ pub struct StoreConfig {
 impl StoreConfig {
     /// A store on one device.
     pub fn one_device(device_bytes: u64, wal_bytes: u64, fsid: Fsid, osd: OsdId, uuid: Fsid) -> StoreConfig {
-        StoreConfig { device_bytes, wal_bytes, wal_device_bytes: None, metadata_device_bytes: None, fsid, osd, uuid }
+        StoreConfig {
+            device_bytes,
+            wal_bytes,
+            wal_device_bytes: None,
+            metadata_device_bytes: None,
+            indirection_unit_bytes: Self::INDIRECTION_UNIT_BYTES,
+            fsid,
+            osd,
+            uuid,
+        }
     }
+
+    /// 64 KiB: that of large drives with four bits per cell. A drive with a smaller one loses nothing.
+    pub const INDIRECTION_UNIT_BYTES: u32 = 64 << 10;
 
     pub const DEVICE_BYTES_MIN: u64 = 4 << 20;
     /// Block numbers take 32 bits in memory (not on disk).

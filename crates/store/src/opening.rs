@@ -28,6 +28,8 @@ use wire::DecodeError;
 /// Why a device does not open as this OSD's store. Nothing was written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
+    #[error("indirection unit of {unit_bytes} bytes; a power of two from 16 KiB to 256 KiB is possible")]
+    IndirectionUnit { unit_bytes: u32 },
     #[error("not a store: no superblock where one should be")]
     NotAStore,
     #[error(
@@ -168,7 +170,10 @@ impl Store {
             wal: None,
             unvouched: Vec::new(),
         };
-        if opening.config.device_bytes < WAL_OFFSET {
+        let unit_bytes = opening.config.indirection_unit_bytes;
+        if !unit_bytes.is_power_of_two() || !(16 << 10..=256 << 10).contains(&unit_bytes) {
+            opening.end(Err(OpenError::IndirectionUnit { unit_bytes }));
+        } else if opening.config.device_bytes < WAL_OFFSET {
             opening.end(Err(OpenError::NotAStore));
         } else {
             SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| opening.read(Device::Main, offset, BLOCK));
@@ -487,7 +492,8 @@ impl Opening {
         let superblock = self.superblock().clone();
         let mut state = std::mem::take(&mut self.state);
         let data = Run { start: superblock.data_begin(), count: superblock.device_blocks() - superblock.data_begin() };
-        let mut allocator = Allocator::new(superblock.device_blocks());
+        let mut allocator =
+            Allocator::with_units(superblock.device_blocks(), self.config.indirection_unit_bytes / BLOCK as u32);
         allocator.release(data);
         let mut data_blocks = 0;
         state.track_blocks(|_, run| {

@@ -152,13 +152,9 @@ impl<D: Device> OfflineStore<D> {
         let labels = read_labels(&mut device)?;
         let label = label_of(&labels, device.bytes())?;
         let config = StoreConfig {
-            device_bytes: device.bytes(),
-            wal_bytes: label.wal_bytes,
             wal_device_bytes: device.bytes_of(store::Device::Wal),
             metadata_device_bytes: device.bytes_of(store::Device::Metadata),
-            fsid: label.fsid,
-            osd: label.osd,
-            uuid: label.uuid,
+            ..StoreConfig::one_device(device.bytes(), label.wal_bytes, label.fsid, label.osd, label.uuid)
         };
         let mut opening = Store::open(config);
         let mut label_reads = BTreeSet::new();

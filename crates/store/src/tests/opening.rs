@@ -24,6 +24,10 @@ fn what_is_no_store_of_this_osd_is_refused_with_the_reason() {
     let other = StoreConfig { fsid: Fsid([9; 16]), ..good.clone() };
     let expected = OpenError::ForeignCluster { found: good.fsid, expected: other.fsid };
     assert_eq!(error(&mut device, &other), expected);
+    for unit_bytes in [0, 4096, 48 << 10, 512 << 10] {
+        let odd = StoreConfig { indirection_unit_bytes: unit_bytes, ..good.clone() };
+        assert_eq!(error(&mut device, &odd), OpenError::IndirectionUnit { unit_bytes });
+    }
     let grown = StoreConfig { device_bytes: 8 << 20, ..good.clone() };
     assert!(open(&mut device, &grown).is_ok(), "a device may grow");
     device.truncate(3 << 20);
