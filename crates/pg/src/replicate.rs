@@ -128,6 +128,12 @@ impl Pg {
         let then = OnCommit::PrimaryUpdate { since: self.interval.since, version };
         if let Err(e) = cx.submit(logged.transaction, then) {
             self.info = before;
+            if let SubmitError::Stopped(reason) = e {
+                // Nobody knows whether the group has the update: its client must ask whoever serves next.
+                cx.out.push(Output::Fatal { reason: format!("the store has stopped: {reason}") });
+                self.ops.release(cx, op.held_bytes());
+                return self.update_done(cx, &op.object);
+            }
             let errno = if matches!(e, SubmitError::NoSpace { .. }) { Errno::ENOSPC } else { Errno::EIO };
             tracing::warn!(pg = %self.id, object = %op.object, "update refused by the store: {e}");
             let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.epoch);

@@ -47,6 +47,8 @@ fn seeds_that_found_bugs() {
     check([725, 1412, 1535, 1643, 1769].into_iter());
     // 'unset' that overtook 'set'; a pool made twice by a repeated request.
     check([50, 105, 171, 193, 125].into_iter());
+    // An answer from an OSD whose store had just stopped.
+    check(std::iter::once(2368));
 }
 
 #[test]

@@ -50,6 +50,9 @@ pub(super) struct Cluster {
     pub cut: BTreeSet<(OsdId, OsdId)>,
     /// Device requests of these stay queued.
     pub stuck_disks: BTreeSet<OsdId>,
+    /// These may stop by themselves; those that have.
+    pub may_stop: BTreeSet<OsdId>,
+    pub stopped: BTreeSet<OsdId>,
     pub answers: Vec<Answer>,
     /// Maps that sessions were sent, by their newest epoch.
     pub shared: Vec<(SessionId, Epoch)>,
@@ -114,6 +117,8 @@ impl Cluster {
             in_transit: VecDeque::new(),
             cut: BTreeSet::new(),
             stuck_disks: BTreeSet::new(),
+            may_stop: BTreeSet::new(),
+            stopped: BTreeSet::new(),
             answers: Vec::new(),
             shared: Vec::new(),
             wanted: Vec::new(),
@@ -132,6 +137,10 @@ impl Cluster {
 
     pub fn store(&mut self, osd: OsdId) -> &mut Store {
         self.node(osd).shard.store_mut()
+    }
+
+    pub fn device_of(&mut self, osd: OsdId) -> &mut SimDevice {
+        &mut self.node(osd).device
     }
 
     fn node(&mut self, osd: OsdId) -> &mut Node {
@@ -284,6 +293,9 @@ impl Cluster {
 
     /// One turn of one OSD: its outputs go on their way, its device gets its requests.
     pub fn turn(&mut self, osd: OsdId) {
+        if self.stopped.contains(&osd) {
+            return;
+        }
         let now = self.now;
         let node = self.node(osd);
         node.shard.set_time(now);
@@ -297,6 +309,11 @@ impl Cluster {
                 Output::ToOsd { osd: to, envelope } => self.in_transit.push_back((osd, to, envelope)),
                 Output::ToMonitor { envelope } => self.monitor_hears(osd, &envelope),
                 Output::NeedMaps { from } => self.wanted.push((osd, from)),
+                // What comes behind it is never said.
+                Output::Fatal { .. } if self.may_stop.contains(&osd) => {
+                    self.stopped.insert(osd);
+                    break;
+                }
                 Output::Fatal { reason } => panic!("{osd}: {reason}"),
             }
         }

@@ -220,6 +220,25 @@ fn an_object_whose_metadata_is_damaged_gives_eio_and_nothing_else_does() {
     assert_eq!(cluster.client_bytes(A), 0);
 }
 
+#[test]
+fn an_operation_that_meets_a_store_that_has_stopped_is_not_answered() {
+    for seed in 0..20 {
+        let mut cluster = Cluster::late(3, seed);
+        cluster.may_stop = [A].into();
+        let session = cluster.connect(A);
+        cluster.append(A, session, 1, Epoch(1));
+        cluster.settle();
+        cluster.device_of(A).fail_flushes(1);
+        // The first one makes the store stop; the others wait for lookups, or come while it does.
+        for tid in 2..=5 {
+            cluster.append(A, session, tid, Epoch(1));
+        }
+        cluster.settle();
+        assert!(cluster.stopped.contains(&A), "seed {seed}");
+        assert!((2..=5).all(|tid| cluster.answers_to(tid).is_empty()), "seed {seed}: {:?}", cluster.answers);
+    }
+}
+
 /// Pages of at most `max` objects of a namespace, one after another.
 fn list(cluster: &mut Cluster, nspace: &[u8], max: u64) -> Vec<ObjectId> {
     let (mut all, mut cursor) = (Vec::new(), ObjectId::min());
