@@ -10,6 +10,7 @@ use osd::{OsdConfig, Stop, StorePaths};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use types::{Fsid, OsdId};
 use wire::EntityAddrVec;
 
@@ -50,6 +51,8 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         None => client::Config::from_file(&settings.conf, &settings.who)?.mon_hosts,
     };
     let memory = get("osd memory target").map(|text| byte_size(&text, "osd memory target")).transpose()?;
+    let check_period =
+        get("osd deep scrub interval").map(|text| seconds(&text, "osd deep scrub interval")).transpose()?;
     Ok(OsdConfig {
         id,
         fsid: fsid.parse().map_err(|e| anyhow!("'fsid': {e}"))?,
@@ -66,6 +69,7 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         location: location(&get("crush location").unwrap_or_default())?,
         device_class: get("osd device class").unwrap_or_else(|| "ssd".to_owned()),
         memory_bytes: memory.unwrap_or(DEFAULT_MEMORY_BYTES),
+        check_period: check_period.unwrap_or(osd::CHECK_PERIOD),
     })
 }
 
@@ -82,6 +86,11 @@ fn devices(settings: &Settings<'_>) -> Result<StorePaths> {
 
 fn byte_size(text: &str, key: &str) -> Result<u64> {
     text.parse::<ByteSize>().map(|size| size.0).map_err(|e| anyhow!("'{key}': {e}"))
+}
+
+fn seconds(text: &str, key: &str) -> Result<Duration> {
+    let seconds: f64 = text.trim().parse().map_err(|e| anyhow!("'{key}': {e}"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|e| anyhow!("'{key}': {e}"))
 }
 
 /// A monitor's address; a name is looked up once, here.

@@ -13,6 +13,7 @@ pub(crate) struct Facts<'a> {
     pub version: &'a str,
     pub usage: store::SpaceUsage,
     pub block_cache: store::BlockCacheStats,
+    pub check: pg::CheckCounts,
     pub sessions: usize,
 }
 
@@ -47,6 +48,11 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
                 "hit_bytes": facts.block_cache.hit_bytes,
                 "misses": facts.block_cache.misses,
                 "miss_bytes": facts.block_cache.miss_bytes,
+            },
+            "background_check": {
+                "objects": facts.check.objects,
+                "bytes": facts.check.bytes,
+                "bad": facts.check.bad,
             },
         }),
         other => return refused(format!("unknown command '{other}'; this OSD knows: {}", known())),

@@ -3,6 +3,7 @@
 use crate::StorePaths;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 use types::{Fsid, OsdId};
 use wire::EntityAddrVec;
 
@@ -28,6 +29,8 @@ pub struct OsdConfig {
     pub device_class: String,
     /// Bytes of memory the OSD may use for everything.
     pub memory_bytes: u64,
+    /// In this time everything in the store is read once and compared with its checksums. Zero: never.
+    pub check_period: Duration,
 }
 
 impl OsdConfig {

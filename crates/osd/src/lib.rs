@@ -25,5 +25,6 @@ mod store_paths;
 pub use config::OsdConfig;
 pub use mkfs::{MkfsError, mkfs};
 pub use osd::Osd;
+pub use pg::CHECK_PERIOD;
 pub use run::{Stop, run};
 pub use store_paths::StorePaths;

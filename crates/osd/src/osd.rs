@@ -159,8 +159,10 @@ impl Osd {
         let link = |addrs: &EntityAddrVec, seed| Link::new(Messenger::new(Config::osd(id, addrs.clone(), seed)));
         let (public_seed, cluster_seed) = (io.random(), io.random());
         let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
+        let mut shard = Shard::new(id, store, self.limits);
+        shard.set_check_period(self.config.check_period);
         self.stage = Stage::Running(Box::new(Running {
-            shard: Shard::new(id, store, self.limits),
+            shard,
             uuid,
             public: link(&self.public_addrs, public_seed),
             cluster: link(&self.cluster_addrs, cluster_seed),
@@ -348,6 +350,7 @@ impl Running {
             version: VERSION,
             usage: self.shard.store().usage(),
             block_cache: self.shard.store().block_cache_stats(),
+            check: self.shard.check_counts(),
             sessions: self.clients.len(),
         };
         let reply = command::answer(command, &facts).seal(envelope.header.tid, Target::default());
@@ -559,8 +562,9 @@ impl<I: Io> Handler<I> for Osd {
         if run.is_deaf() {
             io.set_timer(now + SETTLE_EVERY, SETTLE);
         }
-        let wakes = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake(), Some(beacon_at)];
-        if let Some(at) = wakes.into_iter().flatten().min() {
+        let messengers = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake()];
+        let wakes = messengers.into_iter().chain([Some(beacon_at), run.shard.next_wake()]);
+        if let Some(at) = wakes.flatten().min() {
             io.set_timer(at.max(now + Duration::from_millis(1)), MESSENGERS);
         }
         if let Some(reason) = fatal {

@@ -104,6 +104,7 @@ fn the_next_start_replays_nothing() {
         location: Default::default(),
         device_class: "ssd".to_owned(),
         memory_bytes: 64 << 20,
+        check_period: pg::CHECK_PERIOD,
     };
     osd::mkfs(&config, DEVICE_BYTES, Fsid([2; 16])).unwrap();
     fill(&device.0);

@@ -60,6 +60,8 @@ pub(crate) enum Waiter {
     ClientOp { pgid: PgId, op: u64 },
     /// The table of a group that is being read.
     Load { pgid: PgId },
+    /// The background check.
+    Check,
     /// Something to be pushed to another member.
     Push { pgid: PgId, to: OsdId },
 }

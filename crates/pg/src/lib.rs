@@ -5,9 +5,11 @@
 //! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `replicate` (updates on
 //!   their way to all members), `peering` (how members become equal before the group serves), `recovery` (objects on
 //!   their way to members that lack them).
+//! * `background_check`: a slow walk that reads everything, to find what has rotted.
 //! * [`ops`]: execution of one compound operation on one object.
 //! * [`log`], [`info`], [`object_info`]: what is kept durably. [`peer`]: what OSDs say to each other.
 
+mod background_check;
 mod client_ops;
 mod context;
 pub mod info;
@@ -29,6 +31,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use context::Output;
 pub use maps::MapError;
 pub use shard::Shard;

@@ -80,6 +80,8 @@ pub struct Pg {
     pub(crate) replication: Replication,
     pub(crate) ops: ClientOps,
     pub(crate) pushes: Pushes,
+    /// Blocks here that the background check has found bad.
+    pub(crate) bad_blocks: u64,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
 }
@@ -107,6 +109,7 @@ impl Pg {
             replication: Replication::default(),
             ops: ClientOps::default(),
             pushes: Pushes::default(),
+            bad_blocks: 0,
             reads: ReadCounters::default(),
             report_sequence: 0,
         }
@@ -203,6 +206,9 @@ impl Pg {
         let mut bits = self.peering.state_bits();
         if undersized {
             bits |= pg_state::UNDERSIZED | pg_state::DEGRADED;
+        }
+        if self.bad_blocks > 0 {
+            bits |= pg_state::INCONSISTENT;
         }
         bits
     }

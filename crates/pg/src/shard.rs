@@ -3,6 +3,7 @@
 //! The driver hands in messages, device results and time; outcomes are gathered with [`Shard::take_outputs`] and from
 //! the store. A turn ends with [`Shard::end_turn`], which lets the store lay out what the turn has written.
 
+use crate::background_check::{BackgroundCheck, CheckCounts};
 use crate::client_ops::ClientOp;
 use crate::context::{Context, MonitorRequests, OnCommit, Output, Waiter};
 use crate::intake::Intake;
@@ -14,7 +15,7 @@ use crate::peer::{
     RepOpReply,
 };
 use crate::pg::{Interval, Pg, PoolShape};
-use osdmap::{OsdMap, PgMapping, UpActing};
+use osdmap::{OsdMap, OsdMapFlags, PgMapping, UpActing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +68,7 @@ pub struct Shard {
     intake: Intake,
     /// Groups that served updates since their last report.
     dirty: BTreeSet<PgId>,
+    check: BackgroundCheck,
 }
 
 macro_rules! context {
@@ -123,6 +125,7 @@ impl Shard {
             client_bytes: 0,
             intake: Intake::default(),
             dirty: Default::default(),
+            check: BackgroundCheck::new(),
         }
     }
 
@@ -189,6 +192,7 @@ impl Shard {
         for mut pg in std::mem::take(&mut self.pgs).into_values() {
             pg.leave(context!(self));
         }
+        self.check.set_period(Duration::ZERO);
         self.deferred.clear();
         self.intake.clear();
         self.reports.clear();
@@ -196,9 +200,36 @@ impl Shard {
         self.store.checkpoint();
     }
 
+    /// Sets the time in which everything in the store is read once and compared with its checksums. Zero: never.
+    pub fn set_check_period(&mut self, period: Duration) {
+        self.check.set_period(period);
+    }
+
+    /// What that has found since the OSD started.
+    pub fn check_counts(&self) -> CheckCounts {
+        self.check.counts()
+    }
+
+    /// When a turn is due though nothing happens.
+    pub fn next_wake(&self) -> Option<Duration> {
+        self.may_check().then(|| self.check.next_wake()).flatten()
+    }
+
+    /// Ceph's flag for operators who want their drives to themselves for a while.
+    fn may_check(&self) -> bool {
+        !self.maps.current().flags.contains(OsdMapFlags::NODEEP_SCRUB)
+    }
+
+    fn check_on(&mut self) {
+        if self.may_check() {
+            self.check.run(context!(self), &mut self.pgs);
+        }
+    }
+
     /// Ends a turn: handles what the store has finished, sends what was gathered, and has the store lay out its writes.
     pub fn end_turn(&mut self) {
         self.handle_store_events();
+        self.check_on();
         while self.client_bytes + self.intake.unsent_bytes < self.limits.client_bytes
             && let Some((session, tid, op)) = self.intake.pop()
         {
@@ -570,6 +601,7 @@ impl Shard {
                     pg.op_lookup_done(context!(self), op, id, data);
                 }
             }
+            Some(Waiter::Check) => self.check.lookup_done(context!(self), &mut self.pgs, id, data),
             Some(Waiter::Load { pgid }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid)
                     && let Err(e) = pg.load_lookup_done(context!(self), id)
@@ -611,6 +643,12 @@ impl Shard {
 
 #[cfg(test)]
 impl Shard {
+    /// As a restart does.
+    pub(crate) fn forget_check(&mut self, period: Duration) {
+        self.check = BackgroundCheck::new();
+        self.check.set_period(period);
+    }
+
     pub(crate) fn store_mut(&mut self) -> &mut Store {
         &mut self.store
     }

@@ -1,5 +1,6 @@
 //! A placement group's table as the store keeps it, read without the group: for tools.
 
+use crate::background_check::{CHECK_KEY, CheckMark};
 use crate::info::{INFO_KEY, PgInfo};
 use crate::log::{LogEntry, LogKind, log_key};
 use crate::pg::MISSING_PREFIX;
@@ -16,6 +17,8 @@ pub struct PgTable {
     pub log: Vec<LogEntry>,
     /// Objects that this member lacks, with the versions it should have.
     pub missing: BTreeMap<ObjectId, EVersion>,
+    /// How far the background check has come.
+    pub check: CheckMark,
 }
 
 /// Why a table is none that an OSD would take.
@@ -40,9 +43,13 @@ impl PgTable {
     pub fn decode(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<PgTable, PgTableError> {
         let damaged = |what, source| PgTableError::Damaged { what, source };
         let (mut info, mut log, mut missing) = (None::<PgInfo>, Vec::<LogEntry>::new(), BTreeMap::new());
+        let mut check = CheckMark::default();
         for (key, value) in entries {
             match key.first() {
                 _ if key == INFO_KEY => info = Some(PgInfo::from_slice(&value).map_err(|e| damaged("information", e))?),
+                _ if key == CHECK_KEY => {
+                    check = CheckMark::from_slice(&value).map_err(|e| damaged("the background check's mark", e))?;
+                }
                 Some(b'l') => {
                     let entry = LogEntry::from_slice(&value).map_err(|e| damaged("a log entry", e))?;
                     if log_key(entry.version) != key {
@@ -71,7 +78,7 @@ impl PgTable {
         if before != info.last_update {
             return Err(PgTableError::LogEnd { log: before, info: info.last_update });
         }
-        Ok(PgTable { info, log, missing })
+        Ok(PgTable { info, log, missing, check })
     }
 
     /// The version that the object should have: the one missing, or that of its last change in the log. `None` if
@@ -163,8 +170,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(kind in 0usize..4, key: Vec<u8>, value: Vec<u8>) {
-            let key = [[&b"info"[..], b"l", b"m", b""][kind], &key[..]].concat();
+        fn any_bytes_are_read_or_refused(kind in 0usize..5, key: Vec<u8>, value: Vec<u8>) {
+            let key = [[&b"info"[..], b"l", b"m", b"", b"check"][kind], &key[..]].concat();
             let _ = PgTable::decode([(key.into(), value.into())]);
         }
     }

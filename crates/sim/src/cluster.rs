@@ -205,6 +205,8 @@ impl Cluster {
             location: [("host".to_owned(), format!("host{osd}"))].into(),
             device_class: "ssd".to_owned(),
             memory_bytes: 64 << 20,
+            // Where lookups wait, also those of a check that is always at work.
+            check_period: if self.late_answers { Duration::from_secs(20) } else { pg::CHECK_PERIOD },
         };
         let stop = stop();
         let known = &mut self.osds[osd];

@@ -189,6 +189,8 @@ impl<W: Write> Export<W> {
     fn table<D: Device>(&mut self, store: &mut OfflineStore<D>, pg: PgId) -> Result<(), OfflineError> {
         let mut entries: BTreeMap<Bytes, Bytes> = store.pg_table(pg)?.into_iter().collect();
         entries.extend(self.missing.remove(&pg).unwrap_or_default());
+        // It is about this store's blocks, not about the group.
+        entries.remove(&pg::CHECK_KEY);
         let mut batch = Batch::default();
         for entry in entries {
             if let Some(entries) = batch.push(entry) {

@@ -95,6 +95,7 @@ fn osd_config(devices: StorePaths) -> OsdConfig {
         location: Default::default(),
         device_class: "ssd".to_owned(),
         memory_bytes: 64 << 20,
+        check_period: pg::CHECK_PERIOD,
     }
 }
 
