@@ -11,6 +11,7 @@ const HELP: &str = "usage: store_vs_fio FILE [flags]
   --seconds N     time of each run (4)
   --rounds N      runs of each row on either side (3)
   --cache-mib N   the store's block cache (28, as in `nacre up`)
+  --second DIR    where the files for a log and metadata apart are made: another drive (beside FILE)
   --only TEXT     only rows whose names contain this
   --sparse        the store is on blocks that were never written, as in a new file of an OSD
   --quick         a small store, one short round: half a minute, for seeing that all works
@@ -26,6 +27,7 @@ pub struct Arguments {
     pub time: Duration,
     pub rounds: usize,
     pub cache_bytes: usize,
+    pub second: Option<PathBuf>,
     only: String,
     pub sparse: bool,
     pub json: Option<PathBuf>,
@@ -44,6 +46,7 @@ impl Arguments {
             time: Duration::from_secs(4),
             rounds: 3,
             cache_bytes: 28 << 20,
+            second: None,
             only: String::new(),
             sparse: false,
             json: None,
@@ -64,6 +67,7 @@ impl Arguments {
                 "--seconds" => parsed.time = Duration::from_secs(number(value()?)?),
                 "--rounds" => parsed.rounds = number(value()?)? as usize,
                 "--cache-mib" => parsed.cache_bytes = (number(value()?)? << 20) as usize,
+                "--second" => parsed.second = Some(value()?.into()),
                 "--only" => parsed.only = value()?,
                 "--sparse" => parsed.sparse = true,
                 "--quick" => {

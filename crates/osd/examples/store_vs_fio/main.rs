@@ -14,6 +14,7 @@ mod fio;
 mod measure;
 mod report;
 mod rows;
+mod second_device;
 mod workload;
 
 use anyhow::{Context, Result, bail};
@@ -95,6 +96,9 @@ fn run(arguments: &Arguments, report: &mut Report) -> Result<()> {
         report.add(rows::run(row, &mut store, &fio, arguments)?);
     }
     drop(store);
+    if arguments.wants(second_device::NAME) {
+        report.set_second_device(second_device::run(arguments)?);
+    }
     if arguments.wants(ageing::NAME) {
         report.set_ageing(ageing::run(arguments)?);
     }

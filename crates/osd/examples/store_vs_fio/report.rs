@@ -3,6 +3,7 @@
 use crate::ageing::Ageing;
 use crate::arguments::Arguments;
 use crate::rows::RowResult;
+use crate::second_device::SecondDevice;
 use crate::workload::{BLOCK, MIB};
 use serde_json::{Value, json};
 
@@ -10,6 +11,7 @@ pub struct Report {
     /// What was measured.
     setting: Value,
     rows: Vec<RowResult>,
+    second_device: Option<SecondDevice>,
     ageing: Option<Ageing>,
 }
 
@@ -24,11 +26,15 @@ impl Report {
             "rounds": arguments.rounds,
             "sparse": arguments.sparse,
         });
-        Report { setting, rows: Vec::new(), ageing: None }
+        Report { setting, rows: Vec::new(), second_device: None, ageing: None }
     }
 
     pub fn add(&mut self, row: RowResult) {
         self.rows.push(row);
+    }
+
+    pub fn set_second_device(&mut self, second_device: SecondDevice) {
+        self.second_device = Some(second_device);
     }
 
     pub fn set_ageing(&mut self, ageing: Ageing) {
@@ -66,6 +72,11 @@ impl Report {
                 latencies(row.latencies(|run| &run.during_checkpoints)),
             );
         }
+        if let Some(second) = &self.second_device {
+            let (one, several) = second.rates();
+            println!("\n| log and metadata apart | one file | three files | three / one |\n|---|---|---|---|");
+            println!("| 4 KiB random writes, IOPS | {one:.0} | {several:.0} | **{:.2}** |", second.ratio());
+        }
         if let Some(ageing) = &self.ageing {
             println!("\n| after overwriting everything ten times | fresh | aged | aged / fresh |\n|---|---|---|---|");
             let mib = |bytes: f64| bytes / MIB as f64;
@@ -89,6 +100,7 @@ impl Report {
         json!({
             "setting": self.setting,
             "rows": self.rows.iter().map(RowResult::to_json).collect::<Vec<_>>(),
+            "second_device": self.second_device.as_ref().map(SecondDevice::to_json),
             "ageing": self.ageing.as_ref().map(Ageing::to_json),
         })
     }
