@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::table::Command;
 use super::{Answer, done, refuse};
+use ec::Profile;
 use serde_json::json;
 use std::collections::BTreeMap;
 use types::Errno;
@@ -19,20 +20,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd erasure-code-profile rm {name:String}", "rw", "remove an erasure code profile", remove),
 ];
 
-/// What a profile has unless told otherwise.
-const DEFAULTS: &[(&str, &str)] = &[
-    ("crush-device-class", ""),
-    ("crush-failure-domain", "host"),
-    ("crush-root", "default"),
-    ("k", "2"),
-    ("m", "2"),
-    ("plugin", "jerasure"),
-    ("technique", "reed_sol_van"),
-    ("w", "8"),
-];
-
-/// Most shards of one stripe.
-const SHARDS_MAX: u32 = 32;
+/// What Ceph wants stripe units to be multiples of, unless told to `--force`.
+const STRIPE_UNIT_MULTIPLE_BYTES: u32 = types::BLOCK_BYTES as u32;
 
 fn list(c: &Context<'_>) -> Answer {
     let names: Vec<&String> = c.map().erasure_code_profiles.keys().collect();
@@ -49,36 +38,31 @@ fn get(c: &Context<'_>) -> Answer {
 
 fn set(c: &Context<'_>) -> Answer {
     let name = c.args.word("name");
-    let mut profile: BTreeMap<String, String> =
-        DEFAULTS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    for word in c.args.texts("profile") {
-        let (key, value) = word.split_once('=').unwrap_or((word, ""));
-        if key.is_empty() {
-            return refuse(Errno::EINVAL, format!("'{word}' is not of the form key=value"));
-        }
-        profile.insert(key.to_owned(), value.to_owned());
+    let profile = match Profile::from_words(c.args.texts("profile")) {
+        Ok(profile) => profile,
+        Err(error) => return refuse(Errno::EINVAL, error.to_string()),
+    };
+    let unit_bytes = profile.stripe_unit_bytes().unwrap_or(STRIPE_UNIT_MULTIPLE_BYTES);
+    if !unit_bytes.is_multiple_of(STRIPE_UNIT_MULTIPLE_BYTES) && !c.args.flag("force") {
+        let sentence = format!(
+            "stripe_unit should be a multiple of {STRIPE_UNIT_MULTIPLE_BYTES} bytes for best performance. use --force to \
+             override this check"
+        );
+        return refuse(Errno::EINVAL, sentence);
     }
-    let mut shards = 0;
-    for key in ["k", "m"] {
-        match profile[key].parse::<u32>() {
-            Ok(n) if (1..=SHARDS_MAX).contains(&n) => shards += n,
-            _ => {
-                return refuse(Errno::EINVAL, format!("{key}={} is not a number from 1 to {SHARDS_MAX}", profile[key]));
-            }
-        }
-    }
-    if shards > SHARDS_MAX {
-        return refuse(Errno::EINVAL, format!("k + m is {shards}, more than {SHARDS_MAX}"));
-    }
-    if !["jerasure", "isa"].contains(&profile["plugin"].as_str()) {
-        return refuse(Errno::EINVAL, format!("unknown erasure code plugin '{}'", profile["plugin"]));
-    }
+    let profile = profile.settings().clone();
     let domain = &profile["crush-failure-domain"];
     if c.crush().type_id(domain).is_none() {
         return refuse(Errno::EINVAL, format!("crush-failure-domain={domain} is not a type of the CRUSH map"));
     }
-    match c.map().erasure_code_profiles.get(name) {
-        Some(known) if *known == profile => return done(""),
+    // A profile of an older map, such as the first one, may lack what is filled in today.
+    let known = c.map().erasure_code_profiles.get(name);
+    let known = known.map(|known| match Profile::from_settings(known.clone()) {
+        Ok(profile) => profile.settings().clone(),
+        Err(_) => known.clone(),
+    });
+    match known {
+        Some(known) if known == profile => return done(""),
         Some(known) if !c.args.flag("force") => {
             let text = |profile: &BTreeMap<String, String>| {
                 let words: Vec<String> = profile.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -87,7 +71,7 @@ fn set(c: &Context<'_>) -> Answer {
             let sentence = format!(
                 "will not override erasure code profile {name} because the existing profile {} is different from the \
                  proposed profile {}",
-                text(known),
+                text(&known),
                 text(&profile)
             );
             return refuse(Errno::EPERM, sentence);

@@ -217,6 +217,29 @@ fn status_prints_as_ceph_prints_it() {
 // --- changes ---
 
 #[test]
+fn erasure_code_profiles_are_checked_and_completed() {
+    let mut c = TestCluster::with_pools();
+    let set = |words: &[&str]| json!({"prefix": "osd erasure-code-profile set", "name": "p", "profile": words});
+    c.ok(set(&["k=4", "m=2", "crush-failure-domain=osd"]));
+    assert_eq!(
+        c.ok(json!({"prefix": "osd erasure-code-profile get", "name": "p"})),
+        "crush-device-class=\ncrush-failure-domain=osd\ncrush-root=default\njerasure-per-chunk-alignment=false\nk=4\nm=2\n\
+         plugin=jerasure\ntechnique=reed_sol_van\nw=8\n"
+    );
+    c.ok(set(&["m=2", "k=4", "plugin=jerasure", "crush-failure-domain=osd"]));
+    assert_eq!(c.run(set(&["k=5", "m=2"])).code, -1, "another profile of that name");
+    let lrc = "erasure code plugin 'lrc' is not supported; use plugin=jerasure or plugin=isa";
+    check_error(&mut c, set(&["plugin=lrc"]), -22, lrc);
+    check_error(&mut c, set(&["k=1"]), -22, "k=1 must be at least 2");
+    let unaligned = json!({"prefix": "osd erasure-code-profile set", "name": "u", "profile": ["stripe_unit=8224"]});
+    let sentence =
+        "stripe_unit should be a multiple of 4096 bytes for best performance. use --force to override this check";
+    check_error(&mut c, unaligned, -22, sentence);
+    // The first map's profile says less than is filled in today, and is the same nevertheless.
+    c.ok(json!({"prefix": "osd erasure-code-profile set", "name": "default", "profile": ["k=2", "m=2"]}));
+}
+
+#[test]
 fn pools_come_and_go() {
     let mut c = TestCluster::with_pools();
     check_status(&mut c, json!({"prefix": "osd pool create", "pool": "x"}), "pool 'x' created");
