@@ -49,8 +49,13 @@ impl OsdConfig {
         self.memory_bytes / 4
     }
 
-    /// What the store may keep of data that was read.
+    /// What the store may keep of data that was read: what the others leave.
     pub(crate) fn block_cache_bytes(&self) -> usize {
-        (self.memory_bytes / 16 * 3) as usize
+        (self.memory_bytes / 8) as usize
+    }
+
+    /// What the store's metadata may take.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        (self.memory_bytes / 4) as usize
     }
 }

@@ -148,6 +148,7 @@ impl Osd {
             Err(e) => return self.fail(io, format!("{}: {e}", self.config.devices.main.display())),
         }
         store.set_block_cache_bytes(self.config.block_cache_bytes());
+        store.set_memory(store::Memory::of(self.config.metadata_bytes()));
         if let Some(seed) = self.late_answers {
             store.answer_late(seed);
         }

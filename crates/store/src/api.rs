@@ -95,7 +95,8 @@ pub enum Step {
         object: ObjectId,
         header: Bytes,
     },
-    /// Makes `to` a copy of `from` (bytes, attributes, omap), sharing blocks; replaces `to`. `from` must exist.
+    /// Makes `to` a copy of `from` (bytes, attributes, omap), sharing blocks; replaces `to`. `from` must exist, which whoever
+    /// submits this has seen: the store refuses the transaction if it knows better, and stops if it learns so later.
     Clone {
         from: ObjectId,
         to: ObjectId,
@@ -120,6 +121,28 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// The object that changes; `None` for steps on a group.
+    pub fn object(&self) -> Option<&ObjectId> {
+        match self {
+            Step::Touch { object }
+            | Step::Write { object, .. }
+            | Step::Zero { object, .. }
+            | Step::Truncate { object, .. }
+            | Step::Remove { object }
+            | Step::SetAttr { object, .. }
+            | Step::RemoveAttr { object, .. }
+            | Step::OmapSet { object, .. }
+            | Step::OmapRemove { object, .. }
+            | Step::OmapRemoveRange { object, .. }
+            | Step::OmapClear { object }
+            | Step::OmapSetHeader { object, .. }
+            | Step::Clone { to: object, .. } => Some(object),
+            Step::PgSet { .. } | Step::PgRemove { .. } | Step::PgRemoveRange { .. } | Step::PgDestroy { .. } => None,
+        }
+    }
+}
+
 /// Steps that become durable together or not at all. Transactions take effect in the order of submission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
@@ -134,6 +157,9 @@ pub enum ReadError {
     Checksum { object: ObjectId, object_offset: u64, device_offset: u64 },
     #[error("device error {errno} at {device_offset:#x} ({object} at {object_offset})")]
     Device { object: ObjectId, object_offset: u64, device_offset: u64, errno: i32 },
+    /// Where the bytes are cannot be told.
+    #[error("metadata of {object} is damaged: {damage}")]
+    Metadata { object: ObjectId, damage: Box<Damage> },
 }
 
 /// The largest size of an object.

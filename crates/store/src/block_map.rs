@@ -87,15 +87,81 @@ struct Slot {
     segment: Segment,
 }
 
-/// An object's block map: block number in the object to [`BlockRef`].
+/// One more than the number of the last segment that any object can have.
+pub(crate) const SEGMENTS_END: u32 = u32::MAX / SEGMENT_BLOCKS + 1;
+
+/// The segments that hold any of the blocks `first .. end`: from, and behind the last.
+pub(crate) fn segments_of(first: u32, end: u64) -> (u32, u32) {
+    let end = end.div_ceil(u64::from(SEGMENT_BLOCKS)).min(u64::from(SEGMENTS_END)) as u32;
+    (first / SEGMENT_BLOCKS, end)
+}
+
+/// Which segments are in the map, be they only holes. Those of others are on the device, and nothing is known of them.
+#[derive(Clone, Default, Debug)]
+enum Known {
+    #[default]
+    All,
+    /// Ranges of segments that neither overlap nor touch, in order.
+    Some(Vec<(u32, u32)>),
+}
+
+/// An object's block map, or the part of it that is in memory: block number in the object to [`BlockRef`].
 #[derive(Clone, Default, Debug)]
 pub(crate) struct BlockMap {
     /// Ordered by index; segments that are all holes are absent.
     slots: Vec<Slot>,
+    known: Known,
 }
 
 impl BlockMap {
+    /// A map of which only that much is known: there is nothing behind so many blocks.
+    pub fn unknown(blocks: u64) -> BlockMap {
+        let mut map = BlockMap { slots: Vec::new(), known: Known::Some(Vec::new()) };
+        map.learn(segments_of(0, blocks).1, SEGMENTS_END);
+        map
+    }
+
+    /// The first range of segments, of those that hold any of the blocks `first .. end`, that is not known.
+    pub fn first_unknown(&self, first: u32, end: u64) -> Option<(u32, u32)> {
+        let Known::Some(known) = &self.known else { return None };
+        let (mut at, end) = segments_of(first, end);
+        for (begin, behind) in known {
+            if *behind <= at {
+                continue;
+            }
+            if *begin > at {
+                return (at < end).then_some((at, end.min(*begin)));
+            }
+            at = *behind;
+        }
+        (at < end).then_some((at, end))
+    }
+
+    /// The segments `begin .. end` are known from now on: what was not restored of them is holes.
+    pub fn learn(&mut self, begin: u32, end: u32) {
+        let Known::Some(known) = &mut self.known else { return };
+        if begin >= end {
+            return;
+        }
+        let from = known.partition_point(|(_, behind)| *behind < begin);
+        let to = known.partition_point(|(first, _)| *first <= end);
+        let joined =
+            known[from..to].iter().fold((begin, end), |(b, e), (first, behind)| (b.min(*first), e.max(*behind)));
+        known.splice(from..to, [joined]);
+        if **known == [(0, SEGMENTS_END)] {
+            self.known = Known::All;
+        }
+    }
+
+    fn assert_known(&self, first: u32, end: u64) {
+        if let Some((begin, behind)) = self.first_unknown(first, end) {
+            panic!("segments {begin} to {behind} are needed for blocks {first} to {end}, but were not read");
+        }
+    }
+
+    /// The block's place; `None` for a hole. Panics, like all that follows, if the segment is not known.
     pub fn get(&self, block: u32) -> Option<BlockRef> {
+        self.assert_known(block, u64::from(block) + 1);
         let at = self.position(block / SEGMENT_BLOCKS).ok()?;
         self.slots[at].segment.get(block % SEGMENT_BLOCKS)
     }
@@ -108,6 +174,7 @@ impl BlockMap {
         mut replaced: impl FnMut(BlockRef),
     ) {
         let (mut at, mut left, mut blocks) = (first, blocks.len() as u32, blocks);
+        self.assert_known(first, u64::from(first) + u64::from(left));
         while left > 0 {
             let (index, begin) = (at / SEGMENT_BLOCKS, at % SEGMENT_BLOCKS);
             let count = left.min(SEGMENT_BLOCKS - begin);
@@ -149,6 +216,7 @@ impl BlockMap {
 
     /// Makes holes of `first .. end`; what was there goes to `removed`, in order.
     pub fn unmap(&mut self, first: u32, end: u64, mut removed: impl FnMut(BlockRef)) {
+        self.assert_known(first, end);
         let (mut position, first_index) =
             (self.position(first / SEGMENT_BLOCKS).unwrap_or_else(|at| at), first / SEGMENT_BLOCKS);
         let mut keep = position;
@@ -176,9 +244,11 @@ impl BlockMap {
         self.slots.drain(keep..position);
     }
 
-    /// Changes the checksum of a block that is still where it was expected. Returns whether it was.
+    /// Changes the checksum of a block that is still where it was expected and is known. Returns whether it was.
     pub fn patch_crc(&mut self, block: u32, device: u32, crc: u32) -> bool {
-        if self.get(block).is_none_or(|found| found.device != device) {
+        if self.first_unknown(block, u64::from(block) + 1).is_some()
+            || self.get(block).is_none_or(|found| found.device != device)
+        {
             return false;
         }
         self.map(block, std::iter::once(BlockRef { device, crc }), |_| ());
@@ -187,6 +257,7 @@ impl BlockMap {
 
     /// Each allocated block of `first .. end`, in order.
     pub fn for_each(&self, first: u32, end: u64, mut visit: impl FnMut(u32, BlockRef)) {
+        self.assert_known(first, end);
         let from = self.position(first / SEGMENT_BLOCKS).unwrap_or_else(|at| at);
         for slot in &self.slots[from..] {
             let base = slot.index * SEGMENT_BLOCKS;
@@ -213,13 +284,14 @@ impl BlockMap {
         out
     }
 
-    /// Number of segments that are not all holes.
+    /// Number of known segments that are not all holes.
     pub fn segment_count(&self) -> usize {
         self.slots.len()
     }
 
     /// Numbers of the segments that are not all holes, of those with blocks of `first .. end`.
     pub fn segments(&self, first: u32, end: u64) -> impl Iterator<Item = u32> + '_ {
+        self.assert_known(first, end);
         let from = self.position(first / SEGMENT_BLOCKS).unwrap_or_else(|at| at);
         let inside = move |index: &u32| u64::from(*index) * u64::from(SEGMENT_BLOCKS) < end;
         self.slots[from..].iter().map(|slot| slot.index).take_while(inside)
@@ -280,6 +352,7 @@ impl BlockMap {
     }
 
     /// Number of allocated blocks.
+    #[cfg(test)]
     pub fn block_count(&self) -> u64 {
         let count = |slot: &Slot| match &slot.segment {
             Segment::One { .. } => 1,
@@ -388,6 +461,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_known_is_the_union_of_what_was_learnt(blocks in 0u64..300, learnt in prop::collection::vec((0u32..20, 0u32..6), 0..10), first in 0u32..700, count in 0u64..700) {
+            let mut map = BlockMap::unknown(blocks);
+            let mut model = [false; 64];
+            model[blocks.div_ceil(32) as usize..].fill(true);
+            for (begin, count) in learnt {
+                map.learn(begin, begin + count);
+                model[begin as usize..(begin + count) as usize].fill(true);
+            }
+            let (begin, end) = segments_of(first, u64::from(first) + count);
+            let unknown = (begin..end).find(|segment| !model[*segment as usize]);
+            let behind = unknown.map(|from| (from..end).find(|segment| model[*segment as usize]).unwrap_or(end));
+            prop_assert_eq!(map.first_unknown(first, u64::from(first) + count), unknown.zip(behind));
+            map.learn(0, 64);
+            prop_assert!(matches!(map.known, Known::All));
+            prop_assert_eq!(map.first_unknown(0, u64::MAX), None);
+        }
+
         #[test]
         fn any_segment_is_read_or_refused(index: u32, record in prop::collection::vec(any::<u8>(), 0..80)) {
             let mut map = BlockMap::default();

@@ -7,19 +7,19 @@
 //! 4. When pages are written and the covered records durable: flush, write the root, flush. Now the log up to the
 //!    covered LSN and the blocks of replaced pages are free.
 //!
-//! A page of the old tree that the merge needs and cannot use does not stop the store: all that the tree should hold is in
-//! memory too. The merge is given up, and a checkpoint begins anew that takes nothing from the old tree.
+//! A page of the old tree that the merge needs and cannot use stops the store: what it held is not in memory, and only the
+//! other members of the placement groups concerned have it too.
 
 use crate::allocator::Run;
-use crate::btree::{self, Amount, Merge, MergeError, Merged, PageCache, Progress, ReadId, TableChanges};
+use crate::btree::{Amount, Merge, MergeError, Merged, Progress, TableChanges};
 use crate::io_queue::Purpose;
 use crate::key::OMAP_PREFIX_BYTES;
 use crate::metadata_space::MergeSpace;
+use crate::state::Totals;
 use crate::superblock::Root;
 use crate::totals::TreeTotals;
 use crate::tree_key::TableId;
 use crate::{Device, Store};
-use types::AlignedBuf;
 
 /// Work done in one turn, in ns.
 const SLICE_NS: u32 = 100_000;
@@ -29,8 +29,6 @@ const HURRIED_SLICE_NS: u32 = 1_000_000;
 const WRITES_MAX: usize = 8;
 /// Changes that are in the tree, whose memory is freed in one turn.
 const SHED: usize = 500;
-/// Pages kept for the next merge.
-pub(crate) const CACHE_BYTES: usize = 4 << 20;
 /// Tables whose entries a merge counts.
 const COUNTED: &[u8] = &[TableId::Objects as u8, TableId::Omap as u8];
 /// Bytes of an omap entry's key in the tree before the client's: table and omap id.
@@ -42,8 +40,6 @@ enum Phase {
     /// It is not known yet what is covered.
     Covering,
     Merging(Box<Merge>),
-    /// A merge that was given up, whose blocks are still being written.
-    GivenUp(Vec<Run>),
     /// All pages are written, or under way; the covered records are not all durable yet.
     Waiting(Merged),
     FlushingPages(Merged),
@@ -55,12 +51,9 @@ enum Phase {
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     phase: Phase,
-    /// Set by [`Store::checkpoint`].
-    pub wanted: bool,
-    /// The tree of the last durable checkpoint.
-    pub root: Option<btree::Root>,
-    pub cache: PageCache,
-    /// Blocks that tree holds.
+    /// Set by [`Store::checkpoint`]: the transactions up to this one are to be in a checkpoint.
+    pub wanted: Option<u64>,
+    /// Blocks that the tree of the last durable checkpoint holds.
     pub tree_blocks: u64,
     sequence: u64,
     /// What that tree holds, if it is known.
@@ -70,12 +63,11 @@ pub(crate) struct Checkpoint {
     covered: Option<u64>,
     writes: usize,
     next_omap_id: u64,
-    /// What its tree holds.
-    new_totals: TreeTotals,
+    /// What there is with all its changes, and the blocks that objects hold.
+    frozen_totals: Totals,
+    frozen_data_blocks: u64,
     /// Flushes under way, one per device.
     flushes: u32,
-    /// It takes nothing from the old tree.
-    anew: bool,
 }
 
 fn blocks_of(runs: &[Run]) -> u64 {
@@ -83,19 +75,11 @@ fn blocks_of(runs: &[Run]) -> u64 {
 }
 
 impl Checkpoint {
-    /// The state after a store was opened: `root` is that of the checkpoint `sequence`.
-    pub fn new(
-        sequence: u64,
-        root: Option<btree::Root>,
-        totals: Option<TreeTotals>,
-        tree_blocks: u64,
-        cache: PageCache,
-    ) -> Checkpoint {
+    /// The state after a store was opened: the last checkpoint is `sequence`.
+    pub fn new(sequence: u64, tree_blocks: u64, totals: Option<TreeTotals>) -> Checkpoint {
         Checkpoint {
             phase: Phase::Idle,
-            wanted: false,
-            root,
-            cache,
+            wanted: None,
             tree_blocks,
             sequence,
             totals,
@@ -103,24 +87,18 @@ impl Checkpoint {
             covered: None,
             writes: 0,
             next_omap_id: 0,
-            new_totals: TreeTotals::default(),
+            frozen_totals: Totals::default(),
+            frozen_data_blocks: 0,
             flushes: 0,
-            anew: false,
         }
     }
 
     pub fn is_idle(&self) -> bool {
-        matches!(self.phase, Phase::Idle) && !self.wanted
+        matches!(self.phase, Phase::Idle) && self.wanted.is_none()
     }
 
     pub fn is_running(&self) -> bool {
         !matches!(self.phase, Phase::Idle)
-    }
-
-    /// Whether one is under way that takes nothing from the old tree.
-    #[cfg(test)]
-    pub fn is_anew(&self) -> bool {
-        self.is_running() && self.anew
     }
 
     /// The last ticket of the frozen changes, while transactions up to it may lack an LSN.
@@ -133,24 +111,25 @@ impl Checkpoint {
         self.covered = Some(lsn);
     }
 
-    /// A checkpoint is durable whose merge changed the tree so. Panics if the tree does not hold what it should.
-    fn totals_became(&mut self, changes: &TableChanges) {
-        let old = if self.anew { Some(TreeTotals::default()) } else { self.totals };
-        self.totals = Some(self.new_totals);
-        let Some(old) = old.filter(|_| changes.is_exact) else { return };
+    /// What the tree being made holds; `None` if what it was made of is not known, or lost entries that could not be read.
+    /// Panics if that is not what it should hold.
+    fn new_totals(&self, changes: &TableChanges) -> Option<TreeTotals> {
+        let old = self.totals.filter(|_| changes.is_exact)?;
         let (objects, omap) = (changes.of(TableId::Objects as u8), changes.of(TableId::Omap as u8));
-        let totals = &self.new_totals;
-        assert_eq!(
-            (old.objects + objects.gained.entries, old.omap_entries + omap.gained.entries),
-            (totals.objects + objects.lost.entries, totals.omap_entries + omap.lost.entries),
-            "entries of {old:?} and {totals:?} with {changes:?}"
-        );
         let prefixes = |amount: Amount| amount.bytes - amount.entries * OMAP_KEY_PREFIX_BYTES;
+        let expected = &self.frozen_totals;
         assert_eq!(
-            old.omap_bytes + prefixes(omap.gained),
-            totals.omap_bytes + prefixes(omap.lost),
-            "bytes of {old:?} and {totals:?} with {changes:?}"
+            old.objects + objects.gained.entries,
+            expected.objects as u64 + objects.lost.entries,
+            "objects of {old:?} with {changes:?}, where there should be {expected:?}"
         );
+        Some(TreeTotals {
+            objects: expected.objects as u64,
+            stored_bytes: expected.stored_bytes as u64,
+            omap_entries: old.omap_entries + omap.gained.entries - omap.lost.entries,
+            omap_bytes: old.omap_bytes + prefixes(omap.gained) - prefixes(omap.lost),
+            data_blocks: self.frozen_data_blocks,
+        })
     }
 
     /// Number of the last durable checkpoint.
@@ -168,7 +147,6 @@ impl Checkpoint {
         match &self.phase {
             Phase::Idle | Phase::Covering => 0,
             Phase::Merging(merge) => merge.blocks_taken(),
-            Phase::GivenUp(taken) => blocks_of(taken),
             Phase::Waiting(merged)
             | Phase::FlushingPages(merged)
             | Phase::WritingRoot(merged)
@@ -182,7 +160,7 @@ impl Store {
     /// until [`Store::is_idle`].
     pub fn checkpoint(&mut self) {
         self.relocation.pause();
-        self.checkpoint.wanted = true;
+        self.checkpoint.wanted = Some(self.turns.last_ticket());
     }
 
     /// Whether one is being made.
@@ -190,47 +168,49 @@ impl Store {
         self.checkpoint.is_running()
     }
 
-    /// Begins when what is in the log and what is about to go there fill half of it.
+    /// Begins when what is in the log and what is about to go there fill half of it, or changes fill the memory that they
+    /// may take. Not before all of destroyed groups was seen, which it would take out of the tree.
     pub(crate) fn begin_checkpoint_if_due(&mut self) {
         let used = self.wal.used_bytes() + self.turns.staged_log_bytes();
-        let due = self.checkpoint.wanted || used > self.wal.bytes() / 2;
-        if due && !self.checkpoint.is_running() {
+        let wanted = self.checkpoint.wanted.is_some_and(|ticket| ticket <= self.turns.last_staged());
+        let full = self.state.overlay.bytes().0 > self.memory.overlay_bytes;
+        let due = wanted || full || used > self.wal.bytes() / 2;
+        if due && !self.checkpoint.is_running() && self.state.destroying.is_empty() {
             self.begin_checkpoint();
         }
     }
 
     pub(crate) fn begin_checkpoint(&mut self) {
         assert!(!self.checkpoint.is_running(), "two checkpoints at once");
+        assert!(self.state.is_settled(), "changes that are not in the overlay");
+        assert!(self.state.destroying.is_empty(), "a checkpoint while records that it removes are needed");
         self.state.overlay.freeze();
-        let new_totals = self.totals();
+        let boundary = self.turns.last_staged();
         let checkpoint = &mut self.checkpoint;
         checkpoint.phase = Phase::Covering;
-        checkpoint.anew = false;
-        checkpoint.wanted = false;
-        checkpoint.boundary = self.turns.last_ticket();
+        checkpoint.wanted = checkpoint.wanted.filter(|ticket| *ticket > boundary);
+        checkpoint.boundary = boundary;
         checkpoint.covered = None;
         checkpoint.next_omap_id = self.state.next_omap_id;
-        checkpoint.new_totals = new_totals;
+        checkpoint.totals = checkpoint.totals.filter(|_| !self.state.totals_are_lost);
+        checkpoint.frozen_totals = self.state.totals;
+        checkpoint.frozen_data_blocks = self.data_blocks;
+        self.state.omap_put_bytes = 0;
     }
 
     /// Does this turn's part of the checkpoint under way, if any.
     pub(crate) fn advance_checkpoint(&mut self) {
         self.state.overlay.shed(SHED);
-        let wanted = self.metadata_blocks_wanted();
-        self.metadata.adjust(wanted, &mut self.allocator);
+        self.set_metadata_aside();
         let Some(covered) = self.checkpoint.covered.filter(|_| self.checkpoint.is_running()) else { return };
         if matches!(self.checkpoint.phase, Phase::Covering) {
             let checkpoint = &mut self.checkpoint;
-            let (tag, generation) = (checkpoint.cache.tag(), checkpoint.sequence + 1);
-            let begin = if checkpoint.anew { Merge::anew } else { Merge::new };
-            let merge = begin(checkpoint.root, tag, generation, self.buffers.clone()).counting(COUNTED);
+            let (tag, generation) = (self.state.cache.tag(), checkpoint.sequence + 1);
+            let merge = Merge::new(self.state.root, tag, generation, self.buffers.clone()).counting(COUNTED);
             checkpoint.phase = Phase::Merging(Box::new(merge));
         }
         if matches!(self.checkpoint.phase, Phase::Merging(_)) {
             self.merge_slice();
-        }
-        if matches!(self.checkpoint.phase, Phase::GivenUp(_)) && self.checkpoint.writes == 0 {
-            self.begin_checkpoint_anew(wanted);
         }
         let written = matches!(self.checkpoint.phase, Phase::Waiting(_)) && self.checkpoint.writes == 0;
         if written && self.turns.settled_to(covered) {
@@ -259,51 +239,27 @@ impl Store {
 
     fn merge_slice(&mut self) {
         let hurried = self.wal.used_bytes() > self.wal.bytes() / 4 * 3;
+        let promised = self.promised_blocks();
         let checkpoint = &mut self.checkpoint;
         let Phase::Merging(merge) = &mut checkpoint.phase else { panic!("a slice of no merge") };
         if checkpoint.writes >= WRITES_MAX {
             return;
         }
-        let mut space = MergeSpace { allocator: &mut self.allocator, metadata: &mut self.metadata };
+        let mut space = MergeSpace { promised, allocator: &mut self.allocator, metadata: &mut self.metadata };
         let budget = if hurried { HURRIED_SLICE_NS } else { SLICE_NS };
-        let progress = merge.step(&self.state.overlay, &mut checkpoint.cache, &mut space, budget);
+        let progress = merge.step(&self.state.overlay, &mut self.state.cache, &mut space, budget);
         while let Some(write) = merge.poll_write() {
             checkpoint.writes += 1;
             self.io.write(Purpose::PageWrite, write.run.offset_bytes(), write.data);
         }
-        while let Some(read) = checkpoint.cache.poll_read() {
-            self.io.read(Purpose::PageRead { id: read.id }, read.run, &self.buffers);
-        }
         match progress {
             Ok(Progress::Working | Progress::Waiting(_)) => {}
             Ok(Progress::Done(merged)) => checkpoint.phase = Phase::Waiting(merged),
-            Err(MergeError::Damage(damage)) if !checkpoint.anew => {
-                tracing::error!(%damage, "damaged metadata: all of it is written anew from memory");
-                self.next_phase(|phase| match phase {
-                    Phase::Merging(merge) => Phase::GivenUp(merge.abort()),
-                    phase => panic!("{phase:?} instead of merging"),
-                });
+            Err(MergeError::Damage(damage)) => {
+                self.fail(format!("checkpoint: metadata is damaged: {damage}; see `nacre store repair`"));
             }
             Err(error) => self.fail(format!("checkpoint: {error}")),
         }
-    }
-
-    /// After a merge was given up, all of whose writes are done. Turns without a record, which that checkpoint was to make
-    /// durable, wait for this one.
-    fn begin_checkpoint_anew(&mut self, metadata_wanted: u64) {
-        let phase = std::mem::replace(&mut self.checkpoint.phase, Phase::Idle);
-        let Phase::GivenUp(taken) = phase else { panic!("{phase:?} instead of a merge given up") };
-        for run in taken {
-            self.metadata.take_back(run, metadata_wanted, &mut self.allocator);
-        }
-        self.checkpoint.cache.forget_failures();
-        self.state.start_over();
-        self.begin_checkpoint();
-        self.checkpoint.anew = true;
-    }
-
-    pub(crate) fn page_read_done(&mut self, id: ReadId, result: Result<AlignedBuf, i32>) {
-        self.checkpoint.cache.read_done(id, result);
     }
 
     pub(crate) fn checkpoint_io_done(&mut self, purpose: Purpose) {
@@ -324,7 +280,7 @@ impl Store {
                     wal_head: self.wal.head_in_ring(),
                     next_omap_id: self.checkpoint.next_omap_id,
                     tree: merged.root,
-                    totals: Some(self.checkpoint.new_totals),
+                    totals: self.checkpoint.new_totals(&merged.changes),
                 };
                 self.io.write(Purpose::CheckpointRoot, root.offset(), root.encode().into());
                 self.next_phase(|phase| match phase {
@@ -353,15 +309,19 @@ impl Store {
         let phase = std::mem::replace(&mut self.checkpoint.phase, Phase::Idle);
         let Phase::FlushingRoot(merged) = phase else { panic!("a checkpoint is durable before its root") };
         self.checkpoint.sequence += 1;
-        self.checkpoint.root = merged.root;
-        self.checkpoint.totals_became(&merged.changes);
+        self.state.root = merged.root;
+        self.checkpoint.totals = self.checkpoint.new_totals(&merged.changes);
+        if let Some(totals) = self.checkpoint.totals {
+            // What entries replaced, and how many were deleted, is known only now.
+            self.state.totals.omap_bytes = totals.omap_bytes as i64 + self.state.omap_put_bytes;
+        }
         self.checkpoint.tree_blocks = self.checkpoint.tree_blocks + blocks_of(&merged.taken) - blocks_of(&merged.freed);
         for damage in &merged.damaged {
             tracing::warn!(%damage, "deleted metadata is damaged: some blocks stay unused until the store is opened again");
         }
         self.state.overlay.retire();
         // Reads ahead of a need that is gone may have found other bytes by now.
-        self.checkpoint.cache.forget_failures();
+        self.state.cache.forget_failures();
         let wanted = self.metadata_blocks_wanted();
         for run in merged.freed {
             if self.superblock.tree_device() == Device::Main {

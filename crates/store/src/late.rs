@@ -88,7 +88,7 @@ impl Store {
     }
 
     fn begin_late(&mut self) -> LookupId {
-        let id = self.reads.next_id();
+        let id = self.lookups.next_id();
         self.io.read(Purpose::Late { id }, Run { start: 0, count: 1 }, &self.buffers);
         id
     }

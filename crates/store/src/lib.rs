@@ -4,11 +4,13 @@
 //! hands the results back; commits and finished lookups come out as [`StoreEvent`]s. `docs/disk-format.md` describes
 //! what is on the device.
 //!
-//! * Start here: `store` (the parts and the lookups), `submit` (a transaction's way in), `turns` (its way to the
+//! * Start here: `store` (the parts), `submit` (a transaction's way in), `turns` (its way to the
 //!   device and back), `opening` (replay after a crash).
-//! * Metadata is in memory, omap entries included: `state` holds the tables, changed only by `redo` steps, which are
-//!   also what the log (`wal`) holds. What changes is kept as records too (`btree`'s overlay), which `checkpoint` takes
-//!   into the tree on the device now and then, so that the log can be trimmed; `tree_key` says what is where in it.
+//! * Metadata is a tree on the device (`btree`; `tree_key` says what is where in it) and, over it, what has changed since
+//!   the last `checkpoint` took changes into it: together `state`, changed only by `redo` steps, which are also what the
+//!   log (`wal`) holds. In memory are those changes, some pages, and some objects taken apart (`onode_cache`), each under
+//!   its `budget`. What steps need is brought in first (`loading`); transactions wait for it in a `queue`, and answers to
+//!   `lookups` come later. `destroying` finds bit by bit what a group held, `counting` at opening which blocks are free.
 //! * Data: `allocator` (with `free_units` over `bit_tree`) and `freeing` (free blocks and the way to become one),
 //!   `block_map` and `shared_blocks` (who holds which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
 //!   `block_cache` (data that was read), `preparing` (blocks written ahead of use), `relocation` (scattered data is
@@ -25,8 +27,11 @@ mod bit_tree;
 mod block_cache;
 mod block_map;
 pub mod btree;
+mod budget;
 mod checkpoint;
 mod config;
+mod counting;
+mod destroying;
 mod device_labels;
 mod flushing;
 mod format;
@@ -39,11 +44,15 @@ mod io_queue;
 mod key;
 mod labels;
 mod late;
+mod loading;
+mod lookups;
 mod merges;
 mod metadata_space;
 mod onode;
+mod onode_cache;
 mod opening;
 mod preparing;
+mod queue;
 mod reads;
 mod redo;
 mod relocation;
@@ -54,7 +63,6 @@ mod state;
 mod store;
 mod submit;
 mod superblock;
-mod table;
 #[cfg(test)]
 mod tests;
 mod totals;
@@ -66,6 +74,7 @@ mod wal;
 pub use api::*;
 pub use attrs::Attrs;
 pub use block_cache::BlockCacheStats;
+pub use budget::Memory;
 pub use config::StoreConfig;
 pub use format::FormatError;
 pub use free_space::{FreeRuns, FreeSpace};

@@ -49,19 +49,25 @@ impl MetadataSpace {
     /// Sets aside or gives back until about `wanted` blocks are set aside, as far as there are runs of a page or more.
     /// `main`: the main device's.
     pub fn adjust(&mut self, wanted: u64, main: &mut Allocator) {
-        let allocator = self.own.as_mut().unwrap_or(main);
         // A shrinking need is followed slowly, so that blocks do not go to and fro.
-        while self.blocks > 2 * (wanted + u64::from(self.run_blocks)) {
-            let run = self.runs.pop().expect("blocks are in runs");
-            self.blocks -= u64::from(run.count);
-            allocator.release(run);
-        }
+        self.give_back(2 * (wanted + u64::from(self.run_blocks)), main);
+        let allocator = self.own.as_mut().unwrap_or(main);
         let mut count = self.run_blocks;
         while self.blocks < wanted && count >= PAGE_BLOCKS {
             match allocator.allocate_run(count) {
                 Some(run) => add(&mut self.runs, &mut self.blocks, run),
                 None => count /= 2,
             }
+        }
+    }
+
+    /// Gives back what is more than so many blocks. `main`: the main device's.
+    pub fn give_back(&mut self, blocks_max: u64, main: &mut Allocator) {
+        let allocator = self.own.as_mut().unwrap_or(main);
+        while self.blocks > blocks_max {
+            let run = self.runs.pop().expect("blocks are in runs");
+            self.blocks -= u64::from(run.count);
+            allocator.release(run);
         }
     }
 
@@ -95,6 +101,8 @@ fn add(runs: &mut Vec<Run>, blocks: &mut u64, run: Run) {
 
 /// Where a merge gets its blocks: from the allocator, and else from what is set aside.
 pub(crate) struct MergeSpace<'a> {
+    /// Blocks that are left to the allocator of the main device.
+    pub promised: u64,
     /// The main device's.
     pub allocator: &'a mut Allocator,
     pub metadata: &'a mut MetadataSpace,
@@ -102,15 +110,21 @@ pub(crate) struct MergeSpace<'a> {
 
 impl Space for MergeSpace<'_> {
     fn allocate(&mut self, min: u32, wanted: u32) -> Option<Run> {
+        let is_own = self.metadata.own.is_some();
         let allocator = self.metadata.own.as_mut().unwrap_or(self.allocator);
         let mut count = wanted;
-        while count >= min {
+        let promised = if is_own { 0 } else { self.promised };
+        while count >= min && u64::from(allocator.free_blocks()) >= promised + u64::from(count) {
             if let Some(run) = allocator.allocate_run(count) {
                 return Some(run);
             }
             count /= 2;
         }
-        self.metadata.take(min, wanted)
+        if let Some(run) = self.metadata.take(min, wanted) {
+            return Some(run);
+        }
+        // Better than to stop.
+        self.metadata.own.as_mut().unwrap_or(self.allocator).allocate_run(min)
     }
 
     fn release(&mut self, run: Run) {
@@ -132,7 +146,7 @@ mod tests {
         // Every other block is used.
         let free: Vec<u32> = (0..1000).filter(|block| allocator.is_free(*block)).collect();
         free.iter().filter(|block| *block % 2 == 0).for_each(|block| allocator.take(Run { start: *block, count: 1 }));
-        let mut space = MergeSpace { allocator: &mut allocator, metadata: &mut metadata };
+        let mut space = MergeSpace { promised: 0, allocator: &mut allocator, metadata: &mut metadata };
         let mut taken = 0;
         while let Some(run) = space.allocate(2, 32) {
             assert!((2..=32).contains(&run.count));
@@ -167,7 +181,7 @@ mod tests {
         let mut metadata = MetadataSpace::on_its_own(own);
         metadata.adjust(50, &mut main);
         assert_eq!((metadata.blocks(), metadata.own_free_blocks(), main.free_blocks()), (0, Some(168), 1000));
-        let mut space = MergeSpace { allocator: &mut main, metadata: &mut metadata };
+        let mut space = MergeSpace { promised: 0, allocator: &mut main, metadata: &mut metadata };
         let mut taken = Vec::new();
         while let Some(run) = space.allocate(2, 16) {
             assert!(run.start >= 32 && run.end() <= 200, "{run:?}");

@@ -3,6 +3,7 @@
 use crate::ObjectStat;
 use crate::allocator::Run;
 use crate::block_map::{BlockMap, BlockRef};
+use crate::config::BLOCK;
 use bytes::Bytes;
 use std::sync::Arc;
 use wire::{DecodeError, Reader, Target, Writer};
@@ -72,7 +73,7 @@ impl Onode {
         *out = w.into_vec();
     }
 
-    /// An object without its blocks.
+    /// An object none of whose segments is known.
     pub fn decode_head(r: &mut Reader<'_>) -> Result<Onode, DecodeError> {
         let size_bytes = r.u64()?;
         let mut stat = ObjectStat { size_bytes, ..Default::default() };
@@ -85,7 +86,8 @@ impl Onode {
             false => None,
         };
         stat.has_omap = omap.is_some();
-        Ok(Onode { stat: Arc::new(stat), blocks: BlockMap::default(), omap })
+        let blocks = BlockMap::unknown(size_bytes.div_ceil(BLOCK));
+        Ok(Onode { stat: Arc::new(stat), blocks, omap })
     }
 }
 

@@ -1,23 +1,27 @@
-//! Opening: labels, metadata tree (`tree_loading`), log.
+//! Opening: labels, the metadata tree's blocks (`tree_loading`), log, free blocks (`counting`).
 //!
 //! The log is replayed from the checkpoint on. Of the records behind the highest LSN that any record vouches for, the
 //! first that is torn (itself, or a data block whose content is not what the record says) ends the log: it was never
 //! acknowledged. Anything wrong at or before that LSN is damage, and the store does not open.
 
 use crate::allocator::{Allocator, Run};
-use crate::btree::{Damage, ReadId};
+use crate::btree::{Damage, Fetch, PageCache, ReadId};
+use crate::budget::Memory;
 use crate::checkpoint::Checkpoint;
 use crate::config::BLOCK;
+use crate::counting::Counting;
+use crate::destroying::Destroyed;
 use crate::device_labels;
 use crate::freeing::{Discards, Freeing};
 use crate::io_queue::IoQueue;
+use crate::loading::Need;
 use crate::metadata_space::MetadataSpace;
 use crate::preparing::Preparing;
 use crate::redo::{Redo, decode_body};
-use crate::state::{State, tree_blocks_max};
+use crate::state::{State, Totals};
 use crate::store::SPARE_BYTES;
 use crate::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
-use crate::tree_loading::TreeLoading;
+use crate::tree_loading::{TreeLoading, open_error};
 use crate::turns::Turns;
 use crate::wal::{RecordHead, RecordHeader, Wal};
 use crate::{Device, FormatError, IoDone, IoId, IoRequest, Store, StoreConfig};
@@ -87,6 +91,8 @@ pub enum OpenError {
 const SCAN_BYTES: u64 = 1 << 20;
 /// The most read at once when data blocks are verified.
 const VERIFY_BLOCKS_MAX: u32 = 256;
+/// Steps whose needs are read ahead.
+const AHEAD: usize = 256;
 
 #[derive(Debug)]
 enum Step {
@@ -105,8 +111,12 @@ enum Step {
         steps: Vec<Redo>,
         crcs: Vec<Vec<u32>>,
     },
+    /// The steps of a record are being applied, from the first of these on: pages that they need are being read.
+    Apply(VecDeque<Redo>),
+    /// The log has ended; everything is looked at once.
+    Count(Box<Counting>),
     /// So many flushes are under way.
-    Flush(u32),
+    Flush(Box<Counting>, u32),
     Over,
 }
 
@@ -131,8 +141,10 @@ pub struct Opening {
     // What is known so far:
     superblock: Option<Superblock>,
     root: Option<Root>,
-    state: State,
+    /// There from the roots on.
+    state: Option<State>,
     tree: Option<TreeLoading>,
+    tree_blocks: u64,
     /// Reads of the tree under way.
     pages: BTreeMap<IoId, ReadId>,
     /// Beginnings of records by LSN, with their place in the ring; of several, the one of the latest session.
@@ -160,8 +172,9 @@ impl Store {
             result: None,
             superblock: None,
             root: None,
-            state: State::default(),
+            state: None,
             tree: None,
+            tree_blocks: 0,
             pages: BTreeMap::new(),
             headers: BTreeMap::new(),
             vouched_lsn: 0,
@@ -197,25 +210,25 @@ impl Opening {
         if matches!(self.step, Step::Over) {
             return;
         }
-        if let Step::Flush(left) = &mut self.step {
+        if let Some(page) = self.pages.remove(&done.id) {
+            let result = done.result.map(|buf| buf.expect("a read that succeeded hands its buffer back"));
+            self.state().cache.read_done(page, result);
+            if let Err(error) = self.advance_pages() {
+                self.end(Err(error));
+            }
+            return;
+        }
+        if let Step::Flush(_, left) = &mut self.step {
             *left -= 1;
             if *left > 0 && done.result.is_ok() {
                 return;
             }
-            let store = match done.result {
-                Ok(_) => Ok(()),
-                Err(errno) => Err(OpenError::Device { device: Device::Main, offset: 0, errno }),
+            let result = match (std::mem::replace(&mut self.step, Step::Over), done.result) {
+                (Step::Flush(counting, _), Ok(_)) => Ok(self.build(*counting)),
+                (_, Err(errno)) => Err(OpenError::Device { device: Device::Main, offset: 0, errno }),
+                (step, _) => panic!("{step:?} is no flush"),
             };
-            let result = store.and_then(|()| self.build());
             return self.end(result);
-        }
-        if let Some(page) = self.pages.remove(&done.id) {
-            let result = done.result.map(|buf| buf.expect("a read that succeeded hands its buffer back"));
-            self.tree().cache.read_done(page, result);
-            if let Err(error) = self.load_tree() {
-                self.end(Err(error));
-            }
-            return;
         }
         let slot = self.reads.iter_mut().find(|(id, ..)| *id == done.id);
         let (_, device, offset, slot) = slot.unwrap_or_else(|| panic!("{:?} done, but not under way", done.id));
@@ -278,13 +291,14 @@ impl Opening {
                 // A block made of damaged bytes has the inverted checksum: written as it was meant to be.
                 let same = |(found, crc): (u32, &u32)| found == *crc || found == !*crc;
                 if buffers.iter().zip(&crcs).all(|(buf, crcs)| blocks(buf).into_iter().zip(crcs).all(same)) {
-                    self.apply(header, steps)?;
-                    self.next_record()
+                    self.apply(header, steps)
                 } else {
                     self.end_of_log(header.lsn)
                 }
             }
-            step @ (Step::Tree | Step::Flush(_) | Step::Over) => panic!("buffers for {step:?}"),
+            step @ (Step::Tree | Step::Apply(_) | Step::Count(_) | Step::Flush(..) | Step::Over) => {
+                panic!("buffers for {step:?}")
+            }
         }
     }
 
@@ -318,22 +332,39 @@ impl Opening {
             return Err(OpenError::DamagedCheckpoint { offset: root.offset(), what: "log position beyond the log" });
         }
         (self.vouched_lsn, self.session) = (root.covered_lsn, root.session);
-        self.state.next_omap_id = root.next_omap_id;
-        self.tree = Some(TreeLoading::new(root.tree, self.superblock().tag(), self.superblock().tree_device()));
+        let cache = PageCache::new(self.superblock().tag(), Memory::default().page_bytes);
+        let mut state = State::new(root.tree, cache, root.next_omap_id);
+        state.onodes.set_budget(Memory::default().onode_bytes);
+        if let Some(totals) = &root.totals {
+            state.totals = Totals::from(totals);
+        }
+        self.state = Some(state);
+        self.tree = Some(TreeLoading::new(root.tree));
         self.root = Some(root);
         self.step = Step::Tree;
-        self.load_tree()
+        self.advance_pages()
     }
 
-    fn tree(&mut self) -> &mut TreeLoading {
-        self.tree.as_mut().expect("the tree comes behind the root")
+    fn state(&mut self) -> &mut State {
+        self.state.as_mut().expect("the tree comes behind the root")
     }
 
-    /// Goes on with the tree, and behind it with the log.
-    fn load_tree(&mut self) -> Result<(), OpenError> {
-        let tree = self.tree.as_mut().expect("the tree comes behind the root");
-        let done = tree.advance(&mut self.state)?;
-        while let Some(read) = self.tree().cache.poll_read() {
+    /// Goes on with what needs pages of the tree, and asks for those that are missing.
+    fn advance_pages(&mut self) -> Result<(), OpenError> {
+        let device = self.superblock().tree_device();
+        let state = self.state.as_mut().expect("the tree comes behind the root");
+        let done = match &mut self.step {
+            Step::Tree => self.tree.as_mut().expect("it comes behind the root").advance(&mut state.cache),
+            Step::Apply(steps) => apply_steps(state, steps),
+            Step::Count(counting) => counting.advance(state),
+            // Pages that were read ahead of need.
+            _ => return Ok(()),
+        };
+        let done = done.map_err(|error| match error {
+            OpenError::Device { offset, errno, .. } => OpenError::Device { device, offset, errno },
+            error => error,
+        })?;
+        while let Some(read) = self.state().cache.poll_read() {
             let (Run { start, .. }, space) = (read.run, self.superblock().tree_space());
             if start < space.start || read.run.end() > space.end() {
                 return Err(OpenError::DamagedSpace { start, end: read.run.end() });
@@ -346,23 +377,31 @@ impl Opening {
             self.out.push_back(IoRequest::Read { id, device, offset: read.run.offset_bytes(), buf });
         }
         // What was read ahead of need comes in first.
-        if done && self.pages.is_empty() {
-            #[cfg(test)]
-            self.totals_are_those_of_the_tree();
-            self.step = Step::Scan(0);
-            self.read_log(0);
+        if !done || !self.pages.is_empty() {
+            return Ok(());
+        }
+        match std::mem::replace(&mut self.step, Step::Over) {
+            Step::Tree => {
+                self.step = Step::Scan(0);
+                self.read_log(0);
+            }
+            Step::Apply(_) => return self.next_record(),
+            Step::Count(mut counting) => {
+                let tree = self.tree.take().expect("the tree was walked");
+                let superblock = self.superblock();
+                let space = superblock.metadata_device.map(|_| superblock.tree_space());
+                // Records that were found may sit in a device's cache. Whoever sees this state may rely on it.
+                let devices: Vec<Device> = superblock.devices().collect();
+                self.tree_blocks = counting.take_tree(&tree.runs, space)?;
+                self.step = Step::Flush(counting, devices.len() as u32);
+                for device in devices {
+                    self.out.push_back(IoRequest::Flush { id: IoId(self.next_id), device });
+                    self.next_id += 1;
+                }
+            }
+            step => panic!("{step:?} needs no pages"),
         }
         Ok(())
-    }
-
-    #[cfg(test)]
-    fn totals_are_those_of_the_tree(&self) {
-        use std::collections::BTreeSet;
-        let Some(totals) = self.root().totals else { return };
-        let objects = self.state.objects.range(&[], None);
-        let runs = objects.flat_map(|(_, onode)| onode.blocks.runs(0, u64::MAX));
-        let blocks: BTreeSet<u32> = runs.flat_map(|(_, run)| run.start..run.end()).collect();
-        assert_eq!(totals, self.state.totals_with(blocks.len() as u64));
     }
 
     fn read_log(&mut self, at: u64) {
@@ -430,8 +469,7 @@ impl Opening {
         let Some(body) = header.body(buf.as_slice()) else { return self.end_of_log(header.lsn) };
         let steps = decode_body(body).map_err(|source| OpenError::RecordBody { lsn: header.lsn, source })?;
         if header.lsn <= self.vouched_lsn {
-            self.apply(header, steps)?;
-            return self.next_record();
+            return self.apply(header, steps);
         }
         let mut crcs = Vec::new();
         for step in &steps {
@@ -452,8 +490,7 @@ impl Opening {
             }
         }
         if crcs.is_empty() {
-            self.apply(header, steps)?;
-            return self.next_record();
+            return self.apply(header, steps);
         }
         self.step = Step::Verify { header, steps, crcs };
         Ok(())
@@ -467,10 +504,8 @@ impl Opening {
         }
         self.session = header.session;
         self.replayed += 1;
-        let mut freed = Vec::new();
-        steps.iter().for_each(|step| self.state.apply(step, &mut freed));
-        self.state.settle();
-        Ok(())
+        self.step = Step::Apply(steps.into());
+        self.advance_pages()
     }
 
     /// The log ends before `lsn`.
@@ -478,60 +513,40 @@ impl Opening {
         if lsn <= self.vouched_lsn {
             return Err(OpenError::DamagedLog { lsn, vouched_lsn: self.vouched_lsn });
         }
-        // Records that were found may sit in a device's cache. Whoever sees this state may rely on it.
-        let devices: Vec<Device> = self.superblock().devices().collect();
-        self.step = Step::Flush(devices.len() as u32);
-        for device in devices {
-            self.out.push_back(IoRequest::Flush { id: IoId(self.next_id), device });
-            self.next_id += 1;
-        }
-        Ok(())
+        let (begin, device_blocks) = (self.superblock().data_begin(), self.superblock().device_blocks());
+        // Sums are known unless the last checkpoint came upon damage.
+        let sum_up = self.root().totals.is_none() || (cfg!(test) && self.root().sequence.is_multiple_of(2));
+        let mut allocator = Allocator::with_units(device_blocks, self.config.indirection_unit_bytes / BLOCK as u32);
+        let data = Run { start: begin, count: device_blocks - begin };
+        allocator.release(data);
+        let counting = Counting::new(allocator, data, sum_up);
+        self.step = Step::Count(Box::new(counting));
+        self.advance_pages()
     }
 
-    fn build(&mut self) -> Result<Store, OpenError> {
+    fn build(&mut self, counting: Counting) -> Store {
         let superblock = self.superblock().clone();
-        let mut state = std::mem::take(&mut self.state);
-        let data = Run { start: superblock.data_begin(), count: superblock.device_blocks() - superblock.data_begin() };
-        let mut allocator =
-            Allocator::with_units(superblock.device_blocks(), self.config.indirection_unit_bytes / BLOCK as u32);
-        allocator.release(data);
-        let mut data_blocks = 0;
-        state.track_blocks(|_, run| {
-            if run.start < data.start || run.end() > data.end() {
-                return Err(OpenError::DamagedSpace { start: run.start, end: run.end() });
+        let Counting { mut allocator, own, shared, totals, groups, data_blocks, .. } = counting;
+        let mut state = self.state.take().expect("the tree was read");
+        state.shared = Some(shared);
+        let mut tree_totals = self.root().totals;
+        if let Some(counted) = totals {
+            let known = tree_totals.map(|_| (state.totals.objects, state.totals.stored_bytes));
+            assert!(
+                known.is_none_or(|known| known == (counted.objects, counted.stored_bytes)),
+                "{known:?}, not {counted:?}"
+            );
+            if state.overlay.is_clean() {
+                let counted = counted.of_tree(data_blocks);
+                assert!(tree_totals.is_none_or(|known| known == counted), "{tree_totals:?}, not {counted:?}");
+                tree_totals = Some(counted);
             }
-            let mut again = Vec::new();
-            for block in run.start..run.end() {
-                let one = Run { start: block, count: 1 };
-                if allocator.is_free(block) {
-                    allocator.take(one);
-                    data_blocks += 1;
-                } else {
-                    crate::allocator::push_run(&mut again, one);
-                }
-            }
-            Ok(again)
-        })?;
-        let tree = self.tree.take().expect("the tree was read");
-        let space = superblock.tree_space();
-        let mut own = superblock.metadata_device.map(|_| Allocator::new(space.end()));
-        if let Some(own) = &mut own {
-            own.release(space);
+            state.totals = counted.totals();
         }
-        let of_tree = own.as_mut().unwrap_or(&mut allocator);
-        let mut tree_blocks = 0;
-        for run in &tree.runs {
-            let inside = run.start >= space.start && run.end() <= space.end();
-            if !inside || !(run.start..run.end()).all(|block| of_tree.is_free(block)) {
-                return Err(OpenError::DamagedSpace { start: run.start, end: run.end() });
-            }
-            of_tree.take(*run);
-            tree_blocks += u64::from(run.count);
-        }
-        of_tree.settle();
         allocator.settle();
         let mut discards = Discards::new(superblock.device_blocks());
-        discards.freed(Run { start: data.start, count: allocator.high_water().saturating_sub(data.start) });
+        let data_begin = superblock.data_begin();
+        discards.freed(Run { start: data_begin, count: allocator.high_water().saturating_sub(data_begin) });
         let wal = self.wal.take().expect("made at the end of the scan");
         let durable_lsn = wal.next_lsn - 1;
         let mut freeing = Freeing::default();
@@ -544,18 +559,22 @@ impl Opening {
             }
         }
         freeing.push(durable_lsn, held);
-        let mut metadata = match own {
+        let metadata = match own {
             Some(own) => MetadataSpace::on_its_own(own),
             None => MetadataSpace::new(superblock.device_blocks()),
         };
-        metadata.adjust(tree_blocks_max(state.totals.tree_bytes), &mut allocator);
         let io_device = superblock.tree_device();
-        Ok(Store {
+        let mut store = Store {
             turns: Turns::new(durable_lsn, self.vouched_lsn),
-            checkpoint: Checkpoint::new(self.root().sequence, tree.root, self.root().totals, tree_blocks, tree.cache),
+            checkpoint: Checkpoint::new(self.root().sequence, self.tree_blocks, tree_totals),
             metadata,
             superblock,
             state,
+            groups,
+            queue: Default::default(),
+            lookups: Default::default(),
+            destroyed_ticket: 0,
+            memory: Memory::default(),
             allocator,
             wal,
             data_blocks,
@@ -574,6 +593,46 @@ impl Opening {
             events: VecDeque::new(),
             stopped: None,
             replayed_records: self.replayed,
-        })
+        };
+        store.set_metadata_aside();
+        store
     }
+}
+
+/// Applies steps of the log, as far as what they need was read; whether all are applied.
+fn apply_steps(state: &mut State, steps: &mut VecDeque<Redo>) -> Result<bool, OpenError> {
+    // Blocks that become free are not followed: those in use are counted when the log has ended.
+    let mut freed = Vec::new();
+    loop {
+        while !state.destroying.is_empty() {
+            if let Destroyed::Waiting(_) = state.destroy_some(&mut freed) {
+                return Ok(false);
+            }
+        }
+        let Some(redo) = steps.front() else { break };
+        if !is_loaded(state, redo)? {
+            // What the next ones need is read meanwhile.
+            for redo in steps.iter().skip(1).take(AHEAD) {
+                is_loaded(state, redo)?;
+            }
+            return Ok(false);
+        }
+        state.apply(redo, &mut freed);
+        steps.pop_front();
+    }
+    state.settle();
+    state.omap_copies.clear();
+    state.onodes.trim(|_| false);
+    Ok(true)
+}
+
+/// Whether all that a step needs is in memory; if not, it is being read.
+fn is_loaded(state: &mut State, redo: &Redo) -> Result<bool, OpenError> {
+    let (mut loaded, mut failed) = (true, None);
+    Need::of_redo(redo, &mut |need| match state.load(need) {
+        Ok(Fetch::Ready(())) => {}
+        Ok(Fetch::Pending(_)) => loaded = false,
+        Err(damage) => drop(failed.get_or_insert(damage)),
+    });
+    failed.map_or(Ok(loaded), |damage| Err(open_error(damage)))
 }

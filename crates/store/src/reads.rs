@@ -2,13 +2,17 @@
 
 use crate::allocator::Run;
 use crate::block_map::BlockMap;
+use crate::btree::{Damage, Fetch, ReadId};
 use crate::config::BLOCK;
 use crate::in_flight::Found;
 use crate::io_queue::Purpose;
 use crate::key::{Key, known_object, object_key};
+use crate::onode::Onode;
+use crate::queue::Accepted;
 use crate::{Lookup, LookupId, ReadError, Store, StoreEvent};
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use types::{AlignedBuf, ObjectId, crc32c};
 use wire::Rope;
 
@@ -60,17 +64,65 @@ struct Read {
     error: Option<ReadError>,
 }
 
+/// A read that does not know yet where its bytes are.
+#[derive(Debug)]
+struct Parked {
+    id: LookupId,
+    object: Key,
+    offset: u64,
+    len: u64,
+    note: bool,
+    /// Transactions up to this one come before it.
+    behind: u64,
+}
+
 /// Reads under way.
 #[derive(Default, Debug)]
 pub(crate) struct Reads {
-    next_id: u64,
     reads: BTreeMap<LookupId, Read>,
+    /// By the page of metadata that they wait for.
+    for_page: BTreeMap<ReadId, Vec<Parked>>,
+    /// By the transaction that they wait for.
+    for_ticket: BTreeMap<u64, Vec<Parked>>,
+    /// The objects of both, with the transactions that come before them: later ones have to wait.
+    parked: BTreeMap<Key, Vec<u64>>,
 }
 
 impl Reads {
-    pub fn next_id(&mut self) -> LookupId {
-        self.next_id += 1;
-        LookupId(self.next_id - 1)
+    /// Whether the transaction would change what a parked read from before it is to see.
+    pub fn are_disturbed_by(&self, ticket: u64, txn: &Accepted) -> bool {
+        if self.parked.is_empty() {
+            return false;
+        }
+        let before = |behind: &[u64]| behind.iter().any(|behind| *behind < ticket);
+        let of_object = |object: &Key| self.parked.get(object).is_some_and(|behind| before(behind));
+        let of_range = |(begin, end): (Key, Key)| {
+            let bounds = (Bound::Included(&*begin), Bound::Excluded(&*end));
+            begin < end && self.parked.range::<[u8], _>(bounds).any(|(_, behind)| before(behind))
+        };
+        txn.objects().any(of_object) || txn.ranges().any(of_range)
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.reads.is_empty() && self.parked.is_empty()
+    }
+
+    fn park(&mut self, read: Parked, page: Option<ReadId>) {
+        self.parked.entry(read.object.clone()).or_default().push(read.behind);
+        let waiting = match page {
+            Some(page) => self.for_page.entry(page).or_default(),
+            None => self.for_ticket.entry(read.behind).or_default(),
+        };
+        waiting.push(read);
+    }
+
+    fn unpark(&mut self, read: &Parked) {
+        let behind = self.parked.get_mut(&read.object).expect("parked reads name their objects");
+        let at = behind.iter().position(|behind| *behind == read.behind).expect("each of them");
+        behind.swap_remove(at);
+        if behind.is_empty() {
+            self.parked.remove(&read.object);
+        }
     }
 }
 
@@ -89,25 +141,60 @@ impl Store {
     /// `note`: if the bytes lie scattered, they may be moved.
     fn read_noting(&mut self, object: &ObjectId, offset: u64, len: u64, note: bool) -> Lookup<Rope> {
         let key = object_key(object);
-        let Some(onode) = self.state.objects.get(&key) else { return Lookup::Ready(Rope::new()) };
-        let end = offset.saturating_add(len).min(onode.size());
-        if offset >= end {
-            return Lookup::Ready(Rope::new());
+        if let Some(ticket) = self.queue.last_of_object(&key) {
+            let id = self.lookups.next_id();
+            self.reads.park(Parked { id, object: key, offset, len, note, behind: ticket }, None);
+            return Lookup::Pending(id);
         }
-        let (parts, error) = self.read_parts(&key, &onode.blocks, offset / BLOCK, end.div_ceil(BLOCK));
+        match self.load_for_read(&key, offset, len) {
+            Ok(Fetch::Ready(None)) => Lookup::Ready(Rope::new()),
+            Ok(Fetch::Ready(Some(end))) => match self.begin_read(None, key, offset, end, note) {
+                Begun::Whole(bytes) => self.late_read(object, bytes),
+                Begun::Pending(id) => Lookup::Pending(id),
+            },
+            Ok(Fetch::Pending(page)) => {
+                let id = self.lookups.next_id();
+                let behind = self.turns.last_staged();
+                self.reads.park(Parked { id, object: key, offset, len, note, behind }, Some(page));
+                Lookup::Pending(id)
+            }
+            Err(damage) => Lookup::Damaged(damage),
+        }
+    }
+
+    /// Makes sure that it is known where the bytes are, and says where they end. `None`: there are none.
+    fn load_for_read(&mut self, object: &[u8], offset: u64, len: u64) -> Result<Fetch<Option<u64>>, Damage> {
+        if let Fetch::Pending(page) = self.state.load_head(object)? {
+            return Ok(Fetch::Pending(page));
+        }
+        let size = self.state.known(object).map_or(0, Onode::size);
+        let end = offset.saturating_add(len).min(size);
+        if offset >= end {
+            return Ok(Fetch::Ready(None));
+        }
+        Ok(match self.state.load_blocks(object, (offset / BLOCK) as u32, end.div_ceil(BLOCK))? {
+            Fetch::Pending(page) => Fetch::Pending(page),
+            Fetch::Ready(()) => Fetch::Ready(Some(end)),
+        })
+    }
+
+    /// Begins to read `offset .. end` of an object whose blocks there are known. `id`: that of a read which was parked.
+    fn begin_read(&mut self, id: Option<LookupId>, key: Key, offset: u64, end: u64, note: bool) -> Begun {
+        let blocks = &self.state.known(&key).expect("it has bytes").blocks;
+        let (parts, error) = self.read_parts(&key, blocks, offset / BLOCK, end.div_ceil(BLOCK));
         if note && self.relocation.is_scattered(end.div_ceil(BLOCK) - offset / BLOCK, parts.len() as u64) {
             self.note_scattered(&key, offset / BLOCK, end.div_ceil(BLOCK));
         }
         let pending = parts.iter().filter(|part| !matches!(part, Part::Ready(_))).count();
         let (skip, len) = ((offset % BLOCK) as usize, (end - offset) as usize);
         if pending == 0 && error.is_none() {
-            return self.late_read(object, assemble(parts, skip, len));
+            return Begun::Whole(assemble(parts, skip, len));
         }
-        let id = self.reads.next_id();
+        let id = id.unwrap_or_else(|| self.lookups.next_id());
         if let Some(error) = error {
             // Known at once, but callers expect errors where bytes would come.
             self.events.push_back(StoreEvent::ReadDone { id, result: Err(error) });
-            return Lookup::Pending(id);
+            return Begun::Pending(id);
         }
         for (at, part) in parts.iter().enumerate() {
             match part {
@@ -118,7 +205,37 @@ impl Store {
         }
         let number = self.freeing.begin_read();
         self.reads.reads.insert(id, Read { object: key, parts, pending, skip, len, number, error: None });
-        Lookup::Pending(id)
+        Begun::Pending(id)
+    }
+
+    /// A page of metadata was read, or cannot be: reads that waited for it go on.
+    pub(crate) fn begin_reads_with_page(&mut self, page: ReadId) {
+        for read in self.reads.for_page.remove(&page).into_iter().flatten() {
+            self.reads.unpark(&read);
+            self.begin_parked(read);
+        }
+    }
+
+    /// A transaction that had to wait is applied: reads that waited for it go on.
+    pub(crate) fn begin_reads_behind(&mut self, ticket: u64) {
+        for read in self.reads.for_ticket.remove(&ticket).into_iter().flatten() {
+            self.reads.unpark(&read);
+            self.begin_parked(read);
+        }
+    }
+
+    fn begin_parked(&mut self, read: Parked) {
+        let id = read.id;
+        let result = match self.load_for_read(&read.object, read.offset, read.len) {
+            Ok(Fetch::Pending(page)) => return self.reads.park(read, Some(page)),
+            Ok(Fetch::Ready(None)) => Ok(Rope::new()),
+            Ok(Fetch::Ready(Some(end))) => match self.begin_read(Some(id), read.object, read.offset, end, read.note) {
+                Begun::Whole(bytes) => Ok(bytes),
+                Begun::Pending(_) => return,
+            },
+            Err(damage) => Err(ReadError::Metadata { object: known_object(&read.object), damage: Box::new(damage) }),
+        };
+        self.events.push_back(StoreEvent::ReadDone { id, result });
     }
 
     /// The parts of the object's blocks `first .. end`, in order, and the first error that is known without reading.
@@ -248,6 +365,12 @@ impl Store {
         };
         self.events.push_back(StoreEvent::ReadDone { id, result });
     }
+}
+
+/// A read whose blocks are known.
+enum Begun {
+    Whole(Rope),
+    Pending(LookupId),
 }
 
 fn checksum_error(key: &[u8], block: u32, device: u32) -> ReadError {

@@ -19,10 +19,12 @@
 use crate::Store;
 use crate::allocator::Run;
 use crate::block_map::BlockRef;
+use crate::btree::Fetch;
 use crate::config::BLOCK;
 use crate::key::{Key, known_object, object_key};
 use crate::redo::Redo;
 use crate::submit::aligned;
+use crate::turns::Staged;
 use crate::{Lookup, LookupId, StoreEvent};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{AlignedBuf, BLOCK_BYTES, ObjectId, crc32c};
@@ -316,8 +318,21 @@ impl Store {
     /// The object's blocks in a range, if they are known without reading.
     fn blocks_between(&self, key: &[u8], first: u32, end: u64) -> Option<Blocks> {
         let mut blocks = Vec::new();
-        self.state.objects.get(key)?.blocks.for_each(first, end, |at, block| blocks.push((at, block)));
+        let onode =
+            self.state.onodes.get(key).flatten().filter(|onode| onode.blocks.first_unknown(first, end).is_none())?;
+        onode.blocks.for_each(first, end, |at, block| blocks.push((at, block)));
         Some(blocks)
+    }
+
+    /// Whether the object's blocks in a range are known, or cannot be; else a page of metadata is on its way.
+    fn look(&mut self, key: &[u8], first: u32, end: u64) -> bool {
+        match self.state.load_blocks(key, first, end) {
+            Ok(Fetch::Ready(())) | Err(_) => true,
+            Ok(Fetch::Pending(read)) => {
+                self.relocation.job = Job::Looking { id: self.lookups.wait_for_page(read) };
+                false
+            }
+        }
     }
 
     /// Does this turn's part of it. Call before the turn's transactions leave.
@@ -335,6 +350,10 @@ impl Store {
         let mut pieces = Vec::new();
         if !self.relocation.ripe.is_empty() && self.has_room_for_move(WINDOW_BLOCKS.into(), Into::OneRun) {
             let window = self.relocation.ripe.pop_first().expect("just seen");
+            if !self.look(&window.0, window.1 * WINDOW_BLOCKS, window_end(window.1)) {
+                self.relocation.ripe.insert(window);
+                return;
+            }
             let noted = self.relocation.noted.remove(&window).expect("what is ripe was noted");
             let (first, end) = (window.1 * WINDOW_BLOCKS, window_end(window.1));
             let blocks = self.blocks_between(&window.0, first, end).unwrap_or_default();
@@ -348,6 +367,15 @@ impl Store {
             let count = self.relocation.leftovers.len().min(PIECES_MAX);
             let leftovers: Vec<(Key, u32, u32)> = self.relocation.leftovers.drain(..count).collect();
             for (key, first, end) in leftovers {
+                if !pieces.is_empty() && self.blocks_between(&key, first, end.into()).is_none() {
+                    // Those that are begun come first.
+                    self.relocation.leftovers.push_front((key, first, end));
+                    continue;
+                }
+                if !self.relocation.is_idle() || !self.look(&key, first, end.into()) {
+                    self.relocation.leftovers.push_front((key, first, end));
+                    continue;
+                }
                 let blocks = self.blocks_between(&key, first, end.into()).unwrap_or_default();
                 if blocks.iter().all(|(_, block)| self.allocator.is_held(block.device)) {
                     let into = if blocks.len() < STRETCH_BLOCKS_MIN { Into::Holes } else { Into::OneRun };
@@ -412,7 +440,10 @@ impl Store {
     }
 
     fn try_move(&mut self, source: &Source, into: Into, data: Rope) -> Option<()> {
-        let now = self.blocks_between(&source.key, source.first, source.end.into())?;
+        // Mostly still in memory, and then ready. What waits has its place in the order already.
+        let _ = self.state.load_blocks(&source.key, source.first, source.end.into());
+        let now =
+            self.blocks_between(&source.key, source.first, source.end.into()).filter(|_| self.queue.is_empty())?;
         let count = source.blocks.len() as u32;
         if now != source.blocks || !self.can_move(&now) || !self.has_room_for_move(count.into(), into) {
             return None;
@@ -423,8 +454,8 @@ impl Store {
             Into::Holes => VecDeque::from(self.allocator.allocate_holes(count)?),
         };
         self.data_blocks += u64::from(count);
-        let size = self.state.objects.get(&source.key).expect("it has blocks").size();
-        let mut staged = self.turns.new_staged(1);
+        let size = self.state.known(&source.key).expect("it has blocks").size();
+        let mut staged = Staged::new(self.turns.next_ticket(), 1);
         staged.internal = true;
         for stretch in now.chunk_by(|a, b| a.0 + 1 == b.0) {
             let first = stretch[0].0;
@@ -500,9 +531,15 @@ impl Store {
             // The rest is looked at when what is damaged was repaired.
             Lookup::Damaged(_) => return,
         };
+        let mut seen = from.clone();
         for object in objects.iter().filter(|object| **object != from) {
+            if !self.look(&object_key(object), 0, u64::MAX) {
+                self.relocation.walk = Some(seen);
+                return;
+            }
             self.relocation.spend(WALK_OBJECT_BYTES);
             self.look_for_leftovers(object);
+            seen = object.clone();
         }
         self.relocation.walk = objects.last().filter(|_| objects.len() == WALK_OBJECTS).cloned();
         self.relocation.settled_at = self.relocation.ticks + SETTLE_TICKS;

@@ -1,30 +1,29 @@
-//! All metadata of a store, and the application of redo steps to it.
+//! All metadata of a store: tree, changes that are not in it yet, objects in memory; and the application of redo steps.
 
 use crate::allocator::{Run, push_run};
 use crate::block_map::{SEGMENT_BLOCKS, patch_segment};
-use crate::btree::{Overlay, PAGE_BLOCKS, PAGE_BYTES};
+use crate::btree::{self, Cursor, Fetch, Overlay, PAGE_BLOCKS, PAGE_BYTES, PageCache, View};
 use crate::config::BLOCK;
-use crate::key::{self, Key, behind_prefix, omap_key, pg_key};
+use crate::destroying::Destroying;
+use crate::key::{self, behind_prefix, omap_key, pg_key};
+use crate::loading::OmapCopy;
 use crate::onode::{OmapHead, Onode, run_blocks};
+use crate::onode_cache::{OnodeCache, SlotId};
 use crate::redo::Redo;
 use crate::shared_blocks::SharedBlocks;
-use crate::table::Table;
 use crate::totals::TreeTotals;
-use crate::tree_key::{TableId, parse_segment_key, segment_key, tree_key};
+use crate::tree_key::{TableId, segment_key, tree_key};
 use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use wire::{DecodeError, Reader};
-
-/// A value of the omap or of a placement group's table, in memory of its own: a slice of a received message would keep
-/// the whole message.
-pub(crate) type Value = Box<[u8]>;
 
 /// Upper bound of what an entry takes in a page of the tree besides key and value.
-const ENTRY_BYTES: u64 = 16;
+pub(crate) const ENTRY_BYTES: u64 = 16;
 /// Upper bound of what a block takes in its segment's record.
 pub(crate) const BLOCK_BYTES_MAX: u64 = 14;
-/// The same of an object without name, attributes, omap header and blocks.
-const ONODE_BYTES: u64 = 64;
+
+/// Objects with few segments lose them one by one: a range that is erased costs more.
+const SEGMENTS_ONE_BY_ONE: usize = 4;
 
 /// The most blocks a tree takes whose entries take `tree_bytes`: pages are mostly more than two fifths full, and so are
 /// the blocks of large values.
@@ -32,85 +31,80 @@ pub(crate) const fn tree_blocks_max(tree_bytes: u64) -> u64 {
     tree_bytes.div_ceil(PAGE_BYTES as u64 * 2 / 5) * PAGE_BLOCKS as u64 + 4 * PAGE_BLOCKS as u64
 }
 
-/// Running sums over the tables.
+/// What there is, summed up. Signed, since sums begin at zero when an opening has not counted yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Totals {
-    pub stored_bytes: u64,
-    pub omap_bytes: u64,
-    /// Upper bound of what all entries take in the tree.
-    pub tree_bytes: u64,
+    pub objects: i64,
+    pub stored_bytes: i64,
+    /// Of the last checkpoint, and all that was put since.
+    pub omap_bytes: i64,
 }
 
-/// Objects, omap entries and placement groups' tables.
-#[derive(Default, Debug)]
+impl From<&TreeTotals> for Totals {
+    fn from(tree: &TreeTotals) -> Totals {
+        let TreeTotals { objects, stored_bytes, omap_bytes, .. } = *tree;
+        Totals { objects: objects as i64, stored_bytes: stored_bytes as i64, omap_bytes: omap_bytes as i64 }
+    }
+}
+
+/// Objects, omap entries and placement groups' tables: those of the tree, overridden by those of the overlay. Objects in
+/// memory are what the two say of them.
+///
+/// Applying a step needs some of an object in memory ([`crate::loading`]).
+#[derive(Debug)]
 pub(crate) struct State {
-    pub objects: Table<Onode>,
-    pub omap: Table<Value>,
-    pub pgs: Table<Value>,
-    pub next_omap_id: u64,
-    pub totals: Totals,
+    /// The tree of the last durable checkpoint.
+    pub root: Option<btree::Root>,
+    pub cache: PageCache,
     /// All changes that are not in the tree.
     pub overlay: Overlay,
+    pub onodes: OnodeCache,
+    pub next_omap_id: u64,
+    pub totals: Totals,
+    /// Objects that left could not be counted.
+    pub totals_are_lost: bool,
+    /// Bytes of omap entries put since the overlay was frozen.
+    pub omap_put_bytes: i64,
+    /// Groups whose objects are gone, but not yet counted.
+    pub destroying: VecDeque<Destroying>,
+    /// What copies of omaps take from the tree, by omap id.
+    pub omap_copies: BTreeMap<u64, OmapCopy>,
     /// Objects, and segments of them, whose records in the overlay are older than they are.
-    dirty: Vec<(Key, Option<u32>)>,
-    /// For keys of the tree, one after another.
+    dirty: Vec<(SlotId, Option<u32>)>,
+    /// For keys of the tree, one after another, and records.
     tree_key: Vec<u8>,
+    record: Vec<u8>,
     /// Holders of blocks; not kept while a log is replayed, then counted anew.
-    shared: Option<SharedBlocks>,
-}
-
-fn attr_bytes(name: &[u8], value: &[u8]) -> u64 {
-    (name.len() + value.len() + 8) as u64
-}
-
-fn entry_bytes(key: &[u8], value: &[u8]) -> u64 {
-    (key.len() + value.len()) as u64 + ENTRY_BYTES
-}
-
-fn onode_bytes(key: &[u8], onode: &Onode) -> u64 {
-    let attrs: u64 = onode.stat.attrs.iter().map(|(name, value)| attr_bytes(name, value)).sum();
-    let header = onode.omap.as_ref().map_or(0, |omap| omap.header.len() as u64);
-    let segments = onode.blocks.segment_count() as u64 * segment_bytes(key);
-    let blocks = onode.blocks.block_count() * BLOCK_BYTES_MAX;
-    key.len() as u64 + ENTRY_BYTES + ONODE_BYTES + segments + blocks + attrs + header
-}
-
-/// Upper bound of what a segment of an object takes besides its blocks.
-pub(crate) fn segment_bytes(key: &[u8]) -> u64 {
-    key.len() as u64 + 8 + ENTRY_BYTES
+    pub shared: Option<SharedBlocks>,
 }
 
 /// A record of ours fits the tree: keys and values were checked when they came in.
 const FITS: &str = "keys and values were checked when they were submitted";
 
 impl State {
-    /// Counts the holders of every block from now on. `claim` is called for each run that an object holds and returns
-    /// the parts that another object holds already.
-    pub fn track_blocks<E>(&mut self, mut claim: impl FnMut(&[u8], Run) -> Result<Vec<Run>, E>) -> Result<(), E> {
-        let mut shared = SharedBlocks::default();
-        for (key, onode) in self.objects.range(&[], None) {
-            for (_, run) in onode.blocks.runs(0, u64::MAX) {
-                claim(key, run)?.into_iter().for_each(|again| shared.add(again));
-            }
-        }
-        self.shared = Some(shared);
-        Ok(())
-    }
-
-    /// What the tree would hold if all changes were in it, with so many blocks of data.
-    pub fn totals_with(&self, data_blocks: u64) -> TreeTotals {
-        TreeTotals {
-            objects: self.objects.len() as u64,
-            stored_bytes: self.totals.stored_bytes,
-            omap_entries: self.omap.len() as u64,
-            omap_bytes: self.totals.omap_bytes,
-            data_blocks,
+    /// What the tree holds.
+    pub fn new(root: Option<btree::Root>, cache: PageCache, next_omap_id: u64) -> State {
+        State {
+            root,
+            cache,
+            overlay: Overlay::default(),
+            onodes: OnodeCache::default(),
+            next_omap_id,
+            totals: Totals::default(),
+            totals_are_lost: false,
+            omap_put_bytes: 0,
+            destroying: VecDeque::new(),
+            omap_copies: BTreeMap::new(),
+            dirty: Vec::new(),
+            tree_key: Vec::new(),
+            record: Vec::new(),
+            shared: None,
         }
     }
 
-    /// Applies a step. Blocks that nothing holds any longer go to `freed`.
+    /// Applies a step. Blocks that nothing holds any longer go to `freed`, those of a group that is destroyed later.
     ///
-    /// Panics if a clone's source is absent: submission checks that, and a record was once submitted.
+    /// Panics if something that the step needs is not in memory, or a clone's source is absent.
     pub fn apply(&mut self, redo: &Redo, freed: &mut Vec<Run>) {
         match redo {
             Redo::Touch { object } => drop(self.object(object)),
@@ -128,83 +122,72 @@ impl State {
             }
             Redo::Remove { object } => self.remove(object, freed),
             Redo::SetAttr { object, name, value } => {
-                self.touch(object);
-                let stat = Arc::make_mut(&mut self.object(object).stat);
-                let old = stat.attrs.insert(name, Bytes::copy_from_slice(value));
-                let gone = old.map_or(0, |old| attr_bytes(name, &old));
-                self.totals.tree_bytes += attr_bytes(name, value);
-                self.totals.tree_bytes -= gone;
+                let stat = Arc::make_mut(&mut self.changed(object).stat);
+                stat.attrs.insert(name, Bytes::copy_from_slice(value));
             }
             Redo::RemoveAttr { object, name } => {
-                self.touch(object);
-                let onode = self.object(object);
+                let onode = self.changed(object);
                 if onode.stat.attrs.contains_key(name) {
-                    let old = Arc::make_mut(&mut onode.stat).attrs.remove(name).expect("just seen");
-                    self.totals.tree_bytes -= attr_bytes(name, &old);
+                    Arc::make_mut(&mut onode.stat).attrs.remove(name);
                 }
             }
             Redo::OmapSet { object, entries } => {
                 let id = self.omap_head(object).id;
                 for (key, value) in entries {
-                    self.insert_omap(omap_key(id, key), (**value).into());
+                    self.put_omap(&omap_key(id, key), value);
                 }
             }
             Redo::OmapRemove { object, keys } => {
-                if let Some(id) = self.object(object).omap.as_ref().map(|omap| omap.id) {
+                if let Some(id) = self.omap_id(object) {
                     for key in keys {
-                        let key = omap_key(id, key);
-                        if let Some(value) = self.omap.remove(&key) {
-                            self.omap_gone(&key, &value);
-                            self.delete_entry(TableId::Omap, &key);
-                        }
+                        self.delete_entry(TableId::Omap, &omap_key(id, key));
                     }
                 }
             }
             Redo::OmapRemoveRange { object, begin, end } => {
-                if let Some(id) = self.object(object).omap.as_ref().map(|omap| omap.id) {
-                    self.remove_omap_range(&omap_key(id, begin), &omap_key(id, end));
+                if let Some(id) = self.omap_id(object) {
+                    self.delete_entries(TableId::Omap, &omap_key(id, begin), Some(&omap_key(id, end)));
                 }
             }
             Redo::OmapClear { object } => {
-                self.touch(object);
-                let onode = self.object(object);
+                let onode = self.changed(object);
                 if let Some(omap) = onode.omap.take() {
                     Arc::make_mut(&mut onode.stat).has_omap = false;
-                    self.drop_omap(&omap);
+                    self.drop_omap(omap.id);
                 }
             }
             Redo::OmapSetHeader { object, header } => {
-                self.touch(object);
-                let head = self.omap_head(object);
-                let old = std::mem::replace(&mut head.header, Bytes::copy_from_slice(header));
-                self.totals.tree_bytes += header.len() as u64;
-                self.totals.tree_bytes -= old.len() as u64;
+                self.omap_head(object).header = Bytes::copy_from_slice(header);
             }
             Redo::Clone { from, to } => self.clone_object(from, to, freed),
-            Redo::PgSet { pg, key, value } => self.insert_pg(pg_key(*pg, key), (**value).into()),
-            Redo::PgRemove { pg, key } => {
-                let key = pg_key(*pg, key);
-                if let Some(value) = self.pgs.remove(&key) {
-                    self.totals.tree_bytes -= entry_bytes(&key, &value);
-                    self.delete_entry(TableId::Pgs, &key);
-                }
-            }
+            Redo::PgSet { pg, key, value } => self.put_entry(TableId::Pgs, &pg_key(*pg, key), value),
+            Redo::PgRemove { pg, key } => self.delete_entry(TableId::Pgs, &pg_key(*pg, key)),
             Redo::PgRemoveRange { pg, begin, end } => {
-                self.remove_pg_range(&pg_key(*pg, begin), Some(&pg_key(*pg, end)))
+                self.delete_entries(TableId::Pgs, &pg_key(*pg, begin), Some(&pg_key(*pg, end)));
             }
             Redo::PgDestroy { pg, pg_num } => {
+                // The overlay must tell all that the group's objects hold.
+                self.settle();
                 let prefix = pg_key(*pg, &[]);
-                self.remove_pg_range(&prefix, behind_prefix(&prefix).as_deref());
+                self.delete_entries(TableId::Pgs, &prefix, behind_prefix(&prefix).as_deref());
                 let (begin, end) = key::pg_object_range(*pg, *pg_num);
-                let objects: Vec<Key> = self.objects.range(&begin, Some(&end)).map(|(key, _)| key.into()).collect();
-                objects.iter().for_each(|object| self.remove(object, freed));
+                if begin < end {
+                    self.destroying.push_back(Destroying::new(&self.overlay, &begin, &end, self.shared.is_some()));
+                    self.onodes.remove_range(&begin, &end);
+                    self.delete_entries(TableId::Objects, &begin, Some(&end));
+                    self.delete_entries(TableId::Segments, &begin, Some(&end));
+                }
             }
         }
     }
 
-    /// Notes that an object's record changes.
-    fn touch(&mut self, key: &[u8]) {
-        self.dirty.push((key.into(), None));
+    /// An object that is in memory; `None` if there is no such object. Panics if that is not known.
+    pub fn known(&self, key: &[u8]) -> Option<&Onode> {
+        self.onodes.get(key).unwrap_or_else(|| panic!("object {key:x?} is needed, but was not read"))
+    }
+
+    fn slot(&mut self, key: &[u8]) -> SlotId {
+        self.onodes.find(key).unwrap_or_else(|| panic!("object {key:x?} is needed, but was not read"))
     }
 
     fn put_entry(&mut self, table: TableId, key: &[u8], value: &[u8]) {
@@ -227,144 +210,125 @@ impl State {
 
     /// Brings the overlay up to date: call when a transaction has been applied.
     pub fn settle(&mut self) {
-        let mut dirty = std::mem::take(&mut self.dirty);
-        dirty.sort_unstable();
-        dirty.dedup();
-        let (mut tree, mut record) = (Vec::new(), Vec::new());
-        for (key, segment) in dirty.drain(..) {
-            // What was removed was deleted there and then.
-            let Some(onode) = self.objects.get(&key) else { continue };
-            match segment {
-                None => {
-                    onode.encode_head(&mut record);
-                    self.overlay.put(tree_key(TableId::Objects, &key, &mut tree), &record).expect(FITS);
+        self.dirty.sort_unstable();
+        self.dirty.dedup();
+        for (id, segment) in self.dirty.drain(..) {
+            let (key, tree, record) = (self.onodes.key(id).clone(), &mut self.tree_key, &mut self.record);
+            match (segment, self.onodes.onode(id)) {
+                // Its record was deleted there and then.
+                (None, None) => {}
+                (None, Some(onode)) => {
+                    onode.encode_head(record);
+                    self.overlay.put(tree_key(TableId::Objects, &key, tree), record).expect(FITS);
                 }
-                Some(index) => {
-                    let there = onode.blocks.encode_segment(index, &mut record);
-                    let tree = segment_key(&key, index, &mut tree);
+                (Some(index), onode) => {
+                    // A segment that became all holes before the object was removed was not deleted with it.
+                    let there = onode.is_some_and(|onode| onode.blocks.encode_segment(index, record));
+                    let tree = segment_key(&key, index, tree);
                     match there {
-                        true => self.overlay.put(tree, &record).expect(FITS),
+                        true => self.overlay.put(tree, record).expect(FITS),
                         false => self.overlay.delete(tree).expect(FITS),
                     }
                 }
             }
-        }
-        self.dirty = dirty;
-    }
-
-    /// Makes the overlay all there is, whatever the tree holds. Call when all transactions are settled. Takes time and
-    /// memory by the number of entries.
-    pub fn start_over(&mut self) {
-        assert!(self.dirty.is_empty(), "changes that are not settled");
-        let overlay = &mut self.overlay;
-        overlay.start_over();
-        let (mut tree, mut record) = (Vec::new(), Vec::new());
-        for (table, entries) in [(TableId::Pgs, &self.pgs), (TableId::Omap, &self.omap)] {
-            for (key, value) in entries.range(&[], None) {
-                overlay.put(tree_key(table, key, &mut tree), value).expect(FITS);
-            }
-        }
-        for (key, onode) in self.objects.range(&[], None) {
-            onode.encode_head(&mut record);
-            overlay.put(tree_key(TableId::Objects, key, &mut tree), &record).expect(FITS);
-            for index in onode.blocks.segments(0, u64::MAX) {
-                onode.blocks.encode_segment(index, &mut record);
-                overlay.put(segment_key(key, index, &mut tree), &record).expect(FITS);
-            }
+            self.onodes.recount(id);
         }
     }
 
-    /// A block's checksum has become known, which changes the entry of an object that still holds it: in the tables, and
-    /// in all changes that are not in the tree.
+    /// Whether the overlay is up to date.
+    pub fn is_settled(&self) -> bool {
+        self.dirty.is_empty()
+    }
+
+    /// A block's checksum has become known, which changes the record of an object that still holds it, and the object if it
+    /// is in memory.
     pub fn patch_crc(&mut self, key: &[u8], block: u32, device: u32, crc: u32) {
-        let mut tree = Vec::new();
-        let index = block / SEGMENT_BLOCKS;
-        if let Some(onode) = self.objects.get_mut(key)
-            && onode.blocks.patch_crc(block, device, crc)
+        if let Some(id) = self.onodes.find(key)
+            && let Some(onode) = self.onodes.onode_mut(id)
         {
-            self.dirty.push((key.into(), Some(index)));
+            onode.blocks.patch_crc(block, device, crc);
         }
         let patch = |record: &[u8]| patch_segment(record, block, device, crc);
-        self.overlay.amend_frozen(segment_key(key, index, &mut tree), patch);
-        self.settle();
+        self.overlay.amend(segment_key(key, block / SEGMENT_BLOCKS, &mut self.tree_key), patch);
+    }
+
+    fn onode(&mut self, id: SlotId) -> &mut Onode {
+        self.onodes.onode_mut(id).as_mut().expect("the object was just made sure of")
     }
 
     /// The object to change, made if absent.
-    fn object(&mut self, key: &[u8]) -> &mut Onode {
-        if !self.objects.contains(key) {
-            let onode = Onode::default();
-            self.totals.tree_bytes += onode_bytes(key, &onode);
-            self.objects.insert(key.into(), onode);
-            self.touch(key);
+    fn object(&mut self, key: &[u8]) -> SlotId {
+        let id = self.slot(key);
+        let entry = self.onodes.onode_mut(id);
+        if entry.is_none() {
+            *entry = Some(Onode::default());
+            self.totals.objects += 1;
+            self.dirty.push((id, None));
         }
-        self.objects.get_mut(key).expect("just made sure")
+        id
+    }
+
+    /// The object, whose record changes.
+    fn changed(&mut self, key: &[u8]) -> &mut Onode {
+        let id = self.object(key);
+        self.dirty.push((id, None));
+        self.onode(id)
+    }
+
+    fn omap_id(&mut self, key: &[u8]) -> Option<u64> {
+        let id = self.object(key);
+        self.onode(id).omap.as_ref().map(|omap| omap.id)
     }
 
     fn omap_head(&mut self, key: &[u8]) -> &mut OmapHead {
-        let id = self.next_omap_id;
-        let onode = self.object(key);
-        if onode.omap.is_none() {
-            onode.omap = Some(Box::new(OmapHead { id, header: Bytes::new() }));
+        let next = self.next_omap_id;
+        let id = self.object(key);
+        let onode = self.onode(id);
+        let is_new = onode.omap.is_none();
+        if is_new {
             Arc::make_mut(&mut onode.stat).has_omap = true;
             self.next_omap_id += 1;
-            self.touch(key);
         }
-        // Looked up again only because the borrow checker cannot see that the branch above ended.
-        self.objects.get_mut(key).and_then(|onode| onode.omap.as_deref_mut()).expect("just made sure")
+        self.dirty.push((id, None));
+        self.onode(id).omap.get_or_insert_with(|| Box::new(OmapHead { id: next, header: Bytes::new() }))
     }
 
     fn set_size(&mut self, key: &[u8], size: u64) {
-        let onode = self.object(key);
+        let id = self.object(key);
+        let onode = self.onode(id);
         let old = onode.size();
         if old != size {
             Arc::make_mut(&mut onode.stat).size_bytes = size;
-            self.totals.stored_bytes = self.totals.stored_bytes - old + size;
-            self.touch(key);
+            self.totals.stored_bytes += size as i64 - old as i64;
+            self.dirty.push((id, None));
         }
     }
 
     fn map(&mut self, key: &[u8], size: u64, first: u32, runs: &[Run], crcs: &[u32], freed: &mut Vec<Run>) {
-        let onode = self.object(key);
-        let old_size = onode.size();
-        if old_size != size {
-            Arc::make_mut(&mut onode.stat).size_bytes = size;
-        }
-        let (mut at, mut crcs, mut replaced, mut added) = (first, crcs, Vec::new(), 0u64);
-        let segments_before = onode.blocks.segment_count();
+        self.set_size(key, size);
+        let id = self.object(key);
+        let (mut at, mut crcs, mut replaced) = (first, crcs, Vec::new());
+        let onode = self.onode(id);
         for run in runs {
             let (head, tail) = crcs.split_at(run.count as usize);
+            let replaced = &mut replaced;
             onode.blocks.map(at, run_blocks(*run, head), |old| {
-                added = added.wrapping_sub(1);
-                push_run(&mut replaced, Run { start: old.device, count: 1 });
+                push_run(replaced, Run { start: old.device, count: 1 });
             });
-            added = added.wrapping_add(run.count.into());
             (at, crcs) = (at + run.count, tail);
         }
-        let segments = (onode.blocks.segment_count() - segments_before) as u64;
-        self.totals.stored_bytes = self.totals.stored_bytes - old_size + size;
-        // Of the blocks put there only those on former holes take more room in the tree.
-        self.totals.tree_bytes += added * BLOCK_BYTES_MAX + segments * segment_bytes(key);
-        if old_size != size {
-            self.touch(key);
-        }
         if at > first {
-            self.dirty
-                .extend((first / SEGMENT_BLOCKS..=(at - 1) / SEGMENT_BLOCKS).map(|index| (key.into(), Some(index))));
+            self.dirty.extend((first / SEGMENT_BLOCKS..=(at - 1) / SEGMENT_BLOCKS).map(|index| (id, Some(index))));
         }
         self.drop_blocks(&replaced, freed);
     }
 
     fn unmap(&mut self, key: &[u8], first: u32, end: u64, freed: &mut Vec<Run>) {
-        let Some(onode) = self.objects.get_mut(key) else { return };
-        let (mut removed, mut count) = (Vec::new(), 0);
-        let before = onode.blocks.segment_count();
-        self.dirty.extend(onode.blocks.segments(first, end).map(|index| (key.into(), Some(index))));
-        onode.blocks.unmap(first, end, |old| {
-            count += 1;
-            push_run(&mut removed, Run { start: old.device, count: 1 });
-        });
-        let segments = (before - onode.blocks.segment_count()) as u64;
-        self.totals.tree_bytes -= count * BLOCK_BYTES_MAX + segments * segment_bytes(key);
+        let id = self.slot(key);
+        let Some(onode) = self.onodes.onode_mut(id) else { return };
+        let mut removed = Vec::new();
+        self.dirty.extend(onode.blocks.segments(first, end).map(|index| (id, Some(index))));
+        onode.blocks.unmap(first, end, |old| push_run(&mut removed, Run { start: old.device, count: 1 }));
         self.drop_blocks(&removed, freed);
     }
 
@@ -380,136 +344,80 @@ impl State {
     }
 
     fn remove(&mut self, key: &[u8], freed: &mut Vec<Run>) {
-        let Some(onode) = self.objects.remove(key) else { return };
-        self.totals.stored_bytes -= onode.size();
-        self.totals.tree_bytes -= onode_bytes(key, &onode);
+        let id = self.slot(key);
+        let Some(onode) = self.onodes.onode_mut(id).take() else { return };
+        // Its memory is to be counted anew.
+        self.dirty.push((id, None));
+        self.totals.objects -= 1;
+        self.totals.stored_bytes -= onode.size() as i64;
         self.delete_entry(TableId::Objects, key);
-        self.delete_entries(TableId::Segments, key, behind_prefix(key).as_deref());
+        let segments: Vec<u32> = onode.blocks.segments(0, u64::MAX).take(SEGMENTS_ONE_BY_ONE + 1).collect();
+        if segments.len() > SEGMENTS_ONE_BY_ONE {
+            self.delete_entries(TableId::Segments, key, behind_prefix(key).as_deref());
+        } else {
+            for index in segments {
+                self.overlay.delete(segment_key(key, index, &mut self.tree_key)).expect(FITS);
+            }
+        }
         let runs: Vec<Run> = onode.blocks.runs(0, u64::MAX).into_iter().map(|(_, run)| run).collect();
         self.drop_blocks(&runs, freed);
         if let Some(omap) = onode.omap {
-            // The header left with the object.
-            self.remove_omap_range(&omap_key(omap.id, &[]), &omap_key(omap.id + 1, &[]));
+            self.drop_omap(omap.id);
         }
     }
 
     fn clone_object(&mut self, from: &[u8], to: &[u8], freed: &mut Vec<Run>) {
-        let mut copy = self.objects.get(from).unwrap_or_else(|| panic!("clone of absent object {from:x?}")).clone();
+        let mut copy = self.known(from).unwrap_or_else(|| panic!("clone of absent object {from:x?}")).clone();
         if from == to {
             return;
         }
         // Held by the copy before the target lets go of its own: they may share blocks.
+        let runs = copy.blocks.runs(0, u64::MAX);
         if let Some(shared) = &mut self.shared {
-            copy.blocks.runs(0, u64::MAX).into_iter().for_each(|(_, run)| shared.add(run));
+            runs.into_iter().for_each(|(_, run)| shared.add(run));
         }
         self.remove(to, freed);
         if let Some(omap) = &mut copy.omap {
             let id = std::mem::replace(&mut omap.id, self.next_omap_id);
             self.next_omap_id += 1;
-            let entries = self.omap.range(&omap_key(id, &[]), Some(&omap_key(id + 1, &[])));
-            let entries: Vec<(Key, Value)> = entries
-                .map(|(key, value)| (omap_key(omap.id, &key[key::OMAP_PREFIX_BYTES..]), value.clone()))
-                .collect();
-            entries.into_iter().for_each(|(key, value)| self.insert_omap(key, value));
+            self.copy_omap(id, omap.id);
         }
-        self.totals.stored_bytes += copy.size();
-        self.totals.tree_bytes += onode_bytes(to, &copy);
-        self.touch(to);
-        self.dirty.extend(copy.blocks.segments(0, u64::MAX).map(|index| (to.into(), Some(index))));
-        self.objects.insert(to.into(), copy);
+        self.totals.objects += 1;
+        self.totals.stored_bytes += copy.size() as i64;
+        let id = self.slot(to);
+        self.dirty.push((id, None));
+        self.dirty.extend(copy.blocks.segments(0, u64::MAX).map(|index| (id, Some(index))));
+        *self.onodes.onode_mut(id) = Some(copy);
     }
 
-    fn insert_omap(&mut self, key: Key, value: Value) {
-        let key_bytes = key.len();
-        self.totals.omap_bytes += (key_bytes - key::OMAP_PREFIX_BYTES + value.len()) as u64;
-        self.totals.tree_bytes += entry_bytes(&key, &value);
-        self.put_entry(TableId::Omap, &key, &value);
-        if let Some(old) = self.omap.insert(key, value) {
-            self.totals.omap_bytes -= (key_bytes - key::OMAP_PREFIX_BYTES + old.len()) as u64;
-            self.totals.tree_bytes -= (key_bytes + old.len()) as u64 + ENTRY_BYTES;
+    /// Gives the omap `to`, which is new, the entries of `from`: those of the tree have been read, those of the overlay may
+    /// be younger.
+    fn copy_omap(&mut self, from: u64, to: u64) {
+        let (mut begin, mut end) = (Vec::new(), Vec::new());
+        tree_key(TableId::Omap, &omap_key(from, &[]), &mut begin);
+        tree_key(TableId::Omap, &omap_key(from + 1, &[]), &mut end);
+        let of_tree = self.omap_copies.get(&from).map_or(&[][..], OmapCopy::entries);
+        let mut entries: Vec<(Bytes, Bytes)> =
+            of_tree.iter().filter(|(key, _)| self.overlay.says_nothing(key)).cloned().collect();
+        let view = &mut View { root: None, overlay: &self.overlay, cache: &mut self.cache };
+        match Cursor::new(&begin, Some(&end), true).next_page(view, usize::MAX, usize::MAX) {
+            Ok(Fetch::Ready(page)) => entries.extend(page.entries),
+            other => panic!("changes in memory that are not there: {other:?}"),
         }
-    }
-
-    fn omap_gone(&mut self, key: &[u8], value: &[u8]) {
-        self.totals.omap_bytes -= (key.len() - key::OMAP_PREFIX_BYTES + value.len()) as u64;
-        self.totals.tree_bytes -= entry_bytes(key, value);
-    }
-
-    fn remove_omap_range(&mut self, begin: &[u8], end: &[u8]) {
-        let (mut bytes, mut entries) = (0, 0);
-        self.omap.remove_range(begin, Some(end), |key, value| {
-            bytes += (key.len() - key::OMAP_PREFIX_BYTES + value.len()) as u64;
-            entries += entry_bytes(key, &value);
-        });
-        self.totals.omap_bytes -= bytes;
-        self.totals.tree_bytes -= entries;
-        if entries > 0 {
-            self.delete_entries(TableId::Omap, begin, Some(end));
+        for (key, value) in entries {
+            self.put_omap(&omap_key(to, &key[1 + key::OMAP_PREFIX_BYTES..]), &value);
         }
     }
 
-    /// Removes the entries and accounts for the header of an omap that left its object.
-    fn drop_omap(&mut self, omap: &OmapHead) {
-        self.totals.tree_bytes -= omap.header.len() as u64;
-        self.remove_omap_range(&omap_key(omap.id, &[]), &omap_key(omap.id + 1, &[]));
+    fn put_omap(&mut self, key: &[u8], value: &[u8]) {
+        let bytes = (key.len() - key::OMAP_PREFIX_BYTES + value.len()) as i64;
+        self.totals.omap_bytes += bytes;
+        self.omap_put_bytes += bytes;
+        self.put_entry(TableId::Omap, key, value);
     }
 
-    fn insert_pg(&mut self, key: Key, value: Value) {
-        let key_bytes = key.len() as u64;
-        self.totals.tree_bytes += entry_bytes(&key, &value);
-        self.put_entry(TableId::Pgs, &key, &value);
-        if let Some(old) = self.pgs.insert(key, value) {
-            self.totals.tree_bytes -= key_bytes + old.len() as u64 + ENTRY_BYTES;
-        }
-    }
-
-    fn remove_pg_range(&mut self, begin: &[u8], end: Option<&[u8]>) {
-        let mut bytes = 0;
-        self.pgs.remove_range(begin, end, |key, value| bytes += entry_bytes(key, &value));
-        self.totals.tree_bytes -= bytes;
-        if bytes > 0 {
-            self.delete_entries(TableId::Pgs, begin, end);
-        }
-    }
-
-    // ---- opening ----
-
-    /// Takes in one entry of the tree. An object's segments come behind it. Errors: no entry that this store makes.
-    pub fn restore(&mut self, key: &[u8], value: &[u8]) -> Result<(), DecodeError> {
-        let malformed = || DecodeError::Value { what: "key of an entry", value: key.len() as u64 };
-        let (table, key) = key.split_first().ok_or_else(malformed)?;
-        match TableId::of(*table).ok_or_else(malformed)? {
-            TableId::Pgs => {
-                key::pg_of(key).ok_or_else(malformed)?;
-                self.totals.tree_bytes += entry_bytes(key, value);
-                self.pgs.insert(key.into(), value.into());
-            }
-            TableId::Objects => {
-                key::decode_object(key)?;
-                let onode = Onode::decode_head(&mut Reader::new(value))?;
-                self.totals.stored_bytes += onode.size();
-                self.totals.tree_bytes += onode_bytes(key, &onode);
-                self.objects.insert(key.into(), onode);
-            }
-            TableId::Omap if key.len() < key::OMAP_PREFIX_BYTES => return Err(malformed()),
-            TableId::Omap => {
-                self.totals.omap_bytes += (key.len() - key::OMAP_PREFIX_BYTES + value.len()) as u64;
-                self.totals.tree_bytes += entry_bytes(key, value);
-                self.omap.insert(key.into(), value.into());
-            }
-            TableId::Segments => {
-                let (object, index) = parse_segment_key(key).ok_or_else(malformed)?;
-                let onode = self.objects.get_mut(object).ok_or_else(malformed)?;
-                let before = onode.blocks.block_count();
-                onode.blocks.restore_segment(index, value)?;
-                let blocks = onode.blocks.block_count() - before;
-                self.totals.tree_bytes += segment_bytes(object) + blocks * BLOCK_BYTES_MAX;
-                let end = onode.size().div_ceil(BLOCK);
-                if u32::try_from(end).is_ok_and(|end| !onode.blocks.runs(end, u64::MAX).is_empty()) {
-                    return Err(DecodeError::Value { what: "object block", value: end });
-                }
-            }
-        }
-        Ok(())
+    /// Removes the entries of an omap that left its object.
+    pub fn drop_omap(&mut self, id: u64) {
+        self.delete_entries(TableId::Omap, &omap_key(id, &[]), Some(&omap_key(id + 1, &[])));
     }
 }

@@ -2,30 +2,29 @@
 
 use crate::allocator::{Allocator, Run};
 use crate::block_cache::BlockCache;
+use crate::btree::ReadId;
+use crate::budget::Memory;
 use crate::checkpoint::Checkpoint;
 use crate::config::BLOCK;
 use crate::freeing::{Discards, Freeing};
 use crate::in_flight::InFlight;
 use crate::io_queue::{IoQueue, Purpose};
-use crate::key::{self, behind_prefix, object_key, omap_key, pg_key};
 use crate::late::Late;
+use crate::lookups::Lookups;
 use crate::merges::Merges;
 use crate::metadata_space::MetadataSpace;
-use crate::onode::Onode;
 use crate::preparing;
 use crate::preparing::Preparing;
+use crate::queue::Queue;
 use crate::reads::Reads;
 use crate::relocation::Relocation;
 use crate::state::State;
 use crate::superblock::Superblock;
-use crate::totals::TreeTotals;
 use crate::turns::Turns;
 use crate::wal::Wal;
-use crate::{BlockCacheStats, Device, DeviceUsage, IoDone, IoRequest, Lookup, ObjectStat, SpaceUsage, StoreEvent};
-use bytes::Bytes;
-use std::collections::VecDeque;
-use std::sync::Arc;
-use types::{BufPool, ObjectId, PgId};
+use crate::{BlockCacheStats, Device, DeviceUsage, IoDone, IoRequest, SpaceUsage, StoreEvent};
+use std::collections::{BTreeSet, VecDeque};
+use types::{BufPool, PgId};
 
 /// An open store.
 ///
@@ -40,6 +39,13 @@ use types::{BufPool, ObjectId, PgId};
 pub struct Store {
     pub(crate) superblock: Superblock,
     pub(crate) state: State,
+    /// Groups with anything in their tables, as of the last transaction submitted.
+    pub(crate) groups: BTreeSet<PgId>,
+    pub(crate) queue: Queue,
+    pub(crate) lookups: Lookups,
+    /// The last transaction that destroyed a group.
+    pub(crate) destroyed_ticket: u64,
+    pub(crate) memory: Memory,
     pub(crate) allocator: Allocator,
     pub(crate) wal: Wal,
     /// Blocks that objects hold.
@@ -122,136 +128,6 @@ impl Store {
         self.in_flight.bytes()
     }
 
-    /// Size, attributes and whether there is an omap; `None` for an absent object.
-    pub fn stat(&mut self, object: &ObjectId) -> Lookup<Option<Arc<ObjectStat>>> {
-        if let Some(late) = self.late(Some(object), "stat") {
-            return late;
-        }
-        Lookup::Ready(self.onode(object).map(|onode| onode.stat.clone()))
-    }
-
-    /// Allocated ranges (offset, length) within `offset .. offset + len`, clipped to the size, in order, adjoining ones
-    /// joined; none for an absent object.
-    pub fn extents(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Vec<(u64, u64)>> {
-        if let Some(late) = self.late(Some(object), (offset, len)) {
-            return late;
-        }
-        let mut extents: Vec<(u64, u64)> = Vec::new();
-        if let Some(onode) = self.onode(object) {
-            let end = offset.saturating_add(len).min(onode.size());
-            if offset < end {
-                for (first, run) in onode.blocks.runs((offset / BLOCK) as u32, end.div_ceil(BLOCK)) {
-                    let begin = (u64::from(first) * BLOCK).max(offset);
-                    let stop = ((u64::from(first) + u64::from(run.count)) * BLOCK).min(end);
-                    match extents.last_mut() {
-                        Some((at, len)) if *at + *len == begin => *len += stop - begin,
-                        _ => extents.push((begin, stop - begin)),
-                    }
-                }
-            }
-        }
-        Lookup::Ready(extents)
-    }
-
-    /// Those of `keys` that the object's omap has, with their values, in the order asked.
-    pub fn omap_get(&mut self, object: &ObjectId, keys: &[Bytes]) -> Lookup<Vec<(Bytes, Bytes)>> {
-        if let Some(late) = self.late(Some(object), keys) {
-            return late;
-        }
-        let omap = self.onode(object).and_then(|onode| onode.omap.as_ref());
-        let found = omap.into_iter().flat_map(|omap| {
-            let value = |key: &Bytes| {
-                Some((key.clone(), Bytes::copy_from_slice(self.state.omap.get(&omap_key(omap.id, key))?)))
-            };
-            keys.iter().filter_map(value)
-        });
-        Lookup::Ready(found.collect())
-    }
-
-    /// At most `max` entries with keys behind `start_after` (empty: from the first, the empty key included) that begin
-    /// with `prefix`, in order; and whether there are more.
-    pub fn omap_list(
-        &mut self,
-        object: &ObjectId,
-        start_after: &[u8],
-        prefix: &[u8],
-        max: usize,
-    ) -> Lookup<(Vec<(Bytes, Bytes)>, bool)> {
-        if let Some(late) = self.late(Some(object), (start_after, prefix, max)) {
-            return late;
-        }
-        let Some(omap) = self.onode(object).and_then(|onode| onode.omap.as_ref()) else {
-            return Lookup::Ready((Vec::new(), false));
-        };
-        let begin = omap_key(omap.id, prefix);
-        let end = behind_prefix(&begin);
-        // The first key behind another is that key with a zero byte.
-        let after = [&omap_key(omap.id, start_after)[..], &[0]].concat();
-        let from = if start_after.is_empty() { &begin[..] } else { begin.as_ref().max(&after[..]) };
-        let mut entries = self.state.omap.range(from, end.as_deref());
-        let copy = |(key, value): (&[u8], &crate::state::Value)| {
-            (Bytes::copy_from_slice(&key[key::OMAP_PREFIX_BYTES..]), Bytes::copy_from_slice(value))
-        };
-        let page = entries.by_ref().take(max).map(copy).collect();
-        Lookup::Ready((page, entries.next().is_some()))
-    }
-
-    /// The omap's header; empty if there is none.
-    pub fn omap_header(&mut self, object: &ObjectId) -> Lookup<Bytes> {
-        if let Some(late) = self.late(Some(object), "header") {
-            return late;
-        }
-        let omap = self.onode(object).and_then(|onode| onode.omap.as_ref());
-        Lookup::Ready(omap.map(|omap| omap.header.clone()).unwrap_or_default())
-    }
-
-    /// At most `max` objects in `from .. until`, in order.
-    pub fn list(&mut self, from: &ObjectId, until: &ObjectId, max: usize) -> Lookup<Vec<ObjectId>> {
-        if let Some(late) = self.late(None, (from, until, max)) {
-            return late;
-        }
-        let objects = self.state.objects.range(&object_key(from), Some(&object_key(until)));
-        Lookup::Ready(objects.take(max).map(|(key, _)| key::known_object(key)).collect())
-    }
-
-    /// Placement groups with anything in their table, in order.
-    pub fn pgs(&self) -> Vec<PgId> {
-        let mut pgs = Vec::new();
-        let mut from = Some(Box::default());
-        while let Some((key, _)) = from.as_ref().and_then(|from| self.state.pgs.range(from, None).next()) {
-            let pg = key::pg_of(key).expect("keys of the table are checked when they come in");
-            pgs.push(pg);
-            from = behind_prefix(&pg_key(pg, &[]));
-        }
-        pgs
-    }
-
-    /// Whether the group has anything in its table.
-    pub fn pgs_contain(&self, pg: PgId) -> bool {
-        let begin = pg_key(pg, &[]);
-        self.state.pgs.range(&begin, behind_prefix(&begin).as_deref()).next().is_some()
-    }
-
-    /// A value of the group's table.
-    pub fn pg_get(&mut self, pg: PgId, key: &[u8]) -> Lookup<Option<Bytes>> {
-        if let Some(late) = self.late(None, (pg, key)) {
-            return late;
-        }
-        Lookup::Ready(self.state.pgs.get(&pg_key(pg, key)).map(|value| Bytes::copy_from_slice(value)))
-    }
-
-    /// At most `max` entries of the group's table in `begin .. end`, in order.
-    pub fn pg_list(&mut self, pg: PgId, begin: &[u8], end: &[u8], max: usize) -> Lookup<Vec<(Bytes, Bytes)>> {
-        if let Some(late) = self.late(None, (pg, begin, end, max)) {
-            return late;
-        }
-        let entries = self.state.pgs.range(&pg_key(pg, begin), Some(&pg_key(pg, end)));
-        let copy = |(key, value): (&[u8], &crate::state::Value)| {
-            (Bytes::copy_from_slice(&key[key::PG_PREFIX_BYTES..]), Bytes::copy_from_slice(value))
-        };
-        Lookup::Ready(entries.take(max).map(copy).collect())
-    }
-
     /// How full the store is.
     pub fn usage(&self) -> SpaceUsage {
         let total_bytes = self.superblock.device_bytes;
@@ -261,17 +137,12 @@ impl Store {
             total_bytes,
             free_bytes,
             data_bytes,
-            stored_bytes: self.state.totals.stored_bytes,
-            omap_bytes: self.state.totals.omap_bytes,
+            stored_bytes: self.state.totals.stored_bytes.max(0) as u64,
+            omap_bytes: self.state.totals.omap_bytes.max(0) as u64,
             metadata_bytes: total_bytes - data_bytes - free_bytes,
             metadata_device: self.metadata_device_usage(),
-            objects: self.state.objects.len() as u64,
+            objects: self.state.totals.objects.max(0) as u64,
         }
-    }
-
-    /// What the metadata tree would hold if all transactions so far were in it.
-    pub(crate) fn totals(&self) -> TreeTotals {
-        self.state.totals_with(self.data_blocks)
     }
 
     fn metadata_device_usage(&self) -> Option<DeviceUsage> {
@@ -295,6 +166,8 @@ impl Store {
         let commits = self.turns.last_ticket();
         let idle = self.is_idle() && commits == self.idle.last_ticket;
         self.idle.last_ticket = commits;
+        // A device may have been unwell for a moment.
+        self.state.cache.forget_failures();
         self.idle.ticks = if idle { self.idle.ticks + 1 } else { 0 };
         if self.idle.ticks >= IDLE_TICKS && self.stopped.is_none() {
             // The last transaction's blocks wait for a record behind it.
@@ -310,6 +183,10 @@ impl Store {
         self.io.is_idle()
             && self.turns.is_idle()
             && self.merges.is_empty()
+            && self.queue.is_empty()
+            && self.reads.is_idle()
+            && self.state.destroying.is_empty()
+            && self.state.cache.reads_in_flight() == 0
             && self.checkpoint.is_idle()
             && self.discards.is_idle()
             && self.preparing.is_idle()
@@ -318,6 +195,9 @@ impl Store {
 
     /// The next request to carry out.
     pub fn poll_io(&mut self) -> Option<IoRequest> {
+        while let Some(read) = self.state.cache.poll_read() {
+            self.io.read(Purpose::PageRead { id: read.id }, read.run, &self.buffers);
+        }
         self.io.poll()
     }
 
@@ -362,8 +242,11 @@ impl Store {
         }
     }
 
-    pub(crate) fn onode(&self, object: &ObjectId) -> Option<&Onode> {
-        self.state.objects.get(&object_key(object))
+    fn page_read_done(&mut self, id: ReadId, result: Result<types::AlignedBuf, i32>) {
+        self.state.cache.read_done(id, result);
+        self.page_lookups_done(id);
+        self.begin_reads_with_page(id);
+        self.run_queue();
     }
 
     /// Hands freed blocks on, as far as they may go.

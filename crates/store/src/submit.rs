@@ -2,12 +2,14 @@
 
 use crate::allocator::Run;
 use crate::block_map::SEGMENT_BLOCKS;
+use crate::btree::PAGE_BLOCKS;
 use crate::config::BLOCK;
 use crate::in_flight::Found;
 use crate::key::{Key, OMAP_PREFIX_BYTES, PG_PREFIX_BYTES, object_key};
 use crate::merges::{Base, CrcSlot, Patch, damaged_crc, merged};
+use crate::queue::{Accepted, KeyedStep};
 use crate::redo::Redo;
-use crate::state::{BLOCK_BYTES_MAX, tree_blocks_max};
+use crate::state::{BLOCK_BYTES_MAX, ENTRY_BYTES, tree_blocks_max};
 use crate::tree_key::TABLE_KEY_BYTES_MAX;
 use crate::turns::Staged;
 use crate::{Device, OBJECT_BYTES_MAX, Step, Store, SubmitError, Ticket, Transaction};
@@ -79,25 +81,6 @@ impl Need {
     }
 }
 
-fn object_of(step: &Step) -> Option<&ObjectId> {
-    match step {
-        Step::Touch { object }
-        | Step::Write { object, .. }
-        | Step::Zero { object, .. }
-        | Step::Truncate { object, .. }
-        | Step::Remove { object }
-        | Step::SetAttr { object, .. }
-        | Step::RemoveAttr { object, .. }
-        | Step::OmapSet { object, .. }
-        | Step::OmapRemove { object, .. }
-        | Step::OmapRemoveRange { object, .. }
-        | Step::OmapClear { object }
-        | Step::OmapSetHeader { object, .. }
-        | Step::Clone { to: object, .. } => Some(object),
-        Step::PgSet { .. } | Step::PgRemove { .. } | Step::PgRemoveRange { .. } | Step::PgDestroy { .. } => None,
-    }
-}
-
 /// Bytes of the longest key that the step needs in a table, if it is one that may be too long.
 fn longest_key_bytes(step: &Step) -> Option<usize> {
     let longest = |keys: &mut dyn Iterator<Item = &Bytes>| keys.map(Bytes::len).max().unwrap_or(0) + OMAP_PREFIX_BYTES;
@@ -109,7 +92,7 @@ fn longest_key_bytes(step: &Step) -> Option<usize> {
         Step::PgRemoveRange { begin, end } => begin.len().max(end.len()) + PG_PREFIX_BYTES,
         _ => 0,
     };
-    let object = object_of(step).map_or(0, |object| {
+    let object = step.object().map_or(0, |object| {
         let texts = object.name.len() + object.nspace.len() + object.key.len();
         // Every byte may be escaped, but zeros in names are rare.
         if 2 * texts + 64 > TABLE_KEY_BYTES_MAX { object_key(object).len() } else { 0 }
@@ -118,29 +101,49 @@ fn longest_key_bytes(step: &Step) -> Option<usize> {
 }
 
 impl Store {
-    /// Takes a transaction: lookups see it at once; it is durable when [`crate::StoreEvent::Committed`] names its
-    /// ticket or a later one. Errors: nothing has happened.
+    /// Takes a transaction: lookups from now on see it, if they have to wait for that; it is durable when
+    /// [`crate::StoreEvent::Committed`] names its ticket or a later one. Errors: nothing has happened.
     pub fn submit(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
-        self.admit(&txn)?;
+        let txn = self.admit(txn)?;
         self.relocation.resume();
-        let mut staged = self.turns.new_staged(txn.steps.len());
-        let ticket = staged.ticket;
-        for step in txn.steps {
-            self.stage(txn.pg, step, &mut staged);
+        let ticket = self.turns.next_ticket();
+        for step in &txn.steps {
+            match &step.step {
+                Step::PgSet { .. } => drop(self.groups.insert(txn.pg)),
+                Step::PgDestroy { .. } => drop(self.groups.remove(&txn.pg)),
+                _ => {}
+            }
         }
-        self.state.settle();
-        self.turns.stage(staged);
-        Ok(Ticket(ticket))
+        self.enqueue(ticket, txn);
+        match &self.stopped {
+            None => Ok(Ticket(ticket)),
+            Some(reason) => Err(SubmitError::Stopped(reason.clone())),
+        }
     }
 
-    /// Checks all that could keep a transaction from happening.
-    fn admit(&mut self, txn: &Transaction) -> Result<(), SubmitError> {
+    /// Applies a transaction all of whose needs are in memory.
+    pub(crate) fn apply_accepted(&mut self, ticket: u64, txn: Accepted) {
+        let mut staged = Staged::new(ticket, txn.steps.len());
+        let destroying = self.state.destroying.len();
+        for KeyedStep { step, object, from } in txn.steps {
+            self.stage(txn.pg, step, object, from, &mut staged);
+        }
+        self.state.settle();
+        self.state.omap_copies.clear();
+        if self.state.destroying.len() > destroying {
+            self.destroyed_ticket = ticket;
+        }
+        self.turns.stage(staged);
+    }
+
+    /// Checks all that can keep a transaction from happening.
+    fn admit(&mut self, txn: Transaction) -> Result<Accepted, SubmitError> {
         if let Some(reason) = &self.stopped {
             return Err(SubmitError::Stopped(reason.clone()));
         }
         let mut need = Need::default();
-        for (index, step) in txn.steps.iter().enumerate() {
-            if let Some(object) = object_of(step).filter(|object| object.max || object.is_min()) {
+        for step in &txn.steps {
+            if let Some(object) = step.object().filter(|object| object.max || object.is_min()) {
                 return Err(SubmitError::Cursor(object.clone()));
             }
             if let Some(bytes) = longest_key_bytes(step).filter(|bytes| *bytes > TABLE_KEY_BYTES_MAX) {
@@ -152,49 +155,57 @@ impl Store {
                 _ => ("", 0),
             };
             if end > OBJECT_BYTES_MAX {
-                let object = object_of(step).expect("both have one").clone();
+                let object = step.object().expect("both have one").clone();
                 return Err(SubmitError::ObjectTooLarge { what, object, end });
-            }
-            if let Step::Clone { from, .. } = step
-                && !self.will_exist(from, txn.pg, &txn.steps[..index])
-            {
-                return Err(SubmitError::CloneSource(from.clone()));
             }
             need.add(step);
         }
-        let growth = tree_blocks_max(need.metadata_bytes);
+        let mut txn = Accepted::new(txn);
+        for (index, step) in txn.steps.iter().enumerate() {
+            if let (Step::Clone { from, .. }, Some(key)) = (&step.step, &step.from)
+                // If that takes longer, whoever submits this has seen the source and is right.
+                && self.queue.last_of_object(key).is_none()
+                && self.state.load_head(key).is_ok()
+                && self.will_exist(key, txn.pg, &txn.steps[..index]) == Some(false)
+            {
+                return Err(SubmitError::CloneSource(from.clone()));
+            }
+        }
+        // Transactions that wait have room of theirs.
+        let growth = tree_blocks_max(need.metadata_bytes + self.queue.metadata_bytes);
         self.admit_to_metadata_device(need.grows, growth)?;
         let growth = if self.superblock.metadata_device.is_some() { 0 } else { growth };
         let reserved = if need.grows { self.reserved_blocks() + growth } else { 0 };
+        let allocatable = u64::from(self.allocator.free_blocks());
         // What is set aside for the tree is free, but not for data.
-        let unreserved = (u64::from(self.allocator.free_blocks()) + self.metadata.blocks()).saturating_sub(reserved);
-        let free = unreserved.min(self.allocator.free_blocks().into());
+        let unreserved = (allocatable + self.metadata.blocks()).saturating_sub(reserved);
+        let free = unreserved.min(allocatable).saturating_sub(self.queue.blocks);
         if need.blocks > free || (need.grows && free == 0) {
             // What earlier transactions freed becomes usable with the help of one more record.
             self.turns.vouch_wanted = true;
             let needed_bytes = need.blocks * BLOCK + need.metadata_bytes;
             return Err(SubmitError::NoSpace { device: Device::Main, needed_bytes, free_bytes: free * BLOCK });
         }
-        Ok(())
+        (txn.blocks, txn.metadata_bytes) = (need.blocks, need.metadata_bytes);
+        Ok(txn)
     }
 
-    /// Whether the object exists after these steps.
-    fn will_exist(&self, object: &ObjectId, pg: PgId, before: &[Step]) -> bool {
-        for step in before.iter().rev() {
+    /// Whether the object exists after these steps, applied now, if that can be told from memory.
+    pub(crate) fn will_exist(&self, object: &[u8], pg: PgId, before: &[KeyedStep]) -> Option<bool> {
+        for KeyedStep { step, object: changed, .. } in before.iter().rev() {
             match step {
-                Step::Remove { object: removed } if removed == object => return false,
+                Step::Remove { .. } if changed.as_deref() == Some(object) => return Some(false),
                 Step::PgDestroy { pg_num } => {
                     let (begin, end) = crate::key::pg_object_range(pg, *pg_num);
-                    let key = object_key(object);
-                    if begin <= key && key < end {
-                        return false;
+                    if *begin <= *object && *object < *end {
+                        return Some(false);
                     }
                 }
-                step if object_of(step) == Some(object) => return true,
+                _ if changed.as_deref() == Some(object) => return Some(true),
                 _ => {}
             }
         }
-        self.onode(object).is_some()
+        self.state.onodes.get(object).map(|onode| onode.is_some())
     }
 
     /// Whether the tree's own device, if it has one, takes so many blocks more beside what the next checkpoint and deletes
@@ -206,17 +217,18 @@ impl Store {
             return Ok(());
         }
         // Pages of what is gone already become free with the next checkpoint.
-        self.checkpoint.wanted |= self.wal.used_bytes() > 0;
+        if self.wal.used_bytes() > 0 {
+            self.checkpoint.wanted = Some(self.turns.last_ticket());
+        }
         let (needed_bytes, free_bytes) = (blocks * BLOCK, free * BLOCK);
         Err(SubmitError::NoSpace { device: Device::Metadata, needed_bytes, free_bytes })
     }
 
     /// Blocks of the main device kept for the next checkpoint and for transactions that delete.
     pub(crate) fn reserved_blocks(&self) -> u64 {
-        let deletes = u64::from(self.superblock.device_blocks()) / 256 + 16;
         match self.superblock.metadata_device {
-            Some(_) => deletes,
-            None => self.metadata_blocks_wanted() + deletes,
+            Some(_) => self.delete_blocks(),
+            None => self.metadata_blocks_wanted() + self.delete_blocks(),
         }
     }
 
@@ -226,14 +238,43 @@ impl Store {
         self.metadata_blocks_wanted() + deletes
     }
 
-    /// Blocks that a checkpoint may still need: the whole tree may have to be written anew.
-    pub(crate) fn metadata_blocks_wanted(&self) -> u64 {
-        tree_blocks_max(self.state.totals.tree_bytes).saturating_sub(self.checkpoint.blocks_taken())
+    /// Blocks kept for transactions that delete.
+    fn delete_blocks(&self) -> u64 {
+        u64::from(self.superblock.device_blocks()) / 256 + 16
     }
 
-    fn stage(&mut self, pg: PgId, step: Step, staged: &mut Staged) {
-        let key = object_of(&step).map(object_key);
-        let object = || key.clone().expect("steps on objects have one");
+    /// Free blocks that the tree does not get: for transactions that wait, and such that delete.
+    pub(crate) fn promised_blocks(&self) -> u64 {
+        self.queue.blocks + self.delete_blocks()
+    }
+
+    /// Sets aside what the next checkpoint may need, but not what is promised to transactions.
+    pub(crate) fn set_metadata_aside(&mut self) {
+        let (promised, wanted) = (self.promised_blocks(), self.metadata_blocks_wanted());
+        if self.superblock.metadata_device.is_some() {
+            return self.metadata.adjust(wanted, &mut self.allocator);
+        }
+        let spare = u64::from(self.allocator.free_blocks()).saturating_sub(promised);
+        if spare == 0 {
+            self.metadata.give_back(wanted, &mut self.allocator);
+        } else {
+            self.metadata.adjust(wanted.min(self.metadata.blocks() + spare), &mut self.allocator);
+        }
+    }
+
+    /// Blocks that a checkpoint may still need: the whole tree may have to be written anew. Every change may make two pages
+    /// of one, which are then half full.
+    pub(crate) fn metadata_blocks_wanted(&self) -> u64 {
+        let tree = self.checkpoint.tree_blocks;
+        let (changes, bytes) = self.state.overlay.unmerged();
+        let (changes, bytes) = (changes as u64, bytes as u64 + changes as u64 * ENTRY_BYTES);
+        // One page more above for every 16 more below is more than there will be.
+        let split = (tree / 2 * 3).min(changes * u64::from(PAGE_BLOCKS) * 17 / 16);
+        (tree + split + tree_blocks_max(bytes)).saturating_sub(self.checkpoint.blocks_taken())
+    }
+
+    fn stage(&mut self, pg: PgId, step: Step, object: Option<Key>, from: Option<Key>, staged: &mut Staged) {
+        let object = || object.expect("steps on objects have one");
         let redo = match step {
             Step::Touch { .. } => Redo::Touch { object: object() },
             Step::Write { offset, data, .. } => return self.stage_write(object(), offset, data, staged),
@@ -247,7 +288,7 @@ impl Store {
             Step::OmapRemoveRange { begin, end, .. } => Redo::OmapRemoveRange { object: object(), begin, end },
             Step::OmapClear { .. } => Redo::OmapClear { object: object() },
             Step::OmapSetHeader { header, .. } => Redo::OmapSetHeader { object: object(), header },
-            Step::Clone { from, .. } => return self.stage_clone(object_key(&from), object(), staged),
+            Step::Clone { .. } => return self.stage_clone(from.expect("a clone has a source"), object(), staged),
             Step::PgSet { key, value } => Redo::PgSet { pg, key, value },
             Step::PgRemove { key } => Redo::PgRemove { pg, key },
             Step::PgRemoveRange { begin, end } => Redo::PgRemoveRange { pg, begin, end },
@@ -270,13 +311,13 @@ impl Store {
     fn stage_clone(&mut self, from: Key, to: Key, staged: &mut Staged) {
         self.apply(Redo::Clone { from: from.clone(), to: to.clone() }, staged);
         if !self.merges.is_empty() && from != to {
-            let source = &self.state.objects.get(&from).expect("a clone leaves its source").blocks;
+            let source = &self.state.known(&from).expect("a clone leaves its source").blocks;
             self.merges.cloned(&from, &to, |at, device| source.get(at).is_some_and(|block| block.device == device));
         }
     }
 
     fn size(&self, key: &[u8]) -> u64 {
-        self.state.objects.get(key).map_or(0, |onode| onode.size())
+        self.state.known(key).map_or(0, |onode| onode.size())
     }
 
     fn stage_write(&mut self, key: Key, offset: u64, data: Rope, staged: &mut Staged) {
@@ -347,7 +388,7 @@ impl Store {
     /// Zeros a range within one block, if that block is allocated.
     fn zero_in_block(&mut self, key: Key, size: u64, begin: u64, end: u64, staged: &mut Staged) {
         let block = (begin / BLOCK) as u32;
-        let allocated = self.state.objects.get(&key).is_some_and(|onode| onode.blocks.get(block).is_some());
+        let allocated = self.state.known(&key).is_some_and(|onode| onode.blocks.get(block).is_some());
         if !allocated {
             return self.apply(Redo::Touch { object: key }, staged);
         }
@@ -370,7 +411,7 @@ impl Store {
 
     /// What a block holds besides the part that `patch` covers.
     fn base_of(&self, key: &[u8], block: u32, patch: &Patch) -> Base {
-        let Some(onode) = self.state.objects.get(key) else { return Base::Zeros };
+        let Some(onode) = self.state.known(key) else { return Base::Zeros };
         let Some(old) = onode.blocks.get(block) else { return Base::Zeros };
         let valid = onode.size().saturating_sub(u64::from(block) * BLOCK).min(BLOCK);
         if patch.at == 0 && patch.data.len() as u64 >= valid {

@@ -14,12 +14,6 @@ pub(crate) enum TableId {
     Segments = 4,
 }
 
-impl TableId {
-    pub fn of(byte: u8) -> Option<TableId> {
-        [TableId::Pgs, TableId::Objects, TableId::Omap, TableId::Segments].into_iter().find(|id| *id as u8 == byte)
-    }
-}
-
 /// Bytes of a segment's number.
 pub(crate) const SEGMENT_NUMBER_BYTES: usize = 4;
 

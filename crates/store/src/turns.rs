@@ -43,6 +43,13 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
+    /// An empty transaction that will have about so many steps.
+    pub fn new(ticket: u64, steps: usize) -> Staged {
+        let (data, freed) = Default::default();
+        let steps = Vec::with_capacity(steps);
+        Staged { ticket, steps, steps_bytes: 0, merges: 0, data, freed, internal: false }
+    }
+
     pub fn push(&mut self, redo: Redo) {
         self.steps_bytes += redo.encoded_bytes();
         self.steps.push(redo);
@@ -75,7 +82,8 @@ struct Turn {
 
 #[derive(Debug)]
 pub(crate) struct Turns {
-    next_ticket: u64,
+    last_ticket: u64,
+    last_staged: u64,
     staged: VecDeque<Staged>,
     turns: VecDeque<Turn>,
     flushing: Flushing,
@@ -86,12 +94,16 @@ pub(crate) struct Turns {
     pub vouch_wanted: bool,
     /// See [`OVERLAP_BYTES_MIN`].
     pub overlap_bytes_min: u64,
+    /// Blocks of groups whose destruction is on its way: the next record frees them.
+    pub found_free: Vec<Run>,
 }
 
 impl Turns {
     pub fn new(durable_lsn: u64, vouched_lsn: u64) -> Turns {
         Turns {
-            next_ticket: 1,
+            last_ticket: 0,
+            last_staged: 0,
+            found_free: Vec::new(),
             staged: VecDeque::new(),
             turns: VecDeque::new(),
             flushing: Flushing::new(durable_lsn),
@@ -102,23 +114,15 @@ impl Turns {
         }
     }
 
-    /// An empty transaction that will have about so many steps.
-    pub fn new_staged(&self, steps: usize) -> Staged {
-        let (data, freed) = Default::default();
-        Staged {
-            ticket: self.next_ticket,
-            steps: Vec::with_capacity(steps),
-            steps_bytes: 0,
-            merges: 0,
-            data,
-            freed,
-            internal: false,
-        }
+    /// A new transaction's ticket.
+    pub fn next_ticket(&mut self) -> u64 {
+        self.last_ticket += 1;
+        self.last_ticket
     }
 
     pub fn stage(&mut self, staged: Staged) {
-        assert_eq!(staged.ticket, self.next_ticket, "transactions are staged in the order of tickets");
-        self.next_ticket += 1;
+        assert_eq!(staged.ticket, self.last_staged + 1, "transactions are staged in the order of tickets");
+        self.last_staged += 1;
         self.staged.push_back(staged);
     }
 
@@ -138,7 +142,12 @@ impl Turns {
 
     /// The ticket of the last transaction submitted.
     pub fn last_ticket(&self) -> u64 {
-        self.next_ticket - 1
+        self.last_ticket
+    }
+
+    /// The ticket of the last transaction that was applied.
+    pub fn last_staged(&self) -> u64 {
+        self.last_staged
     }
 
     /// Whether all transactions up to `ticket` are on their way.
@@ -164,7 +173,7 @@ impl Turns {
     /// Blocks freed by transactions that are not durable.
     pub fn freed_blocks(&self) -> u64 {
         let runs = self.staged.iter().flat_map(|s| &s.freed).chain(self.turns.iter().flat_map(|t| &t.freed));
-        runs.map(|run| u64::from(run.count)).sum()
+        runs.chain(&self.found_free).map(|run| u64::from(run.count)).sum()
     }
 
     /// How many staged transactions up to the ticket `limit`, from the first, can go into one turn of at most
@@ -192,13 +201,11 @@ impl Store {
         if self.stopped.is_some() {
             return;
         }
+        self.run_queue();
+        self.read_ahead_for_queue();
+        self.look_at_destroyed();
         self.advance_relocation();
         self.begin_checkpoint_if_due();
-        if self.turns.any_by_checkpoint() {
-            // A checkpoint that began anew: nothing else can make durable what was submitted since.
-            self.emit_by_checkpoint();
-            self.settle_boundary();
-        }
         while self.turns.turns.len() < TURNS_MAX && self.turns.turns.iter().all(|turn| !turn.by_checkpoint) {
             // A record's transactions are either all in the checkpoint under way or all behind it.
             let limit = self.checkpoint.boundary().unwrap_or(u64::MAX);
@@ -215,6 +222,9 @@ impl Store {
             } else if self.turns.turns.is_empty() {
                 // The log is full, or will never take so large a record. A checkpoint needs no log.
                 if !self.checkpoint.is_running() {
+                    if !self.state.destroying.is_empty() {
+                        break;
+                    }
                     self.begin_checkpoint();
                 }
                 self.emit_by_checkpoint();
@@ -230,6 +240,8 @@ impl Store {
             self.io.discard(run);
         }
         self.preparing.advance(&mut self.allocator, &self.discards, &mut self.io);
+        let queue = &self.queue;
+        self.state.onodes.trim(|object| queue.keeps(object));
     }
 
     /// Sends all that a checkpoint covers and that has no LSN yet to the device, without a record, if it is whole and there
@@ -254,10 +266,12 @@ impl Store {
     /// Writes a record without transactions if blocks wait for nothing else, space is short and nothing else is going
     /// to be written.
     fn vouch_for_freed_blocks(&mut self) {
-        let short = self.allocator.free_blocks() < self.superblock.device_blocks() / 16;
-        let waits = self.freeing.waits_for_more_than(self.turns.vouched_lsn);
+        let unreserved = u64::from(self.allocator.free_blocks()) + self.metadata.blocks();
+        let short = unreserved < self.reserved_blocks() + u64::from(self.superblock.device_blocks()) / 16;
+        let found = !self.turns.found_free.is_empty() && self.state.destroying.is_empty();
+        let waits = found || self.freeing.waits_for_more_than(self.turns.vouched_lsn);
         let room = self.wal.has_room(record_bytes(body_overhead_bytes(0) as usize));
-        if (short || self.turns.vouch_wanted) && waits && room && self.turns.is_idle() {
+        if (short || found || self.turns.vouch_wanted) && waits && room && self.turns.is_idle() {
             self.emit(0, false);
         }
         if !waits {
@@ -286,6 +300,9 @@ impl Store {
             writes.begin(device);
         }
         let (mut data, mut freed) = (Vec::new(), Vec::new());
+        if self.turns.emitted(self.destroyed_ticket) {
+            freed.append(&mut self.turns.found_free);
+        }
         for staged in batch {
             data.extend(staged.data);
             freed.extend(staged.freed);

@@ -58,6 +58,9 @@ fn block_json(error: &ReadError) -> Value {
         ReadError::Device { object, object_offset, device_offset, errno } => {
             (object, object_offset, device_offset, Errno(*errno).to_string())
         }
+        ReadError::Metadata { object, damage } => {
+            return json!({"kind": "metadata", "object": object.to_string(), "what": damage.to_string()});
+        }
     };
     json!({
         "kind": "block", "object": object.to_string(), "object_offset": object_offset,
@@ -85,6 +88,9 @@ impl fmt::Display for Finding {
                 "object {object}: block at byte {object_offset} (device offset {device_offset:#x}) cannot be read: {}",
                 Errno(*errno)
             ),
+            Finding::Block { error: ReadError::Metadata { object, damage } } => {
+                write!(f, "object {object}: where its blocks are cannot be told: {damage}")
+            }
             Finding::Accounting { what } => f.write_str(what),
             Finding::ObjectInfo { object, what } => write!(f, "object {object}: {what}"),
             Finding::Group { pg, what } => write!(f, "pg {pg}: {what}"),

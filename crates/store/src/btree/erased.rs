@@ -38,6 +38,10 @@ impl Erased {
         self.ranges.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
     pub fn bytes(&self) -> usize {
         self.ranges.bytes()
     }
@@ -82,6 +86,13 @@ impl Erased {
     /// Whether all keys of `begin .. end` are in a range.
     pub fn covers(&self, begin: &[u8], end: Option<&[u8]>) -> bool {
         end.is_some_and(|end| self.end_of(begin).is_some_and(|stop| stop >= end))
+    }
+
+    /// The parts of `begin .. end` that are in a range, in order.
+    pub fn clipped<'a>(&'a self, begin: &'a [u8], end: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let before = self.end_of(begin).filter(|_| begin < end).map(|stop| (begin, stop.min(end)));
+        let behind = self.ranges.iter_from(self.ranges.upper_bound(begin)).take_while(move |range| *range.begin < *end);
+        before.into_iter().chain(behind.map(move |range| (&*range.begin, (&*range.end).min(end))))
     }
 
     pub(super) fn bury(self, gone: &mut Graveyard<Range>) {

@@ -132,6 +132,12 @@ impl Generation {
         self.erased.add(begin, end, &mut gone.ranges);
     }
 
+    fn copy_range(&mut self, from: &Generation, begin: &[u8], end: &[u8]) {
+        from.records_from(begin).take_while(|record| record.key() < end).for_each(|record| self.set(record.clone()));
+        let mut gone = Gone::default();
+        from.erased.clipped(begin, end).for_each(|(begin, end)| self.erased.add(begin, end, &mut gone.ranges));
+    }
+
     fn bury(self, gone: &mut Gone) {
         self.records.bury(&mut gone.records);
         self.erased.bury(&mut gone.ranges);
@@ -188,13 +194,30 @@ impl Overlay {
         Ok(())
     }
 
-    /// Changes a frozen value for facts about it that became known only later: `change` says the new value, if it is to
-    /// change. Only before a merge of the frozen changes begins.
-    pub fn amend_frozen(&mut self, key: &[u8], change: impl FnOnce(&[u8]) -> Option<Vec<u8>>) {
-        let Some(frozen) = &mut self.frozen else { return };
-        if let Some(value) = frozen.find(key).and_then(Record::value).and_then(change) {
-            frozen.set(Record::new(key, Some(&value)));
+    /// Changes a value, wherever it is in memory, for facts about it that became known only later: `change` says the new
+    /// value, if it is to change. Not while a merge of the frozen changes is under way, if they have the key.
+    pub fn amend(&mut self, key: &[u8], change: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+        for generation in [Some(&mut self.active), self.frozen.as_mut()].into_iter().flatten() {
+            if let Some(value) = generation.find(key).and_then(Record::value).and_then(&change) {
+                generation.set(Record::new(key, Some(&value)));
+            }
         }
+    }
+
+    /// Whether the tree says what the key's value is.
+    pub fn says_nothing(&self, key: &[u8]) -> bool {
+        self.says(key) == Said::Nothing
+    }
+
+    /// What this says of the keys of some ranges, `begin .. end` each, for good. Takes time by the number of changes of
+    /// these ranges.
+    pub fn copy_ranges(&self, ranges: &[(&[u8], &[u8])]) -> Overlay {
+        let copy = |generation: &Generation| {
+            let mut copy = Generation::default();
+            ranges.iter().for_each(|(begin, end)| copy.copy_range(generation, begin, end));
+            copy
+        };
+        Overlay { active: copy(&self.active), frozen: self.frozen.as_ref().map(copy), gone: Gone::default() }
     }
 
     /// Bytes of memory: of changes being made, and of all.
@@ -202,6 +225,15 @@ impl Overlay {
         let frozen = self.frozen.as_ref().map_or(0, Generation::bytes);
         let gone = self.gone.records.bytes() + self.gone.ranges.bytes();
         (self.active.bytes(), self.active.bytes() + frozen + gone)
+    }
+
+    /// How many changes are not in the tree, and the bytes of their keys and values.
+    pub fn unmerged(&self) -> (usize, usize) {
+        let each = [Some(&self.active), self.frozen.as_ref()].into_iter().flatten();
+        each.fold((0, 0), |(changes, bytes), one| {
+            let records = one.records.len();
+            (changes + records + one.erased.len(), bytes + one.records.bytes() - records * RECORD_BYTES)
+        })
     }
 
     /// Whether there are no changes that are not frozen.
@@ -217,14 +249,6 @@ impl Overlay {
 
     pub fn is_frozen(&self) -> bool {
         self.frozen.is_some()
-    }
-
-    /// Forgets all changes, and has the tree count as empty until it is replaced: whoever calls this puts everything there
-    /// is, freezes that, and makes a tree of it ([`super::Merge::anew`]). All keys begin below `ff`.
-    pub fn start_over(&mut self) {
-        self.retire();
-        std::mem::take(&mut self.active).bury(&mut self.gone);
-        self.active.delete_range(&[], &[0xff], &mut self.gone);
     }
 
     /// The frozen changes are in the tree that is used from now on. Their memory is freed by [`Overlay::shed`].
@@ -289,8 +313,12 @@ mod tests {
                     }
                     _ => overlay.freeze(),
                 }
+                let copy = overlay.copy_ranges(&[(&[3], &[9]), (&[20], &[31])]);
                 for key in 0..40 {
-                    prop_assert_eq!(&overlay.says(&[key]), model.get(&key).unwrap_or(&Said::Nothing));
+                    let expected = model.get(&key).unwrap_or(&Said::Nothing);
+                    prop_assert_eq!(&overlay.says(&[key]), expected);
+                    let copied = (3..9).contains(&key) || (20..31).contains(&key);
+                    prop_assert_eq!(&copy.says(&[key]), if copied { expected } else { &Said::Nothing });
                 }
             }
             overlay.retire();

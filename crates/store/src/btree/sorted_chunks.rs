@@ -59,18 +59,24 @@ pub(super) struct Position {
 #[derive(Debug)]
 pub(super) struct SortedChunks<T> {
     chunks: Vec<Chunk<T>>,
+    len: usize,
     bytes: usize,
 }
 
 impl<T> Default for SortedChunks<T> {
     fn default() -> SortedChunks<T> {
-        SortedChunks { chunks: Vec::new(), bytes: 0 }
+        SortedChunks { chunks: Vec::new(), len: 0, bytes: 0 }
     }
 }
 
 impl<T: Item> SortedChunks<T> {
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
+    }
+
+    /// Number of items.
+    pub fn len(&self) -> usize {
+        self.len
     }
 
     /// Memory of all items.
@@ -133,6 +139,7 @@ impl<T: Item> SortedChunks<T> {
     pub fn insert(&mut self, item: T) -> Option<T> {
         let bytes = item.memory_bytes();
         self.bytes += bytes;
+        self.len += 1;
         let (mut at, place) = self.find(item.key());
         let Some(chunk) = self.chunks.get_mut(at) else {
             self.chunks.push(Chunk::new(vec![item]));
@@ -143,6 +150,7 @@ impl<T: Item> SortedChunks<T> {
                 let old = std::mem::replace(&mut chunk.items[place], item);
                 chunk.bytes = chunk.bytes + bytes - old.memory_bytes();
                 self.bytes -= old.memory_bytes();
+                self.len -= 1;
                 return Some(old);
             }
             Err(mut place) => {
@@ -173,6 +181,7 @@ impl<T: Item> SortedChunks<T> {
         let (at, place) = self.find(key);
         let item = self.chunks.get_mut(at)?.items.remove(place.ok()?);
         self.bytes -= item.memory_bytes();
+        self.len -= 1;
         self.chunks[at].bytes -= item.memory_bytes();
         self.mend(at);
         Some(item)
@@ -200,6 +209,7 @@ impl<T: Item> SortedChunks<T> {
         }
         let mut take = |chunk: Chunk<T>| {
             self.bytes -= chunk.bytes;
+            self.len -= chunk.items.len();
             graveyard.bury(chunk);
         };
         let part_of = |chunk: &mut Chunk<T>, from: usize, to: usize| {

@@ -1,10 +1,9 @@
 //! What checkpoints write, and that everything comes back from the tree.
 
-use super::harness::{Bench, KIB, config, object, open, ready, txn, write};
+use super::harness::{Bench, KIB, ask, config, object, open, txn, write};
 use crate::OpenError;
 use crate::allocator::Run;
 use crate::btree::PageCache;
-use crate::checkpoint::CACHE_BYTES;
 use crate::tree_key::TABLE_KEY_BYTES_MAX;
 use crate::{IoRequest, Step, StoreConfig, SubmitError};
 use bytes::Bytes;
@@ -35,6 +34,7 @@ fn checkpoint(bench: &mut Bench) -> u64 {
 #[test]
 fn a_checkpoint_writes_what_changed_and_not_the_rest() {
     let mut bench = Bench::with(roomy(), 4);
+    bench.store.set_memory(crate::Memory::default());
     for n in 0..3000 {
         let steps = vec![
             write(n, 0, vec![1; 5000]),
@@ -117,89 +117,90 @@ fn keys_that_are_too_long_are_refused() {
     checkpoint(&mut bench);
     bench.check_all();
     bench.reopen(bench.device.after_crash(&mut || 0));
-    assert!(ready(bench.store.stat(&named(2048))).is_some());
+    assert!(bench.ask(|store| store.stat(&named(2048))).is_some());
 }
 
-/// Makes blocks of the tree unusable, and forgets what of it is in memory.
-fn ruin(bench: &mut Bench, runs: &[Run]) {
-    for run in runs {
-        match bench.random.chance(2) {
-            true => bench.device.corrupt(run.offset_bytes() + 100, 1),
-            false => bench.device.make_unreadable(run.offset_bytes()),
+/// Makes a block of the tree unusable, or usable again, and forgets what of the tree is in memory.
+fn flip(bench: &mut Bench, run: Run) {
+    bench.device.corrupt(run.offset_bytes() + 100, 1);
+    let state = &mut bench.store.state;
+    state.cache = PageCache::new(state.cache.tag(), 1 << 20);
+    state.onodes.set_budget(0);
+    state.onodes.trim(|_| false);
+    state.onodes.set_budget(1 << 20);
+}
+
+/// A page that a checkpoint needs and cannot read stops the store. Nothing is lost: what was acknowledged is in the log.
+#[test]
+fn a_checkpoint_that_meets_a_damaged_page_stops_the_store() {
+    let mut stopped = 0;
+    for seed in 0..40 {
+        let mut bench = Bench::new(seed);
+        (0..30).for_each(|_| bench.turn());
+        bench.settle();
+        checkpoint(&mut bench);
+        let Some(root) = bench.store.state.root else { continue };
+        let page = root.page().run();
+        flip(&mut bench, page);
+        bench.may_fail = true;
+        bench.submit(txn(vec![Step::PgSet { key: "key".into(), value: vec![seed as u8].into() }])).unwrap();
+        bench.store.checkpoint();
+        for _ in 0..40 {
+            bench.turn();
         }
+        let reason = bench.failed.clone().expect("the store stops");
+        assert!(reason.contains("damaged") && reason.contains(&page.start.to_string()), "{reason}");
+        assert!(matches!(bench.submit(txn(vec![])), Err(SubmitError::Stopped(_))));
+        stopped += 1;
+        let mut random = bench.random.clone();
+        let mut device = bench.device.after_crash(&mut || random.next());
+        assert!(open(&mut device, &bench.config).is_err_and(|error| is_of_the_tree(&error)));
+        device.corrupt(page.offset_bytes() + 100, 1);
+        bench.reopen(device);
     }
-    bench.store.checkpoint.cache = PageCache::new(bench.store.checkpoint.cache.tag(), CACHE_BYTES);
+    assert!(stopped > 20, "{stopped} stopped");
 }
 
 fn is_of_the_tree(error: &OpenError) -> bool {
     matches!(error, OpenError::DamagedTree(_) | OpenError::Device { .. })
 }
 
-/// All pages of a small tree, while work goes on.
+/// Lookups that meet a damaged page say so; all others are answered.
 #[test]
-fn a_tree_that_cannot_be_read_is_made_anew() {
-    let mut anew = 0;
-    for seed in 0..40 {
-        let mut bench = Bench::new(seed);
-        (0..30).for_each(|_| bench.turn());
-        bench.settle();
-        checkpoint(&mut bench);
-        let old = bench.tree_runs();
-        ruin(&mut bench, &old);
-        if seed % 3 > 0 {
-            // More than the log takes: only a checkpoint makes it durable, and all that comes while that begins anew.
-            let entries = vec![(b"large".as_slice().into(), vec![seed as u8; 70_000].into())];
-            bench.submit(txn(vec![Step::OmapSet { object: object(1), entries }])).unwrap();
-        } else {
-            bench.submit(txn(vec![Step::Touch { object: object(1) }])).unwrap();
-            bench.store.checkpoint();
-        }
-        for _ in 0..60 {
-            bench.turn();
-            anew += u64::from(bench.store.checkpoint.is_anew());
-            assert!(bench.store.blocks_add_up());
-            let mut random = bench.random.clone();
-            let mut device = bench.device.after_crash(&mut || random.next());
-            match open(&mut device, &bench.config) {
-                Ok(_) => drop(bench.reopen(device)),
-                Err(error) => assert!(is_of_the_tree(&error), "seed {seed}: {error}"),
-            }
-        }
-        bench.settle();
-        checkpoint(&mut bench);
-        bench.check_all();
-        let (store, ..) = bench.reopen(bench.device.after_crash(&mut || 0));
-        assert_eq!(store.wal.used_bytes(), 0);
-    }
-    assert!(anew > 40, "{anew} turns with a checkpoint that began anew");
-}
-
-/// One page of a larger tree. What only it refers to stays unused until the store is opened again.
-#[test]
-fn a_page_that_cannot_be_read_costs_no_entry() {
-    for seed in 0..16 {
+fn a_damaged_page_of_objects_is_an_error_for_those_objects_alone() {
+    let mut damaged = 0;
+    for seed in 0..6 {
         let mut bench = Bench::with(roomy(), seed);
-        let set = |bench: &mut Bench, n: u64, value: u8, len: usize| {
-            let value = vec![value; len].into();
+        for n in 0..300 {
+            let value = vec![n as u8; 300].into();
             bench.submit(txn(vec![Step::SetAttr { object: object(n), name: b"_".to_vec(), value }])).unwrap();
-        };
-        (0..300).for_each(|n| set(&mut bench, n, 1, 300));
-        (0..20).for_each(|n| set(&mut bench, n * 15, 2, 20_000));
+        }
         bench.settle();
         checkpoint(&mut bench);
         let runs = bench.tree_runs();
         let one = runs[bench.random.below(runs.len() as u64) as usize];
-        ruin(&mut bench, &[one]);
-        (0..300).for_each(|n| set(&mut bench, n, 3, 300));
-        bench.settle();
-        checkpoint(&mut bench);
-        bench.check_all();
-        let (store, device, _) = bench.reopen(bench.device.after_crash(&mut || 0));
-        assert!(store.free_blocks() >= bench.store.free_blocks());
-        let mut bench = Bench::on(bench.config.clone(), store, device, bench.model.clone(), bench.random.clone());
-        (0..300).for_each(|n| set(&mut bench, n, 4, 100));
-        bench.settle();
-        checkpoint(&mut bench);
+        let page = Run { start: one.start, count: 2 };
+        if page == bench.store.state.root.unwrap().page().run() {
+            continue;
+        }
+        flip(&mut bench, page);
+        let mut here = 0;
+        for n in 0..300 {
+            match ask(&mut bench.store, &mut bench.device, |store| store.stat(&object(n))) {
+                Ok(stat) => assert_eq!(stat.unwrap().attrs.get(b"_").unwrap()[..], [n as u8; 300]),
+                Err(damage) => {
+                    assert_eq!(damage.run, page);
+                    here += 1;
+                }
+            }
+        }
+        assert!((1..100).contains(&here), "{here} objects on one page");
+        damaged += here;
+        let list =
+            ask(&mut bench.store, &mut bench.device, |store| store.list(&ObjectId::min(), &ObjectId::max(), 300));
+        assert_eq!(list.map_err(|damage| damage.run), Err(page));
+        flip(&mut bench, page);
         bench.check_all();
     }
+    assert!(damaged > 0);
 }

@@ -2,7 +2,7 @@
 //! Whatever they do, a read gives the right bytes or an error that names the block, and what opens is a state that once
 //! was.
 
-use super::harness::{Bench, Random, config, found, object, open, read, ready, txn, write};
+use super::harness::{Bench, Random, config, found, object, open, read, txn, write};
 use crate::superblock::{SUPERBLOCK_OFFSETS, WAL_OFFSET};
 use crate::{IoDone, IoRequest, OpenError, ReadError, StoreConfig, StoreEvent};
 
@@ -111,6 +111,7 @@ fn history(config: StoreConfig, faults: Faults, seed: u64, aligned: bool, outcom
     bench.store.checkpoint();
     bench.settle();
     bench.keep_history = true;
+    bench.may_fail = faults.metadata;
     for _ in 0..40 {
         bench.begin_turn();
         for _ in 0..bench.random.below(6) {
@@ -127,7 +128,7 @@ fn history(config: StoreConfig, faults: Faults, seed: u64, aligned: bool, outcom
 /// An error must be about a block that the drive has touched wrongly. Blocks made in part of such ones are bad too,
 /// wherever they lie; only where all writes are of whole blocks there are none.
 fn names_a_bad_block(device: &crate::SimDevice, error: &ReadError, aligned: bool) {
-    let (ReadError::Checksum { device_offset, .. } | ReadError::Device { device_offset, .. }) = error;
+    let (ReadError::Checksum { device_offset, .. } | ReadError::Device { device_offset, .. }) = error else { return };
     assert!(!aligned || device.is_damaged(*device_offset), "{error}, but that block is sound");
 }
 
@@ -142,7 +143,7 @@ fn settle(bench: &mut Bench, aligned: bool, outcome: &mut Outcome) {
         let (reads, errors) = bench.events_with_errors(|device, error| names_a_bad_block(device, error, aligned));
         outcome.reads += reads;
         outcome.read_errors += errors;
-        if bench.store.is_idle() {
+        if bench.store.is_idle() || bench.failed.is_some() {
             return;
         }
     }
@@ -193,7 +194,7 @@ fn rot_and_unreadable_blocks_are_never_read_as_anything_else() {
     for aligned in [true, false] {
         for faults in [Faults { rot: 2, ..Faults::default() }, Faults { unreadable: 2, ..Faults::default() }] {
             let outcome = data_faults(faults, aligned);
-            assert!(outcome.read_errors > 30 && outcome.faults > 60 && outcome.opened == 60, "{outcome:?}");
+            assert!(outcome.read_errors > 20 && outcome.faults > 60 && outcome.opened == 60, "{outcome:?}");
         }
     }
 }
@@ -325,7 +326,7 @@ fn an_unreadable_block_fails_reads_of_it_alone() {
     let mut bench = Bench::new(3);
     bench.submit(txn(vec![write(1, 0, vec![5; 16_384])])).unwrap();
     bench.settle();
-    let begin = ready(bench.store.placement(&object(1), 0, 1))[0].device_offset;
+    let begin = bench.ask(|store| store.placement(&object(1), 0, 1))[0].device_offset;
     let device_offset = begin + 8192;
     bench.device.make_unreadable(device_offset);
     let expected = ReadError::Device { object: object(1), object_offset: 8192, device_offset, errno: 5 };

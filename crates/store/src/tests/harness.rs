@@ -2,9 +2,9 @@
 
 use super::model::{Model, ModelObject};
 use crate::allocator::Run;
-use crate::btree::{self, Depth, PageCache, Walk, WalkProgress};
+use crate::btree::{self, Damage, Depth, PageCache, Walk, WalkProgress};
 use crate::{
-    IoId, IoRequest, Lookup, LookupId, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, StoreEvent,
+    IoId, IoRequest, Lookup, LookupId, Memory, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, StoreEvent,
     SubmitError, Ticket, Transaction,
 };
 use bytes::Bytes;
@@ -126,22 +126,55 @@ pub fn ready<T>(lookup: Lookup<T>) -> T {
     }
 }
 
+/// Asks until there is an answer, whatever else the store does meanwhile.
+pub fn ask<T>(
+    store: &mut Store,
+    device: &mut SimDevice,
+    mut question: impl FnMut(&mut Store) -> Lookup<T>,
+) -> Result<T, Damage> {
+    loop {
+        let wanted = match question(store) {
+            Lookup::Ready(value) => return Ok(value),
+            Lookup::Damaged(damage) => return Err(damage),
+            Lookup::Pending(id) => id,
+        };
+        loop {
+            let mut done = false;
+            while let Some(event) = store.poll_event() {
+                match event {
+                    StoreEvent::LookupDone(id) => done |= id == wanted,
+                    StoreEvent::Failed { reason } => panic!("{reason}"),
+                    _ => {}
+                }
+            }
+            if done {
+                break;
+            }
+            while let Some(request) = store.poll_io() {
+                device.submit(request);
+            }
+            assert!(device.queued() > 0, "the lookup waits for nothing");
+            store.io_done(device.complete(0));
+        }
+    }
+}
+
 /// Everything the store says it holds. Bytes that fail their checksum are a failed test.
 pub fn contents(store: &mut Store, device: &mut SimDevice) -> Model {
     let mut model = Model::default();
-    for id in ready(store.list(&ObjectId::min(), &ObjectId::max(), usize::MAX)) {
-        let stat = ready(store.stat(&id)).expect("listed");
+    for id in ask(store, device, |store| store.list(&ObjectId::min(), &ObjectId::max(), usize::MAX)).unwrap() {
+        let stat = ask(store, device, |store| store.stat(&id)).unwrap().expect("listed");
         let data = read(store, device, &id, 0, u64::MAX).unwrap().to_vec();
         assert_eq!(data.len() as u64, stat.size_bytes);
-        let (omap, more) = ready(store.omap_list(&id, b"", b"", usize::MAX));
+        let (omap, more) = ask(store, device, |store| store.omap_list(&id, b"", b"", usize::MAX)).unwrap();
         assert!(!more && (stat.has_omap || omap.is_empty()));
         let attrs = stat.attrs.iter().map(|(name, value)| (name.to_vec(), value.clone())).collect();
-        let header = ready(store.omap_header(&id));
+        let header = ask(store, device, |store| store.omap_header(&id)).unwrap();
         model.objects.insert(id, ModelObject { data: Arc::new(data), attrs, omap: omap.into_iter().collect(), header });
     }
     for pg in store.pgs() {
         assert!(store.pgs_contain(pg));
-        for (key, value) in ready(store.pg_list(pg, b"", &[0xff; 40], usize::MAX)) {
+        for (key, value) in ask(store, device, |store| store.pg_list(pg, b"", &[0xff; 40], usize::MAX)).unwrap() {
             model.pgs.insert((pg, key), value);
         }
     }
@@ -154,31 +187,44 @@ struct FoundObject {
     /// Block by block; `None` where there was an error.
     blocks: Vec<Option<Vec<u8>>>,
     attrs: BTreeMap<Vec<u8>, Bytes>,
-    omap: BTreeMap<Bytes, Bytes>,
+    /// `None`: an error.
+    omap: Option<BTreeMap<Bytes, Bytes>>,
     header: Bytes,
 }
 
 /// What a store on a bad drive gives, with all its errors.
 #[derive(Default)]
 pub struct Found {
-    objects: BTreeMap<ObjectId, FoundObject>,
-    pgs: BTreeMap<(PgId, Bytes), Bytes>,
+    /// `None`: an error. If not even a list could be had, there are none at all.
+    objects: BTreeMap<ObjectId, Option<FoundObject>>,
+    has_list: bool,
+    /// Of each group; `None`: an error.
+    pgs: BTreeMap<PgId, Option<BTreeMap<Bytes, Bytes>>>,
     pub errors: Vec<ReadError>,
     pub reads: u64,
+    pub damaged: Vec<Damage>,
 }
 
 impl Found {
     /// Whether it is what the model says, but for what is an error.
     pub fn is(&self, model: &Model) -> bool {
-        let same = |(found, model): (&FoundObject, &ModelObject)| {
+        let same = |(found, model): (&Option<FoundObject>, &ModelObject)| {
+            let Some(found) = found else { return true };
             let blocks = found.blocks.iter().zip(model.data.chunks(4096));
             found.size == model.data.len()
-                && (&found.attrs, &found.omap, &found.header) == (&model.attrs, &model.omap, &model.header)
+                && (&found.attrs, &found.header) == (&model.attrs, &model.header)
+                && found.omap.as_ref().is_none_or(|omap| *omap == model.omap)
                 && blocks.into_iter().all(|(found, model)| found.as_ref().is_none_or(|found| found == model))
         };
-        self.pgs == model.pgs
-            && self.objects.keys().eq(model.objects.keys())
-            && self.objects.values().zip(model.objects.values()).all(same)
+        let group = |(pg, found): (&PgId, &Option<BTreeMap<Bytes, Bytes>>)| {
+            let model = model.pgs.iter().filter(|((of, _), _)| of == pg).map(|((_, key), value)| (key, value));
+            found.as_ref().is_none_or(|found| found.iter().eq(model))
+        };
+        let objects =
+            self.objects.keys().eq(model.objects.keys()) && self.objects.values().zip(model.objects.values()).all(same);
+        model.pgs.keys().all(|(pg, _)| self.pgs.contains_key(pg))
+            && self.pgs.iter().all(group)
+            && (objects || !self.has_list)
     }
 }
 
@@ -187,8 +233,19 @@ pub fn found(store: &mut Store, device: &mut SimDevice) -> Found {
     // What was read before it went bad must not hide that.
     store.set_block_cache_bytes(0);
     let mut found = Found::default();
-    for id in ready(store.list(&ObjectId::min(), &ObjectId::max(), usize::MAX)) {
-        let stat = ready(store.stat(&id)).expect("listed");
+    macro_rules! ask {
+        ($question:expr) => {
+            ask(store, device, $question).map_err(|damage| found.damaged.push(damage)).ok()
+        };
+    }
+    let list = ask!(|store| store.list(&ObjectId::min(), &ObjectId::max(), usize::MAX));
+    found.has_list = list.is_some();
+    for id in list.into_iter().flatten() {
+        let Some(stat) = ask!(|store| store.stat(&id)) else {
+            found.objects.insert(id, None);
+            continue;
+        };
+        let stat = stat.expect("listed");
         let mut blocks = Vec::new();
         for at in (0..stat.size_bytes).step_by(4096) {
             found.reads += 1;
@@ -202,15 +259,14 @@ pub fn found(store: &mut Store, device: &mut SimDevice) -> Found {
             size: stat.size_bytes as usize,
             blocks,
             attrs: stat.attrs.iter().map(|(name, value)| (name.to_vec(), value.clone())).collect(),
-            omap: ready(store.omap_list(&id, b"", b"", usize::MAX)).0.into_iter().collect(),
-            header: ready(store.omap_header(&id)),
+            omap: ask!(|store| store.omap_list(&id, b"", b"", usize::MAX)).map(|(omap, _)| omap.into_iter().collect()),
+            header: ask!(|store| store.omap_header(&id)).expect("it comes with the head"),
         };
-        found.objects.insert(id, object);
+        found.objects.insert(id, Some(object));
     }
     for pg in store.pgs() {
-        for (key, value) in ready(store.pg_list(pg, b"", &[0xff; 40], usize::MAX)) {
-            found.pgs.insert((pg, key), value);
-        }
+        let entries = ask!(|store| store.pg_list(pg, b"", &[0xff; 40], usize::MAX));
+        found.pgs.insert(pg, entries.map(|entries| entries.into_iter().collect()));
     }
     found
 }
@@ -225,6 +281,14 @@ pub struct Bench {
     /// The model after each transaction that is not known to be durable, and after the last that is.
     pub history: VecDeque<(Ticket, u64, Model)>,
     reads: BTreeMap<LookupId, Vec<u8>>,
+    /// Objects whose size is asked for.
+    lookups: BTreeMap<LookupId, ObjectId>,
+    /// What [`Bench::ask`] waits for, and whether it is done.
+    asked: BTreeMap<LookupId, bool>,
+    pub damaged_lookups: u64,
+    /// Whether the store may stop, and why it did.
+    pub may_fail: bool,
+    pub failed: Option<String>,
     pub objects: u64,
     pub commits: u64,
     pub refused: u64,
@@ -263,7 +327,14 @@ impl Bench {
         Bench::on(config, store, device, Model::default(), Random::new(seed))
     }
 
-    pub fn on(config: StoreConfig, store: Store, device: SimDevice, model: Model, random: Random) -> Bench {
+    pub fn on(config: StoreConfig, mut store: Store, device: SimDevice, model: Model, random: Random) -> Bench {
+        // With little memory, much has to be read again; with changes that fill theirs, checkpoints are frequent.
+        let mut fate = random.clone();
+        if fate.chance(2) {
+            let page_bytes = fate.below(4) as usize * 8192;
+            let overlay_bytes = if fate.chance(3) { 3000 } else { 1 << 20 };
+            store.set_memory(Memory { page_bytes, onode_bytes: fate.below(3000) as usize, overlay_bytes });
+        }
         let history = VecDeque::from([(Ticket(0), model.digest(), model.clone())]);
         // Data is moved in every second history.
         let mut store = store;
@@ -278,6 +349,11 @@ impl Bench {
             model,
             history,
             reads: BTreeMap::new(),
+            lookups: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            damaged_lookups: 0,
+            may_fail: false,
+            failed: None,
             objects: 6,
             commits: 0,
             refused: 0,
@@ -386,10 +462,45 @@ impl Bench {
         match self.store.read(&object, offset, len) {
             Lookup::Ready(found) => assert_eq!(found.to_vec(), expected, "{object} {offset}+{len}"),
             Lookup::Pending(id) => drop(self.reads.insert(id, expected)),
-            Lookup::Damaged(damage) => panic!("{damage}"),
+            Lookup::Damaged(damage) => {
+                assert!(self.may_fail, "{damage}");
+                self.damaged_lookups += 1;
+            }
         }
-        let stat = ready(self.store.stat(&object));
-        assert_eq!(stat.map(|stat| stat.size_bytes), self.model.objects.get(&object).map(|o| o.data.len() as u64));
+        self.check_size(object);
+    }
+
+    /// An object's size, compared with the model at once or when it is known.
+    fn check_size(&mut self, object: ObjectId) {
+        match self.store.stat(&object) {
+            Lookup::Ready(stat) => {
+                let expected = self.model.objects.get(&object).map(|object| object.data.len() as u64);
+                assert_eq!(stat.map(|stat| stat.size_bytes), expected, "{object}");
+            }
+            Lookup::Pending(id) => drop(self.lookups.insert(id, object)),
+            Lookup::Damaged(damage) => {
+                assert!(self.may_fail, "{damage}");
+                self.damaged_lookups += 1;
+            }
+        }
+    }
+
+    /// Asks until there is an answer; what happens meanwhile is handled.
+    pub fn ask<T>(&mut self, mut question: impl FnMut(&mut Store) -> Lookup<T>) -> T {
+        loop {
+            let id = match question(&mut self.store) {
+                Lookup::Pending(id) => id,
+                lookup => return ready(lookup),
+            };
+            self.asked.insert(id, false);
+            while !self.asked[&id] {
+                self.pump();
+                assert!(self.device.queued() > 0, "{id:?} waits for nothing");
+                self.complete_some();
+                self.events();
+            }
+            self.asked.remove(&id);
+        }
     }
 
     pub fn submit_some(&mut self) {
@@ -397,6 +508,7 @@ impl Bench {
         match self.submit(txn) {
             Ok(_) => {}
             Err(SubmitError::NoSpace { .. }) => self.refused += 1,
+            Err(SubmitError::Stopped(_)) if self.may_fail => {}
             Err(error) => panic!("{error}"),
         }
     }
@@ -454,7 +566,8 @@ impl Bench {
     }
 
     pub fn events(&mut self) {
-        self.events_with_errors(|_, error| panic!("{error}"));
+        let may_fail = self.may_fail;
+        self.events_with_errors(|_, error| assert!(may_fail && matches!(error, ReadError::Metadata { .. }), "{error}"));
     }
 
     /// Handles events; reads may fail, if `accept` lets their errors pass. Returns how many reads were done and failed.
@@ -484,7 +597,15 @@ impl Bench {
                         }
                     }
                 }
-                event => panic!("{event:?}"),
+                StoreEvent::LookupDone(id) => {
+                    if let Some(object) = self.lookups.remove(&id) {
+                        self.check_size(object);
+                    } else {
+                        *self.asked.get_mut(&id).expect("a lookup that was asked for") = true;
+                    }
+                }
+                StoreEvent::Failed { reason } if self.may_fail => self.failed = Some(reason),
+                StoreEvent::Failed { reason } => panic!("{reason}"),
             }
         }
         (reads, errors)
@@ -504,17 +625,17 @@ impl Bench {
                 break;
             }
             turns += 1;
-            assert!(turns < 10_000, "never idle: {:?}", self.store);
+            assert!(turns < 10_000, "never idle");
         }
-        assert!(self.reads.is_empty() && self.history.len() == 1);
+        assert!(self.reads.is_empty() && self.lookups.is_empty() && self.history.len() == 1);
     }
 
     /// Blocks of the tree as of the last checkpoint.
     pub fn tree_runs(&self) -> Vec<Run> {
-        let checkpoint = &self.store.checkpoint;
+        let state = &self.store.state;
         let media = self.device.part(self.store.superblock.tree_device());
-        let mut cache = PageCache::new(checkpoint.cache.tag(), usize::MAX);
-        let mut walk = Walk::new(checkpoint.root, Depth::Space);
+        let mut cache = PageCache::new(state.cache.tag(), usize::MAX);
+        let mut walk = Walk::new(state.root, Depth::Space);
         let mut runs = Vec::new();
         let mut found = |found: btree::Found| match found {
             btree::Found::Page { run, .. } | btree::Found::Overflow { run } => runs.push(run),

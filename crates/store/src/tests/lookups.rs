@@ -1,6 +1,6 @@
 //! Lookups see what was submitted, before it is durable.
 
-use super::harness::{Bench, KIB, PG, object, read, ready, txn, write};
+use super::harness::{Bench, KIB, PG, object, read, txn, write};
 use crate::{OBJECT_BYTES_MAX, Step, SubmitError};
 use bytes::Bytes;
 use types::{ObjectId, PgId};
@@ -25,7 +25,7 @@ fn random_histories_equal_the_model() {
 fn extents_are_the_allocated_ranges() {
     let mut bench = Bench::new(1);
     let check = |bench: &mut Bench, offset, len, expected: &[(u64, u64)]| {
-        assert_eq!(ready(bench.store.extents(&object(1), offset, len)), expected);
+        assert_eq!(bench.ask(|store| store.extents(&object(1), offset, len)), expected);
     };
     check(&mut bench, 0, u64::MAX, &[]);
     bench
@@ -42,7 +42,7 @@ fn extents_are_the_allocated_ranges() {
     check(&mut bench, 0, u64::MAX, &[(12 * KIB, 4 * KIB), (40 * KIB, 10)]);
     bench.submit(txn(vec![Step::Zero { object: object(1), offset: 39 * KIB, len: u64::MAX }])).unwrap();
     check(&mut bench, 0, u64::MAX, &[(12 * KIB, 4 * KIB)]);
-    let size = ready(bench.store.stat(&object(1))).unwrap().size_bytes;
+    let size = bench.ask(|store| store.stat(&object(1))).unwrap().size_bytes;
     assert_eq!(size, 40 * KIB + 10, "zeroing never changes the size");
 }
 
@@ -53,7 +53,8 @@ fn omap_pages_begin_behind_a_key_and_keep_to_a_prefix() {
     let entries = keys.iter().map(|key| (bytes(key), bytes(&format!("<{key}>")))).collect();
     bench.submit(txn(vec![Step::OmapSet { object: object(1), entries }])).unwrap();
     let mut check = |after: &str, prefix: &str, max, expected: &[&str], more| {
-        let (page, found_more) = ready(bench.store.omap_list(&object(1), after.as_bytes(), prefix.as_bytes(), max));
+        let (page, found_more) =
+            bench.ask(|store| store.omap_list(&object(1), after.as_bytes(), prefix.as_bytes(), max));
         assert!(page.iter().all(|(key, value)| value == format!("<{}>", String::from_utf8_lossy(key)).as_bytes()));
         let found: Vec<Bytes> = page.into_iter().map(|(key, _)| key).collect();
         assert_eq!(
@@ -70,9 +71,9 @@ fn omap_pages_begin_behind_a_key_and_keep_to_a_prefix() {
     check("a", "b", 1, &["b"], true);
     check("c", "b", 9, &[], false);
     check("zz", "", 9, &[], false);
-    let found = ready(bench.store.omap_get(&object(1), &[bytes("c"), bytes("x"), bytes("a")]));
+    let found = bench.ask(|store| store.omap_get(&object(1), &[bytes("c"), bytes("x"), bytes("a")]));
     assert_eq!(found, [(bytes("c"), bytes("<c>")), (bytes("a"), bytes("<a>"))]);
-    assert_eq!(ready(bench.store.omap_list(&object(2), b"", b"", 9)), (vec![], false));
+    assert_eq!(bench.ask(|store| store.omap_list(&object(2), b"", b"", 9)), (vec![], false));
 }
 
 #[test]
@@ -81,10 +82,10 @@ fn objects_are_listed_in_their_order_and_by_page() {
     let mut all: Vec<ObjectId> = (0..50).map(object).collect();
     bench.submit(txn(all.iter().map(|object| Step::Touch { object: object.clone() }).collect())).unwrap();
     all.sort();
-    assert_eq!(ready(bench.store.list(&ObjectId::min(), &ObjectId::max(), 99)), all);
-    assert_eq!(ready(bench.store.list(&all[10], &all[20], 99)), all[10..20]);
-    assert_eq!(ready(bench.store.list(&all[10], &ObjectId::max(), 5)), all[10..15]);
-    assert_eq!(ready(bench.store.list(&all[10], &all[5], 5)), []);
+    assert_eq!(bench.ask(|store| store.list(&ObjectId::min(), &ObjectId::max(), 99)), all);
+    assert_eq!(bench.ask(|store| store.list(&all[10], &all[20], 99)), all[10..20]);
+    assert_eq!(bench.ask(|store| store.list(&all[10], &ObjectId::max(), 5)), all[10..15]);
+    assert_eq!(bench.ask(|store| store.list(&all[10], &all[5], 5)), []);
 }
 
 #[test]
@@ -97,8 +98,11 @@ fn groups_are_those_with_anything_in_their_table() {
     }
     assert_eq!(bench.store.pgs(), pgs);
     assert!(bench.store.pgs_contain(pgs[1]) && !bench.store.pgs_contain(PgId::new(0, 1)));
-    assert_eq!(ready(bench.store.pg_list(pgs[3], b"b", b"z", 9)), [(bytes("b"), bytes("v")), (bytes("c"), bytes("v"))]);
-    assert_eq!(ready(bench.store.pg_get(pgs[3], b"b")), Some(bytes("v")));
+    assert_eq!(
+        bench.ask(|store| store.pg_list(pgs[3], b"b", b"z", 9)),
+        [(bytes("b"), bytes("v")), (bytes("c"), bytes("v"))]
+    );
+    assert_eq!(bench.ask(|store| store.pg_get(pgs[3], b"b")), Some(bytes("v")));
     bench.submit(crate::Transaction { pg: pgs[2], steps: vec![Step::PgDestroy { pg_num: 4 }] }).unwrap();
     assert_eq!(bench.store.pgs(), [pgs[0], pgs[1], pgs[3], pgs[4]]);
 }
@@ -110,8 +114,8 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     let mut check = |last: Step, expected: SubmitError| {
         let steps = vec![Step::Remove { object: object(1) }, Step::PgRemove { key: bytes("k") }, last];
         assert_eq!(bench.store.submit(txn(steps)), Err(expected));
-        assert_eq!(ready(bench.store.pg_get(PG, b"k")), Some(bytes("v")));
-        assert_eq!(ready(bench.store.stat(&object(1))).unwrap().size_bytes, 4);
+        assert_eq!(bench.ask(|store| store.pg_get(PG, b"k")), Some(bytes("v")));
+        assert_eq!(bench.ask(|store| store.stat(&object(1))).unwrap().size_bytes, 4);
     };
     let clone = |from| Step::Clone { from: object(from), to: object(3) };
     check(clone(1), SubmitError::CloneSource(object(1)));
@@ -147,8 +151,8 @@ fn writes_up_to_the_largest_offset_are_kept() {
     let mut bench = Bench::new(1);
     let end = OBJECT_BYTES_MAX - 3000;
     bench.store.submit(txn(vec![write(1, end, vec![5; 3000])])).unwrap();
-    assert_eq!(ready(bench.store.extents(&object(1), 0, u64::MAX)), [(OBJECT_BYTES_MAX - 4096, 4096)]);
+    assert_eq!(bench.ask(|store| store.extents(&object(1), 0, u64::MAX)), [(OBJECT_BYTES_MAX - 4096, 4096)]);
     bench.store.submit(txn(vec![Step::Zero { object: object(1), offset: 10, len: u64::MAX }])).unwrap();
-    assert_eq!(ready(bench.store.extents(&object(1), 0, u64::MAX)), []);
+    assert_eq!(bench.ask(|store| store.extents(&object(1), 0, u64::MAX)), []);
     assert!(bench.store.blocks_add_up());
 }

@@ -43,6 +43,7 @@ fn tick(bench: &mut Bench, ticks: u32) {
 #[test]
 fn what_is_read_in_sequence_and_lies_scattered_is_brought_together() {
     let mut bench = roomy(0);
+    bench.store.set_memory(crate::Memory::default());
     scatter(&mut bench, 1);
     scatter(&mut bench, 2);
     assert!(pieces(&mut bench, 1) > 200 && pieces(&mut bench, 2) > 200);
@@ -82,6 +83,7 @@ fn what_is_being_written_or_shared_or_damaged_stays() {
 #[test]
 fn no_more_is_moved_than_the_budget_allows() {
     let mut bench = roomy(2);
+    bench.store.set_memory(crate::Memory::default());
     (0..8).for_each(|number| scatter(&mut bench, number));
     bench.store.relocation = Default::default();
     (0..8).for_each(|number| read_whole(&mut bench, number));
@@ -109,7 +111,7 @@ fn units_that_are_nearly_empty_are_emptied() {
     }
     // What is left is one block in each unit; most of the rest of the device is in use.
     let kept = |n: u64| n.is_multiple_of(16);
-    bench.submit(txn(vec![write(5000, 0, vec![1; 50 << 20])])).unwrap();
+    bench.submit(txn(vec![write(5000, 0, vec![1; 52 << 20])])).unwrap();
     bench.submit(txn((0..2000).filter(|n| !kept(*n)).map(|n| Step::Remove { object: object(n) }).collect())).unwrap();
     bench.settle();
     bench.submit(txn(vec![write(0, 0, vec![1; 4096])])).unwrap();

@@ -1,0 +1,223 @@
+//! What steps and lookups need in memory, and how it gets there.
+
+use crate::block_map::SEGMENTS_END;
+use crate::btree::{self, Cursor, Damage, DamageKind, Fetch, Overlay, ReadId, View};
+use crate::config::BLOCK;
+use crate::key::{behind_prefix, omap_key};
+use crate::onode::Onode;
+use crate::redo::Redo;
+use crate::state::State;
+use crate::tree_key::{TableId, parse_segment_key, segment_key, tree_key};
+use bytes::Bytes;
+use wire::Reader;
+
+/// Something that must be in memory before a step is applied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need<'a> {
+    /// Size, attributes and omap head of an object, or that there is none.
+    Head(&'a [u8]),
+    /// The same, and where the object's blocks `first .. end` lie, if it is there.
+    Blocks { object: &'a [u8], first: u32, end: u64 },
+    /// All of an object that is to be copied: the entries of its omap that are in the tree, too.
+    Copy(&'a [u8]),
+}
+
+impl<'a> Need<'a> {
+    pub fn all_blocks(object: &'a [u8]) -> Need<'a> {
+        Need::Blocks { object, first: 0, end: u64::MAX }
+    }
+
+    /// The blocks behind an object's new size, and the one that the new end is in.
+    pub fn behind(object: &'a [u8], size: u64) -> Need<'a> {
+        match u32::try_from(size / BLOCK) {
+            Ok(first) => Need::Blocks { object, first, end: u64::MAX },
+            Err(_) => Need::Head(object),
+        }
+    }
+
+    /// What a step of the log needs.
+    pub fn of_redo(redo: &'a Redo, each: &mut impl FnMut(Need<'a>)) {
+        match redo {
+            Redo::Touch { object }
+            | Redo::SetAttr { object, .. }
+            | Redo::RemoveAttr { object, .. }
+            | Redo::OmapSet { object, .. }
+            | Redo::OmapRemove { object, .. }
+            | Redo::OmapRemoveRange { object, .. }
+            | Redo::OmapClear { object }
+            | Redo::OmapSetHeader { object, .. } => each(Need::Head(object)),
+            Redo::Map { object, first, crcs, .. } => {
+                each(Need::Blocks { object, first: *first, end: u64::from(*first) + crcs.len() as u64 });
+            }
+            Redo::Unmap { object, first, end } => {
+                each(Need::Blocks { object, first: *first, end: u64::from(*end) });
+            }
+            Redo::Resize { object, size } => each(Need::behind(object, *size)),
+            Redo::Remove { object } => each(Need::all_blocks(object)),
+            Redo::Clone { from, to } => {
+                each(Need::Copy(from));
+                each(Need::all_blocks(to));
+            }
+            Redo::PgSet { .. } | Redo::PgRemove { .. } | Redo::PgRemoveRange { .. } | Redo::PgDestroy { .. } => {}
+        }
+    }
+}
+
+/// Segments taken in at a time.
+const SEGMENTS: usize = 1024;
+/// Entries of an omap taken in at a time.
+const OMAP_ENTRIES: usize = 1024;
+const OMAP_BYTES: usize = 1 << 20;
+
+/// The entries of an omap in the tree. They stay in memory until the copy is made.
+#[derive(Debug)]
+pub(crate) struct OmapCopy {
+    /// What the entries so far were read from.
+    root: Option<btree::Root>,
+    cursor: Cursor,
+    entries: Vec<(Bytes, Bytes)>,
+    is_whole: bool,
+}
+
+impl OmapCopy {
+    fn new(id: u64, root: Option<btree::Root>) -> OmapCopy {
+        let (mut begin, mut end) = (Vec::new(), Vec::new());
+        tree_key(TableId::Omap, &omap_key(id, &[]), &mut begin);
+        tree_key(TableId::Omap, &omap_key(id + 1, &[]), &mut end);
+        OmapCopy { root, cursor: Cursor::new(&begin, Some(&end), true), entries: Vec::new(), is_whole: false }
+    }
+
+    /// Entries with their keys in the tree.
+    pub fn entries(&self) -> &[(Bytes, Bytes)] {
+        assert!(self.is_whole, "a part of an omap for the whole");
+        &self.entries
+    }
+}
+
+impl State {
+    pub fn view(&mut self) -> View<'_> {
+        View { root: self.root, overlay: &self.overlay, cache: &mut self.cache }
+    }
+
+    /// An entry that is none of ours, under a good checksum.
+    pub fn malformed(&self, what: &'static str) -> Damage {
+        let run = self.root.map_or(btree::Run { start: 0, count: 0 }, |root| root.page().run());
+        Damage { run, kind: DamageKind::Structure(what) }
+    }
+
+    /// Brings into memory what is missing, as far as that is possible without waiting.
+    pub fn load(&mut self, need: Need<'_>) -> Result<Fetch<()>, Damage> {
+        match need {
+            Need::Head(object) => self.load_head(object),
+            Need::Blocks { object, first, end } => self.load_blocks(object, first, end),
+            Need::Copy(object) => match self.load_blocks(object, 0, u64::MAX)? {
+                Fetch::Ready(()) => self.load_omap_copy(object),
+                pending => Ok(pending),
+            },
+        }
+    }
+
+    pub fn load_head(&mut self, object: &[u8]) -> Result<Fetch<()>, Damage> {
+        if self.onodes.find(object).is_some() {
+            return Ok(Fetch::Ready(()));
+        }
+        let mut key = Vec::new();
+        let found = match self.view().get(tree_key(TableId::Objects, object, &mut key))? {
+            Fetch::Pending(id) => return Ok(Fetch::Pending(id)),
+            Fetch::Ready(found) => found,
+        };
+        let onode = found.map(|record| Onode::decode_head(&mut Reader::new(&record))).transpose();
+        let onode = onode.map_err(|_| self.malformed("object record"))?;
+        self.onodes.insert(object, onode);
+        Ok(Fetch::Ready(()))
+    }
+
+    pub fn load_blocks(&mut self, object: &[u8], first: u32, end: u64) -> Result<Fetch<()>, Damage> {
+        if let Fetch::Pending(id) = self.load_head(object)? {
+            return Ok(Fetch::Pending(id));
+        }
+        let id = self.onodes.find(object).expect("just loaded");
+        let unknown = |state: &State| state.onodes.onode(id).and_then(|onode| onode.blocks.first_unknown(first, end));
+        while let Some((begin, behind)) = unknown(self) {
+            if let Some(read) = self.load_segments(object, begin, behind)? {
+                return Ok(Fetch::Pending(read));
+            }
+        }
+        Ok(Fetch::Ready(()))
+    }
+
+    /// Takes in some of the segments `begin .. end`, none of which is known, or says what to wait for.
+    fn load_segments(&mut self, object: &[u8], begin: u32, end: u32) -> Result<Option<ReadId>, Damage> {
+        let mut first = Vec::new();
+        segment_key(object, begin, &mut first);
+        if begin + 1 == end {
+            return match self.view().get(&first)? {
+                Fetch::Pending(id) => Ok(Some(id)),
+                Fetch::Ready(record) => {
+                    self.take_segments(object, begin, end, record.map(|r| (begin, r))).map(|()| None)
+                }
+            };
+        }
+        let mut behind = Vec::new();
+        if end < SEGMENTS_END {
+            segment_key(object, end, &mut behind);
+        } else {
+            let key = tree_key(TableId::Segments, object, &mut behind);
+            behind = behind_prefix(key).expect("a table's number is below 255").into();
+        }
+        let page = match Cursor::new(&first, Some(&behind), true).next_page(&mut self.view(), SEGMENTS, usize::MAX)? {
+            Fetch::Pending(id) => return Ok(Some(id)),
+            Fetch::Ready(page) => page,
+        };
+        let numbered = |(key, record): (Bytes, Bytes)| parse_segment_key(&key[1..]).map(|(_, index)| (index, record));
+        let records: Option<Vec<(u32, Bytes)>> = page.entries.into_iter().map(numbered).collect();
+        let records = records.ok_or_else(|| self.malformed("segment's key"))?;
+        let known = match records.last() {
+            Some((last, _)) if !page.done => last + 1,
+            _ => end,
+        };
+        self.take_segments(object, begin, known, records)?;
+        Ok(None)
+    }
+
+    /// Takes in the records of the segments `begin .. end`; those without one are holes.
+    fn take_segments(
+        &mut self,
+        object: &[u8],
+        begin: u32,
+        end: u32,
+        records: impl IntoIterator<Item = (u32, Bytes)>,
+    ) -> Result<(), Damage> {
+        let id = self.onodes.find(object).expect("its head is loaded");
+        let onode = self.onodes.onode_mut(id).as_mut().expect("an object that is there");
+        let sound = records.into_iter().try_for_each(|(index, record)| onode.blocks.restore_segment(index, &record));
+        if sound.is_ok() {
+            onode.blocks.learn(begin, end);
+        }
+        self.onodes.recount(id);
+        sound.map_err(|_| self.malformed("segment of blocks"))
+    }
+
+    /// Reads the entries of an object's omap that are in the tree. What is in the overlay is in memory anyway.
+    fn load_omap_copy(&mut self, object: &[u8]) -> Result<Fetch<()>, Damage> {
+        let Some(omap) = self.known(object).and_then(|onode| onode.omap.as_ref()) else { return Ok(Fetch::Ready(())) };
+        let (id, root) = (omap.id, self.root);
+        let copy = self.omap_copies.entry(id).or_insert_with(|| OmapCopy::new(id, root));
+        if copy.root != root {
+            // Changes that were in memory when it was begun are in the tree now.
+            *copy = OmapCopy::new(id, root);
+        }
+        let nothing = Overlay::default();
+        while !copy.is_whole {
+            let view = &mut View { root, overlay: &nothing, cache: &mut self.cache };
+            match copy.cursor.next_page(view, OMAP_ENTRIES, OMAP_BYTES)? {
+                Fetch::Pending(id) => return Ok(Fetch::Pending(id)),
+                Fetch::Ready(page) => {
+                    copy.is_whole = page.done;
+                    copy.entries.extend(page.entries);
+                }
+            }
+        }
+        Ok(Fetch::Ready(()))
+    }
+}

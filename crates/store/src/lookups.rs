@@ -1,0 +1,348 @@
+//! Lookups of metadata: answered from memory, or once pages were read or transactions applied.
+
+use crate::btree::{Cursor, Damage, Fetch, ReadId};
+use crate::config::BLOCK;
+use crate::key::{self, behind_prefix, object_key, omap_key, pg_key};
+use crate::loading::Need;
+use crate::onode::Onode;
+use crate::tree_key::{TableId, tree_key};
+use crate::{Lookup, LookupId, ObjectStat, Store, StoreEvent};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use types::{ObjectId, PgId};
+
+/// Who waits for what.
+#[derive(Default, Debug)]
+pub(crate) struct Lookups {
+    next_id: u64,
+    for_page: BTreeMap<ReadId, Vec<LookupId>>,
+    /// By the ticket of a transaction that is to be applied first.
+    for_ticket: BTreeMap<u64, Vec<LookupId>>,
+    /// The entries that the last questions which have to wait have found so far.
+    listings: VecDeque<Listing>,
+}
+
+/// Listings that are kept. Without that, one of more pages than fit into memory would never end.
+const LISTINGS_MAX: usize = 16;
+
+/// A listing that waits for a page, and the moment it belongs to.
+#[derive(Debug)]
+struct Listing {
+    first: Vec<u8>,
+    behind: Vec<u8>,
+    max: usize,
+    with_values: bool,
+    last_staged: u64,
+    cursor: Cursor,
+    entries: Entries,
+}
+
+impl Lookups {
+    pub fn next_id(&mut self) -> LookupId {
+        self.next_id += 1;
+        LookupId(self.next_id)
+    }
+
+    pub fn wait_for_page(&mut self, read: ReadId) -> LookupId {
+        let id = self.next_id();
+        self.for_page.entry(read).or_default().push(id);
+        id
+    }
+
+    fn wait_for_ticket(&mut self, ticket: u64) -> LookupId {
+        let id = self.next_id();
+        self.for_ticket.entry(ticket).or_default().push(id);
+        id
+    }
+}
+
+/// Why a lookup has no value.
+pub(crate) enum Unready {
+    Pending(LookupId),
+    Damaged(Damage),
+}
+
+impl<T> From<Result<T, Unready>> for Lookup<T> {
+    fn from(result: Result<T, Unready>) -> Lookup<T> {
+        match result {
+            Ok(value) => Lookup::Ready(value),
+            Err(Unready::Pending(id)) => Lookup::Pending(id),
+            Err(Unready::Damaged(damage)) => Lookup::Damaged(damage),
+        }
+    }
+}
+
+/// Entries of a table: keys in the tree, and values.
+type Entries = Vec<(Bytes, Bytes)>;
+
+/// An entry without what its key has in common with all others of its table, in memory of its own: a part of a page would
+/// keep the whole page.
+fn own_entry((key, value): &(Bytes, Bytes), prefix_bytes: usize) -> (Bytes, Bytes) {
+    (Bytes::copy_from_slice(&key[1 + prefix_bytes..]), Bytes::copy_from_slice(value))
+}
+
+impl Store {
+    /// Size, attributes and whether there is an omap; `None` for an absent object.
+    pub fn stat(&mut self, object: &ObjectId) -> Lookup<Option<Arc<ObjectStat>>> {
+        if let Some(late) = self.late(Some(object), "stat") {
+            return late;
+        }
+        self.head(object).map(|onode| onode.map(|onode| onode.stat.clone())).into()
+    }
+
+    /// Allocated ranges (offset, length) within `offset .. offset + len`, clipped to the size, in order, adjoining ones
+    /// joined; none for an absent object.
+    pub fn extents(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Vec<(u64, u64)>> {
+        if let Some(late) = self.late(Some(object), (offset, len)) {
+            return late;
+        }
+        let extents = |onode: Option<&Onode>| {
+            let mut extents: Vec<(u64, u64)> = Vec::new();
+            let Some(onode) = onode else { return extents };
+            let end = offset.saturating_add(len).min(onode.size());
+            if offset < end {
+                for (first, run) in onode.blocks.runs((offset / BLOCK) as u32, end.div_ceil(BLOCK)) {
+                    let begin = (u64::from(first) * BLOCK).max(offset);
+                    let stop = ((u64::from(first) + u64::from(run.count)) * BLOCK).min(end);
+                    match extents.last_mut() {
+                        Some((at, len)) if *at + *len == begin => *len += stop - begin,
+                        _ => extents.push((begin, stop - begin)),
+                    }
+                }
+            }
+            extents
+        };
+        self.blocks(object, offset, len).map(extents).into()
+    }
+
+    /// Those of `keys` that the object's omap has, with their values, in the order asked.
+    pub fn omap_get(&mut self, object: &ObjectId, keys: &[Bytes]) -> Lookup<Vec<(Bytes, Bytes)>> {
+        if let Some(late) = self.late(Some(object), keys) {
+            return late;
+        }
+        self.omap_get_or_wait(object, keys).into()
+    }
+
+    fn omap_get_or_wait(&mut self, object: &ObjectId, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>, Unready> {
+        let Some(omap) = self.omap_id(object)? else { return Ok(Vec::new()) };
+        let (mut found, mut wait, mut tree) = (Vec::new(), None, Vec::new());
+        for key in keys {
+            // All are asked for at once.
+            match self.state.view().get(tree_key(TableId::Omap, &omap_key(omap, key), &mut tree)) {
+                Ok(Fetch::Ready(value)) => {
+                    found.extend(value.map(|value| (key.clone(), Bytes::copy_from_slice(&value))))
+                }
+                Ok(Fetch::Pending(id)) => wait = Some(id),
+                Err(damage) => return Err(Unready::Damaged(damage)),
+            }
+        }
+        match wait {
+            Some(read) => Err(Unready::Pending(self.lookups.wait_for_page(read))),
+            None => Ok(found),
+        }
+    }
+
+    /// At most `max` entries with keys behind `start_after` (empty: from the first, the empty key included) that begin
+    /// with `prefix`, in order; and whether there are more.
+    pub fn omap_list(
+        &mut self,
+        object: &ObjectId,
+        start_after: &[u8],
+        prefix: &[u8],
+        max: usize,
+    ) -> Lookup<(Vec<(Bytes, Bytes)>, bool)> {
+        if let Some(late) = self.late(Some(object), (start_after, prefix, max)) {
+            return late;
+        }
+        self.omap_list_or_wait(object, start_after, prefix, max).into()
+    }
+
+    fn omap_list_or_wait(
+        &mut self,
+        object: &ObjectId,
+        start_after: &[u8],
+        prefix: &[u8],
+        max: usize,
+    ) -> Result<(Vec<(Bytes, Bytes)>, bool), Unready> {
+        let Some(omap) = self.omap_id(object)? else { return Ok((Vec::new(), false)) };
+        let begin = omap_key(omap, prefix);
+        let end = behind_prefix(&begin);
+        // The first key behind another is that key with a zero byte.
+        let after = [&omap_key(omap, start_after)[..], &[0]].concat();
+        let from = if start_after.is_empty() { &begin[..] } else { begin.as_ref().max(&after[..]) };
+        let mut entries = self.entries(TableId::Omap, from, end.as_deref(), max.saturating_add(1), true)?;
+        let more = entries.len() > max;
+        entries.truncate(max);
+        Ok((entries.iter().map(|entry| own_entry(entry, key::OMAP_PREFIX_BYTES)).collect(), more))
+    }
+
+    /// The omap's header; empty if there is none.
+    pub fn omap_header(&mut self, object: &ObjectId) -> Lookup<Bytes> {
+        if let Some(late) = self.late(Some(object), "header") {
+            return late;
+        }
+        let header = |onode: Option<&Onode>| {
+            onode.and_then(|onode| onode.omap.as_ref()).map(|omap| omap.header.clone()).unwrap_or_default()
+        };
+        self.head(object).map(header).into()
+    }
+
+    /// At most `max` objects in `from .. until`, in order.
+    pub fn list(&mut self, from: &ObjectId, until: &ObjectId, max: usize) -> Lookup<Vec<ObjectId>> {
+        if let Some(late) = self.late(None, (from, until, max)) {
+            return late;
+        }
+        self.list_or_wait(&object_key(from), &object_key(until), max).into()
+    }
+
+    fn list_or_wait(&mut self, from: &[u8], until: &[u8], max: usize) -> Result<Vec<ObjectId>, Unready> {
+        self.applied_up_to(self.queue.last_in_range(from, until))?;
+        let entries = self.entries(TableId::Objects, from, Some(until), max, false)?;
+        let objects: Result<Vec<ObjectId>, _> = entries.iter().map(|(key, _)| key::decode_object(&key[1..])).collect();
+        objects.map_err(|_| Unready::Damaged(self.state.malformed("object's key")))
+    }
+
+    /// A value of the group's table.
+    pub fn pg_get(&mut self, pg: PgId, key: &[u8]) -> Lookup<Option<Bytes>> {
+        if let Some(late) = self.late(None, (pg, key)) {
+            return late;
+        }
+        self.pg_get_or_wait(pg, key).into()
+    }
+
+    fn pg_get_or_wait(&mut self, pg: PgId, key: &[u8]) -> Result<Option<Bytes>, Unready> {
+        self.applied_up_to(self.queue.last_of_group(pg))?;
+        let mut tree = Vec::new();
+        let found = self.state.view().get(tree_key(TableId::Pgs, &pg_key(pg, key), &mut tree));
+        Ok(self.ready(found)?.map(|value| Bytes::copy_from_slice(&value)))
+    }
+
+    /// At most `max` entries of the group's table in `begin .. end`, in order.
+    pub fn pg_list(&mut self, pg: PgId, begin: &[u8], end: &[u8], max: usize) -> Lookup<Vec<(Bytes, Bytes)>> {
+        if let Some(late) = self.late(None, (pg, begin, end, max)) {
+            return late;
+        }
+        self.pg_list_or_wait(pg, begin, end, max).into()
+    }
+
+    fn pg_list_or_wait(&mut self, pg: PgId, begin: &[u8], end: &[u8], max: usize) -> Result<Entries, Unready> {
+        self.applied_up_to(self.queue.last_of_group(pg))?;
+        let entries = self.entries(TableId::Pgs, &pg_key(pg, begin), Some(&pg_key(pg, end)), max, true)?;
+        Ok(entries.iter().map(|entry| own_entry(entry, key::PG_PREFIX_BYTES)).collect())
+    }
+
+    /// Placement groups in whose table something was put since they were destroyed last or, if the store was opened
+    /// since, that had anything in it then; in order.
+    pub fn pgs(&self) -> Vec<PgId> {
+        self.groups.iter().copied().collect()
+    }
+
+    /// Whether the group is one of [`Store::pgs`].
+    pub fn pgs_contain(&self, pg: PgId) -> bool {
+        self.groups.contains(&pg)
+    }
+
+    // ---- ----
+
+    /// Waits for a transaction, if there is one to wait for.
+    fn applied_up_to(&mut self, ticket: Option<u64>) -> Result<(), Unready> {
+        ticket.map_or(Ok(()), |ticket| Err(Unready::Pending(self.lookups.wait_for_ticket(ticket))))
+    }
+
+    fn ready<T>(&mut self, found: Result<Fetch<T>, Damage>) -> Result<T, Unready> {
+        match found {
+            Ok(Fetch::Ready(value)) => Ok(value),
+            Ok(Fetch::Pending(read)) => Err(Unready::Pending(self.lookups.wait_for_page(read))),
+            Err(damage) => Err(Unready::Damaged(damage)),
+        }
+    }
+
+    /// The object without regard to its blocks, if it is there.
+    fn head(&mut self, object: &ObjectId) -> Result<Option<&Onode>, Unready> {
+        let key = object_key(object);
+        self.applied_up_to(self.queue.last_of_object(&key))?;
+        let found = self.state.load_head(&key);
+        self.ready(found)?;
+        Ok(self.state.known(&key))
+    }
+
+    /// The object, if it is there, with the blocks that hold any of a range.
+    pub(crate) fn blocks(&mut self, object: &ObjectId, offset: u64, len: u64) -> Result<Option<&Onode>, Unready> {
+        let key = object_key(object);
+        self.applied_up_to(self.queue.last_of_object(&key))?;
+        let found = self.state.load_head(&key);
+        self.ready(found)?;
+        let size = self.state.known(&key).map_or(0, Onode::size);
+        let end = offset.saturating_add(len).min(size);
+        if offset < end {
+            let (first, end) = ((offset / BLOCK) as u32, end.div_ceil(BLOCK));
+            let found = self.state.load(Need::Blocks { object: &key, first, end });
+            self.ready(found)?;
+        }
+        Ok(self.state.known(&key))
+    }
+
+    fn omap_id(&mut self, object: &ObjectId) -> Result<Option<u64>, Unready> {
+        Ok(self.head(object)?.and_then(|onode| onode.omap.as_ref()).map(|omap| omap.id))
+    }
+
+    /// The first `max` entries of a table in `begin .. end`.
+    fn entries(
+        &mut self,
+        table: TableId,
+        begin: &[u8],
+        end: Option<&[u8]>,
+        max: usize,
+        with_values: bool,
+    ) -> Result<Entries, Unready> {
+        let (mut first, mut behind) = (Vec::new(), Vec::new());
+        tree_key(table, begin, &mut first);
+        match end {
+            Some(end) => drop(tree_key(table, end, &mut behind)),
+            None => behind.push(table as u8 + 1),
+        }
+        let last_staged = self.turns.last_staged();
+        // What was found before something changed may not be so any more.
+        self.lookups.listings.retain(|listing| listing.last_staged == last_staged);
+        let same = |listing: &Listing| {
+            (&listing.first, &listing.behind, listing.max, listing.with_values) == (&first, &behind, max, with_values)
+        };
+        let mut listing = match self.lookups.listings.iter().position(same) {
+            Some(at) => self.lookups.listings.remove(at).expect("just found"),
+            None => {
+                let cursor = Cursor::new(&first, Some(&behind), with_values);
+                Listing { first, behind, max, with_values, last_staged, cursor, entries: Vec::new() }
+            }
+        };
+        while listing.entries.len() < max {
+            let page = listing.cursor.next_page(&mut self.state.view(), max - listing.entries.len(), usize::MAX);
+            if let Ok(Fetch::Pending(read)) = page {
+                self.lookups.listings.push_back(listing);
+                if self.lookups.listings.len() > LISTINGS_MAX {
+                    self.lookups.listings.pop_front();
+                }
+                return Err(Unready::Pending(self.lookups.wait_for_page(read)));
+            }
+            let page = self.ready(page)?;
+            listing.entries.extend(page.entries);
+            if page.done {
+                break;
+            }
+        }
+        Ok(listing.entries)
+    }
+
+    /// A page was read, or cannot be.
+    pub(crate) fn page_lookups_done(&mut self, read: ReadId) {
+        let ids = self.lookups.for_page.remove(&read).into_iter().flatten();
+        self.events.extend(ids.map(StoreEvent::LookupDone));
+    }
+
+    /// A transaction that had to wait is applied.
+    pub(crate) fn applied(&mut self, ticket: u64) {
+        let ids = self.lookups.for_ticket.remove(&ticket).into_iter().flatten();
+        self.events.extend(ids.map(StoreEvent::LookupDone));
+        self.begin_reads_behind(ticket);
+    }
+}

@@ -1,0 +1,273 @@
+//! Transactions that wait for what they need in memory.
+//!
+//! Transactions are applied in the order of submission. One that needs something that is not in memory, or that a lookup
+//! from before it still has to see unchanged, waits, and all behind it wait too; what the first ones of them need is read
+//! meanwhile. Lookups of what such a transaction changes are pending until it is applied.
+
+use crate::btree::{Damage, Fetch, ReadId};
+use crate::key::{Key, object_key, pg_object_range};
+use crate::loading::Need;
+use crate::{Step, Store, Transaction};
+use std::collections::{BTreeMap, VecDeque};
+use types::PgId;
+
+/// Waiting transactions, from the first, whose needs are read.
+const AHEAD: usize = 64;
+
+/// A step with the key of the object that it changes.
+#[derive(Debug)]
+pub(crate) struct KeyedStep {
+    pub step: Step,
+    /// `None` for steps on groups' tables.
+    pub object: Option<Key>,
+    /// Of a clone.
+    pub from: Option<Key>,
+}
+
+impl KeyedStep {
+    fn new(step: Step) -> KeyedStep {
+        let object = step.object().map(object_key);
+        let from = if let Step::Clone { from, .. } = &step { Some(object_key(from)) } else { None };
+        KeyedStep { step, object, from }
+    }
+
+    fn needs<'a>(&'a self, each: &mut impl FnMut(Need<'a>)) {
+        use crate::config::BLOCK;
+        let Some(object) = self.object.as_deref() else { return };
+        let blocks = |offset: u64, end: u64| {
+            let first = u32::try_from(offset / BLOCK);
+            first.map_or(Need::Head(object), |first| Need::Blocks { object, first, end: end.div_ceil(BLOCK) })
+        };
+        match &self.step {
+            Step::Write { offset, data, .. } => each(blocks(*offset, offset.saturating_add(data.len() as u64))),
+            Step::Zero { offset, len, .. } => each(blocks(*offset, offset.saturating_add(*len))),
+            Step::Truncate { size, .. } => each(Need::behind(object, *size)),
+            Step::Remove { .. } => each(Need::all_blocks(object)),
+            Step::Clone { .. } => {
+                each(Need::Copy(self.from.as_deref().expect("a clone has a source")));
+                each(Need::all_blocks(object));
+            }
+            _ => each(Need::Head(object)),
+        }
+    }
+}
+
+/// A transaction that was accepted, and the room that is kept for it.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub pg: PgId,
+    pub steps: Vec<KeyedStep>,
+    pub blocks: u64,
+    pub metadata_bytes: u64,
+}
+
+impl Accepted {
+    pub fn new(txn: Transaction) -> Accepted {
+        let steps = txn.steps.into_iter().map(KeyedStep::new).collect();
+        Accepted { pg: txn.pg, steps, blocks: 0, metadata_bytes: 0 }
+    }
+
+    pub fn objects(&self) -> impl Iterator<Item = &Key> {
+        self.steps.iter().filter_map(|step| step.object.as_ref())
+    }
+
+    /// The ranges of objects that are destroyed.
+    pub fn ranges(&self) -> impl Iterator<Item = (Key, Key)> + '_ {
+        self.steps.iter().filter_map(|step| match step.step {
+            Step::PgDestroy { pg_num } => Some(pg_object_range(self.pg, pg_num)),
+            _ => None,
+        })
+    }
+
+    fn has_group_steps(&self) -> bool {
+        self.steps.iter().any(|step| step.object.is_none())
+    }
+
+    fn keeps(&self, object: &[u8]) -> bool {
+        self.steps.iter().any(|step| step.object.as_deref() == Some(object) || step.from.as_deref() == Some(object))
+    }
+}
+
+/// How many waiting transactions change something, and the last of them.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    count: usize,
+    last: u64,
+}
+
+fn name<K: Ord + Clone>(names: &mut BTreeMap<K, Named>, key: &K, ticket: u64) {
+    let named = names.entry(key.clone()).or_insert(Named { count: 0, last: ticket });
+    *named = Named { count: named.count + 1, last: ticket };
+}
+
+fn unname<K: Ord + Clone>(names: &mut BTreeMap<K, Named>, key: &K) {
+    let named = names.get_mut(key).expect("waiting transactions name what they change");
+    named.count -= 1;
+    if named.count == 0 {
+        names.remove(key);
+    }
+}
+
+#[derive(Default, Debug)]
+pub(crate) struct Queue {
+    waiting: VecDeque<(u64, Accepted)>,
+    /// Room kept for all of them.
+    pub blocks: u64,
+    pub metadata_bytes: u64,
+    objects: BTreeMap<Key, Named>,
+    groups: BTreeMap<PgId, Named>,
+    /// Ranges of objects that are destroyed, with their tickets.
+    ranges: VecDeque<(u64, Key, Key)>,
+}
+
+impl Queue {
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn push(&mut self, ticket: u64, txn: Accepted) {
+        txn.objects().for_each(|object| name(&mut self.objects, object, ticket));
+        if txn.has_group_steps() {
+            name(&mut self.groups, &txn.pg, ticket);
+        }
+        self.ranges.extend(txn.ranges().map(|(begin, end)| (ticket, begin, end)));
+        self.blocks += txn.blocks;
+        self.metadata_bytes += txn.metadata_bytes;
+        self.waiting.push_back((ticket, txn));
+    }
+
+    fn pop(&mut self) -> Option<(u64, Accepted)> {
+        let (ticket, txn) = self.waiting.pop_front()?;
+        txn.objects().for_each(|object| unname(&mut self.objects, object));
+        if txn.has_group_steps() {
+            unname(&mut self.groups, &txn.pg);
+        }
+        while self.ranges.front().is_some_and(|(of, ..)| *of == ticket) {
+            self.ranges.pop_front();
+        }
+        self.blocks -= txn.blocks;
+        self.metadata_bytes -= txn.metadata_bytes;
+        Some((ticket, txn))
+    }
+
+    /// The last waiting transaction that changes the object.
+    pub fn last_of_object(&self, object: &[u8]) -> Option<u64> {
+        let range = self.ranges.iter().rfind(|(_, begin, end)| **begin <= *object && *object < **end);
+        self.objects.get(object).map(|named| named.last).max(range.map(|(ticket, ..)| *ticket))
+    }
+
+    /// The last waiting transaction that changes any object of `begin .. end`.
+    pub fn last_in_range(&self, begin: &[u8], end: &[u8]) -> Option<u64> {
+        if self.is_empty() || begin >= end {
+            return None;
+        }
+        let bounds = (std::ops::Bound::Included(begin), std::ops::Bound::Excluded(end));
+        let named = self.objects.range::<[u8], _>(bounds).map(|(_, named)| named.last).max();
+        let range = self.ranges.iter().rfind(|(_, first, behind)| **first < *end && *begin < **behind);
+        named.max(range.map(|(ticket, ..)| *ticket))
+    }
+
+    /// The last waiting transaction that changes the group's table.
+    pub fn last_of_group(&self, pg: PgId) -> Option<u64> {
+        self.groups.get(&pg).map(|named| named.last)
+    }
+
+    /// Whether the first waiting transaction may need this object in memory.
+    pub fn keeps(&self, object: &[u8]) -> bool {
+        self.waiting.front().is_some_and(|(_, txn)| txn.keeps(object))
+    }
+}
+
+impl Store {
+    /// Applies an accepted transaction, or lets it wait.
+    pub(crate) fn enqueue(&mut self, ticket: u64, txn: Accepted) {
+        let wait = !self.queue.is_empty() || !self.is_ready(ticket, &txn);
+        if wait && self.stopped.is_none() {
+            self.queue.push(ticket, txn);
+        } else if self.stopped.is_none() {
+            self.apply_accepted(ticket, txn);
+        }
+    }
+
+    /// Whether the transaction, which is the next, can be applied now. If it never can, the store stops.
+    fn is_ready(&mut self, ticket: u64, txn: &Accepted) -> bool {
+        if self.reads.are_disturbed_by(ticket, txn) {
+            return false;
+        }
+        match self.load_needs(txn, true) {
+            Ok(None) => {}
+            Ok(Some(_)) => return false,
+            Err(damage) => {
+                self.fail(format!(
+                    "metadata that a transaction changes is damaged: {damage}; see `nacre store repair`"
+                ));
+                return false;
+            }
+        }
+        for (index, step) in txn.steps.iter().enumerate() {
+            let Some(from) = &step.from else { continue };
+            if !self.will_exist(from, txn.pg, &txn.steps[..index]).expect("all that it needs is in memory") {
+                let Step::Clone { from, .. } = &step.step else { panic!("{step:?} has a source") };
+                self.fail(format!("clone of {from}, which does not exist"));
+                return false;
+            }
+        }
+        if u64::from(self.allocator.free_blocks()) < txn.blocks {
+            // They are there, but being given back to the device, or prepared, or freed and not vouched for.
+            self.turns.vouch_wanted = true;
+            return false;
+        }
+        true
+    }
+
+    /// Has what a transaction needs read, and says for what to wait. `copies`: entries of omaps too.
+    fn load_needs(&mut self, txn: &Accepted, copies: bool) -> Result<Option<ReadId>, Damage> {
+        let mut wait = None;
+        let mut failed = None;
+        let state = &mut self.state;
+        let mut load = |need: Need<'_>| {
+            let need = match need {
+                Need::Copy(object) if !copies => Need::all_blocks(object),
+                need => need,
+            };
+            match state.load(need) {
+                Ok(Fetch::Ready(())) => {}
+                Ok(Fetch::Pending(id)) => wait = Some(id),
+                Err(damage) => drop(failed.get_or_insert(damage)),
+            }
+        };
+        txn.steps.iter().for_each(|step| step.needs(&mut load));
+        failed.map_or(Ok(wait), Err)
+    }
+
+    /// Applies waiting transactions, as far as what they need is there.
+    pub(crate) fn run_queue(&mut self) {
+        while let Some((ticket, txn)) = self.queue.waiting.pop_front() {
+            let is_ready = self.stopped.is_none() && self.is_ready(ticket, &txn);
+            self.queue.waiting.push_front((ticket, txn));
+            if !is_ready {
+                return;
+            }
+            let (ticket, txn) = self.queue.pop().expect("just put back");
+            self.apply_accepted(ticket, txn);
+            self.applied(ticket);
+        }
+    }
+
+    /// Has read what transactions behind the first will need. What is damaged is told when they are the first.
+    pub(crate) fn read_ahead_for_queue(&mut self) {
+        let mut index = 1;
+        while index < self.queue.waiting.len().min(AHEAD) {
+            let (ticket, txn) = std::mem::replace(&mut self.queue.waiting[index], (0, Accepted::empty()));
+            let _ = self.load_needs(&txn, false);
+            self.queue.waiting[index] = (ticket, txn);
+            index += 1;
+        }
+    }
+}
+
+impl Accepted {
+    fn empty() -> Accepted {
+        Accepted { pg: PgId::new(0, 0), steps: Vec::new(), blocks: 0, metadata_bytes: 0 }
+    }
+}
