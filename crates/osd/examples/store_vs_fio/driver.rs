@@ -14,9 +14,11 @@ use std::time::{Duration, Instant};
 use store::{IoDone, IoId, IoRequest, LookupId, Opening, Store, StoreConfig, StoreEvent, Ticket};
 use types::{Fsid, OsdId};
 
-/// Begins a phase.
+/// Wakes the loop where nothing on its way to the device would.
 const KICK: u64 = 1;
-const TICK: u64 = 2;
+const KICK_EVERY: Duration = Duration::from_millis(1);
+/// As an OSD does.
+const STORE_TICK_EVERY: Duration = Duration::from_secs(1);
 
 /// When a phase ends.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +83,7 @@ struct Driver {
     workload: Workload,
     phase: Option<Phase>,
     traffic: Traffic,
+    store_tick_at: Duration,
     error: Option<String>,
 }
 
@@ -120,6 +123,7 @@ impl StoreRun {
             workload: Workload::new(objects, device_bytes),
             phase: None,
             traffic: Traffic::default(),
+            store_tick_at: Duration::ZERO,
             error: None,
         };
         reactor.io().set_timer(Duration::ZERO, KICK);
@@ -299,8 +303,7 @@ impl Handler<LoopIo> for Driver {
     fn event(&mut self, io: &mut LoopIo, event: Event) {
         match event {
             Event::Disk { io: id, result } => self.io_done(IoDone { id: IoId(id), result }),
-            // What a turn begins may have nothing on its way to the device for the next one to wait for.
-            Event::Timer { .. } => io.set_timer(io.now() + Duration::from_millis(1), TICK),
+            Event::Timer { .. } => io.set_timer(io.now() + KICK_EVERY, KICK),
             _ => {}
         }
     }
@@ -310,6 +313,10 @@ impl Handler<LoopIo> for Driver {
             return self.fail(io, error);
         }
         if let Stage::Open(store) = &mut self.stage {
+            if io.now() >= self.store_tick_at {
+                self.store_tick_at = io.now() + STORE_TICK_EVERY;
+                store.tick();
+            }
             store.end_turn();
         }
         self.pump(io);

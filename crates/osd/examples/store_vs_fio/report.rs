@@ -87,6 +87,13 @@ impl Report {
                 ageing.aged_read / ageing.fresh_read
             );
             println!(
+                "| the same, {} s of reading later | {:.0} | {:.0} | **{:.2}** |",
+                ageing.mending.as_secs(),
+                mib(ageing.fresh_read),
+                mib(ageing.mended_read),
+                ageing.mended_read / ageing.fresh_read
+            );
+            println!(
                 "| 4 KiB random writes, IOPS | {:.0} | {:.0} | **{:.2}** |",
                 ageing.fresh_writes,
                 ageing.aged_writes,
