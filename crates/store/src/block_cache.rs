@@ -10,6 +10,7 @@ use crate::allocator::Run;
 use crate::config::BLOCK;
 use bytes::Bytes;
 use std::cell::Cell;
+use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Memory of an entry besides its bytes and checksums: its part of a node of the tree, its place in the clock.
@@ -53,6 +54,13 @@ impl Entry {
     fn blocks(&self) -> u32 {
         (self.data.len() as u64 / BLOCK) as u32
     }
+
+    /// The part of `run` that this entry of the block `start` has, unless a larger request beside it costs less.
+    fn worth_using(&self, start: u32, run: Run) -> Option<Run> {
+        let (begin, end) = (start.max(run.start), (start + self.blocks()).min(run.end()));
+        let worth = begin < end && (2 * (end - begin) >= run.count || end - begin >= PART_BLOCKS_MIN);
+        worth.then(|| Run { start: begin, count: end - begin })
+    }
 }
 
 #[derive(Default, Debug)]
@@ -74,8 +82,8 @@ impl BlockCache {
     /// Limits the memory; 0 turns the cache off. What does not fit any longer goes.
     pub fn set_budget(&mut self, budget_bytes: usize) {
         self.bytes -= self.ghosts.bytes();
-        // Twice the budget: what is used at least that often is worth its place.
-        self.ghosts = Ghosts::new((budget_bytes as u64 * 2 / BLOCK).min(u64::from(u32::MAX / 2)) as u32);
+        // As much as the cache holds: what is used at least that often is worth its place.
+        self.ghosts = Ghosts::new((budget_bytes as u64 / BLOCK).min(u64::from(u32::MAX / 2)) as u32);
         self.bytes += self.ghosts.bytes();
         self.budget_bytes = budget_bytes;
         self.make_room(0);
@@ -88,32 +96,27 @@ impl BlockCache {
     /// The first part of the run that is here, if it is worth its while: at the run's beginning, it is to be used;
     /// behind it, only what is before it is to be read. `crcs`: of the run's blocks, as the object has them.
     pub fn find(&self, run: Run, crcs: &[u32]) -> Option<(Run, Bytes)> {
-        if self.entries.is_empty() {
-            return None;
+        // One look settles the most common cases: nothing is here, or one entry has all of it.
+        let last = self.entries.range(..run.end()).next_back()?;
+        let (start, entry) = if *last.0 <= run.start {
+            Some(last).filter(|(start, entry)| entry.worth_using(**start, run).is_some())?
+        } else {
+            let before = self.entries.range(..run.start).next_back();
+            let mut all = before.into_iter().chain(self.entries.range(run.start..run.end()));
+            all.find(|(start, entry)| entry.worth_using(**start, run).is_some())?
+        };
+        let part = entry.worth_using(*start, run).expect("chosen for that");
+        let in_entry = (part.start - start) as usize..(part.end() - start) as usize;
+        let in_run = (part.start - run.start) as usize..(part.end() - run.start) as usize;
+        assert_eq!(entry.crcs[in_entry.clone()], crcs[in_run], "{part:?} was written, but not forgotten");
+        if part.start == run.start {
+            entry.uses.set((entry.uses.get() + 1).min(USES_MAX));
+            let stats = self.stats.get();
+            let (hits, hit_bytes) = (stats.hits + 1, stats.hit_bytes + part.len_bytes());
+            self.stats.set(BlockCacheStats { hits, hit_bytes, ..stats });
         }
-        let before = self.entries.range(..run.start).next_back();
-        for (start, entry) in before.into_iter().chain(self.entries.range(run.start..run.end())) {
-            let (begin, end) = ((*start).max(run.start), (start + entry.blocks()).min(run.end()));
-            if begin >= end || (2 * (end - begin) < run.count && end - begin < PART_BLOCKS_MIN) {
-                continue;
-            }
-            let in_entry = (begin - start) as usize..(end - start) as usize;
-            let in_run = (begin - run.start) as usize..(end - run.start) as usize;
-            assert_eq!(
-                entry.crcs[in_entry.clone()],
-                crcs[in_run],
-                "blocks {begin}..{end} were written, but not forgotten"
-            );
-            let (part, block) = (Run { start: begin, count: end - begin }, BLOCK as usize);
-            if begin == run.start {
-                entry.uses.set((entry.uses.get() + 1).min(USES_MAX));
-                let stats = self.stats.get();
-                let (hits, hit_bytes) = (stats.hits + 1, stats.hit_bytes + part.len_bytes());
-                self.stats.set(BlockCacheStats { hits, hit_bytes, ..stats });
-            }
-            return Some((part, entry.data.slice(in_entry.start * block..in_entry.end * block)));
-        }
-        None
+        let block = BLOCK as usize;
+        Some((part, entry.data.slice(in_entry.start * block..in_entry.end * block)))
     }
 
     /// Takes in what was read from the device and matches `crcs`. `held_bytes`: memory that `data` keeps.
@@ -143,15 +146,9 @@ impl BlockCache {
 
     /// Drops whatever is here of the run.
     pub fn forget(&mut self, run: Run) {
-        if self.entries.is_empty() {
-            return;
-        }
-        if let Some((start, entry)) = self.entries.range(..run.start).next_back()
+        while let Some((start, entry)) = self.entries.range(..run.end()).next_back()
             && start + entry.blocks() > run.start
         {
-            self.remove(*start);
-        }
-        while let Some((start, _)) = self.entries.range(run.start..run.end()).next() {
             self.remove(*start);
         }
         if self.clock.len() > 2 * self.entries.len() + 64 {
@@ -177,15 +174,17 @@ impl BlockCache {
                 assert_eq!(self.bytes, 0, "memory without an owner");
                 return;
             };
-            let Some(entry) = self.entries.get(&start).filter(|entry| entry.number == number) else { continue };
-            let uses = entry.uses.get();
-            if uses > 0 && spared < SPARED_MAX {
+            let Slot::Occupied(slot) = self.entries.entry(start) else { continue };
+            let uses = slot.get().uses.get();
+            if slot.get().number != number {
+                continue;
+            } else if uses > 0 && spared < SPARED_MAX {
                 spared += 1;
-                entry.uses.set(uses - 1);
+                slot.get().uses.set(uses - 1);
                 self.clock.push_back((start, number));
             } else {
                 spared = 0;
-                self.remove(start);
+                self.bytes -= slot.remove().charge;
             }
         }
     }
@@ -389,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "blocks 10..11 were written, but not forgotten")]
+    #[should_panic(expected = "Run { start: 10, count: 1 } was written, but not forgotten")]
     fn stale_blocks_are_noticed() {
         let mut device = Device::with_budget(1 << 20);
         device.read(run(10, 1));
