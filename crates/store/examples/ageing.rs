@@ -20,8 +20,10 @@ const BLOCK: u64 = 4096;
 const OBJECT_BYTES: u64 = 4 << 20;
 /// Writes that share a turn.
 const DEPTH: u64 = 32;
-/// Writes in a measured stretch.
-const SAMPLE: u64 = 64_000;
+/// What a store is taken to get, so that it knows the time.
+const WRITES_PER_SECOND: u64 = 20_000;
+/// Writes in a measured stretch, per GiB of the device: less than what is free when it is nearly full.
+const SAMPLE_PER_GIB: u64 = 8000;
 const O_DIRECT: i32 = 0x4000;
 
 enum Device {
@@ -41,6 +43,8 @@ struct Bed {
     writes: u64,
     reads: u64,
     slowest_turn: Duration,
+    /// Writes in a measured stretch.
+    sample: u64,
 }
 
 fn object_id(number: u64) -> ObjectId {
@@ -102,6 +106,7 @@ impl Device {
 
 impl Bed {
     fn new(mut device: Device, config: StoreConfig) -> Outcome<Bed> {
+        let sample = SAMPLE_PER_GIB * config.device_bytes.div_ceil(1 << 30);
         let data = AlignedBuf::copy_from(&vec![0x5a; OBJECT_BYTES as usize]).freeze();
         for request in Store::format(&config)? {
             device.carry_out(&data, request)?;
@@ -125,6 +130,7 @@ impl Bed {
             writes: 0,
             reads: 0,
             slowest_turn: Duration::ZERO,
+            sample,
         })
     }
 
@@ -187,6 +193,9 @@ impl Bed {
             if n % DEPTH == DEPTH - 1 {
                 self.turn()?;
             }
+            if n % WRITES_PER_SECOND == 0 {
+                self.store.tick();
+            }
         }
         self.turn()
     }
@@ -196,15 +205,15 @@ impl Bed {
     fn sample(&mut self, what: &str, objects: &[u64]) -> Outcome<f64> {
         (self.written_bytes, self.writes, self.slowest_turn) = (0, 0, Duration::ZERO);
         let (begin, cpu_before) = (Instant::now(), cpu_time()?);
-        self.overwrite(objects, SAMPLE)?;
+        self.overwrite(objects, self.sample)?;
         let (wall, cpu) = (begin.elapsed(), cpu_time()? - cpu_before);
-        let rate = SAMPLE as f64 / self.measure(wall, cpu).as_secs_f64();
+        let rate = self.sample as f64 / self.measure(wall, cpu).as_secs_f64();
         println!(
             "{what:34} {rate:>8.0} writes/s; {:>5.2} us of CPU per write, longest turn {:>6.0} us; {:>5.2} requests and {:>5.2} KiB written per write",
-            cpu.as_secs_f64() * 1e6 / SAMPLE as f64,
+            cpu.as_secs_f64() * 1e6 / self.sample as f64,
             self.slowest_turn.as_secs_f64() * 1e6,
-            self.writes as f64 / SAMPLE as f64,
-            self.written_bytes as f64 / 1024.0 / SAMPLE as f64,
+            self.writes as f64 / self.sample as f64,
+            self.written_bytes as f64 / 1024.0 / self.sample as f64,
         );
         Ok(rate)
     }
@@ -295,7 +304,7 @@ fn run(device: Device, device_bytes: u64, percent: u64, times: u64) -> Outcome<(
     let read_fresh = bed.read_all("fresh, read in sequence", &objects)?;
     let fresh = bed.sample("fresh, 4 KiB overwrites", &objects)?;
     let count = objects.len() as u64 * OBJECT_BYTES / BLOCK * times;
-    bed.overwrite(&objects, count.saturating_sub(SAMPLE))?;
+    bed.overwrite(&objects, count.saturating_sub(bed.sample))?;
     bed.settle()?;
     bed.describe(&objects)?;
     let aged = bed.sample(&format!("aged ({times}x), 4 KiB overwrites"), &objects)?;
@@ -304,11 +313,14 @@ fn run(device: Device, device_bytes: u64, percent: u64, times: u64) -> Outcome<(
     let ticks = bed.rest(&objects)?;
     let moved = bed.store.relocation_stats();
     println!(
-        "  rested {ticks} s: {} MiB in {} pieces moved (before: {} MiB in {})",
+        "  rested {ticks} s: {} MiB in {} pieces moved (before: {} MiB in {}); {} windows noted, {} given up, {} walks",
         (moved.moved_bytes - before.moved_bytes) >> 20,
         moved.moves - before.moves,
         before.moved_bytes >> 20,
-        before.moves
+        before.moves,
+        moved.noted,
+        moved.given_up,
+        moved.walks
     );
     bed.describe(&objects)?;
     let read_rested = bed.read_all("rested, read in sequence", &objects)?;

@@ -2,8 +2,8 @@
 
 use crate::bit_tree::BitTree;
 
-/// Units with some but not all blocks free are told apart by quarters.
-const PARTIAL_CLASSES: usize = 4;
+/// Units with some but not all blocks free are told apart by eighths.
+const PARTIAL_CLASSES: usize = 8;
 const CLASSES: usize = PARTIAL_CLASSES + 1;
 /// Class of the units all of whose blocks are free.
 const WHOLE: usize = PARTIAL_CLASSES;
@@ -138,10 +138,10 @@ mod tests {
     #[test]
     fn emptier_units_come_first_or_last() {
         let mut units = units(&[1, 9, 14, 4, 2]);
-        assert_eq!((units.find_partial(0), units.find_fullest(1)), (Some(2), Some(4)));
-        assert_eq!(units.partial(0, 1).collect::<Vec<_>>(), [2, 1, 3, 0]);
+        assert_eq!((units.find_partial(0), units.find_fullest(1)), (Some(2), Some(0)));
+        assert_eq!(units.partial(0, 1).collect::<Vec<_>>(), [2, 1, 3, 4, 0]);
         units.change(2, 14, 0);
         assert_eq!(units.find_partial(4), Some(1));
-        assert_eq!(units.partial(3, 9).collect::<Vec<_>>(), [1, 3, 4]);
+        assert_eq!(units.partial(3, 9).collect::<Vec<_>>(), [1, 3, 4, 0]);
     }
 }

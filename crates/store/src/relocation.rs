@@ -1,7 +1,7 @@
 //! Relocation: data that came to lie scattered is written again in one piece, and nearly empty units are emptied.
 //!
 //! * *Scattered data.* A read that finds its range in many small pieces notes it, window by window. If a window lies just
-//!   as it did some seconds later, nobody is writing there, and it is read, verified and written as one run. Only what is
+//!   as it did some seconds later, nobody is writing there, and it is read, verified and written as one run, or in whole units. Only what is
 //!   read in sequence is worth this, so reads are what finds it: no walk over all objects is needed, and data that is
 //!   never read, or read only by single blocks, costs nothing.
 //! * *Broken units.* While little free space is in whole units, the emptiest others are held back from use, and a walk over
@@ -55,8 +55,9 @@ const SETTLE_TICKS: u64 = 2;
 const WALK_OBJECTS: usize = 16;
 /// What looking at an object costs of the budget.
 const WALK_OBJECT_BYTES: u64 = 4096;
-/// One block in so many of the device is left in whole units.
+/// Whole units are left to clients: one block in so many of the device, or of what is free if that is less.
 const WHOLE_PER_DEVICE: u64 = 64;
+const WHOLE_PER_FREE: u64 = 4;
 /// Pieces in units to be emptied that are remembered at most; the next walk finds the rest.
 const LEFTOVERS_MAX: usize = 4096;
 /// A walk empties one unit in so many, and at most [`HELD_MAX`].
@@ -114,7 +115,7 @@ enum PieceBytes {
 /// Where data is moved to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Into {
-    OneRun,
+    WholeUnits,
     Holes,
 }
 
@@ -348,7 +349,7 @@ impl Store {
             return;
         }
         let mut pieces = Vec::new();
-        if !self.relocation.ripe.is_empty() && self.has_room_for_move(WINDOW_BLOCKS.into(), Into::OneRun) {
+        if !self.relocation.ripe.is_empty() && self.has_room_for_move(WINDOW_BLOCKS.into(), Into::WholeUnits) {
             let window = self.relocation.ripe.pop_first().expect("just seen");
             if !self.look(&window.0, window.1 * WINDOW_BLOCKS, window_end(window.1)) {
                 self.relocation.ripe.insert(window);
@@ -359,7 +360,7 @@ impl Store {
             let blocks = self.blocks_between(&window.0, first, end).unwrap_or_default();
             // Elsewhere by now: it is being written, so moving it would not last.
             if sum(&blocks) == noted || self.relocation.eager {
-                self.begin_piece(window.0, blocks, Into::OneRun, &mut pieces);
+                self.begin_piece(window.0, blocks, Into::WholeUnits, &mut pieces);
             }
         } else if self.relocation.leftovers.is_empty() {
             self.walk();
@@ -378,7 +379,7 @@ impl Store {
                 }
                 let blocks = self.blocks_between(&key, first, end.into()).unwrap_or_default();
                 if blocks.iter().all(|(_, block)| self.allocator.is_held(block.device)) {
-                    let into = if blocks.len() < STRETCH_BLOCKS_MIN { Into::Holes } else { Into::OneRun };
+                    let into = if blocks.len() < STRETCH_BLOCKS_MIN { Into::Holes } else { Into::WholeUnits };
                     self.begin_piece(key, blocks, into, &mut pieces);
                 }
             }
@@ -419,8 +420,9 @@ impl Store {
         let reserved = self.reserved_blocks().saturating_sub(self.metadata.blocks());
         let free = u64::from(self.allocator.free_blocks());
         let whole = u64::from(self.allocator.whole_unit_blocks());
+        let device = u64::from(self.allocator.blocks());
         free > reserved + 2 * blocks + u64::from(self.allocator.unit_blocks())
-            && (into == Into::Holes || whole > blocks + u64::from(self.allocator.blocks()) / WHOLE_PER_DEVICE)
+            && (into == Into::Holes || whole > blocks + (device / WHOLE_PER_DEVICE).min(free / WHOLE_PER_FREE))
     }
 
     /// Gives the blocks a new place, if nothing has changed since they were read.
@@ -450,7 +452,7 @@ impl Store {
         }
         let data = self.whole_blocks(source, data)?;
         let mut places = match into {
-            Into::OneRun => VecDeque::from([self.allocator.allocate_cold(count)?]),
+            Into::WholeUnits => VecDeque::from(self.allocator.allocate_cold(count)?),
             Into::Holes => VecDeque::from(self.allocator.allocate_holes(count)?),
         };
         self.data_blocks += u64::from(count);
@@ -479,7 +481,17 @@ impl Store {
         }
         self.state.settle();
         self.turns.stage(staged);
+        self.note_again(source);
         Some(())
+    }
+
+    /// What was moved out of a unit is no sign of a client that writes.
+    fn note_again(&mut self, source: &Source) {
+        let window = (source.key.clone(), source.first / WINDOW_BLOCKS);
+        if self.relocation.noted.contains_key(&window) {
+            let blocks = self.blocks_between(&source.key, window.1 * WINDOW_BLOCKS, window_end(window.1));
+            self.relocation.noted.insert(window, sum(&blocks.unwrap_or_default()));
+        }
     }
 
     /// What was read, with zeros behind the object's end: aligned whole blocks. `None`: not what was asked for.
