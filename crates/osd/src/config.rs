@@ -36,17 +36,17 @@ pub struct OsdConfig {
 impl OsdConfig {
     /// What clients' requests and their answers may hold at once; beyond it nothing more is read from clients.
     pub(crate) fn client_bytes_max(&self) -> usize {
-        (self.memory_bytes / 4) as usize
+        (self.memory_bytes / 5) as usize
     }
 
     /// Buffers that are kept for the next use.
     pub(crate) fn spare_bytes_max(&self) -> usize {
-        (self.memory_bytes / 8).min(32 << 20) as usize
+        (self.memory_bytes / 16).min(32 << 20) as usize
     }
 
     /// Data on its way to the device beyond which nothing more is read from other OSDs.
     pub(crate) fn uncommitted_bytes_max(&self) -> u64 {
-        self.memory_bytes / 4
+        self.memory_bytes / 6
     }
 
     /// What the store may keep of data that was read: what the others leave.
@@ -56,6 +56,6 @@ impl OsdConfig {
 
     /// What the store's metadata may take.
     pub(crate) fn metadata_bytes(&self) -> usize {
-        (self.memory_bytes / 4) as usize
+        (self.memory_bytes / 5) as usize
     }
 }
