@@ -564,7 +564,8 @@ impl<I: Io> Handler<I> for Osd {
             io.set_timer(now + SETTLE_EVERY, SETTLE);
         }
         let messengers = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake()];
-        let wakes = messengers.into_iter().chain([Some(beacon_at), run.shard.next_wake()]);
+        let store_work = run.shard.store().wants_turn().then_some(now);
+        let wakes = messengers.into_iter().chain([Some(beacon_at), run.shard.next_wake(), store_work]);
         if let Some(at) = wakes.flatten().min() {
             io.set_timer(at.max(now + Duration::from_millis(1)), MESSENGERS);
         }
