@@ -23,8 +23,11 @@ use crate::{Device, Store};
 
 /// Work done in one turn, in ns.
 const SLICE_NS: u32 = 100_000;
-/// The same, when the log is so full that commits may soon have to wait.
+/// The same, when the log is so full that commits may soon have to wait, or half as many changes wait for the next
+/// checkpoint as there may be.
 const HURRIED_SLICE_NS: u32 = 1_000_000;
+/// The same, when twice as many changes wait for the next checkpoint as there should be: memory is bounded first.
+const URGENT_SLICE_NS: u32 = 10_000_000;
 /// Page writes under way at once.
 const WRITES_MAX: usize = 8;
 /// Changes that are in the tree, whose memory is freed in one turn.
@@ -238,7 +241,9 @@ impl Store {
     }
 
     fn merge_slice(&mut self) {
-        let hurried = self.wal.used_bytes() > self.wal.bytes() / 4 * 3;
+        let (changes, room) = (self.state.overlay.bytes().0, self.memory.overlay_bytes);
+        let hurried = self.wal.used_bytes() > self.wal.bytes() / 4 * 3 || changes > room / 2;
+        let urgent = changes > 2 * room;
         let promised = self.promised_blocks();
         let checkpoint = &mut self.checkpoint;
         let Phase::Merging(merge) = &mut checkpoint.phase else { panic!("a slice of no merge") };
@@ -246,7 +251,11 @@ impl Store {
             return;
         }
         let mut space = MergeSpace { promised, allocator: &mut self.allocator, metadata: &mut self.metadata };
-        let budget = if hurried { HURRIED_SLICE_NS } else { SLICE_NS };
+        let budget = match (urgent, hurried) {
+            (true, _) => URGENT_SLICE_NS,
+            (false, true) => HURRIED_SLICE_NS,
+            (false, false) => SLICE_NS,
+        };
         let progress = merge.step(&self.state.overlay, &mut self.state.cache, &mut space, budget);
         while let Some(write) = merge.poll_write() {
             checkpoint.writes += 1;

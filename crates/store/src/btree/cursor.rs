@@ -9,8 +9,9 @@ use super::view::View;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// Leaves asked for at once when one is missing.
-const READ_AHEAD: usize = 4;
+/// Leaves asked for at once when one is missing, at first and at most: as many as the cursor has passed.
+const READ_AHEAD_MIN: usize = 4;
+const READ_AHEAD_MAX: usize = 64;
 
 /// Some entries in order, keys and values.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -38,6 +39,8 @@ pub struct Cursor {
     with_values: bool,
     /// Entries of the tree before this key are done or erased.
     tree_from: Vec<u8>,
+    /// Leaves come to so far.
+    leaves: usize,
     /// The root that the following two belong to.
     root: Option<PageRef>,
     leaf: Option<Leaf>,
@@ -59,6 +62,7 @@ impl Cursor {
             end: end.map(<[u8]>::to_vec),
             with_values,
             tree_from: begin.to_vec(),
+            leaves: 0,
             root: None,
             leaf: None,
             tree_done: false,
@@ -214,7 +218,10 @@ impl Cursor {
                 None => match root {
                     None => self.tree_done = true,
                     Some(root) => match self.descend(root, cache)? {
-                        Fetch::Ready(leaf) => self.leaf = Some(leaf),
+                        Fetch::Ready(leaf) => {
+                            self.leaf = Some(leaf);
+                            self.leaves += 1;
+                        }
                         Fetch::Pending(id) => return Ok(Fetch::Pending(id)),
                     },
                 },
@@ -256,7 +263,7 @@ impl Cursor {
         while level > 0 {
             let Ok(Fetch::Ready(page)) = cache.page(&place, level) else { return };
             if level == 1 {
-                let last = page.len().min(index + READ_AHEAD);
+                let last = page.len().min(index + self.leaves.clamp(READ_AHEAD_MIN, READ_AHEAD_MAX));
                 let inside = |at: &usize| self.end.as_ref().is_none_or(|end| page.cmp_key(*at, end) == Ordering::Less);
                 ahead.extend((index..last).take_while(|at| *at == index || inside(at)).map(|at| page.child(at).page));
             }

@@ -25,11 +25,11 @@ use std::cmp::Ordering;
 use types::BufPool;
 
 /// Reads begun at once when a page is missing.
-const READS: usize = 16;
+const READS: usize = 32;
 /// Neighbours that no change touches which are taken in at once, so that pages need not be split half empty.
 const JOINS_MAX: u8 = 2;
 /// Children looked at for them.
-const READ_AHEAD: usize = 64;
+const READ_AHEAD: usize = 256;
 
 // Rough costs of the parts of the work, in ns.
 pub(super) const ENTRY_COST: i64 = 60;

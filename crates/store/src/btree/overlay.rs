@@ -163,6 +163,8 @@ pub struct Overlay {
     pub(crate) frozen: Option<Generation>,
     /// Only memory to be freed.
     gone: Gone,
+    /// Changes made since some of it was freed.
+    changes: usize,
 }
 
 impl Overlay {
@@ -173,6 +175,7 @@ impl Overlay {
             return Err(EntryError::ValueTooLong { bytes: value.len() });
         }
         self.active.set(Record::new(key, Some(value)));
+        self.changes += 1;
         Ok(())
     }
 
@@ -180,6 +183,7 @@ impl Overlay {
     pub fn delete(&mut self, key: &[u8]) -> Result<(), EntryError> {
         check_key(key)?;
         self.active.delete(key);
+        self.changes += 1;
         Ok(())
     }
 
@@ -217,7 +221,12 @@ impl Overlay {
             ranges.iter().for_each(|(begin, end)| copy.copy_range(generation, begin, end));
             copy
         };
-        Overlay { active: copy(&self.active), frozen: self.frozen.as_ref().map(copy), gone: Gone::default() }
+        Overlay {
+            active: copy(&self.active),
+            frozen: self.frozen.as_ref().map(copy),
+            gone: Gone::default(),
+            changes: 0,
+        }
     }
 
     /// Bytes of memory: of changes being made, and of all.
@@ -258,8 +267,10 @@ impl Overlay {
         }
     }
 
-    /// Frees memory of up to `count` changes that no longer count; whether none is left to free.
+    /// Frees memory of up to `count` changes that no longer count, and of two more for each change made meanwhile, so that
+    /// it cannot pile up; whether none is left to free.
     pub fn shed(&mut self, count: usize) -> bool {
+        let count = count + 2 * std::mem::take(&mut self.changes);
         // Ranges are few beside records.
         self.gone.records.shed(count) & self.gone.ranges.shed(count)
     }
