@@ -161,6 +161,8 @@ fn stats_page(stats: &StoreStats) -> String {
         format!("{size}; the next start replays {} records in {replay}", log.replay_records)
     });
     line("checkpoint", format!("number {}, {}", log.checkpoint, ByteSize(log.checkpoint_bytes)));
+    let inline = ByteSize(stats.inline_bytes);
+    line("inline", format!("{} objects with {inline}, which are in their records", stats.inline_objects));
     let per_object = stats.extents as f64 / stats.objects_with_data.max(1) as f64;
     line(
         "pieces",

@@ -39,6 +39,7 @@ mod free_space;
 mod free_units;
 mod freeing;
 mod in_flight;
+mod inline;
 mod inspect;
 mod io_queue;
 mod key;

@@ -45,7 +45,8 @@ impl<'a> Need<'a> {
             | Redo::OmapRemove { object, .. }
             | Redo::OmapRemoveRange { object, .. }
             | Redo::OmapClear { object }
-            | Redo::OmapSetHeader { object, .. } => each(Need::Head(object)),
+            | Redo::OmapSetHeader { object, .. }
+            | Redo::Inline { object, .. } => each(Need::Head(object)),
             Redo::Map { object, first, crcs, .. } => {
                 each(Need::Blocks { object, first: *first, end: u64::from(*first) + crcs.len() as u64 });
             }

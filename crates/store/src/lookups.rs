@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// Allocated ranges (offset, length) within `offset .. offset + len`, clipped to the size, in order, adjoining ones
-    /// joined; none for an absent object.
+    /// joined; none for an absent object. Bytes in an object's record count too.
     pub fn extents(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Vec<(u64, u64)>> {
         if let Some(late) = self.late(Some(object), (offset, len)) {
             return late;
@@ -101,6 +101,10 @@ impl Store {
             let mut extents: Vec<(u64, u64)> = Vec::new();
             let Some(onode) = onode else { return extents };
             let end = offset.saturating_add(len).min(onode.size());
+            let inline = end.min(onode.inline.len() as u64);
+            if offset < inline {
+                extents.push((offset, inline - offset));
+            }
             if offset < end {
                 for (first, run) in onode.blocks.runs((offset / BLOCK) as u32, end.div_ceil(BLOCK)) {
                     let begin = (u64::from(first) * BLOCK).max(offset);

@@ -19,6 +19,8 @@ pub(crate) struct OmapHead {
 pub(crate) struct Onode {
     /// Shared with those who asked for it; changed by copy while they hold it.
     pub stat: Arc<ObjectStat>,
+    /// The object's first bytes, behind which all is zeros. If there are any, it has no blocks.
+    pub inline: Bytes,
     pub blocks: BlockMap,
     pub omap: Option<Box<OmapHead>>,
 }
@@ -55,7 +57,7 @@ impl Onode {
     }
 
     /// Makes `out` an object's record: size (8), attributes (count 4; name, value), omap flag (1) and if set id (8) and
-    /// header.
+    /// header, inline bytes if there are any.
     pub fn encode_head(&self, out: &mut Vec<u8>) {
         out.clear();
         let mut w = Writer::onto(std::mem::take(out), Target::default());
@@ -69,6 +71,9 @@ impl Onode {
         if let Some(omap) = &self.omap {
             w.u64(omap.id);
             w.blob(&omap.header);
+        }
+        if !self.inline.is_empty() {
+            w.blob(&self.inline);
         }
         *out = w.into_vec();
     }
@@ -86,8 +91,18 @@ impl Onode {
             false => None,
         };
         stat.has_omap = omap.is_some();
-        let blocks = BlockMap::unknown(size_bytes.div_ceil(BLOCK));
-        Ok(Onode { stat: Arc::new(stat), blocks, omap })
+        let inline = match r.left() {
+            0 => Bytes::new(),
+            _ => Bytes::copy_from_slice(r.blob()?),
+        };
+        if inline.len() as u64 > size_bytes {
+            return Err(DecodeError::Value { what: "inline bytes", value: inline.len() as u64 });
+        }
+        let blocks = match inline.is_empty() {
+            true => BlockMap::unknown(size_bytes.div_ceil(BLOCK)),
+            false => BlockMap::default(),
+        };
+        Ok(Onode { stat: Arc::new(stat), inline, blocks, omap })
     }
 }
 

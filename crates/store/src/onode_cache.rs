@@ -45,7 +45,7 @@ fn bytes_of(key: &[u8], onode: Option<&Onode>) -> usize {
     let object = |onode: &Onode| {
         let attrs: usize = onode.stat.attrs.iter().map(|(name, value)| name.len() + value.len() + ATTR_BYTES).sum();
         let header = onode.omap.as_ref().map_or(0, |omap| omap.header.len() + ATTR_BYTES);
-        attrs + header + onode.blocks.segment_count() * SEGMENT_BYTES
+        attrs + header + onode.inline.len() + onode.blocks.segment_count() * SEGMENT_BYTES
     };
     ENTRY_BYTES + 2 * key.len() + onode.map_or(0, object)
 }

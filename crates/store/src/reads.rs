@@ -5,6 +5,7 @@ use crate::block_map::BlockMap;
 use crate::btree::{Damage, Fetch, ReadId};
 use crate::config::BLOCK;
 use crate::in_flight::Found;
+use crate::inline::inline_part;
 use crate::io_queue::Purpose;
 use crate::key::{Key, known_object, object_key};
 use crate::onode::Onode;
@@ -180,10 +181,14 @@ impl Store {
 
     /// Begins to read `offset .. end` of an object whose blocks there are known. `id`: that of a read which was parked.
     fn begin_read(&mut self, id: Option<LookupId>, key: Key, offset: u64, end: u64, note: bool) -> Begun {
-        let blocks = &self.state.known(&key).expect("it has bytes").blocks;
-        let (parts, error) = self.read_parts(&key, blocks, offset / BLOCK, end.div_ceil(BLOCK));
-        if note && self.relocation.is_scattered(end.div_ceil(BLOCK) - offset / BLOCK, parts.len() as u64) {
-            self.note_scattered(&key, offset / BLOCK, end.div_ceil(BLOCK));
+        let onode = self.state.known(&key).expect("it has bytes");
+        let (first, behind, is_inline) = (offset / BLOCK, end.div_ceil(BLOCK), !onode.inline.is_empty());
+        let (parts, error) = match is_inline {
+            true => (inline_parts(&onode.inline, first, behind), None),
+            false => self.read_parts(&key, &onode.blocks, first, behind),
+        };
+        if note && !is_inline && self.relocation.is_scattered(behind - first, parts.len() as u64) {
+            self.note_scattered(&key, first, behind);
         }
         let pending = parts.iter().filter(|part| !matches!(part, Part::Ready(_))).count();
         let (skip, len) = ((offset % BLOCK) as usize, (end - offset) as usize);
@@ -371,6 +376,13 @@ impl Store {
 enum Begun {
     Whole(Rope),
     Pending(LookupId),
+}
+
+/// The parts of blocks `first .. end` of an object whose first bytes are `inline`.
+fn inline_parts(inline: &Bytes, first: u64, end: u64) -> Vec<Part> {
+    let data = inline_part(inline, first * BLOCK, end * BLOCK);
+    let behind = zeros((end - first) * BLOCK - data.len() as u64);
+    vec![Part::Ready(data.into()), Part::Ready(behind)]
 }
 
 fn checksum_error(key: &[u8], block: u32, device: u32) -> ReadError {

@@ -88,6 +88,12 @@ pub(crate) enum Redo {
         pg: PgId,
         pg_num: u32,
     },
+    /// Sets size and bytes of an object without blocks; behind `data` all is zeros.
+    Inline {
+        object: Key,
+        size: u64,
+        data: Bytes,
+    },
 }
 
 fn put_pg(w: &mut Writer, pg: PgId) {
@@ -205,6 +211,12 @@ impl Redo {
                 put_pg(w, *pg);
                 w.u32(*pg_num);
             }
+            Redo::Inline { object, size, data } => {
+                w.u8(18);
+                w.blob(object);
+                w.u64(*size);
+                w.blob(data);
+            }
         }
     }
 
@@ -226,6 +238,7 @@ impl Redo {
             Redo::PgRemove { key, .. } => 17 + key.len(),
             Redo::PgRemoveRange { begin, end, .. } => 21 + begin.len() + end.len(),
             Redo::PgDestroy { .. } => 17,
+            Redo::Inline { object, data, .. } => 17 + object.len() + data.len(),
         };
         bytes as u64
     }
@@ -245,6 +258,15 @@ impl Redo {
             crcs.extend(run_crcs);
         }
         Ok(Redo::Map { object, size, first, runs, crcs })
+    }
+
+    fn decode_inline(r: &mut Reader<'_>) -> Result<Redo, DecodeError> {
+        // The bytes outlive the record's.
+        let (object, size, data) = (get_object(r)?, r.u64()?, Bytes::copy_from_slice(r.blob()?));
+        if data.len() as u64 > size {
+            return Err(DecodeError::Value { what: "inline bytes", value: data.len() as u64 });
+        }
+        Ok(Redo::Inline { object, size, data })
     }
 }
 
@@ -270,6 +292,7 @@ impl Decode for Redo {
             15 => Redo::PgRemove { pg: get_pg(r)?, key: r.blob_bytes()? },
             16 => Redo::PgRemoveRange { pg: get_pg(r)?, begin: r.blob_bytes()?, end: r.blob_bytes()? },
             17 => Redo::PgDestroy { pg: get_pg(r)?, pg_num: r.u32()? },
+            18 => Redo::decode_inline(r)?,
             other => return Err(DecodeError::Value { what: "redo step", value: other.into() }),
         })
     }
@@ -346,6 +369,7 @@ mod tests {
             (pg(), bytes()).prop_map(|(pg, key)| Redo::PgRemove { pg, key }),
             (pg(), bytes(), bytes()).prop_map(|(pg, begin, end)| Redo::PgRemoveRange { pg, begin, end }),
             (pg(), any::<u32>()).prop_map(|(pg, pg_num)| Redo::PgDestroy { pg, pg_num }),
+            (object(), 6u64.., bytes()).prop_map(|(object, size, data)| Redo::Inline { object, size, data }),
         ]
     }
 

@@ -5,6 +5,7 @@ use crate::block_map::{SEGMENT_BLOCKS, patch_segment};
 use crate::btree::{self, Cursor, Fetch, Overlay, PAGE_BLOCKS, PAGE_BYTES, PageCache, View};
 use crate::config::BLOCK;
 use crate::destroying::Destroying;
+use crate::inline::inline_part;
 use crate::key::{self, behind_prefix, omap_key, pg_key};
 use crate::loading::OmapCopy;
 use crate::onode::{OmapHead, Onode, run_blocks};
@@ -115,6 +116,8 @@ impl State {
             }
             Redo::Resize { object, size } => {
                 self.set_size(object, *size);
+                let kept = self.known(object).map(|onode| inline_part(&onode.inline, 0, *size)).unwrap_or_default();
+                self.set_inline(object, kept);
                 let end = size.div_ceil(BLOCK);
                 if let Ok(first) = u32::try_from(end) {
                     self.unmap(object, first, u64::MAX, freed);
@@ -158,6 +161,10 @@ impl State {
             }
             Redo::OmapSetHeader { object, header } => {
                 self.omap_head(object).header = Bytes::copy_from_slice(header);
+            }
+            Redo::Inline { object, size, data } => {
+                self.set_size(object, *size);
+                self.set_inline(object, data.clone());
             }
             Redo::Clone { from, to } => self.clone_object(from, to, freed),
             Redo::PgSet { pg, key, value } => self.put_entry(TableId::Pgs, &pg_key(*pg, key), value),
@@ -304,7 +311,21 @@ impl State {
         }
     }
 
+    fn set_inline(&mut self, key: &[u8], bytes: Bytes) {
+        let id = self.object(key);
+        let onode = self.onode(id);
+        assert!(bytes.is_empty() || onode.blocks.segment_count() == 0, "{} bytes inline beside blocks", bytes.len());
+        if onode.inline != bytes {
+            onode.inline = bytes;
+            self.dirty.push((id, None));
+        }
+    }
+
     fn map(&mut self, key: &[u8], size: u64, first: u32, runs: &[Run], crcs: &[u32], freed: &mut Vec<Run>) {
+        // These blocks, if they are the first, hold what was inline.
+        let inline = self.known(key).map_or(0, |onode| onode.inline.len());
+        assert!(first == 0 || inline == 0, "block {first} beside {inline} bytes inline");
+        self.set_inline(key, Bytes::new());
         self.set_size(key, size);
         let id = self.object(key);
         let (mut at, mut crcs, mut replaced) = (first, crcs, Vec::new());

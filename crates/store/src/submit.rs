@@ -5,6 +5,7 @@ use crate::block_map::SEGMENT_BLOCKS;
 use crate::btree::PAGE_BLOCKS;
 use crate::config::BLOCK;
 use crate::in_flight::Found;
+use crate::inline::INLINE_BYTES_MAX;
 use crate::key::{Key, OMAP_PREFIX_BYTES, PG_PREFIX_BYTES, object_key};
 use crate::merges::{Base, CrcSlot, Patch, damaged_crc, merged};
 use crate::queue::{Accepted, KeyedStep};
@@ -42,6 +43,8 @@ impl Need {
                 self.blocks += blocks;
                 let segments = blocks / u64::from(SEGMENT_BLOCKS) + 2;
                 self.metadata_bytes += (1 + segments) * name_bytes(object) + blocks * BLOCK_BYTES_MAX;
+                self.metadata_bytes +=
+                    Some(offset + data.len() as u64).filter(|end| *end <= INLINE_BYTES_MAX).unwrap_or(0);
                 self.grows |= blocks > 0;
             }
             // A range's edges may lie within blocks, which are then written anew.
@@ -65,7 +68,7 @@ impl Need {
                 self.grows = true;
             }
             Step::Clone { to, .. } => {
-                self.metadata_bytes += name_bytes(to);
+                self.metadata_bytes += name_bytes(to) + INLINE_BYTES_MAX;
                 self.grows = true;
             }
             Step::PgSet { key, value } => self.metadata_bytes += (key.len() + value.len() + 32) as u64,
@@ -170,6 +173,7 @@ impl Store {
             {
                 return Err(SubmitError::CloneSource(from.clone()));
             }
+            need.blocks += u64::from(self.may_spill(step, &txn.steps[..index]));
         }
         // Transactions that wait have room of theirs.
         let growth = tree_blocks_max(need.metadata_bytes + self.queue.metadata_bytes);
@@ -316,7 +320,7 @@ impl Store {
         }
     }
 
-    fn size(&self, key: &[u8]) -> u64 {
+    pub(crate) fn size(&self, key: &[u8]) -> u64 {
         self.state.known(key).map_or(0, |onode| onode.size())
     }
 
@@ -325,6 +329,10 @@ impl Store {
         if len == 0 {
             return self.apply(Redo::Touch { object: key }, staged);
         }
+        let data = match self.stage_inline_write(&key, offset, data, staged) {
+            Ok(()) => return,
+            Err(data) => data,
+        };
         let end = offset + len;
         let (first, last) = (offset / BLOCK, (end - 1) / BLOCK);
         let skip = (offset % BLOCK) as usize;
@@ -358,6 +366,9 @@ impl Store {
         if offset >= end {
             return self.apply(Redo::Touch { object: key }, staged);
         }
+        if self.stage_inline_zero(&key, offset, end, staged) {
+            return;
+        }
         // Behind the size all is zeros: a last block whose bytes all go can go itself.
         let whole_end = if end == size { end.div_ceil(BLOCK) } else { end / BLOCK };
         let whole_begin = offset.div_ceil(BLOCK);
@@ -377,7 +388,7 @@ impl Store {
 
     fn stage_truncate(&mut self, key: Key, size: u64, staged: &mut Staged) {
         let old = self.size(&key);
-        if size < old && !size.is_multiple_of(BLOCK) {
+        if size < old && !size.is_multiple_of(BLOCK) && !self.is_inline(&key) {
             // What is behind the new size must read as zeros if the object grows again.
             let block_end = size.next_multiple_of(BLOCK).min(old);
             self.zero_in_block(key.clone(), old, size, block_end, staged);
@@ -424,6 +435,13 @@ impl Store {
             Some(Found::Here { data, damaged, .. }) => Base::Memory { block: data, damaged },
             _ => Base::Device { device: old.device, crc: old.crc },
         }
+    }
+
+    /// Gives one whole block a place and puts it into the object.
+    pub(crate) fn put_block(&mut self, key: Key, size: u64, at: u32, block: AlignedBuf, staged: &mut Staged) {
+        let mut contents = Contents::default();
+        contents.push_block(block, false);
+        self.put_blocks(key, size, at, contents, staged);
     }
 
     /// Gives the blocks a place and puts them into the object.

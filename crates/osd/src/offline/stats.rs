@@ -45,6 +45,9 @@ pub struct StoreStats {
     pub pools: BTreeMap<PoolId, PoolStats>,
     pub groups: Vec<PgStatsReport>,
     pub free_space: FreeSpace,
+    /// Objects whose bytes are in their records, and how many bytes.
+    pub inline_objects: u64,
+    pub inline_bytes: u64,
     /// Objects that have blocks, the pieces in which these lie on the device, and the most pieces of one object.
     pub objects_with_data: u64,
     pub extents: u64,
@@ -84,6 +87,7 @@ impl StoreStats {
                 "metadata_device": usage.metadata_device.map(|own| {
                     json!({"total_bytes": own.total_bytes, "free_bytes": own.free_bytes})
                 }),
+                "inline_objects": self.inline_objects, "inline_bytes": self.inline_bytes,
             },
             "log": {
                 "bytes": self.log.log_bytes, "replay_bytes": self.log.replay_bytes,
@@ -111,6 +115,8 @@ pub fn stats<D: Device>(store: &mut OfflineStore<D>, progress: Progress<'_>) -> 
         pools: BTreeMap::new(),
         groups: Vec::new(),
         free_space: store.store().free_space(),
+        inline_objects: 0,
+        inline_bytes: 0,
         objects_with_data: 0,
         extents: 0,
         extents_of_one_max: 0,
@@ -147,6 +153,12 @@ fn count_object<D: Device>(
     let extents = store.ready(|store| store.placement(object, 0, u64::MAX))?;
     let count = extents.len() as u64;
     stats.objects_with_data += u64::from(count > 0);
+    if count == 0 && stat.size_bytes > 0 {
+        // What is allocated without having a place on the device.
+        let inline = store.ready(|store| store.extents(object, 0, u64::MAX))?;
+        stats.inline_objects += u64::from(!inline.is_empty());
+        stats.inline_bytes += inline.iter().map(|(_, len)| len).sum::<u64>();
+    }
     stats.extents += count;
     stats.extents_of_one_max = stats.extents_of_one_max.max(count);
     stats.referenced_bytes += extents.iter().map(|extent| extent.len).sum::<u64>();

@@ -394,6 +394,10 @@ impl Bench {
             let (offsets, lengths) = ((span / 6144).max(1), (span / 12_288).max(1));
             return (self.random.below(offsets) * 4096, (1 + self.random.below(lengths)) * 4096);
         }
+        if self.random.chance(4) {
+            // About the size of what is kept in records.
+            return (self.random.below(900), self.random.below(1000));
+        }
         let len = if self.random.chance(2) { self.random.below(300) } else { self.random.below(span / 3) };
         (self.random.below(span / 3 * 2), len)
     }
@@ -417,7 +421,7 @@ impl Bench {
         match self.random.below(24) {
             0..=7 => Step::Write { object, offset, data: self.some_data(len as usize) },
             8 => Step::Zero { object, offset, len },
-            9 => Step::Truncate { object, size: offset },
+            9 => Step::Truncate { object, size: if self.random.chance(2) { offset } else { 0 } },
             10 => Step::Remove { object },
             11 => Step::Touch { object },
             12 | 13 => Step::SetAttr { object, name: self.some_key().to_vec(), value: self.some_bytes() },

@@ -9,6 +9,7 @@ mod devices;
 mod faults;
 mod fixtures;
 pub mod harness;
+mod inline;
 mod lookups;
 mod model;
 mod opening;

@@ -144,14 +144,14 @@ fn statistics_say_what_is_there() {
     assert_eq!(found.groups.len(), 2);
     let group = found.groups[0].table.as_ref().unwrap();
     assert_eq!((found.groups[0].pg, group.log_entries, group.complete), (PgId::new(3, 1), 8, true));
-    assert_eq!(found.objects_with_data, 6);
+    assert_eq!((found.objects_with_data, found.inline_objects, found.inline_bytes), (4, 2, 200));
     assert_eq!(found.referenced_bytes, found.usage.data_bytes);
     let free = found.free_space.bytes();
     assert!(free >= found.usage.free_bytes && found.free_space.longest_run_bytes <= free);
     let json = found.json();
     let whole = json["free_whole_units"]["bytes"].as_u64().unwrap();
     assert!(whole > 0 && whole <= free && whole % (64 << 10) == 0);
-    assert_eq!(json["space"]["objects"], 8);
+    assert_eq!((&json["space"]["objects"], &json["space"]["inline_bytes"]), (&8.into(), &200.into()));
     assert_eq!(json["pgs"][1]["pg"], "3.2");
     assert!(json["log"]["replay_records"].as_u64().unwrap() > 0 || json["checkpoint"]["number"].as_u64().unwrap() > 0);
 }
