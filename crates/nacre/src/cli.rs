@@ -3,6 +3,7 @@
 pub mod bench;
 
 use crate::byte_size::ByteSize;
+use crate::state_file::Engine;
 use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -74,6 +75,10 @@ pub struct Dir {
 pub struct Up {
     #[command(flatten)]
     pub dir: Dir,
+    /// Whose daemons to run: Nacre's, or those of a real Ceph, which must be installed. [default: nacre, or as the cluster
+    /// has]
+    #[arg(long, value_name = "ENGINE")]
+    pub engine: Option<Engine>,
     /// Number of OSDs, each a process with a file of its own. [default: 6, or as the cluster has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=400))]
     pub osds: Option<u32>,
@@ -93,7 +98,7 @@ pub struct Up {
     /// Port of the first monitor; OSDs take any free ports. [default: 40000, or as the cluster has]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-    /// Return once the cluster is healthy and leave it running. Fails if that takes more than 60 seconds.
+    /// Return once the cluster is healthy and leave it running. Fails if that takes more than 60 seconds (Ceph: 240).
     #[arg(long)]
     pub detach: bool,
     /// Do not start a daemon again when it ends by itself.

@@ -1,7 +1,7 @@
 //! The configuration files that `nacre up` leaves for daemons and clients.
 
 use crate::layout::Layout;
-use crate::state_file::{ClusterState, mon_id};
+use crate::state_file::{ClusterState, Engine, mon_id};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::io::Read;
@@ -11,8 +11,16 @@ use types::Utime;
 /// Memory an OSD started by `nacre up` may use.
 const OSD_MEMORY_BYTES: u64 = 112 << 20;
 
-/// The text of `ceph.conf`. Ceph's clients read the first section; the daemons read all.
+/// The text of `ceph.conf`, by engine.
 pub fn ceph_conf(layout: &Layout, state: &ClusterState) -> String {
+    match state.engine {
+        Engine::Nacre => nacre_conf(layout, state),
+        Engine::Ceph => crate::ceph_engine::ceph_conf(layout, state),
+    }
+}
+
+/// For Nacre's daemons. Ceph's clients read the first section; the daemons read all.
+fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
     let mon_addr = |index: u32| SocketAddr::new(state.bind, state.mon_port(index));
     let mon_host: Vec<String> = (0..state.mons).map(|index| format!("[v2:{}/0]", mon_addr(index))).collect();
     let path = |p: std::path::PathBuf| quoted(&p.display().to_string());
@@ -56,13 +64,18 @@ pub fn ceph_conf(layout: &Layout, state: &ClusterState) -> String {
 }
 
 /// Quotes what would otherwise end the value or be cut from it.
-fn quoted(value: &str) -> String {
+pub fn quoted(value: &str) -> String {
     let plain = !value.contains(['#', ';', '\\', '"', '\'']) && value.trim() == value;
     if plain { value.to_owned() } else { format!("\"{value}\"") }
 }
 
 /// The text of the keyring of `client.admin`, with a fresh key.
 pub fn admin_keyring() -> Result<String> {
+    keyring_of("client.admin", &["mds", "mgr", "mon", "osd"])
+}
+
+/// The text of the keyring of `name`, who may do everything with daemons of these kinds, with a fresh key.
+pub fn keyring_of(name: &str, kinds: &[&str]) -> Result<String> {
     // A key as Ceph writes it: type 1 (AES), creation time, length, 16 random bytes.
     let now = Utime::from(std::time::SystemTime::now());
     let mut key = Vec::new();
@@ -71,8 +84,8 @@ pub fn admin_keyring() -> Result<String> {
     key.extend(now.nsec.to_le_bytes());
     key.extend(16u16.to_le_bytes());
     key.extend(random_bytes::<16>()?);
-    let caps: String = ["mds", "mgr", "mon", "osd"].map(|kind| format!("\tcaps {kind} = \"allow *\"\n")).concat();
-    Ok(format!("[client.admin]\n\tkey = {}\n{caps}", types::base64::encode(&key)))
+    let caps: String = kinds.iter().map(|kind| format!("\tcaps {kind} = \"allow *\"\n")).collect();
+    Ok(format!("[{name}]\n\tkey = {}\n{caps}", types::base64::encode(&key)))
 }
 
 /// Bytes from the kernel's random number generator.

@@ -1,10 +1,11 @@
 //! Makes a new cluster's files, or none.
 
-use crate::conf_writer::{admin_keyring, ceph_conf};
+use crate::ceph_engine;
+use crate::conf_writer::{admin_keyring, ceph_conf, keyring_of};
 use crate::layout::Layout;
 use crate::process::daemon_args;
 use crate::report::{Event, Report};
-use crate::state_file::{ClusterState, write_durably};
+use crate::state_file::{ClusterState, Engine, write_durably};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
@@ -17,12 +18,20 @@ pub async fn create(layout: &Layout, state: &ClusterState, program: &Path, repor
     ClusterState { complete: false, ..state.clone() }.save(layout)?;
     std::fs::create_dir_all(layout.log_dir())
         .with_context(|| format!("cannot create {}", layout.log_dir().display()))?;
-    write_durably(&layout.keyring(), admin_keyring()?.as_bytes(), 0o600)?;
+    let mut keyring = admin_keyring()?;
+    if state.engine == Engine::Ceph {
+        // Ceph's monitors are made with a key, used or not.
+        keyring += &keyring_of("mon.", &["mon"])?;
+    }
+    write_durably(&layout.keyring(), keyring.as_bytes(), 0o600)?;
     write_durably(&layout.conf(), ceph_conf(layout, state).as_bytes(), 0o644)?;
     let daemons = state.daemons();
     for (index, daemon) in daemons.iter().enumerate() {
         report.send(Event::Step(format!("creating {daemon} ({} of {})", index + 1, daemons.len())))?;
-        mkfs(layout, daemon, program).await?;
+        match state.engine {
+            Engine::Nacre => mkfs(layout, daemon, program).await?,
+            Engine::Ceph => ceph_engine::make(layout, state, daemon).await?,
+        }
     }
     ClusterState { complete: true, ..state.clone() }.save(layout)
 }
@@ -84,8 +93,9 @@ pub fn clear(layout: &Layout, dir_too: bool) -> Result<()> {
         let name = entry.file_name();
         // The state file goes last: without it what remains would look like somebody else's.
         let ours = name.to_str().is_some_and(|name| {
-            matches!(name, "log" | "ceph.conf" | "ceph.client.admin.keyring")
+            matches!(name, "log" | "crash" | "ceph.conf" | "ceph.client.admin.keyring")
                 || name.starts_with("mon.")
+                || name.starts_with("mgr.")
                 || name.starts_with("osd.")
                 || name.ends_with(".new")
         });

@@ -14,7 +14,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(45);
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Stops whatever runs: by asking the supervisor, else the OSDs and then the monitors; what does not stop is killed.
+/// Stops whatever runs: by asking the supervisor, else the OSDs and then the others; what does not stop is killed.
 /// Doing it twice is no error.
 pub fn run(options: &cli::Down) -> Result<()> {
     let layout = Layout::new(&options.dir.dir)?;
@@ -34,7 +34,7 @@ pub fn run(options: &cli::Down) -> Result<()> {
             wait_until_gone(KILL_TIMEOUT, || supervisor_pid(&layout).is_some());
         }
     }
-    for kind in ["osd.", "mon."] {
+    for kind in ["osd.", "mgr.", "mon."] {
         let of_kind = || running().into_iter().filter(|daemon| daemon.starts_with(kind)).collect::<Vec<_>>();
         for step in [Signal::TERM, Signal::KILL] {
             let left = of_kind();

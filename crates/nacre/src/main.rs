@@ -2,6 +2,7 @@
 //!
 //! * [`cli`] — start here: the command line, each flag declared once.
 //! * [`up`], [`down`], [`status`]: a cluster on this machine, in one directory ([`layout`], [`state_file`]).
+//!   [`ceph_engine`] is what differs where the daemons are a real Ceph's.
 //!   [`preflight`] checks before anything is made, [`creation`] makes it, [`supervisor`] keeps it running.
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
@@ -10,6 +11,7 @@
 
 mod bench;
 mod byte_size;
+mod ceph_engine;
 mod cli;
 mod conf_writer;
 mod connection;

@@ -1,5 +1,6 @@
 //! Processes of a cluster: who runs, by pid files that are believed only after a look at the process itself.
 
+use crate::ceph_engine;
 use crate::layout::Layout;
 use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -16,15 +17,25 @@ pub fn daemon_args(layout: &Layout, name: &str) -> Vec<String> {
     vec![kind.into(), "--id".into(), id.into(), "--conf".into(), conf]
 }
 
+/// Whether a process with this command line is the daemon `name` of this cluster, of either engine.
+fn is_daemon(layout: &Layout, name: &str, command_line: &[&[u8]]) -> bool {
+    let Some((program, args)) = command_line.split_first() else { return false };
+    // Options may follow ours.
+    let matches = |expected: &[String]| {
+        args.len() >= expected.len() && expected.iter().zip(args).all(|(a, b)| a.as_bytes() == *b)
+    };
+    let (ceph_program, ceph_args) = ceph_engine::daemon_command(layout, name);
+    let is_ceph = program.rsplit(|byte| *byte == b'/').next() == Some(ceph_program.as_bytes());
+    if is_ceph { matches(&ceph_args) } else { matches(&daemon_args(layout, name)) }
+}
+
 /// The process id of daemon `name`, if it runs and is the one of this cluster.
 pub fn daemon_pid(layout: &Layout, name: &str) -> Option<Pid> {
     let pid = read_pid(&layout.pid_file(name))?;
     let command_line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).ok()?;
-    let args: Vec<&[u8]> = command_line.split(|b| *b == 0).skip(1).collect();
-    let expected = daemon_args(layout, name);
-    // The number may have gone to another process since; options may follow ours.
-    let ours = args.len() >= expected.len() && expected.iter().zip(&args).all(|(a, b)| a.as_bytes() == *b);
-    (ours && !is_zombie(pid)).then_some(pid)
+    let words: Vec<&[u8]> = command_line.split(|b| *b == 0).collect();
+    // The number may have gone to another process since.
+    (is_daemon(layout, name, &words) && !is_zombie(pid)).then_some(pid)
 }
 
 fn read_pid(path: &Path) -> Option<Pid> {
@@ -122,6 +133,22 @@ mod tests {
         child.kill().unwrap();
         assert!(wait_until_gone(Duration::from_secs(5), || daemon_pid(&layout, "osd.0").is_some()), "even as a zombie");
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn daemons_of_either_engine_are_known_by_their_command_lines() {
+        let layout = Layout::new(Path::new("/x")).unwrap();
+        let check = |line: &str, ours: bool| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            assert_eq!(is_daemon(&layout, "osd.1", &words), ours, "{line}");
+        };
+        check("nacre osd --id 1 --conf /x/ceph.conf --more", true);
+        check("/usr/bin/ceph-osd -f --id 1 --conf /x/ceph.conf", true);
+        check("ceph-osd -f --id 2 --conf /x/ceph.conf", false);
+        check("ceph-mon -f --id 1 --conf /x/ceph.conf", false);
+        check("ceph-osd -f --id 1 --conf /y/ceph.conf", false);
+        check("nacre osd --id 1", false);
+        check("", false);
     }
 
     #[test]

@@ -7,13 +7,38 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-/// Version of the file's layout that this program writes and understands.
+/// Versions of the file's layout: 2 where the engine is not Nacre, which older programs do not know; else 1.
 pub const VERSION: u32 = 1;
+const VERSION_WITH_ENGINE: u32 = 2;
+
+/// Whose daemons a cluster is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// This program's.
+    #[default]
+    Nacre,
+    /// A real Ceph's, from the system's packages.
+    Ceph,
+}
+
+impl Engine {
+    pub fn is_nacre(&self) -> bool {
+        *self == Engine::Nacre
+    }
+
+    /// The version of a state file with this engine.
+    pub fn state_version(self) -> u32 {
+        if self.is_nacre() { VERSION } else { VERSION_WITH_ENGINE }
+    }
+}
 
 /// The content of `cluster.json`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClusterState {
     pub version: u32,
+    #[serde(default, skip_serializing_if = "Engine::is_nacre")]
+    pub engine: Engine,
     pub fsid: String,
     /// False while the cluster is being created: whatever the directory then holds has never been used.
     pub complete: bool,
@@ -39,10 +64,11 @@ impl ClusterState {
         (0..self.mons).map(mon_id)
     }
 
-    /// `mon.a`, ..., `osd.0`, ...: the order in which daemons start.
+    /// `mon.a`, ..., `osd.0`, ...: the order in which daemons start. Ceph's manager comes behind the monitors.
     pub fn daemons(&self) -> Vec<String> {
         let mons = self.mon_ids().map(|id| format!("mon.{id}"));
-        mons.chain((0..self.osds).map(|id| format!("osd.{id}"))).collect()
+        let manager = (self.engine == Engine::Ceph).then(|| crate::ceph_engine::MANAGER.to_owned());
+        mons.chain(manager).chain((0..self.osds).map(|id| format!("osd.{id}"))).collect()
     }
 
     /// The OSDs' files outside the cluster's directory.
@@ -104,9 +130,9 @@ pub fn look(layout: &Layout) -> Result<Found> {
         )
     };
     let Version { version } = serde_json::from_str(&text).with_context(unreadable)?;
-    if version > VERSION {
+    if version > VERSION_WITH_ENGINE {
         bail!(
-            "{} was made by a newer nacre (layout version {version}, this program knows {VERSION}); run that version",
+            "{} was made by a newer nacre (layout version {version}, this program knows {VERSION_WITH_ENGINE}); run that version",
             dir.display()
         );
     }
@@ -168,6 +194,7 @@ pub(crate) mod tests {
     pub(crate) fn sample() -> ClusterState {
         ClusterState {
             version: VERSION,
+            engine: Engine::Nacre,
             fsid: "6a0e1b22-7d2f-4b5e-9d1c-2f4b8c6d0e11".into(),
             complete: true,
             osds: 2,
@@ -194,6 +221,12 @@ pub(crate) mod tests {
         state.save(&layout).unwrap();
         assert_eq!(look(&layout).unwrap(), Found::Cluster(state.clone()));
         assert_eq!(state.daemons(), ["mon.a", "osd.0", "osd.1"]);
+        assert!(!std::fs::read_to_string(layout.state_file()).unwrap().contains("engine"), "older programs read it");
+        let version = Engine::Ceph.state_version();
+        let ceph = ClusterState { engine: Engine::Ceph, version, ..state.clone() };
+        ceph.save(&layout).unwrap();
+        assert_eq!(look(&layout).unwrap(), Found::Cluster(ceph.clone()));
+        assert_eq!(ceph.daemons(), ["mon.a", "mgr.x", "osd.0", "osd.1"]);
         ClusterState { complete: false, ..state }.save(&layout).unwrap();
         assert_eq!(look(&layout).unwrap(), Found::Unfinished);
         assert!(format!("{:#}", require(&layout).unwrap_err()).contains("no cluster in"));

@@ -1,7 +1,9 @@
 //! Keeps the daemons of a cluster running, and stops them in order.
 
+use crate::ceph_engine;
 use crate::layout::Layout;
 use crate::process::daemon_args;
+use crate::state_file::Engine;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -52,6 +54,7 @@ pub struct Supervisor {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub layout: Layout,
+    pub engine: Engine,
     /// This program.
     pub program: PathBuf,
     /// `mon.a`, `osd.0`, ...
@@ -62,14 +65,14 @@ pub struct Plan {
 }
 
 impl Supervisor {
-    /// Starts the monitors. Must be called on the process's main thread, which lives as long as the process: daemons
+    /// Starts the monitors, and Ceph's manager. Must be called on the process's main thread, which lives as long as the process: daemons
     /// ask the kernel to stop them when the thread that started them ends.
     pub fn start(plan: Plan) -> Supervisor {
         let (phase, _) = watch::channel(Phase::Run);
         let (ended_tx, ended) = mpsc::unbounded_channel();
         let (osds, mons) = (JoinSet::new(), JoinSet::new());
         let mut supervisor = Supervisor { plan, ended_tx: Some(ended_tx), phase, osds, mons, ended };
-        for daemon in supervisor.plan.daemons.clone().into_iter().filter(|daemon| daemon.starts_with("mon.")) {
+        for daemon in supervisor.plan.daemons.clone().into_iter().filter(|daemon| !daemon.starts_with("osd.")) {
             let keeper = supervisor.keeper(daemon, Phase::StopAll);
             supervisor.mons.spawn(keeper.run());
         }
@@ -81,7 +84,7 @@ impl Supervisor {
         if self.ended_tx.is_none() {
             return;
         }
-        for daemon in self.plan.daemons.clone().into_iter().filter(|daemon| !daemon.starts_with("mon.")) {
+        for daemon in self.plan.daemons.clone().into_iter().filter(|daemon| daemon.starts_with("osd.")) {
             let keeper = self.keeper(daemon, Phase::StopOsds);
             self.osds.spawn(keeper.run());
         }
@@ -167,12 +170,8 @@ impl Keeper {
     fn spawn(&self) -> std::io::Result<Child> {
         let layout = &self.plan.layout;
         let log = std::fs::File::options().create(true).append(true).open(layout.log(&self.daemon))?;
-        let mut command = std::process::Command::new(&self.plan.program);
+        let mut command = self.command();
         command
-            .arg0("nacre")
-            .args(daemon_args(layout, &self.daemon))
-            .args(&self.plan.extra_args)
-            .args(["--supervised-by", &std::process::id().to_string()])
             .stdin(std::process::Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -184,6 +183,25 @@ impl Keeper {
             tracing::warn!(%error, daemon = self.daemon, "cannot write pid file");
         }
         Ok(child)
+    }
+
+    fn command(&self) -> std::process::Command {
+        let layout = &self.plan.layout;
+        match self.plan.engine {
+            Engine::Nacre => {
+                let mut command = std::process::Command::new(&self.plan.program);
+                command.arg0("nacre").args(daemon_args(layout, &self.daemon)).args(&self.plan.extra_args);
+                command.args(["--supervised-by", &std::process::id().to_string()]);
+                command
+            }
+            Engine::Ceph => {
+                // Becomes the daemon, after asking the kernel to stop it when we end.
+                let (program, args) = ceph_engine::daemon_command(layout, &self.daemon);
+                let mut command = std::process::Command::new("setpriv");
+                command.args(["--pdeathsig", "TERM", &program]).args(args).env_remove("CEPH_ARGS");
+                command
+            }
+        }
     }
 
     async fn stop(mut self, mut child: Child) {
@@ -240,7 +258,7 @@ mod tests {
         std::fs::write(&program, script).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let daemons = ["mon.a", "osd.0", "osd.1"].map(String::from).to_vec();
-        Plan { layout, program, daemons, restart: true, extra_args: vec![] }
+        Plan { layout, engine: Engine::Nacre, program, daemons, restart: true, extra_args: vec![] }
     }
 
     fn started(plan: &Plan) -> Supervisor {

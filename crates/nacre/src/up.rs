@@ -1,6 +1,7 @@
 //! `nacre up`: creates or starts a cluster and watches over it.
 
 use crate::byte_size::ByteSize;
+use crate::ceph_engine;
 use crate::cli::{self, OsdSize};
 use crate::conf_writer::{ceph_conf, random_bytes};
 use crate::creation;
@@ -9,7 +10,7 @@ use crate::layout::Layout;
 use crate::preflight;
 use crate::process::{SupervisorLock, daemon_pid, supervisor_pid, wait_until_gone};
 use crate::report::{Console, Event, Report};
-use crate::state_file::{ClusterState, Found, VERSION, look, write_durably};
+use crate::state_file::{ClusterState, Engine, Found, look, write_durably};
 use crate::supervisor::{Ended, Plan, Supervisor};
 use anyhow::{Context, Result, bail};
 use client::{Cluster, Config};
@@ -23,6 +24,8 @@ use tokio::time::Instant;
 
 /// `--detach` gives up waiting after this.
 const HEALTHY_WITHIN: Duration = Duration::from_secs(60);
+/// Ceph's OSDs take seconds each to be made.
+const CEPH_HEALTHY_WITHIN: Duration = Duration::from_secs(240);
 /// How often health is asked for while waiting for it.
 const POLL: Duration = Duration::from_millis(100);
 /// OSDs are started once a monitor answers, but not later than this.
@@ -119,6 +122,7 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     write_durably(&layout.conf(), ceph_conf(&layout, &state).as_bytes(), 0o644)?;
     let plan = Plan {
         layout: layout.clone(),
+        engine: state.engine,
         program,
         daemons: state.daemons(),
         restart: !options.no_restart,
@@ -126,7 +130,8 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     };
     tracing::info!(dir = %layout.dir().display(), "starting {} daemons", plan.daemons.len());
     let mut supervisor = Supervisor::start(plan);
-    let deadline = options.background.then(|| started + HEALTHY_WITHIN);
+    let healthy_within = healthy_within(&state);
+    let deadline = options.background.then(|| started + healthy_within);
     let waited = tokio::select! {
         waited = wait_healthy(&layout, &state, &mut supervisor, deadline, report) => waited,
         () = stop.asked() => Ok(Waited::Interrupted),
@@ -141,7 +146,7 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
             let _ = report.send(event);
         }
         Ok(Waited::TooLong(reason)) => {
-            let limit = HEALTHY_WITHIN.as_secs();
+            let limit = healthy_within.as_secs();
             let dir = layout.dir().display();
             let _ = report.send(Event::Failed(format!(
                 "not healthy after {limit} s: {reason}\nthe cluster goes on trying; see 'nacre status --dir {dir}', stop it with 'nacre down --dir {dir}'"
@@ -173,6 +178,10 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     supervisor.stop(stop.asked()).await;
     let _ = report.send(Event::Note("stopped; the data stays, 'nacre up' starts it again".into()));
     Ok(())
+}
+
+fn healthy_within(state: &ClusterState) -> Duration {
+    if state.engine.is_nacre() { HEALTHY_WITHIN } else { CEPH_HEALTHY_WITHIN }
 }
 
 /// Checks everything that can be checked without changing anything, then takes the directory.
@@ -232,8 +241,16 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
     let size = preflight::osd_size(wanted, osds, preflight::free_space(layout.dir())?)?;
     // Daemons are started with the cluster's directory as theirs or not: paths must not depend on it.
     let absolute = |dir: &Option<PathBuf>| dir.as_ref().map(std::path::absolute).transpose();
+    let engine = options.engine.unwrap_or_default();
+    if engine == Engine::Ceph {
+        ceph_engine::require_programs()?;
+        if options.wal_dir.is_some() || options.metadata_dir.is_some() {
+            bail!("--wal-dir and --metadata-dir are for Nacre's OSDs; with --engine ceph leave them out");
+        }
+    }
     Ok(ClusterState {
-        version: VERSION,
+        version: engine.state_version(),
+        engine,
         fsid: types::Fsid::from_random(random_bytes()?).to_string(),
         complete: true,
         osds,
@@ -254,6 +271,13 @@ fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
             "the cluster in --dir has {has}, which 'up' does not change; leave {flag} out to start it as it is, or use another --dir for a new one"
         )
     };
+    if options.engine.is_some_and(|engine| engine != state.engine) {
+        let has = if state.engine.is_nacre() { "Nacre's daemons" } else { "Ceph's daemons" };
+        return Err(differs("--engine", has.into()));
+    }
+    if state.engine == Engine::Ceph {
+        ceph_engine::require_programs()?;
+    }
     if options.osds.is_some_and(|n| n != state.osds) {
         return Err(differs("--osds", format!("{} OSDs", state.osds)));
     }
@@ -324,7 +348,8 @@ async fn wait_healthy(
             supervisor.start_osds();
             return Ok(Waited::TooLong(last));
         }
-        if started.elapsed() >= OSDS_WITHIN {
+        // Ceph's OSDs are of no use before the monitors know of them.
+        if started.elapsed() >= OSDS_WITHIN && state.engine.is_nacre() {
             supervisor.start_osds();
         }
         let asked = async {
@@ -334,6 +359,9 @@ async fn wait_healthy(
             };
             let health = Health::ask(&connected).await?;
             let osds = OsdStarts::ask(&connected).await?;
+            if state.engine == Engine::Ceph && before.is_none() {
+                ceph_engine::register_osds(&connected, layout, state).await?;
+            }
             anyhow::Ok((connected, health, osds))
         };
         tokio::select! {
@@ -350,7 +378,7 @@ async fn wait_healthy(
                     }
                     last = health.progress(state.osds);
                 }
-                Err(error) => tracing::debug!("while waiting for health: {error:#}"),
+                Err(error) => tracing::info!("while waiting for health: {error:#}"),
             },
             ended = supervisor.next_ended() => {
                 let Some(ended) = ended else { bail!("all daemons have ended; see {}", layout.log_dir().display()) };
@@ -508,7 +536,8 @@ mod tests {
         std::fs::create_dir_all(layout.dir()).unwrap();
         state.save(&layout).unwrap();
         for (args, part) in [
-            (&["--osds", "6"][..], "has 2 OSDs"),
+            (&["--engine", "ceph"][..], "has Nacre's daemons"),
+            (&["--osds", "6"], "has 2 OSDs"),
             (&["--mons", "2"], "has 1 monitors"),
             (&["--port", "41000"], "on port"),
             (&["--osd-size", "2GiB"], "OSDs of 1 GiB"),

@@ -52,7 +52,12 @@ impl Observer for Watcher {
                 self.last_step = step;
                 self.changing(&text, new);
             }
-            Event::Live(live) => self.changing(&line(&live), false),
+            Event::Live(live) => {
+                let phase = phase(&live).to_owned();
+                let new = phase != self.last_step;
+                self.last_step = phase;
+                self.changing(&line(&live), new);
+            }
             Event::Note(text) => {
                 self.end();
                 let _ = writeln!(std::io::stderr(), "{text}");
@@ -61,8 +66,12 @@ impl Observer for Watcher {
     }
 }
 
+fn phase(live: &Live) -> &'static str {
+    if live.warming_up { "warming up" } else { "measuring" }
+}
+
 fn line(live: &Live) -> String {
-    let phase = if live.warming_up { "warming up" } else { "measuring" };
+    let phase = phase(live);
     let (elapsed, end) = (live.elapsed.as_secs(), live.end.as_secs_f64().ceil());
     let groups = live.groups.iter().map(|(name, total, rates)| {
         let errors = if total.errors > 0 { format!(", {} errors", total.errors) } else { String::new() };
