@@ -15,9 +15,20 @@ pub struct TestCluster {
     dir: PathBuf,
     osds: u32,
     port: u16,
-    supervised: bool,
+    kind: Kind,
+}
+
+/// What is started, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// What dies stays dead.
+    Plain,
+    /// What dies is started again.
+    Supervised,
     /// Log and metadata lie in files of their own.
-    split: bool,
+    Split,
+    /// A real Ceph.
+    Ceph,
 }
 
 /// The `nacre` binary: `NACRE_BIN`, or the one built beside these tests.
@@ -49,23 +60,28 @@ fn free_ports() -> u16 {
 impl TestCluster {
     /// Starts a cluster of `osds` OSDs for the test called `name`. What dies in it stays dead.
     pub fn start(name: &str, osds: u32) -> TestCluster {
-        TestCluster::begin(name, osds, false, false)
+        TestCluster::begin(name, osds, Kind::Plain)
+    }
+
+    /// Starts a real Ceph, which must be installed.
+    pub fn start_ceph(name: &str, osds: u32) -> TestCluster {
+        TestCluster::begin(name, osds, Kind::Ceph)
     }
 
     /// The same, but a daemon that dies is started again.
     pub fn start_supervised(name: &str, osds: u32) -> TestCluster {
-        TestCluster::begin(name, osds, true, false)
+        TestCluster::begin(name, osds, Kind::Supervised)
     }
 
     /// The same as [`TestCluster::start`], each OSD with its log and its metadata in files of their own.
     pub fn start_split(name: &str, osds: u32) -> TestCluster {
-        TestCluster::begin(name, osds, false, true)
+        TestCluster::begin(name, osds, Kind::Split)
     }
 
-    fn begin(name: &str, osds: u32, supervised: bool, split: bool) -> TestCluster {
+    fn begin(name: &str, osds: u32, kind: Kind) -> TestCluster {
         let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
-        let cluster = TestCluster { dir, osds, port: free_ports(), supervised, split };
+        let cluster = TestCluster { dir, osds, port: free_ports(), kind };
         cluster.up();
         cluster
     }
@@ -75,11 +91,15 @@ impl TestCluster {
     pub fn up(&self) {
         let (osds, port) = (self.osds.to_string(), self.port.to_string());
         let args = ["up", "--detach", "--osds", &osds, "--port", &port, "--osd-size", "4GiB"];
-        let restart: &[&str] = if self.supervised { &[] } else { &["--no-restart"] };
         let drives = ["wal", "metadata"].map(|drive| self.drive(drive).display().to_string());
         let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];
-        let dirs: &[&str] = if self.split { &dirs } else { &[] };
-        self.nacre(&[&args, restart, dirs].concat(), Duration::from_secs(90)).ok();
+        let (more, limit): (&[&str], _) = match self.kind {
+            Kind::Plain => (&["--no-restart"], 90),
+            Kind::Supervised => (&[], 90),
+            Kind::Split => (&["--no-restart", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
+            Kind::Ceph => (&["--no-restart", "--engine", "ceph"], 270),
+        };
+        self.nacre(&[&args, more].concat(), Duration::from_secs(limit)).ok();
     }
 
     /// Where the files for logs (`wal`) or `metadata` are, if they are not in the OSDs' own.
