@@ -102,7 +102,20 @@ fn a_cluster_is_measured_and_left_as_it_was() {
     // A pool that is there keeps what is in it, and nothing else.
     cluster.nacre(&["pool", "create", "mine"], LIMIT).ok();
     cluster.nacre(&["put", "mine", "kept", text(&out.join("plan.json"))], LIMIT).ok();
-    let open = ["--pool", "mine", "--rate", "100", "--mode", "read", "--object-size", "16KiB", "--objects", "40"];
+    let open = [
+        "--pool",
+        "mine",
+        "--rate",
+        "100",
+        "--depth",
+        "16",
+        "--mode",
+        "read",
+        "--object-size",
+        "16KiB",
+        "--objects",
+        "40",
+    ];
     let short = ["--warm-up", "0.2", "--seconds", "1", "--out", text(&cluster.scratch("open")).to_owned().leak()];
     bench(&[&["run", "--cluster", &nacre], &open[..], &short].concat()).ok();
     let row = &result_in(&cluster.scratch("open"))["rows"][0];

@@ -14,6 +14,9 @@ const FREED_WITHIN: Duration = Duration::from_secs(120);
 /// Space that has not shrunk for so long will not: what is left is not the pool's.
 const SETTLED_AFTER: Duration = Duration::from_secs(12);
 const POLL: Duration = Duration::from_millis(250);
+/// How long OSDs may take after a start to tell what space they have, and how long after the last of them.
+const TOLD_WITHIN: Duration = Duration::from_secs(60);
+const TOLD_BY_ALL: Duration = Duration::from_millis(1500);
 
 /// Why a pool cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +31,8 @@ pub enum PoolError {
     Refused { command: String, reason: String },
     #[error("'{command}' got no answer: {source}")]
     NoAnswer { command: String, source: client::Error },
+    #[error("no OSD has said within {seconds} s what space it has")]
+    NoSpaceKnown { seconds: u64 },
     #[error("placement groups did not serve within {seconds} s: {states}")]
     NotClean { seconds: u64, states: String },
 }
@@ -148,9 +153,41 @@ pub async fn delete(cluster: &Cluster, name: &str, redundancy: Redundancy) -> Re
 
 /// Space in use on the whole cluster, in bytes.
 pub async fn used_bytes(cluster: &Cluster) -> Result<u64, PoolError> {
+    Ok(space(cluster).await?.used)
+}
+
+/// Space that is free on the whole cluster, in bytes. Shortly after a start OSDs have not told yet: they are waited for.
+pub async fn free_bytes(cluster: &Cluster) -> Result<u64, PoolError> {
+    let end = Instant::now() + TOLD_WITHIN;
+    let mut known = space(cluster).await?;
+    if known.total > 0 {
+        return Ok(known.free);
+    }
+    // Known, and no OSD has joined for a while.
+    let mut since = Instant::now();
+    while Instant::now() < end && (known.total == 0 || since.elapsed() < TOLD_BY_ALL) {
+        tokio::time::sleep(POLL).await;
+        let now = space(cluster).await?;
+        if now.total != known.total {
+            since = Instant::now();
+        }
+        known = now;
+    }
+    if known.total == 0 { Err(PoolError::NoSpaceKnown { seconds: TOLD_WITHIN.as_secs() }) } else { Ok(known.free) }
+}
+
+/// In bytes.
+struct Space {
+    total: u64,
+    used: u64,
+    free: u64,
+}
+
+async fn space(cluster: &Cluster) -> Result<Space, PoolError> {
     let stat = cluster.statfs(None).await;
     let stat = stat.map_err(|source| PoolError::NoAnswer { command: "statfs".into(), source })?;
-    Ok(stat.kib_used.saturating_mul(1024))
+    let bytes = |kib: u64| kib.saturating_mul(1024);
+    Ok(Space { total: bytes(stat.kib), used: bytes(stat.kib_used), free: bytes(stat.kib_avail) })
 }
 
 /// How freeing space went.

@@ -163,12 +163,11 @@ async fn check_pools(plan: &Plan, connected: &Connected) -> Result<(), RunError>
         };
         return Err(RunError::Cluster { cluster: cluster(), source: wrong });
     }
-    let stat = connected.cluster.statfs(None).await;
-    let stat = stat.map_err(|source| RunError::Client { cluster: cluster(), source })?;
+    let free = pools::free_bytes(&connected.cluster).await;
+    let free = free.map_err(|source| RunError::Cluster { cluster: cluster(), source })?;
     for workload in &plan.workloads {
         let redundancy = plan.pool(&workload.pool).and_then(|pool| pool.redundancy);
         let needed = needed_bytes(workload, redundancy);
-        let free = stat.kib_avail.saturating_mul(1024);
         if needed > free {
             return Err(RunError::Space {
                 cluster: cluster(),
