@@ -54,7 +54,8 @@ fn start(args: &[&str], line: &str) -> Child {
         }
         said.push(next);
     }
-    panic!("it never said '{line}': {said:#?}");
+    let status = child.wait();
+    panic!("it never said '{line}', and ended with {status:?}: {said:#?}");
 }
 
 fn exit_code(mut child: Child, limit: Duration) -> Option<i32> {
