@@ -245,12 +245,12 @@ async fn an_interrupt_of_the_prefill_removes_what_there_is() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn failing_operations_are_counted_and_explained() {
-    let fails: Failing = Box::new(|kind, number| kind == "write" && number % 7 == 0 && number > 200);
+    let fails: Failing = Box::new(|kind, number| kind == "write" && number % 7 == 0 && number > 60);
     let shared = Shared { latency: Duration::from_millis(1), fails: Some(fails), ..Shared::default() };
     let Ran { measured, .. } = run(shared, &[WRITERS], SHORT, None).await;
     let group = &measured.groups[0];
     assert_eq!((measured.end, group.mismatches), (IterationEnd::Complete, 0));
-    assert!(group.tally.errors > 5, "{}", group.tally.errors);
+    assert!(group.tally.errors > 0, "{}", group.tally.errors);
     assert_eq!(group.error_examples, ["no write today"]);
 }
 
@@ -285,11 +285,15 @@ async fn who_cannot_connect_says_why() {
 #[tokio::test(flavor = "current_thread")]
 async fn operations_without_an_answer_are_given_up() {
     // Two of twelve workers hang; fresh clients clean up.
-    let hangs: Failing = Box::new(|kind, number| kind == "write" && (number == 200 || number == 300));
+    let hung = AtomicU64::new(0);
+    let behind_the_prefill = 60;
+    let hangs: Failing = Box::new(move |kind, number| {
+        kind == "write" && number > behind_the_prefill && hung.fetch_add(1, Ordering::Relaxed) < 2
+    });
     let shared = Shared { latency: Duration::from_millis(1), hangs: Some(hangs), ..Shared::default() };
     let Ran { measured, seen, memory } = run(shared, &[WRITERS], SHORT, None).await;
     assert_eq!(measured.end, IterationEnd::Complete);
     assert!(seen.notes[0].contains("still unanswered"), "{:?}", seen.notes);
-    assert!(measured.groups[0].tally.latencies.count() > 100);
+    assert!(measured.groups[0].tally.latencies.count() > 10);
     assert_eq!(memory.names(), [""; 0]);
 }
