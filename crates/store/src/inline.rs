@@ -1,6 +1,6 @@
 //! Small objects' bytes, which are kept in the objects' records instead of blocks.
 //!
-//! An object's bytes are inline from its first write on, as long as they end by [`INLINE_BYTES_MAX`]. A write beyond that
+//! An object's bytes are inline from its first write on, unless it is longer than a block then, as long as they end by [`INLINE_BYTES_MAX`]. A write beyond that
 //! moves them to a block, in the same transaction. Behind the inline bytes all is zeros, whatever the object's size. What
 //! guards them is what guards the record: the checksum of its page in the tree, or of the log record.
 
@@ -50,7 +50,9 @@ impl Store {
     ) -> Result<(), Rope> {
         let end = offset + data.len() as u64;
         let onode = self.state.known(key);
-        let is_empty = onode.is_none_or(|onode| onode.size() == 0);
+        // Of objects that are no longer than a block, that one is known: the write may go there.
+        let is_empty =
+            onode.is_none_or(|onode| onode.size() == 0 || onode.size() <= BLOCK && onode.blocks.get(0).is_none());
         let inline = onode.map(|onode| &onode.inline).filter(|inline| !inline.is_empty());
         if end <= INLINE_BYTES_MAX && (is_empty || inline.is_some()) {
             let size = onode.map_or(0, |onode| onode.size()).max(end);

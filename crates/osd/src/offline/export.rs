@@ -140,7 +140,12 @@ impl<W: Write> Export<W> {
         object: &ObjectId,
     ) -> Result<Result<u64, ReadError>, OfflineError> {
         let extents = store.ready(|store| store.placement(object, 0, u64::MAX))?;
-        let mut todo = pieces(&extents).into_iter();
+        let mut todo = pieces(&extents);
+        if todo.is_empty() {
+            // Bytes in an object's record have no place of their own.
+            todo = store.ready(|store| store.extents(object, 0, u64::MAX))?;
+        }
+        let mut todo = todo.into_iter();
         let mut ahead = VecDeque::new();
         let (mut written, mut error) = (0, None);
         loop {

@@ -61,9 +61,11 @@ fn small_objects_take_no_blocks_and_move_to_blocks_when_they_grow() {
     check(&mut bench, Step::Clone { from: object(4), to: object(2) }, 1);
     check(&mut bench, Step::Clone { from: object(1), to: object(4) }, 1);
     check(&mut bench, Step::Remove { object: object(2) }, 1);
-    // Without inline bytes or blocks, but not empty: it is not small.
+    // Sizes that come before bytes do not matter, as long as they are small.
     check(&mut bench, truncate(5, 100), 1);
-    check(&mut bench, write(5, 0, vec![9; 100]), 2);
+    check(&mut bench, write(5, 0, vec![9; 100]), 1);
+    check(&mut bench, truncate(6, 5000), 1);
+    check(&mut bench, write(6, 0, vec![9; 100]), 2);
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn a_bad_block_stays_bad_and_its_object_goes_only_when_asked_for() {
 #[test]
 fn an_object_whose_group_cannot_be_told_is_not_removed() {
     let device = filled_by(Group::of_old);
-    let victim = object(2, 1);
+    let victim = object(2, 0);
     let mut damaged = device.copy();
     damaged.sim.corrupt(place(device, &victim, 0), 1);
     let error = plan(damaged, &[victim.to_string()]).unwrap_err().to_string();
