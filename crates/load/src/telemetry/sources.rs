@@ -145,6 +145,10 @@ mod tests {
         let mut command = std::process::Command::new("/bin/sleep");
         std::os::unix::process::CommandExt::arg0(&mut command, "ceph-osd");
         let mut child = command.arg("60").spawn().unwrap();
+        // The kernel shows a program's words a moment after it has begun.
+        while command_line(child.id()).is_none_or(|words| words[0] != "ceph-osd") {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let own = std::process::id();
         for (name, pid) in [("osd.0", child.id()), ("osd.1", own), ("supervisor", child.id()), ("osd.2", u32::MAX)] {
             std::fs::write(folder.join(format!("run/{name}.pid")), format!("{pid}\n")).unwrap();
