@@ -13,10 +13,12 @@
 //! | [`recorder`] | what ended in the part of the run that counts |
 //! | [`steady`] | when a measurement no longer drifts |
 //! | [`interval`], [`compare`] | medians with confidence intervals; which of two is faster |
+//! | [`ceiling`] | what held a measurement back |
 //! | [`report`] | the result as JSON, CSV and Markdown |
 //!
 //! What is absent: this crate speaks to no cluster and reads no file.
 
+pub mod ceiling;
 pub mod compare;
 pub mod histogram;
 pub mod interval;

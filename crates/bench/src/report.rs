@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ceiling::Ceilings;
 use crate::compare::{Better, CompareError, Comparison, compare};
 use crate::histogram::{HistogramData, LatencySummary};
 use crate::interval::MedianInterval;
@@ -35,6 +36,9 @@ pub struct RunResult {
     /// What must be equal to repeat the run: machine, kernel, versions, configuration, durability; by name.
     pub environment: BTreeMap<String, String>,
     pub end: End,
+    /// What the machine can do by itself, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceilings: Option<Ceilings>,
     /// In the order in which they were measured.
     pub rows: Vec<Row>,
 }
@@ -198,7 +202,7 @@ impl RunResult {
     /// A result without rows, to be filled.
     pub fn new(plan: Plan, environment: BTreeMap<String, String>) -> RunResult {
         let (format, version) = (RESULT_FORMAT.to_string(), RESULT_VERSION);
-        RunResult { format, version, plan, environment, end: End::Complete, rows: Vec::new() }
+        RunResult { format, version, plan, environment, end: End::Complete, ceilings: None, rows: Vec::new() }
     }
 
     pub fn to_json(&self) -> String {

@@ -5,10 +5,11 @@
 //! * [`threads`], [`instance`], [`control`]: who does the work, and how they are told what to do.
 //! * [`objects`]: the objects of a pool, as workers see them; tests put something else there.
 //! * [`pools`], [`environment`], [`run_folder`], [`observer`]: what belongs to it.
-//! * [`meter`], [`telemetry`]: what it cost the machine.
+//! * [`meter`], [`telemetry`], [`ceilings`]: what it cost the machine, and what the machine can do.
 //!
 //! What is absent: any choice of what to do next, and any statistics.
 
+pub mod ceilings;
 pub mod control;
 pub mod environment;
 pub mod instance;

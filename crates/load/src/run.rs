@@ -37,6 +37,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// Leave pools and objects.
     pub keep: bool,
+    /// Measure first what this machine's drive and network can do by themselves.
+    pub ceilings: bool,
     /// The command line, for whoever repeats the run.
     pub command: Vec<String>,
     /// The program's version.
@@ -59,6 +61,8 @@ pub enum RunError {
          use fewer or smaller objects"
     )]
     Space { cluster: String, workload: String, objects: u64, needed_mib: u64, free_mib: u64 },
+    #[error("what the drive under {folder} can do cannot be measured")]
+    Ceilings { folder: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Folder(#[from] FolderError),
 }
@@ -112,11 +116,23 @@ pub async fn run(
         facts.insert(format!("cluster.{}.daemons_measured", connected.plan.name), said);
         folder.copy_configuration(&connected.plan.name, &connected.plan.configuration)?;
     }
-    let result = RunResult::new(plan, facts);
+    let mut result = RunResult::new(plan, facts);
+    if options.ceilings {
+        observer.event(Event::Step("measuring what the drive and the network can do".into()));
+        let place = folder_of(&result.plan.clusters[0]);
+        let measured = crate::ceilings::measure(&place);
+        result.ceilings = Some(measured.map_err(|source| RunError::Ceilings { folder: place, source })?);
+    }
     let start = Instant::now();
     let mut run = Run { options, clusters, token, folder, result, observer, interrupt, start };
     run.all().await?;
     Ok(run.result)
+}
+
+/// The folder of a cluster's configuration, which on one machine is that of its stores too.
+fn folder_of(cluster: &plan::Cluster) -> PathBuf {
+    let folder = Path::new(&cluster.configuration).parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new(".")).to_owned()
 }
 
 /// What the daemons of the cluster with configuration `path` are. `name` is for errors.

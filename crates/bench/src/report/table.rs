@@ -98,6 +98,7 @@ impl RunResult {
             markdown_row(&mut out, &cells);
         }
         out.push_str(&self.costs());
+        out.push_str(&self.limits());
         for (cluster, example) in self.examples() {
             writeln!(out, "\n{cluster}: {example}").expect("writing to a string");
         }
@@ -125,6 +126,31 @@ impl RunResult {
                 Err(why) => cells.extend([ABSENT.into(), ABSENT.into(), ABSENT.into(), why.to_string()]),
             }
             markdown_row(&mut out, &cells);
+        }
+        out
+    }
+
+    /// What held each row back, where the machine's processors are known.
+    fn limits(&self) -> String {
+        let processors = self.environment.get("machine.processors").and_then(|text| text.parse::<u32>().ok());
+        let Some(processors) = processors else { return String::new() };
+        let mut out = String::new();
+        for (workload, group) in self.groups() {
+            let of_plan = self.plan.workloads.iter().find(|one| one.name == workload);
+            let instances: u32 = of_plan.map_or(1, |one| one.groups.iter().map(|group| group.instances).sum());
+            for cluster in &self.plan.clusters {
+                // The iteration in the middle stands for all: shares of medians would belong to no run.
+                let rows: Vec<_> = self.rows_of(&cluster.name, workload, group).into_values().collect();
+                let Some(row) = rows.get(rows.len() / 2) else { continue };
+                let ceilings = self.ceilings.unwrap_or_default();
+                let bottleneck = ceilings.bottleneck(&row.figures, processors, instances.min(processors));
+                let Some(bottleneck) = bottleneck else { continue };
+                if out.is_empty() {
+                    out.push_str("\nWhat was short, with the share of each that was in use.\n\n");
+                    markdown_head(&mut out, &["workload", "group", "cluster", "bottleneck"]);
+                }
+                markdown_row(&mut out, &[workload, group, &cluster.name, &bottleneck.to_string()].map(str::to_owned));
+            }
         }
         out
     }

@@ -114,6 +114,22 @@ fn markdown_tables() {
 }
 
 #[test]
+fn what_was_short_is_named() {
+    let mut result = result();
+    assert!(!result.to_markdown().contains("What was short"), "nothing is known of the machine");
+    result.environment.insert("machine.processors".into(), "2".into());
+    for row in &mut result.rows {
+        row.figures.insert("client_cores".into(), Some(if row.cluster == "n" { 0.9 } else { 0.5 }));
+        row.figures.insert("drive_writes_per_s".into(), Some(30.0));
+    }
+    assert!(result.to_markdown().contains("| w | g | n | client (client 90 %) |"), "{}", result.to_markdown());
+    result.ceilings = Some(Ceilings { drive_writes_per_s: Some(100.0), ..Ceilings::default() });
+    let text = result.to_markdown();
+    assert!(text.contains("| w | g | c | latency (drive 30 %, client 50 %) |"), "{text}");
+    assert_eq!(RunResult::from_json(&result.to_json()).unwrap(), result);
+}
+
+#[test]
 fn rows_without_operations_say_so() {
     let mut result = result();
     for row in &mut result.rows {

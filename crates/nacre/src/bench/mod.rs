@@ -46,6 +46,7 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
         let settings = Options {
             folder: folder.clone(),
             keep: options.keep,
+            ceilings: options.ceilings,
             command: std::env::args().collect(),
             version: format!("nacre {}", env!("CARGO_PKG_VERSION")),
         };

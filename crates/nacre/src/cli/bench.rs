@@ -34,6 +34,10 @@ pub struct BenchRun {
     /// Leave the pools that were made, or the objects in a pool that was there.
     #[arg(long)]
     pub keep: bool,
+    /// Measure first what the drive under the first cluster and the loopback network can do by themselves, and say what was
+    /// short. Writes 1 GiB several times.
+    #[arg(long)]
+    pub ceilings: bool,
     /// Print the result as JSON instead of tables.
     #[arg(long)]
     pub json: bool,
