@@ -10,7 +10,8 @@ const HELP: &str = "usage: store_vs_fio FILE [flags]
   --age-mib N     size of the store that is aged (1024)
   --seconds N     time of each run (4)
   --rounds N      runs of each row on either side (3)
-  --cache-mib N   the store's block cache (28, as in `nacre up`)
+  --cache-mib N   the store's block cache (21, as in `nacre up`)
+  --metadata-mib N  what its metadata may take of memory (28, as in `nacre up`)
   --second DIR    where the files for a log and metadata apart are made: another drive (beside FILE)
   --only TEXT     only rows whose names contain this
   --sparse        the store is on blocks that were never written, as in a new file of an OSD
@@ -27,6 +28,7 @@ pub struct Arguments {
     pub time: Duration,
     pub rounds: usize,
     pub cache_bytes: usize,
+    pub metadata_bytes: usize,
     pub second: Option<PathBuf>,
     only: String,
     pub sparse: bool,
@@ -45,7 +47,8 @@ impl Arguments {
             age_bytes: 1 << 30,
             time: Duration::from_secs(4),
             rounds: 3,
-            cache_bytes: 28 << 20,
+            cache_bytes: 21 << 20,
+            metadata_bytes: 28 << 20,
             second: None,
             only: String::new(),
             sparse: false,
@@ -67,6 +70,7 @@ impl Arguments {
                 "--seconds" => parsed.time = Duration::from_secs(number(value()?)?),
                 "--rounds" => parsed.rounds = number(value()?)? as usize,
                 "--cache-mib" => parsed.cache_bytes = (number(value()?)? << 20) as usize,
+                "--metadata-mib" => parsed.metadata_bytes = (number(value()?)? << 20) as usize,
                 "--second" => parsed.second = Some(value()?.into()),
                 "--only" => parsed.only = value()?,
                 "--sparse" => parsed.sparse = true,

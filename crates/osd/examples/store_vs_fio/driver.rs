@@ -130,6 +130,7 @@ impl StoreRun {
         reactor.run(&mut driver)?;
         let Stage::Open(store) = &mut driver.stage else { bail!("the store did not open: {:?}", driver.error) };
         store.set_block_cache_bytes(arguments.cache_bytes);
+        store.set_memory(store::Memory::of(arguments.metadata_bytes));
         if arguments.sparse {
             store.prepare_ahead();
         }

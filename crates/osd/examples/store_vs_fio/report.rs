@@ -22,6 +22,7 @@ impl Report {
             "set_bytes": arguments.set_bytes,
             "aged_store_bytes": arguments.age_bytes,
             "block_cache_bytes": arguments.cache_bytes,
+            "metadata_memory_bytes": arguments.metadata_bytes,
             "seconds": arguments.time.as_secs(),
             "rounds": arguments.rounds,
             "sparse": arguments.sparse,
