@@ -555,11 +555,13 @@ impl<I: Io> Handler<I> for Osd {
         // What was just sent leaves now; what that stirs up is handled next turn.
         run.pump_links(io);
         // Whoever is about to stop takes nothing new.
-        run.public.pause_accepted(io, run.shard.is_full() || run.leaving.is_some());
+        let store = run.shard.store();
+        let behind = store.is_behind();
+        let uncommitted = store.uncommitted_bytes() > self.config.uncommitted_bytes_max();
+        run.public.pause_accepted(io, run.shard.is_full() || behind || run.leaving.is_some());
         // What other OSDs send is mostly data to write. That it becomes durable here waits for nobody else, so they are
         // read from again soon.
-        let behind = run.shard.store().uncommitted_bytes() > self.config.uncommitted_bytes_max();
-        run.cluster.pause_all(io, behind);
+        run.cluster.pause_all(io, behind || uncommitted);
         if run.is_deaf() {
             io.set_timer(now + SETTLE_EVERY, SETTLE);
         }

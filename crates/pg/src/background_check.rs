@@ -222,7 +222,7 @@ impl BackgroundCheck {
             };
             if let Some((offset, len)) = pieces.pop_front() {
                 reading.data = Some((offset, len));
-                let done = match cx.store.read(&reading.object, offset, len) {
+                let done = match cx.store.verify(&reading.object, offset, len) {
                     Lookup::Pending(id) => return Err(id),
                     // From memory, where it is until it is on the device: that is for the next round.
                     Lookup::Ready(_) => Ok(()),

@@ -62,7 +62,18 @@ struct Read {
     skip: usize,
     len: usize,
     number: u64,
+    /// Whether its data may come from the block cache, and go there.
+    cached: bool,
     error: Option<ReadError>,
+}
+
+/// Who reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reader {
+    Caller,
+    /// The caller, to see whether the device still has it.
+    Check,
+    Store,
 }
 
 /// A read that does not know yet where its bytes are.
@@ -72,7 +83,7 @@ struct Parked {
     object: Key,
     offset: u64,
     len: u64,
-    note: bool,
+    reader: Reader,
     /// Transactions up to this one come before it.
     behind: u64,
 }
@@ -131,32 +142,38 @@ impl Store {
     /// Bytes of `offset .. offset + len`, clipped to the object's size; holes read as zeros; none for an absent object.
     /// If pending, [`StoreEvent::ReadDone`] brings them, as they were at the time of this call.
     pub fn read(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
-        self.read_noting(object, offset, len, true)
+        self.read_for(Reader::Caller, object, offset, len)
+    }
+
+    /// Like [`Store::read`], but what is on the device comes from there, not from the cache: to see whether it can still
+    /// be read.
+    pub fn verify(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
+        self.read_for(Reader::Check, object, offset, len)
     }
 
     /// The same for the store's own use.
     pub(crate) fn read_quietly(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
-        self.read_noting(object, offset, len, false)
+        self.read_for(Reader::Store, object, offset, len)
     }
 
-    /// `note`: if the bytes lie scattered, they may be moved.
-    fn read_noting(&mut self, object: &ObjectId, offset: u64, len: u64, note: bool) -> Lookup<Rope> {
+    fn read_for(&mut self, reader: Reader, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
         let key = object_key(object);
         if let Some(ticket) = self.queue.last_of_object(&key) {
             let id = self.lookups.next_id();
-            self.reads.park(Parked { id, object: key, offset, len, note, behind: ticket }, None);
+            self.reads.park(Parked { id, object: key, offset, len, reader, behind: ticket }, None);
             return Lookup::Pending(id);
         }
         match self.load_for_read(&key, offset, len) {
             Ok(Fetch::Ready(None)) => Lookup::Ready(Rope::new()),
-            Ok(Fetch::Ready(Some(end))) => match self.begin_read(None, key, offset, end, note) {
+            Ok(Fetch::Ready(Some(end))) => match self.begin_read(None, key, offset, end, reader) {
+                Begun::Whole(bytes) if reader == Reader::Store => Lookup::Ready(bytes),
                 Begun::Whole(bytes) => self.late_read(object, bytes),
                 Begun::Pending(id) => Lookup::Pending(id),
             },
             Ok(Fetch::Pending(page)) => {
                 let id = self.lookups.next_id();
                 let behind = self.turns.last_staged();
-                self.reads.park(Parked { id, object: key, offset, len, note, behind }, Some(page));
+                self.reads.park(Parked { id, object: key, offset, len, reader, behind }, Some(page));
                 Lookup::Pending(id)
             }
             Err(damage) => Lookup::Damaged(damage),
@@ -180,14 +197,16 @@ impl Store {
     }
 
     /// Begins to read `offset .. end` of an object whose blocks there are known. `id`: that of a read which was parked.
-    fn begin_read(&mut self, id: Option<LookupId>, key: Key, offset: u64, end: u64, note: bool) -> Begun {
+    fn begin_read(&mut self, id: Option<LookupId>, key: Key, offset: u64, end: u64, reader: Reader) -> Begun {
         let onode = self.state.known(&key).expect("it has bytes");
         let (first, behind, is_inline) = (offset / BLOCK, end.div_ceil(BLOCK), !onode.inline.is_empty());
+        let cached = reader != Reader::Check;
         let (parts, error) = match is_inline {
             true => (inline_parts(&onode.inline, first, behind), None),
-            false => self.read_parts(&key, &onode.blocks, first, behind),
+            false => self.read_parts(&key, &onode.blocks, first, behind, cached),
         };
-        if note && !is_inline && self.relocation.is_scattered(behind - first, parts.len() as u64) {
+        // Nobody waits for reads of other kinds.
+        if reader == Reader::Caller && !is_inline && self.relocation.is_scattered(behind - first, parts.len() as u64) {
             self.note_scattered(&key, first, behind);
         }
         let pending = parts.iter().filter(|part| !matches!(part, Part::Ready(_))).count();
@@ -209,7 +228,7 @@ impl Store {
             }
         }
         let number = self.freeing.begin_read();
-        self.reads.reads.insert(id, Read { object: key, parts, pending, skip, len, number, error: None });
+        self.reads.reads.insert(id, Read { object: key, parts, pending, skip, len, number, cached, error: None });
         Begun::Pending(id)
     }
 
@@ -234,17 +253,26 @@ impl Store {
         let result = match self.load_for_read(&read.object, read.offset, read.len) {
             Ok(Fetch::Pending(page)) => return self.reads.park(read, Some(page)),
             Ok(Fetch::Ready(None)) => Ok(Rope::new()),
-            Ok(Fetch::Ready(Some(end))) => match self.begin_read(Some(id), read.object, read.offset, end, read.note) {
-                Begun::Whole(bytes) => Ok(bytes),
-                Begun::Pending(_) => return,
-            },
+            Ok(Fetch::Ready(Some(end))) => {
+                match self.begin_read(Some(id), read.object, read.offset, end, read.reader) {
+                    Begun::Whole(bytes) => Ok(bytes),
+                    Begun::Pending(_) => return,
+                }
+            }
             Err(damage) => Err(ReadError::Metadata { object: known_object(&read.object), damage: Box::new(damage) }),
         };
         self.events.push_back(StoreEvent::ReadDone { id, result });
     }
 
     /// The parts of the object's blocks `first .. end`, in order, and the first error that is known without reading.
-    fn read_parts(&self, key: &[u8], blocks: &BlockMap, first: u64, end: u64) -> (Vec<Part>, Option<ReadError>) {
+    fn read_parts(
+        &self,
+        key: &[u8],
+        blocks: &BlockMap,
+        first: u64,
+        end: u64,
+        cached: bool,
+    ) -> (Vec<Part>, Option<ReadError>) {
         let mut parts = Vec::new();
         let mut at = first;
         let mut error = None;
@@ -273,7 +301,7 @@ impl Store {
                             let first = object_block(part.start);
                             let mut crcs = Vec::with_capacity(part.count as usize);
                             blocks.for_each(first, u64::from(first) + u64::from(part.count), |_, b| crcs.push(b.crc));
-                            match self.block_cache.find(part, &crcs) {
+                            match cached.then(|| self.block_cache.find(part, &crcs)).flatten() {
                                 Some((found, data)) if found.start == part.start => {
                                     parts.push(Part::Ready(data.into()));
                                     rest = Run { start: found.end(), count: rest.end() - found.end() };
@@ -325,7 +353,9 @@ impl Store {
                         None => {
                             let held_bytes = buf.capacity();
                             let data = buf.freeze();
-                            self.block_cache.offer(*run, &data, held_bytes, std::mem::take(crcs));
+                            if read.cached {
+                                self.block_cache.offer(*run, &data, held_bytes, std::mem::take(crcs));
+                            }
                             Ok(Rope::from(data))
                         }
                         Some(blocks) => {

@@ -123,6 +123,12 @@ impl Store {
         self.replayed_records
     }
 
+    /// Whether changes come faster than the checkpoint under way takes those before them into the tree, so that memory
+    /// for them is used up. Whoever submits had better wait until this is over; the store itself never refuses for it.
+    pub fn is_behind(&self) -> bool {
+        self.state.overlay.bytes().0 > self.memory.overlay_bytes && self.checkpoint.is_running()
+    }
+
     /// Memory of data that was submitted and is not durable yet.
     pub fn uncommitted_bytes(&self) -> u64 {
         self.in_flight.bytes()

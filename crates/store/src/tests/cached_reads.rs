@@ -1,6 +1,6 @@
 //! Data that was read stays in memory, for as long as it is what objects hold.
 
-use super::harness::{Bench, contents, object, read, txn, write};
+use super::harness::{Bench, contents, finish, object, read, txn, write};
 use crate::{Lookup, ReadError, Step};
 use types::BLOCK_BYTES;
 
@@ -56,6 +56,21 @@ fn damaged_blocks_are_read_again_and_again() {
         read(&mut bench.store, &mut bench.device, &object(1), 4096 * (1 + misses), 4096).unwrap();
     }
     assert_eq!(bench.store.block_cache_stats().misses, 3);
+}
+
+#[test]
+fn what_is_verified_comes_from_the_device() {
+    let mut bench = settled();
+    let empty = bench.store.block_cache_stats();
+    let sound = finish(&mut bench.store, &mut bench.device, |store| store.verify(&object(1), 0, 16_384));
+    assert_eq!(sound.unwrap().to_vec(), vec![9; 16_384]);
+    assert_eq!(bench.store.block_cache_stats(), empty, "it is not kept");
+    read(&mut bench.store, &mut bench.device, &object(1), 0, 16_384).unwrap();
+    assert!(matches!(bench.store.read(&object(1), 0, 16_384), Lookup::Ready(_)));
+    let Lookup::Ready(at) = bench.store.placement(&object(1), 0, 1) else { panic!("placements are in memory") };
+    bench.device.corrupt(at[0].device_offset + 5000, 1);
+    let verified = finish(&mut bench.store, &mut bench.device, |store| store.verify(&object(1), 0, 16_384));
+    assert!(matches!(verified, Err(ReadError::Checksum { object_offset: 4096, .. })), "{verified:?}");
 }
 
 #[test]

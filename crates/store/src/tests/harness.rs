@@ -97,7 +97,16 @@ pub fn read(
     offset: u64,
     len: u64,
 ) -> Result<Rope, ReadError> {
-    let wanted = match store.read(object, offset, len) {
+    finish(store, device, |store| store.read(object, offset, len))
+}
+
+/// Brings a read that `begin` begins to its end.
+pub fn finish(
+    store: &mut Store,
+    device: &mut SimDevice,
+    begin: impl FnOnce(&mut Store) -> Lookup<Rope>,
+) -> Result<Rope, ReadError> {
+    let wanted = match begin(store) {
         Lookup::Ready(data) => return Ok(data),
         Lookup::Pending(id) => id,
         Lookup::Damaged(damage) => panic!("{damage}"),
