@@ -3,6 +3,7 @@
 use super::cluster::Cluster;
 use crate::ops::Limits;
 use types::{Epoch, OsdId};
+use wire::messages::Op;
 
 const A: OsdId = OsdId(0);
 const READS: u64 = 40;
@@ -11,7 +12,8 @@ const READS: u64 = 40;
 fn reads_wait_for_room() {
     let mut cluster = Cluster::new(3);
     let session = cluster.connect(A);
-    cluster.append(A, session, 1, Epoch(1));
+    // More than the store keeps with the object's record, so that reads go to the device.
+    cluster.ask(A, session, 1, Epoch(1), 0, Op::write(0, vec![b'x'; 8000]));
     cluster.settle();
     cluster.answers.clear();
     cluster.stuck_disks = [A].into();

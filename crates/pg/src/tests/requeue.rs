@@ -68,7 +68,8 @@ fn what_waits_behind_it_keeps_its_order() {
 fn a_read_that_waits_for_the_device_is_answered_once() {
     let mut cluster = Cluster::new(3);
     let session = cluster.connect(A);
-    cluster.append(A, session, 1, Epoch(1));
+    // More than the store keeps with the object's record, so that reads go to the device.
+    cluster.ask(A, session, 1, Epoch(1), 0, Op::write(0, vec![b'x'; 8000]));
     cluster.settle();
     cluster.stuck_disks = [A].into();
     cluster.read(A, session, 2, Epoch(1));
@@ -79,7 +80,7 @@ fn a_read_that_waits_for_the_device_is_answered_once() {
     cluster.update_all();
     cluster.stuck_disks.clear();
     cluster.settle();
-    assert_eq!(cluster.answers_to(2), [(session, 0, "1,".to_owned())]);
+    assert_eq!(cluster.answers_to(2), [(session, 0, "x".repeat(8000))]);
     assert_eq!(cluster.client_bytes(A), 0);
 }
 
