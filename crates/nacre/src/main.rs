@@ -6,7 +6,7 @@
 //!   [`preflight`] checks before anything is made, [`creation`] makes it, [`supervisor`] keeps it running.
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
-//! * [`bench`]: measures clusters.
+//! * [`mod@bench`]: measures clusters.
 //! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves.
 
 mod bench;
