@@ -1,6 +1,6 @@
 //! Drives clusters by a plan: real clients and a real clock around the cores of crate `bench`, which decide.
 //!
-//! * [`run`] — start here: a whole plan, clusters in turns.
+//! * [`run()`] — start here: a whole plan, clusters in turns.
 //! * [`iteration`]: one workload on one cluster once, from connecting to cleaning up.
 //! * [`threads`], [`instance`], [`control`]: who does the work, and how they are told what to do.
 //! * [`objects`]: the objects of a pool, as workers see them; tests put something else there.

@@ -36,7 +36,7 @@ pub struct OsdConfig {
 impl OsdConfig {
     /// What clients' requests and their answers may hold at once; beyond it nothing more is read from clients.
     pub(crate) fn client_bytes_max(&self) -> usize {
-        (self.memory_bytes / 5) as usize
+        (self.memory_bytes / 6) as usize
     }
 
     /// Buffers that are kept for the next use.
@@ -46,7 +46,7 @@ impl OsdConfig {
 
     /// Data on its way to the device beyond which nothing more is read from other OSDs.
     pub(crate) fn uncommitted_bytes_max(&self) -> u64 {
-        self.memory_bytes / 6
+        self.memory_bytes / 8
     }
 
     /// What the store may keep of data that was read: what the others leave.

@@ -131,7 +131,7 @@ impl Store {
 
     /// Memory of data that was submitted and is not durable yet.
     pub fn uncommitted_bytes(&self) -> u64 {
-        self.in_flight.bytes()
+        self.in_flight.bytes() + self.queue.blocks * BLOCK
     }
 
     /// How full the store is.
