@@ -41,7 +41,7 @@ impl OsdConfig {
 
     /// Buffers that are kept for the next use.
     pub(crate) fn spare_bytes_max(&self) -> usize {
-        (self.memory_bytes / 16).min(32 << 20) as usize
+        (self.memory_bytes / 6).min(32 << 20) as usize
     }
 
     /// Data on its way to the device beyond which nothing more is read from other OSDs.
