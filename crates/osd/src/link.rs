@@ -114,21 +114,15 @@ impl Link {
 
     /// Stops or resumes reading from those who connected to us.
     pub fn pause_accepted(&mut self, io: &mut impl Io, paused: bool) {
-        if std::mem::replace(&mut self.paused, paused) == paused {
-            return;
-        }
-        for conn in self.accepted.keys() {
-            if paused { io.pause_reading(*conn) } else { io.resume_reading(*conn) }
+        if std::mem::replace(&mut self.paused, paused) != paused {
+            pause(io, self.accepted.keys(), paused);
         }
     }
 
     /// Stops or resumes reading from everybody.
     pub fn pause_all(&mut self, io: &mut impl Io, paused: bool) {
-        if std::mem::replace(&mut self.paused, paused) == paused {
-            return;
-        }
-        for conn in self.to_messenger.keys() {
-            if paused { io.pause_reading(*conn) } else { io.resume_reading(*conn) }
+        if std::mem::replace(&mut self.paused, paused) != paused {
+            pause(io, self.to_messenger.keys(), paused);
         }
     }
 
@@ -141,5 +135,11 @@ impl Link {
             queued > 0
         });
         bytes
+    }
+}
+
+fn pause<'a>(io: &mut impl Io, conns: impl Iterator<Item = &'a reactor::ConnId>, paused: bool) {
+    for conn in conns {
+        if paused { io.pause_reading(*conn) } else { io.resume_reading(*conn) }
     }
 }

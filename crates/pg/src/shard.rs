@@ -151,7 +151,11 @@ impl Shard {
     /// Whether clients' requests hold as much as they may. The driver then reads nothing more from clients; what was
     /// read already waits.
     pub fn is_full(&self) -> bool {
-        !self.intake.is_empty() || self.client_bytes + self.intake.unsent_bytes >= self.limits.client_bytes
+        !self.intake.is_empty() || !self.has_room()
+    }
+
+    fn has_room(&self) -> bool {
+        self.client_bytes + self.intake.unsent_bytes < self.limits.client_bytes
     }
 
     /// Everything gathered so far, in order.
@@ -230,7 +234,7 @@ impl Shard {
     pub fn end_turn(&mut self) {
         self.handle_store_events();
         self.check_on();
-        while self.client_bytes + self.intake.unsent_bytes < self.limits.client_bytes
+        while self.has_room()
             && let Some((session, tid, op)) = self.intake.pop()
         {
             self.dispatch_op(session, tid, op);
