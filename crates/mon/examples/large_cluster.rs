@@ -133,6 +133,8 @@ fn boot(osd: i32) -> OsdBoot {
         osd_uuid: Fsid((osd as u128 + 1).to_le_bytes()),
         public_addrs: addrs(0),
         cluster_addrs: addrs(1),
+        hb_back_addrs: addrs(2),
+        hb_front_addrs: addrs(3),
         epoch: Epoch(1),
         weight: 0x1_0000,
         location: BTreeMap::from([("host".to_owned(), host.clone())]),

@@ -6,11 +6,13 @@
 //! * [`OsdConfig`] and [`run()`] — start here.
 //! * [`Osd`]: the reactor's handler.
 //! * [`mkfs()`]: makes the store of a new OSD.
+//! * [`heartbeat`]: signs of life between OSDs.
 //! * [`offline`]: what operators do with a store whose OSD does not run.
 
 mod command;
 mod config;
 mod device_files;
+pub mod heartbeat;
 mod leaving;
 mod link;
 mod mkfs;

@@ -3,6 +3,7 @@
 use crate::OsdConfig;
 use crate::command::{self, Facts};
 use crate::device_files::DeviceFiles;
+use crate::heartbeat::{self, Board, DiskWait, HeartbeatAddrs, Reports, UNWELL_AFTER};
 use crate::leaving::{Leaving, SETTLE_EVERY};
 use crate::link::Link;
 use crate::mkfs::store_config;
@@ -15,12 +16,13 @@ use reactor::{Event, Handler, Io, ListenerId};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use store::{Device, IoDone, IoId, Opening, Store};
 use types::{EntityType, Epoch, Fsid};
 use wire::messages::{self, Command, Ping, kind_name};
 use wire::msgr::{self, Config, Messenger, SessionId};
-use wire::nacre::mon::{OsdBoot, OsdGoingDown};
+use wire::nacre::mon::{OsdBoot, OsdFailure, OsdGoingDown};
 use wire::nacre::{FIRST_KIND, kind};
 use wire::{EntityAddrVec, Envelope, Message, Target};
 
@@ -34,6 +36,9 @@ const TICK_EVERY: Duration = Duration::from_secs(1);
 const BEACON_EVERY: Duration = Duration::from_secs(5);
 /// Changed states of groups are reported after this time, so that those of a moment share a beacon.
 const REPORT_AFTER: Duration = Duration::from_millis(100);
+
+/// A drive that owes an answer for so long is taken to owe it for ever; other OSDs have long taken over.
+const DRIVE_GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
 /// What an OSD calls itself.
 pub const VERSION: &str = concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)");
@@ -63,6 +68,7 @@ struct Running {
     clients: BTreeMap<SessionId, msgr::Peer>,
     /// Maps from this epoch on have been asked for; not asked for again before the next tick.
     asked_from: Option<Epoch>,
+    disk_wait: DiskWait,
 }
 
 /// One OSD in one reactor.
@@ -75,10 +81,27 @@ pub struct Osd {
     cluster_addrs: EntityAddrVec,
     limits: Limits,
     late_answers: Option<u64>,
+    heartbeats: Option<Heartbeats>,
     stage: Stage,
 }
 
-fn advertised(bound: SocketAddr, advertise: Option<SocketAddr>, nonce: u32) -> EntityAddrVec {
+/// The heartbeats of this OSD, which someone else sends and answers.
+struct Heartbeats {
+    board: Arc<Board>,
+    addrs: HeartbeatAddrs,
+    reports: Reports,
+}
+
+impl Heartbeats {
+    /// Has the OSDs watched that matter by a new map.
+    fn follow_map(&self, shard: &Shard) {
+        let map = shard.map();
+        let sharing = shard.sharing_osds();
+        self.board.set_peers(map.epoch, heartbeat::neighbours(map, shard.whoami(), sharing.into_iter()));
+    }
+}
+
+pub(crate) fn advertised(bound: SocketAddr, advertise: Option<SocketAddr>, nonce: u32) -> EntityAddrVec {
     let mut addr = advertise.unwrap_or(bound);
     if addr.port() == 0 {
         addr.set_port(bound.port());
@@ -102,9 +125,18 @@ impl Osd {
         let opening = Box::new(Store::open(store_config));
         let (limits, stage) =
             (Limits { client_bytes: config.client_bytes_max(), ..Limits::default() }, Stage::Opening(opening));
-        let late_answers = None;
-        let mut osd =
-            Osd { config, stop, files, public_listener, public_addrs, cluster_addrs, limits, late_answers, stage };
+        let mut osd = Osd {
+            config,
+            stop,
+            files,
+            public_listener,
+            public_addrs,
+            cluster_addrs,
+            limits,
+            late_answers: None,
+            heartbeats: None,
+            stage,
+        };
         osd.pump_opening(io);
         Ok(osd)
     }
@@ -120,6 +152,11 @@ impl Osd {
     pub fn with_late_answers(mut self, seed: u64) -> Osd {
         self.late_answers = Some(seed);
         self
+    }
+
+    /// Someone sends and answers this OSD's heartbeats there. To be called before the first turn.
+    pub fn set_heartbeats(&mut self, board: Arc<Board>, addrs: HeartbeatAddrs) {
+        self.heartbeats = Some(Heartbeats { board, addrs, reports: Reports::default() });
     }
 
     fn pump_opening(&mut self, io: &mut impl Io) {
@@ -175,6 +212,7 @@ impl Osd {
             map_is_new: false,
             clients: BTreeMap::new(),
             asked_from: None,
+            disk_wait: DiskWait::default(),
         }));
         self.stop.opened();
         self.tick(io);
@@ -189,10 +227,19 @@ impl Osd {
         run.cluster.messenger.tick(now);
         run.monitor.hunt(&mut run.public.messenger, now);
         run.asked_from = None;
-        run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, now);
-        for failure in run.peers.failures(run.shard.map(), now) {
-            tracing::info!(peer = %failure.target, immediate = failure.immediate, "peer cannot be reached");
-            run.monitor.send(&mut run.public.messenger, failure.seal(0, Target::default()));
+        let disk_wait = run.disk_wait.tick(now);
+        if disk_wait >= DRIVE_GIVEN_UP_AFTER {
+            let drive = self.config.devices.main.display();
+            return self.fail(io, format!("{drive}: no answer for {} s: the drive hangs", disk_wait.as_secs()));
+        }
+        if disk_wait >= UNWELL_AFTER {
+            tracing::warn!("the drive has owed an answer for {} s", disk_wait.as_secs());
+        }
+        let is_well = disk_wait < UNWELL_AFTER;
+        run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, self.heartbeats.as_ref(), now);
+        run.report_failures(self.heartbeats.as_mut(), is_well, now);
+        if let Some(heartbeats) = &self.heartbeats {
+            heartbeats.board.set_disk_wait(disk_wait);
         }
         if self.stop.is_wanted() {
             run.leave(&self.public_addrs, now);
@@ -207,12 +254,15 @@ impl Running {
         config: &OsdConfig,
         public_addrs: &EntityAddrVec,
         cluster_addrs: &EntityAddrVec,
+        heartbeats: Option<&Heartbeats>,
         now: Duration,
     ) {
         let map = self.shard.map();
         let shown = map.is_up(config.id) && map.osd(config.id).is_some_and(|osd| osd.client_addrs == *public_addrs);
         let too_early = map.epoch == Epoch(0) || !self.monitor.is_open() || now < self.boot_at;
-        if shown || too_early || self.leaving.is_some() {
+        // Marked down since its drive hangs, it would only be marked down again.
+        let is_unwell = heartbeats.is_some_and(|heartbeats| heartbeats.board.disk_wait() >= UNWELL_AFTER);
+        if shown || too_early || is_unwell || self.leaving.is_some() {
             return;
         }
         self.boot_at = now + Duration::from_secs(1);
@@ -224,6 +274,8 @@ impl Running {
             osd_uuid: self.uuid,
             public_addrs: public_addrs.clone(),
             cluster_addrs: cluster_addrs.clone(),
+            hb_back_addrs: heartbeats.map_or(cluster_addrs, |own| &own.addrs.back).clone(),
+            hb_front_addrs: heartbeats.map_or(public_addrs, |own| &own.addrs.front).clone(),
             epoch: map.epoch,
             weight: ((tebibytes * 65536.0) as u32).max(1),
             location: config.location.clone(),
@@ -232,6 +284,21 @@ impl Running {
         };
         tracing::info!(osd = config.id.0, epoch = map.epoch.0, "asks the monitors to be marked up");
         self.monitor.send(&mut self.public.messenger, boot.seal(0, Target::default()));
+    }
+
+    /// Tells the monitors of peers that cannot be reached.
+    fn report_failures(&mut self, heartbeats: Option<&mut Heartbeats>, is_well: bool, now: Duration) {
+        let map = self.shard.map();
+        let mut failures = self.peers.failures(map, now);
+        // Whoever is not well blames nobody.
+        if let Some(heartbeats) = heartbeats.filter(|_| is_well) {
+            failures.extend(heartbeats.reports.due(&heartbeats.board.silent(), map, now));
+        }
+        for failure in failures {
+            let OsdFailure { target, immediate, failed_for_ms, .. } = failure;
+            tracing::info!(peer = %target, immediate, failed_for_ms, "peer cannot be reached");
+            self.monitor.send(&mut self.public.messenger, failure.seal(0, Target::default()));
+        }
     }
 
     /// Begins an orderly stop, unless it has begun.
@@ -487,7 +554,10 @@ impl<I: Io> Handler<I> for Osd {
                     opening.io_done(done);
                     self.pump_opening(io);
                 }
-                Stage::Running(run) => run.shard.io_done(done),
+                Stage::Running(run) => {
+                    run.disk_wait.done(id);
+                    run.shard.io_done(done);
+                }
                 Stage::Ended => {}
             }
             return;
@@ -525,9 +595,11 @@ impl<I: Io> Handler<I> for Osd {
                 run.cluster.messenger.tick(io.now());
             }
             Event::Woken => {
+                let now = io.now();
                 if self.stop.is_wanted() {
-                    run.leave(&self.public_addrs, io.now());
+                    run.leave(&self.public_addrs, now);
                 }
+                run.report_failures(self.heartbeats.as_mut(), true, now);
             }
             Event::Sent { .. } | Event::Disk { .. } => {}
         }
@@ -539,7 +611,10 @@ impl<I: Io> Handler<I> for Osd {
         run.shard.set_time(now);
         run.pump_links(io);
         if std::mem::take(&mut run.map_is_new) {
-            run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, now);
+            run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, self.heartbeats.as_ref(), now);
+            if let Some(heartbeats) = &self.heartbeats {
+                heartbeats.follow_map(&run.shard);
+            }
         }
         if run.leaving.as_mut().is_some_and(|leaving| leaving.may_settle(now)) {
             run.shard.retire();
@@ -549,6 +624,7 @@ impl<I: Io> Handler<I> for Osd {
         let left = run.has_left(now);
         let fatal = run.route(now);
         while let Some(request) = run.shard.poll_io() {
+            run.disk_wait.submitted(request.id().0);
             self.files.submit(io, request);
         }
         let beacon_at = run.beacon_if_due(now);

@@ -1,18 +1,13 @@
 //! Watches from outside that an OSD's loop moves.
 //!
 //! A loop that is stuck in a handler answers nobody, but its process lives, its sockets accept and its pid file is
-//! right: nobody would restart it. So a small thread looks at the loop's pulse. It warns first, and ends the process
-//! when there is no hope left; whoever supervises it starts it again, which replays what was acknowledged.
+//! right: nobody would restart it. So the heartbeats' thread looks at the loop's pulse. It warns first, then answers no
+//! other OSD any more, and ends the process when there is no hope left; whoever supervises it starts it again, which
+//! replays what was acknowledged.
 
-use crate::Stop;
-use reactor::{Pulse, PulseReading};
-use std::io;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use types::OsdId;
+use reactor::PulseReading;
+use std::time::Duration;
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// One turn never takes so long on a machine that works.
 const WARN_AFTER: Duration = Duration::from_secs(5);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
@@ -39,6 +34,11 @@ pub(crate) struct PulseWatch {
 }
 
 impl PulseWatch {
+    /// For how long the loop has been in one turn, as far as the looks tell; zero if it moves.
+    pub fn stuck_for(&self) -> Duration {
+        self.stuck_for
+    }
+
     /// A look at time `now`.
     pub fn look(&mut self, now: Duration, reading: PulseReading) -> Verdict {
         let stuck = self.last.filter(|(_, last)| reading.busy && *last == reading);
@@ -55,49 +55,6 @@ impl PulseWatch {
             Verdict::Stuck(self.stuck_for)
         } else {
             Verdict::Moves
-        }
-    }
-}
-
-/// The thread that looks. It ends when this is dropped.
-pub(crate) struct PulseWatcher {
-    end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl PulseWatcher {
-    /// Watches the loop of an OSD from the time its store is open.
-    ///
-    /// Errors: no thread can be made.
-    pub fn start(osd: OsdId, pulse: Pulse, stop: Stop) -> io::Result<PulseWatcher> {
-        let (end, ended) = mpsc::channel::<()>();
-        let watch = move || {
-            let (mut watch, started) = (PulseWatch::default(), Instant::now());
-            while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                if !stop.is_open() {
-                    continue;
-                }
-                match watch.look(started.elapsed(), pulse.read()) {
-                    Verdict::Moves => {}
-                    Verdict::Stuck(time) => tracing::warn!(%osd, "one turn of the loop has taken {time:.1?} so far"),
-                    Verdict::Dead(time) => {
-                        tracing::error!(%osd, "the loop is stuck: one turn has taken {time:.1?}; ends the process");
-                        std::process::abort();
-                    }
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("pulse".to_owned()).spawn(watch)?;
-        Ok(PulseWatcher { end: Some(end), thread: Some(thread) })
-    }
-}
-
-impl Drop for PulseWatcher {
-    fn drop(&mut self) {
-        // Hangs up, which ends the thread's wait.
-        self.end = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
         }
     }
 }

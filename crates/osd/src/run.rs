@@ -1,6 +1,6 @@
 //! An OSD from start to end on the calling thread.
 
-use crate::pulse_watch::PulseWatcher;
+use crate::heartbeat::HeartbeatThread;
 use crate::{Osd, OsdConfig};
 use anyhow::Context;
 use reactor::{Reactor, Waker};
@@ -24,6 +24,11 @@ impl Stop {
     /// Asks the OSD to stop in good order: the monitors are told first.
     pub fn stop(&self) {
         self.wanted.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Has the OSD's loop look at what others have told it.
+    pub(crate) fn wake(&self) {
         self.waker.wake();
     }
 
@@ -53,7 +58,7 @@ impl Stop {
 /// Runs an OSD until it is stopped.
 ///
 /// Errors: a device that cannot be used, addresses that cannot be bound, or a failure that the OSD must not survive
-/// (a flush that failed, say). An OSD whose loop is stuck for half a minute ends the process (see [`PulseWatcher`]).
+/// (a flush that failed, say). An OSD whose loop is stuck for half a minute ends the process (see [`crate::heartbeat`]).
 pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let id = config.id;
     let reactor_config = reactor::Config {
@@ -62,10 +67,12 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
         ..reactor::Config::default()
     };
     let mut reactor = Reactor::new(reactor_config).context("cannot make the event loop")?;
+    let heartbeats = HeartbeatThread::start(&config, reactor.pulse(), stop.clone());
+    let heartbeats = heartbeats.with_context(|| format!("{id} cannot answer heartbeats"))?;
     let mut osd = Osd::new(reactor.io(), config, stop.clone()).with_context(|| format!("{id} cannot start"))?;
-    let watcher = PulseWatcher::start(id, reactor.pulse(), stop.clone()).context("cannot start a thread")?;
+    osd.set_heartbeats(heartbeats.board().clone(), heartbeats.addrs().clone());
     reactor.run(&mut osd)?;
-    drop((osd, watcher));
+    drop((osd, heartbeats));
     match stop.failure() {
         Some(reason) => Err(anyhow::anyhow!(reason)),
         None => Ok(()),

@@ -138,6 +138,12 @@ impl Shard {
         self.whoami
     }
 
+    /// The other OSDs of all groups that this one is a member of.
+    pub fn sharing_osds(&self) -> BTreeSet<OsdId> {
+        let members = self.pgs.values().flat_map(|pg| pg.interval.up.iter().chain(&pg.interval.acting));
+        members.copied().filter(|osd| osd.is_some() && *osd != self.whoami).collect()
+    }
+
     /// Bytes that client requests hold until they are answered, and what they will read.
     pub fn client_bytes(&self) -> usize {
         self.client_bytes

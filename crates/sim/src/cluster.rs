@@ -10,11 +10,13 @@ use crate::timeline;
 use mon::BootstrapSpec;
 use mon::bootstrap::bootstrap;
 use mon::log::MapLog;
+use osd::heartbeat::{Board, HeartbeatNode};
 use osd::{Osd, OsdConfig, Stop, StorePaths};
 use pg::ops::Limits;
 use reactor::sim::{Crash, DiskFault, NodeId, Rng, SimDisk, SimIo, World, WorldConfig};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use store::StoreConfig;
 use types::{Fsid, OsdId, PoolId, Utime};
@@ -216,12 +218,16 @@ impl Cluster {
         let limits = self.limits;
         let late_seed = self.late_answers.then(|| self.rng().next_u64());
         self.start(node, format!("osd.{osd}"), |io, _| {
+            let board = Arc::new(Board::default());
+            let heartbeats = HeartbeatNode::new(io, &config, board.clone()).expect("addresses are there");
             let osd = Osd::new(io, config, stop).expect("an OSD's disk and addresses are there");
-            let osd = osd.with_limits(limits);
-            Program::Osd(Box::new(match late_seed {
+            let mut osd = osd.with_limits(limits);
+            osd.set_heartbeats(board, heartbeats.addrs().clone());
+            let osd = match late_seed {
                 Some(seed) => osd.with_late_answers(seed),
                 None => osd,
-            }))
+            };
+            Program::Osd(Box::new(osd), Box::new(heartbeats))
         });
     }
 

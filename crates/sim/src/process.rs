@@ -5,13 +5,15 @@ use crate::format_process::FormatProcess;
 use crate::mon_process::MonProcess;
 use crate::timeline;
 use osd::Osd;
+use osd::heartbeat::HeartbeatNode;
 use reactor::sim::SimIo;
 use reactor::{Event, Handler, Io};
 use std::time::Duration;
 
 /// The program that a process runs.
 pub enum Program {
-    Osd(Box<Osd>),
+    /// With its heartbeats, which have a thread of their own elsewhere.
+    Osd(Box<Osd>, Box<HeartbeatNode>),
     Mon(Box<MonProcess>),
     Client(Box<ClientProcess>),
     Format(FormatProcess),
@@ -35,7 +37,8 @@ impl Handler<SimIo> for Process {
     fn received(&mut self, io: &mut SimIo, conn: reactor::ConnId, bytes: &[u8]) -> usize {
         self.enter(io);
         match &mut self.program {
-            Program::Osd(osd) => osd.received(io, conn, bytes),
+            Program::Osd(_, heartbeats) if heartbeats.owns(conn) => heartbeats.received(io, conn, bytes),
+            Program::Osd(osd, _) => osd.received(io, conn, bytes),
             Program::Mon(mon) => mon.received(io, conn, bytes),
             Program::Client(client) => client.received(io, conn, bytes),
             Program::Format(format) => format.received(io, conn, bytes),
@@ -45,7 +48,8 @@ impl Handler<SimIo> for Process {
     fn event(&mut self, io: &mut SimIo, event: Event) {
         self.enter(io);
         match &mut self.program {
-            Program::Osd(osd) => osd.event(io, event),
+            Program::Osd(_, heartbeats) if heartbeats.concerns(&event) => heartbeats.event(io, event),
+            Program::Osd(osd, _) => osd.event(io, event),
             Program::Mon(mon) => mon.event(io, event),
             Program::Client(client) => client.event(io, event),
             Program::Format(format) => format.event(io, event),
@@ -55,7 +59,10 @@ impl Handler<SimIo> for Process {
     fn turn_end(&mut self, io: &mut SimIo) {
         self.enter(io);
         match &mut self.program {
-            Program::Osd(osd) => osd.turn_end(io),
+            Program::Osd(osd, heartbeats) => {
+                heartbeats.turn_end(io);
+                osd.turn_end(io);
+            }
             Program::Mon(mon) => mon.turn_end(io),
             Program::Client(client) => client.turn_end(io),
             Program::Format(format) => Handler::turn_end(format, io),

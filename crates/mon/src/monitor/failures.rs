@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::OsdId;
 
-/// A report counts for this long unless it is repeated.
-pub const REPORT_LASTS: Duration = Duration::from_secs(30);
+/// A report counts for this long unless it is repeated. Reporters repeat it every other second until they hear from the
+/// target again.
+pub const REPORT_LASTS: Duration = Duration::from_secs(10);
 
 /// That one OSD does not hear from another.
 #[derive(Clone, Debug)]
@@ -69,7 +70,7 @@ mod tests {
         assert_eq!(failures.failed(1, secs(2)), [OsdId(0)]);
         failures.report(OsdId(0), OsdId(3), "b", false, secs(2));
         assert_eq!(failures.failed(2, secs(3)), [OsdId(0)]);
-        assert_eq!(failures.failed(2, secs(31)), [], "one of them has become old");
+        assert_eq!(failures.failed(2, secs(11)), [], "two of them have become old");
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod client_messages;
 mod failures;
+mod flapping;
 mod health_watch;
 mod liveness;
 mod osd_changes;

@@ -4,6 +4,7 @@
 //! every [`SPACING`] when many OSDs start or fail together.
 
 use super::failures::FailureReports;
+use super::flapping::Flapping;
 use super::proposals::Answer;
 use super::{Monitor, Now};
 use crate::state::LogPriority;
@@ -12,7 +13,7 @@ use crush::Location;
 use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PoolFlags, WEIGHT_IN};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tracing::warn;
+use tracing::{debug, warn};
 use types::{OsdId, PoolId};
 use wire::EntityAddrVec;
 use wire::msgr::SessionId;
@@ -33,6 +34,7 @@ pub(super) struct OsdChanges {
     boots: BTreeMap<OsdId, OsdBoot>,
     going_down: BTreeMap<OsdId, SessionId>,
     failures: FailureReports,
+    flapping: Flapping,
     /// OSDs whose refusal stands in the cluster log already.
     refused: BTreeSet<OsdId>,
     /// Since when there is something to look at.
@@ -139,7 +141,9 @@ impl Monitor {
             answers.push(Answer::GoingDown { session, osd });
             down.insert(osd, format!("{osd} marked itself down"));
         }
+        let mut silent = BTreeSet::new();
         for osd in self.osd_changes.failures.failed(hosts_needed, now.since_start) {
+            silent.insert(osd);
             let host = self.state.host_of(osd);
             down.entry(osd).or_insert(format!("{osd} failed (host={host}): its peers cannot reach it"));
         }
@@ -158,6 +162,9 @@ impl Monitor {
                 continue;
             }
             self.osd_changes.failures.forget(osd);
+            if silent.contains(&osd) {
+                self.osd_changes.flapping.marked_down(osd, now.since_start);
+            }
             draft.incremental.mark_down(osd);
             draft.xinfo(map, osd).down_stamp = now.wall;
             draft.notes.push((LogPriority::INFO, why));
@@ -179,6 +186,12 @@ impl Monitor {
             }
             // Not now; the OSD asks again.
             if map.has_flag(osd, OsdState::NOUP) {
+                continue;
+            }
+            if !is_at(map, osd, &boot.public_addrs) {
+                self.osd_changes.flapping.forget(osd);
+            } else if let Some(wait) = self.osd_changes.flapping.wait(osd, now.since_start) {
+                debug!("{osd} was marked down often lately; it is marked up again in {wait:.0?}");
                 continue;
             }
             if !map.crush.is_linked(osd.0) {
@@ -342,7 +355,8 @@ impl Draft {
             incremental.new_max_osd = Some(osd.0 + 1);
         }
         let (public, cluster) = (&boot.public_addrs, &boot.cluster_addrs);
-        incremental.mark_up(osd, public.clone(), cluster.clone(), cluster.clone(), public.clone());
+        let (hb_back, hb_front) = (boot.hb_back_addrs.clone(), boot.hb_front_addrs.clone());
+        incremental.mark_up(osd, public.clone(), cluster.clone(), hb_back, hb_front);
         let known = map.osd(osd);
         if known.is_none_or(|known| known.uuid != boot.osd_uuid) {
             incremental.new_uuid.insert(osd, boot.osd_uuid);

@@ -3,6 +3,7 @@
 //! They travel in the same frames as Ceph's messages, under type numbers from [`FIRST_KIND`] on, which no release of
 //! Ceph uses. Each front is one versioned block, so that fields can be added without breaking a rolling upgrade.
 
+pub mod heartbeat;
 pub mod mon;
 
 /// Implements [`crate::Message`] for a struct whose front is one versioned block of its fields, in order.

@@ -35,6 +35,9 @@ pub struct OsdBoot {
     pub osd_uuid: Fsid,
     pub public_addrs: EntityAddrVec,
     pub cluster_addrs: EntityAddrVec,
+    /// Where it answers heartbeats, on the network between OSDs and on that of clients.
+    pub hb_back_addrs: EntityAddrVec,
+    pub hb_front_addrs: EntityAddrVec,
     /// Newest map the OSD has.
     pub epoch: Epoch,
     /// CRUSH weight, 16.16 fixed point: the device's size in TiB. Used only when the OSD is new.
@@ -48,7 +51,7 @@ pub struct OsdBoot {
 }
 
 message!(OsdBoot = kind::OSD_BOOT, version 1 {
-    fsid, osd, osd_uuid, public_addrs, cluster_addrs, epoch, weight, location, device_class, metadata,
+    fsid, osd, osd_uuid, public_addrs, cluster_addrs, hb_back_addrs, hb_front_addrs, epoch, weight, location, device_class, metadata,
 });
 
 /// Space and speed of one OSD.

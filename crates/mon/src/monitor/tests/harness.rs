@@ -229,6 +229,8 @@ pub(super) fn boot_message(id: i32, host: &str, nonce: u32) -> nacre::OsdBoot {
         osd_uuid: Fsid((id as u128 + 1).to_le_bytes()),
         public_addrs: addrs(id, nonce),
         cluster_addrs: addrs(id + 1000, nonce),
+        hb_back_addrs: addrs(id + 2000, nonce),
+        hb_front_addrs: addrs(id + 3000, nonce),
         epoch: Epoch(1),
         weight: 0x1_0000,
         location: BTreeMap::from([("host".to_owned(), host.to_owned())]),

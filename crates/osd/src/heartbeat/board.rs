@@ -1,0 +1,80 @@
+//! What the OSD's loop and the heartbeats tell each other.
+
+use super::PeerAddrs;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+use types::{Epoch, OsdId};
+use wire::EntityAddrVec;
+
+/// Where an OSD answers heartbeats, as the map tells the others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HeartbeatAddrs {
+    pub back: EntityAddrVec,
+    /// The same as `back` where one network serves both.
+    pub front: EntityAddrVec,
+}
+
+#[derive(Default)]
+struct State {
+    epoch: Epoch,
+    peers: BTreeMap<OsdId, PeerAddrs>,
+    silent: BTreeMap<OsdId, Duration>,
+    /// How long the drive has owed an answer.
+    disk_wait: Duration,
+    ended: bool,
+}
+
+/// Shared by both; nobody holds it for longer than a copy takes.
+#[derive(Default)]
+pub struct Board(Mutex<State>);
+
+impl Board {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("nobody panics while holding it")
+    }
+
+    /// The OSD's loop: whom to watch, by the map of this epoch.
+    pub(crate) fn set_peers(&self, epoch: Epoch, peers: BTreeMap<OsdId, PeerAddrs>) {
+        let mut state = self.state();
+        (state.epoch, state.peers) = (epoch, peers);
+    }
+
+    /// Calls `with` with the peers if the map is another than that of `epoch`; returns the map's epoch.
+    pub(crate) fn peers_since(&self, epoch: Epoch, with: impl FnOnce(&BTreeMap<OsdId, PeerAddrs>)) -> Epoch {
+        let state = self.state();
+        if state.epoch != epoch {
+            with(&state.peers);
+        }
+        state.epoch
+    }
+
+    pub(crate) fn set_disk_wait(&self, wait: Duration) {
+        self.state().disk_wait = wait;
+    }
+
+    pub(crate) fn disk_wait(&self) -> Duration {
+        self.state().disk_wait
+    }
+
+    /// The heartbeats: who is silent, and for how long. Returns whether there are others than before.
+    pub(crate) fn set_silent(&self, silent: BTreeMap<OsdId, Duration>) -> bool {
+        let mut state = self.state();
+        let new = silent.keys().any(|osd| !state.silent.contains_key(osd));
+        state.silent = silent;
+        new
+    }
+
+    pub(crate) fn silent(&self) -> BTreeMap<OsdId, Duration> {
+        self.state().silent.clone()
+    }
+
+    /// The OSD ends, and its heartbeats with it.
+    pub(crate) fn end(&self) {
+        self.state().ended = true;
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.state().ended
+    }
+}

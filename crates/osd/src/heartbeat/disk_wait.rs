@@ -1,0 +1,98 @@
+//! How long a drive has owed an answer.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Requests that were given to the drive in one span of time.
+struct Span {
+    /// The last of them was made before; set when the span is over.
+    ended: Duration,
+    first_id: u64,
+    outstanding: u64,
+}
+
+/// Counts outstanding requests by the second in which they were made, so that a request costs an addition and not an
+/// entry in a map. Requests are made in the order of their numbers.
+pub(crate) struct DiskWait {
+    /// Oldest first; never empty.
+    spans: VecDeque<Span>,
+    next_id: u64,
+}
+
+impl Default for DiskWait {
+    fn default() -> DiskWait {
+        DiskWait { spans: [Span { ended: Duration::ZERO, first_id: 0, outstanding: 0 }].into(), next_id: 0 }
+    }
+}
+
+impl DiskWait {
+    pub fn submitted(&mut self, id: u64) {
+        self.next_id = id + 1;
+        self.spans.back_mut().expect("never empty").outstanding += 1;
+    }
+
+    pub fn done(&mut self, id: u64) {
+        let span = self.spans.iter_mut().rev().find(|span| span.first_id <= id);
+        span.expect("a request that was made, and is not done").outstanding -= 1;
+    }
+
+    /// A new second begins. Returns how long the oldest outstanding request has waited at least; zero if there is none
+    /// from earlier seconds.
+    pub fn tick(&mut self, now: Duration) -> Duration {
+        self.spans.back_mut().expect("never empty").ended = now;
+        self.spans.push_back(Span { ended: now, first_id: self.next_id, outstanding: 0 });
+        let oldest = self.spans.iter().find(|span| span.outstanding > 0).map(|span| span.ended);
+        let last = self.spans.len() - 1;
+        let mut index = 0;
+        self.spans.retain(|span| {
+            index += 1;
+            span.outstanding > 0 || index > last
+        });
+        oldest.map_or(Duration::ZERO, |ended| now.saturating_sub(ended))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secs(s: u64) -> Duration {
+        Duration::from_secs(s)
+    }
+
+    #[test]
+    fn the_oldest_outstanding_request_is_found() {
+        let mut wait = DiskWait::default();
+        wait.submitted(0);
+        wait.submitted(1);
+        assert_eq!(wait.tick(secs(1)), secs(0));
+        wait.submitted(2);
+        assert_eq!(wait.tick(secs(2)), secs(1));
+        wait.done(0);
+        assert_eq!(wait.tick(secs(3)), secs(2), "request 1 is still out");
+        wait.done(1);
+        assert_eq!(wait.tick(secs(4)), secs(2), "request 2 was made between 1 and 2");
+        wait.done(2);
+        assert_eq!(wait.tick(secs(5)), secs(0));
+        wait.submitted(3);
+        wait.done(3);
+        assert_eq!(wait.tick(secs(6)), secs(0));
+    }
+
+    #[test]
+    fn answers_out_of_order_are_counted_where_they_belong() {
+        let mut wait = DiskWait::default();
+        let mut next = 0;
+        for second in 1..20 {
+            for _ in 0..3 {
+                wait.submitted(next);
+                next += 1;
+            }
+            wait.tick(secs(second));
+        }
+        (1..next).rev().for_each(|id| wait.done(id));
+        assert_eq!(wait.tick(secs(20)), secs(19), "request 0 is out since the first second");
+        wait.done(0);
+        assert_eq!(wait.tick(secs(21)), secs(0));
+    }
+}

@@ -1,0 +1,34 @@
+//! Whom an OSD watches.
+
+use super::PeerAddrs;
+use osdmap::{Osd, OsdMap};
+use std::collections::{BTreeMap, BTreeSet};
+use types::OsdId;
+
+/// Every OSD watches at least so many others, if there are: one that shares no group with anybody is watched, too, and
+/// the monitors hear from several. Ceph's `osd_heartbeat_min_peers`.
+const PEERS_MIN: usize = 10;
+
+/// The OSDs that `whoami` watches: those with which it shares placement groups, and its neighbours by number.
+pub(crate) fn neighbours(
+    map: &OsdMap,
+    whoami: OsdId,
+    sharing: impl Iterator<Item = OsdId>,
+) -> BTreeMap<OsdId, PeerAddrs> {
+    let up: BTreeMap<OsdId, &Osd> = map.up_osds().filter(|(osd, _)| *osd != whoami).collect();
+    let mut peers: BTreeSet<OsdId> = sharing.filter(|osd| up.contains_key(osd)).collect();
+    // Behind us and before us in turns, around the end of the numbers.
+    let mut behind = up.range(whoami..).chain(up.range(..whoami)).map(|(osd, _)| *osd);
+    let mut before = up.range(..whoami).rev().chain(up.range(whoami..).rev()).map(|(osd, _)| *osd);
+    while peers.len() < PEERS_MIN.min(up.len()) {
+        peers.extend(behind.next());
+        if peers.len() < PEERS_MIN.min(up.len()) {
+            peers.extend(before.next());
+        }
+    }
+    let addrs = |osd: &Osd| PeerAddrs {
+        back: osd.hb_back_addrs.clone(),
+        front: (osd.hb_front_addrs != osd.hb_back_addrs).then(|| osd.hb_front_addrs.clone()),
+    };
+    peers.into_iter().map(|osd| (osd, addrs(up[&osd]))).collect()
+}

@@ -1,0 +1,262 @@
+//! Whom to ask when, and who has been silent too long.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use types::OsdId;
+use wire::EntityAddrVec;
+
+/// Time between two questions to one peer.
+pub(crate) const PING_EVERY: Duration = Duration::from_secs(2);
+/// A question that is not answered for this long is one too many ...
+const GRACE_MIN: Duration = Duration::from_secs(7);
+/// ... unless this peer has needed long for answers lately: then it is given so many times the longest.
+const GRACE_TIMES: u32 = 6;
+const GRACE_MAX: Duration = Duration::from_secs(60);
+/// "Lately": between once and twice this time.
+const SLOWEST_LASTS: Duration = Duration::from_secs(300);
+/// Without an answer for this long, a new connection is tried: the old one may wait for the network's next attempt
+/// long after the network is back.
+const CONNECT_ANEW_AFTER: Duration = Duration::from_secs(5);
+
+/// Which way a question goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Network {
+    /// Between OSDs.
+    Back,
+    /// Towards clients.
+    Front,
+}
+
+/// Where a peer's heartbeats are answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PeerAddrs {
+    pub back: EntityAddrVec,
+    /// None: on the same network.
+    pub front: Option<EntityAddrVec>,
+}
+
+/// A question that was not answered.
+struct Ping {
+    sent: Duration,
+    /// The wait counts from here: later than `sent` if this side did not run meanwhile.
+    counts_from: Duration,
+}
+
+/// One peer on one network.
+#[derive(Default)]
+struct Line {
+    unanswered: VecDeque<Ping>,
+    /// The longest wait for an answer in the present span of [`SLOWEST_LASTS`] and in the one before.
+    slowest: [Duration; 2],
+    connected_anew_at: Duration,
+}
+
+impl Line {
+    fn silence(&self, now: Duration) -> Duration {
+        self.unanswered.front().map_or(Duration::ZERO, |ping| now.saturating_sub(ping.counts_from))
+    }
+
+    fn grace(&self) -> Duration {
+        (self.slowest[0].max(self.slowest[1]) * GRACE_TIMES).clamp(GRACE_MIN, GRACE_MAX)
+    }
+
+    fn answered(&mut self, sent: Duration, now: Duration) {
+        while let Some(ping) = self.unanswered.front()
+            && ping.sent <= sent
+        {
+            if ping.sent == sent {
+                self.slowest[0] = self.slowest[0].max(now.saturating_sub(ping.counts_from));
+            }
+            self.unanswered.pop_front();
+        }
+    }
+}
+
+struct Peer {
+    addrs: PeerAddrs,
+    lines: BTreeMap<Network, Line>,
+}
+
+/// What is to be asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Question {
+    pub osd: OsdId,
+    pub network: Network,
+    pub addrs: EntityAddrVec,
+    /// The time of the question, which names it.
+    pub sent: Duration,
+    /// On a new connection.
+    pub connect_anew: bool,
+}
+
+/// The peers of one OSD, and what they have answered.
+#[derive(Default)]
+pub(crate) struct Watch {
+    peers: BTreeMap<OsdId, Peer>,
+    looked_at: Option<Duration>,
+    span_began: Duration,
+}
+
+impl Watch {
+    /// These are to be watched from now on. One that has other addresses than before has started again, and is watched
+    /// anew.
+    pub fn set_peers(&mut self, peers: &BTreeMap<OsdId, PeerAddrs>) {
+        self.peers.retain(|osd, peer| peers.get(osd) == Some(&peer.addrs));
+        for (&osd, addrs) in peers {
+            self.peers.entry(osd).or_insert_with(|| {
+                let mut lines = BTreeMap::from([(Network::Back, Line::default())]);
+                if addrs.front.is_some() {
+                    lines.insert(Network::Front, Line::default());
+                }
+                Peer { addrs: addrs.clone(), lines }
+            });
+        }
+    }
+
+    /// To be called every [`PING_EVERY`]: what is to be asked now. If it was not called for longer, this side did not
+    /// run, and the others are not to blame.
+    pub fn tick(&mut self, now: Duration) -> Vec<Question> {
+        let since = self.looked_at.replace(now).map_or(Duration::ZERO, |before| now.saturating_sub(before));
+        let lapse = if since > 2 * PING_EVERY { since - PING_EVERY } else { Duration::ZERO };
+        let new_span = now >= self.span_began + SLOWEST_LASTS;
+        if new_span {
+            self.span_began = now;
+        }
+        let mut questions = Vec::new();
+        for (&osd, peer) in &mut self.peers {
+            for (&network, line) in &mut peer.lines {
+                line.unanswered.iter_mut().for_each(|ping| ping.counts_from += lapse);
+                if new_span {
+                    line.slowest = [Duration::ZERO, line.slowest[0]];
+                }
+                let silence = line.silence(now);
+                let anew = silence >= CONNECT_ANEW_AFTER && now >= line.connected_anew_at + CONNECT_ANEW_AFTER;
+                if anew {
+                    line.connected_anew_at = now;
+                }
+                // The oldest tells the silence; no need to keep them all.
+                if line.unanswered.len() < 64 {
+                    line.unanswered.push_back(Ping { sent: now, counts_from: now });
+                }
+                let addrs = match network {
+                    Network::Back => peer.addrs.back.clone(),
+                    Network::Front => peer.addrs.front.clone().expect("asked only where there is one"),
+                };
+                questions.push(Question { osd, network, addrs, sent: now, connect_anew: anew });
+            }
+        }
+        questions
+    }
+
+    /// A peer has answered the question of time `sent`.
+    pub fn answered(&mut self, osd: OsdId, network: Network, sent: Duration, now: Duration) {
+        if let Some(line) = self.peers.get_mut(&osd).and_then(|peer| peer.lines.get_mut(&network)) {
+            line.answered(sent, now);
+        }
+    }
+
+    /// Peers that have been silent too long on one of the networks, and for how long.
+    pub fn silent(&self, now: Duration) -> BTreeMap<OsdId, Duration> {
+        let of = |peer: &Peer| {
+            let late = peer.lines.values().filter(|line| line.silence(now) >= line.grace());
+            late.map(|line| line.silence(now)).max()
+        };
+        self.peers.iter().filter_map(|(&osd, peer)| Some((osd, of(peer)?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: OsdId = OsdId(1);
+
+    fn addrs(nonce: u32) -> EntityAddrVec {
+        EntityAddrVec::msgr2("127.0.0.1:7000".parse().expect("an address"), nonce)
+    }
+
+    fn peers(front: bool, nonce: u32) -> BTreeMap<OsdId, PeerAddrs> {
+        BTreeMap::from([(A, PeerAddrs { back: addrs(nonce), front: front.then(|| addrs(nonce)) })])
+    }
+
+    fn secs(s: u64) -> Duration {
+        Duration::from_secs(s)
+    }
+
+    /// Asks every two seconds from `from` to `to`; each question is answered after `delay`, if at all.
+    fn run(watch: &mut Watch, from: u64, to: u64, delay: Option<Duration>) -> Vec<(u64, Duration)> {
+        let mut silent = Vec::new();
+        let mut answers: VecDeque<(Duration, Network, Duration)> = VecDeque::new();
+        for at in (from..to).step_by(2).map(secs) {
+            while let Some((due, network, sent)) = answers.front().copied().filter(|(due, ..)| *due <= at) {
+                watch.answered(A, network, sent, due);
+                answers.pop_front();
+            }
+            for question in watch.tick(at) {
+                if let Some(delay) = delay {
+                    answers.push_back((at + delay, question.network, question.sent));
+                }
+            }
+            silent.extend(watch.silent(at).get(&A).map(|silence| (at.as_secs(), *silence)));
+        }
+        silent
+    }
+
+    #[test]
+    fn one_that_answers_is_never_silent_and_one_that_does_not_is_after_the_grace() {
+        let mut watch = Watch::default();
+        watch.set_peers(&peers(false, 1));
+        assert_eq!(run(&mut watch, 0, 100, Some(secs(1))), []);
+        let silent = run(&mut watch, 100, 120, None);
+        assert_eq!(silent.first(), Some(&(106, secs(8))), "the question at 98 is the first whose answer is lost");
+        watch.set_peers(&peers(false, 2));
+        assert_eq!(run(&mut watch, 120, 126, None), [], "another start is another chance");
+    }
+
+    #[test]
+    fn either_network_counts() {
+        let mut watch = Watch::default();
+        watch.set_peers(&peers(true, 1));
+        for at in (0..20).step_by(2).map(secs) {
+            for question in watch.tick(at) {
+                if question.network == Network::Back {
+                    watch.answered(A, Network::Back, question.sent, at);
+                }
+            }
+        }
+        assert_eq!(watch.silent(secs(6)), BTreeMap::new());
+        assert_eq!(watch.silent(secs(7)), BTreeMap::from([(A, secs(7))]));
+    }
+
+    #[test]
+    fn slow_peers_are_given_more_time_while_they_are_slow() {
+        let mut watch = Watch::default();
+        watch.set_peers(&peers(false, 1));
+        assert_eq!(run(&mut watch, 0, 100, Some(secs(4))), []);
+        let silent = run(&mut watch, 100, 140, None);
+        assert_eq!(silent.first().map(|(at, _)| *at), Some(120), "six times four seconds after the question at 96");
+        assert_eq!(run(&mut watch, 140, 900, Some(Duration::from_millis(1))).len(), 1, "heard of with the next answer");
+        assert_eq!(run(&mut watch, 900, 920, None).first().map(|(at, _)| *at), Some(906), "that was long ago");
+    }
+
+    #[test]
+    fn time_in_which_this_side_did_not_run_does_not_count() {
+        let mut watch = Watch::default();
+        watch.set_peers(&peers(false, 1));
+        watch.tick(secs(0));
+        watch.tick(secs(100));
+        assert_eq!(watch.silent(secs(100)), BTreeMap::new());
+        watch.tick(secs(102));
+        assert_eq!(watch.silent(secs(104)), BTreeMap::new());
+        assert_eq!(watch.silent(secs(105)), BTreeMap::from([(A, secs(7))]));
+    }
+
+    #[test]
+    fn a_silent_peer_is_dialled_anew() {
+        let mut watch = Watch::default();
+        watch.set_peers(&peers(false, 1));
+        let anew: Vec<u64> =
+            (0..20).step_by(2).filter(|at| watch.tick(secs(*at)).iter().any(|q| q.connect_anew)).collect();
+        assert_eq!(anew, [6, 12, 18]);
+    }
+}
