@@ -80,7 +80,8 @@ pub struct Osd {
     public_addrs: EntityAddrVec,
     cluster_addrs: EntityAddrVec,
     limits: Limits,
-    late_answers: Option<u64>,
+    /// What the store's metadata may take.
+    store_memory: store::Memory,
     heartbeats: Option<Heartbeats>,
     stage: Stage,
 }
@@ -125,6 +126,7 @@ impl Osd {
         let opening = Box::new(Store::open(store_config));
         let (limits, stage) =
             (Limits { client_bytes: config.client_bytes_max(), ..Limits::default() }, Stage::Opening(opening));
+        let store_memory = store::Memory::of(config.metadata_bytes());
         let mut osd = Osd {
             config,
             stop,
@@ -133,7 +135,7 @@ impl Osd {
             public_addrs,
             cluster_addrs,
             limits,
-            late_answers: None,
+            store_memory,
             heartbeats: None,
             stage,
         };
@@ -147,10 +149,10 @@ impl Osd {
         self
     }
 
-    /// Has the store's lookups wait now and then, as `seed` says. To be called before the first turn.
-    #[doc(hidden)]
-    pub fn with_late_answers(mut self, seed: u64) -> Osd {
-        self.late_answers = Some(seed);
+    /// Replaces what the store's metadata may take of memory: with very little, lookups wait for the device. To be called
+    /// before the first turn.
+    pub fn with_store_memory(mut self, memory: store::Memory) -> Osd {
+        self.store_memory = memory;
         self
     }
 
@@ -185,10 +187,7 @@ impl Osd {
             Err(e) => return self.fail(io, format!("{}: {e}", self.config.devices.main.display())),
         }
         store.set_block_cache_bytes(self.config.block_cache_bytes());
-        store.set_memory(store::Memory::of(self.config.metadata_bytes()));
-        if let Some(seed) = self.late_answers {
-            store.answer_late(seed);
-        }
+        store.set_memory(self.store_memory);
         let id = self.config.id;
         let uuid = store.uuid();
         let usage = store.usage();

@@ -46,8 +46,8 @@ pub struct ClusterConfig {
     pub log_entries_min: usize,
     /// Size of the log of each OSD's store.
     pub wal_bytes: u64,
-    /// Lookups in the stores wait now and then.
-    pub late_answers: bool,
+    /// Stores have so little memory for metadata that most lookups wait for the device.
+    pub little_memory: bool,
 }
 
 struct OsdNode {
@@ -75,7 +75,7 @@ pub struct Cluster {
     clients: Vec<ClientNode>,
     fixed_ports: bool,
     limits: Limits,
-    late_answers: bool,
+    little_memory: bool,
     clients_made: u64,
     pool: PoolId,
     /// Of clients that have ended.
@@ -126,7 +126,7 @@ impl Cluster {
             osds,
             clients: Vec::new(),
             fixed_ports: config.fixed_ports,
-            late_answers: config.late_answers,
+            little_memory: config.little_memory,
             limits: Limits { log_entries_min: config.log_entries_min, ..Limits::default() },
             clients_made: 0,
             pool: PoolId(0),
@@ -208,7 +208,7 @@ impl Cluster {
             device_class: "ssd".to_owned(),
             memory_bytes: 64 << 20,
             // Where lookups wait, also those of a check that is always at work.
-            check_period: if self.late_answers { Duration::from_secs(20) } else { pg::CHECK_PERIOD },
+            check_period: if self.little_memory { Duration::from_secs(20) } else { pg::CHECK_PERIOD },
         };
         let stop = stop();
         let known = &mut self.osds[osd];
@@ -216,15 +216,15 @@ impl Cluster {
         known.may_fail &= known.stop.failure().is_none();
         (known.stop, known.is_stopping) = (stop.clone(), false);
         let limits = self.limits;
-        let late_seed = self.late_answers.then(|| self.rng().next_u64());
+        let memory = self.little_memory.then(|| little_memory(self.rng()));
         self.start(node, format!("osd.{osd}"), |io, _| {
             let board = Arc::new(Board::default());
             let heartbeats = HeartbeatNode::new(io, &config, board.clone()).expect("addresses are there");
             let osd = Osd::new(io, config, stop).expect("an OSD's disk and addresses are there");
             let mut osd = osd.with_limits(limits);
             osd.set_heartbeats(board, heartbeats.addrs().clone());
-            let osd = match late_seed {
-                Some(seed) => osd.with_late_answers(seed),
+            let osd = match memory {
+                Some(memory) => osd.with_store_memory(memory),
                 None => osd,
             };
             Program::Osd(Box::new(osd), Box::new(heartbeats))
@@ -383,4 +383,10 @@ impl Cluster {
     pub fn rng(&mut self) -> &mut Rng {
         self.world.rng()
     }
+}
+
+/// So little that most lookups wait for the device, and checkpoints follow each other.
+fn little_memory(rng: &mut Rng) -> store::Memory {
+    let (page_bytes, onode_bytes) = (rng.below(4) as usize * 8192, rng.below(3000) as usize);
+    store::Memory { page_bytes, onode_bytes, overlay_bytes: 2048 << rng.below(6) }
 }

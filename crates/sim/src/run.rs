@@ -153,7 +153,7 @@ impl Run {
             groups,
             log_entries_min: if short_logs { 40 } else { 1000 },
             wal_bytes,
-            late_answers: seed / Mix::COUNT % 2 == 1,
+            little_memory: seed / Mix::COUNT % 2 == 1,
         };
         let cluster = Cluster::new(seed, config);
         Run {

@@ -39,7 +39,7 @@ fn check(missed: u32, kept: bool) {
         groups: 8,
         log_entries_min: 1000,
         wal_bytes: 1 << 20,
-        late_answers: false,
+        little_memory: false,
     };
     let mut cluster = Cluster::new(11, config);
     cluster.start_mon();

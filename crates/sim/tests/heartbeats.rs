@@ -20,7 +20,7 @@ fn clean_cluster() -> Cluster {
         groups: 8,
         log_entries_min: 1000,
         wal_bytes: 1 << 20,
-        late_answers: false,
+        little_memory: false,
     };
     let mut cluster = Cluster::new(5, config);
     cluster.start_mon();

@@ -32,7 +32,7 @@ fn its_next_start_replays_nothing_and_clients_hardly_notice() {
             groups: 8,
             log_entries_min: 1000,
             wal_bytes: WAL_BYTES,
-            late_answers: seed % 2 == 1,
+            little_memory: seed % 2 == 1,
         };
         let mut cluster = Cluster::new(seed, config);
         let mut rng = Rng::new(seed);

@@ -38,9 +38,6 @@ impl Store {
 
     /// Where the blocks lie that hold any of `offset .. offset + len`, in the object's order; none for an absent object.
     pub fn placement(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Vec<PlacedExtent>> {
-        if let Some(late) = self.late(Some(object), ("placement", offset, len)) {
-            return late;
-        }
         let extents = |onode: Option<&Onode>| {
             let Some(onode) = onode else { return Vec::new() };
             let end = offset.saturating_add(len).min(onode.size());

@@ -43,10 +43,6 @@ pub(crate) enum Purpose {
     },
     /// Zeros, ahead of use.
     Prepare,
-    /// Nothing but time for a lookup that is to wait.
-    Late {
-        id: LookupId,
-    },
 }
 
 impl Purpose {
@@ -57,11 +53,9 @@ impl Purpose {
                 device
             }
             Purpose::PageWrite | Purpose::PageRead { .. } | Purpose::CheckpointRoot => metadata,
-            Purpose::Read { .. }
-            | Purpose::MergeRead { .. }
-            | Purpose::Discard { .. }
-            | Purpose::Prepare
-            | Purpose::Late { .. } => Device::Main,
+            Purpose::Read { .. } | Purpose::MergeRead { .. } | Purpose::Discard { .. } | Purpose::Prepare => {
+                Device::Main
+            }
         }
     }
 }

@@ -44,7 +44,6 @@ mod inspect;
 mod io_queue;
 mod key;
 mod labels;
-mod late;
 mod loading;
 mod lookups;
 mod merges;

@@ -85,18 +85,12 @@ fn own_entry((key, value): &(Bytes, Bytes), prefix_bytes: usize) -> (Bytes, Byte
 impl Store {
     /// Size, attributes and whether there is an omap; `None` for an absent object.
     pub fn stat(&mut self, object: &ObjectId) -> Lookup<Option<Arc<ObjectStat>>> {
-        if let Some(late) = self.late(Some(object), "stat") {
-            return late;
-        }
         self.head(object).map(|onode| onode.map(|onode| onode.stat.clone())).into()
     }
 
     /// Allocated ranges (offset, length) within `offset .. offset + len`, clipped to the size, in order, adjoining ones
     /// joined; none for an absent object. Bytes in an object's record count too.
     pub fn extents(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Vec<(u64, u64)>> {
-        if let Some(late) = self.late(Some(object), (offset, len)) {
-            return late;
-        }
         let extents = |onode: Option<&Onode>| {
             let mut extents: Vec<(u64, u64)> = Vec::new();
             let Some(onode) = onode else { return extents };
@@ -122,9 +116,6 @@ impl Store {
 
     /// Those of `keys` that the object's omap has, with their values, in the order asked.
     pub fn omap_get(&mut self, object: &ObjectId, keys: &[Bytes]) -> Lookup<Vec<(Bytes, Bytes)>> {
-        if let Some(late) = self.late(Some(object), keys) {
-            return late;
-        }
         self.omap_get_or_wait(object, keys).into()
     }
 
@@ -156,9 +147,6 @@ impl Store {
         prefix: &[u8],
         max: usize,
     ) -> Lookup<(Vec<(Bytes, Bytes)>, bool)> {
-        if let Some(late) = self.late(Some(object), (start_after, prefix, max)) {
-            return late;
-        }
         self.omap_list_or_wait(object, start_after, prefix, max).into()
     }
 
@@ -183,9 +171,6 @@ impl Store {
 
     /// The omap's header; empty if there is none.
     pub fn omap_header(&mut self, object: &ObjectId) -> Lookup<Bytes> {
-        if let Some(late) = self.late(Some(object), "header") {
-            return late;
-        }
         let header = |onode: Option<&Onode>| {
             onode.and_then(|onode| onode.omap.as_ref()).map(|omap| omap.header.clone()).unwrap_or_default()
         };
@@ -194,9 +179,6 @@ impl Store {
 
     /// At most `max` objects in `from .. until`, in order.
     pub fn list(&mut self, from: &ObjectId, until: &ObjectId, max: usize) -> Lookup<Vec<ObjectId>> {
-        if let Some(late) = self.late(None, (from, until, max)) {
-            return late;
-        }
         self.list_or_wait(&object_key(from), &object_key(until), max).into()
     }
 
@@ -209,9 +191,6 @@ impl Store {
 
     /// A value of the group's table.
     pub fn pg_get(&mut self, pg: PgId, key: &[u8]) -> Lookup<Option<Bytes>> {
-        if let Some(late) = self.late(None, (pg, key)) {
-            return late;
-        }
         self.pg_get_or_wait(pg, key).into()
     }
 
@@ -224,9 +203,6 @@ impl Store {
 
     /// At most `max` entries of the group's table in `begin .. end`, in order.
     pub fn pg_list(&mut self, pg: PgId, begin: &[u8], end: &[u8], max: usize) -> Lookup<Vec<(Bytes, Bytes)>> {
-        if let Some(late) = self.late(None, (pg, begin, end, max)) {
-            return late;
-        }
         self.pg_list_or_wait(pg, begin, end, max).into()
     }
 

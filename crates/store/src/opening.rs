@@ -582,7 +582,6 @@ impl Opening {
             merges: Default::default(),
             reads: Default::default(),
             relocation: Default::default(),
-            late: Default::default(),
             block_cache: Default::default(),
             freeing,
             discards,

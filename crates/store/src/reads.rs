@@ -166,8 +166,7 @@ impl Store {
         match self.load_for_read(&key, offset, len) {
             Ok(Fetch::Ready(None)) => Lookup::Ready(Rope::new()),
             Ok(Fetch::Ready(Some(end))) => match self.begin_read(None, key, offset, end, reader) {
-                Begun::Whole(bytes) if reader == Reader::Store => Lookup::Ready(bytes),
-                Begun::Whole(bytes) => self.late_read(object, bytes),
+                Begun::Whole(bytes) => Lookup::Ready(bytes),
                 Begun::Pending(id) => Lookup::Pending(id),
             },
             Ok(Fetch::Pending(page)) => {

@@ -9,7 +9,6 @@ use crate::config::BLOCK;
 use crate::freeing::{Discards, Freeing};
 use crate::in_flight::InFlight;
 use crate::io_queue::{IoQueue, Purpose};
-use crate::late::Late;
 use crate::lookups::Lookups;
 use crate::merges::Merges;
 use crate::metadata_space::MetadataSpace;
@@ -54,7 +53,6 @@ pub struct Store {
     pub(crate) in_flight: InFlight,
     pub(crate) merges: Merges,
     pub(crate) reads: Reads,
-    pub(crate) late: Late,
     pub(crate) block_cache: BlockCache,
     pub(crate) freeing: Freeing,
     pub(crate) discards: Discards,
@@ -228,7 +226,6 @@ impl Store {
         let purpose = self.io.finish(done.id);
         match (purpose, done.result) {
             (Purpose::Read { id, part }, result) => self.read_part_done(id, part, filled(result)),
-            (Purpose::Late { id }, _) => self.late_done(id),
             (Purpose::PageRead { id }, result) => self.page_read_done(id, filled(result)),
             (Purpose::MergeRead { target, sequence }, result) => self.merge_read_done(target, sequence, filled(result)),
             (Purpose::Discard { run }, result) => {

@@ -177,11 +177,11 @@ impl<D: Device> OfflineStore<D> {
             }
             opening.io_done(done);
         };
-        // What is tested with lookups that wait works with those that do not.
+        // What is tested with lookups that wait for the device works with those that do not.
         #[cfg(test)]
         let store = {
             let mut store = store;
-            store.answer_late(device.bytes());
+            store.set_memory(store::Memory { page_bytes: 0, onode_bytes: 0, overlay_bytes: 32 << 10 });
             store
         };
         let mut superblocks = vec![(store::Device::Main, labels.superblocks)];

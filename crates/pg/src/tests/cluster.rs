@@ -6,8 +6,8 @@ use bytes::Bytes;
 use osdmap::{Incremental, OsdMap, PgPool};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use store::{SimDevice, Store, StoreConfig};
-use types::{EntityName, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, Utime};
+use store::{Memory, SimDevice, Store, StoreConfig};
+use types::{EntityName, Epoch, Fsid, OsdId, PgId, PoolId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId};
 use wire::messages::{self, Op, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
@@ -63,8 +63,8 @@ pub(super) struct Cluster {
     sessions: u64,
 }
 
-/// `late`: which of the store's lookups wait.
-fn node(osd: OsdId, late: u64) -> Node {
+/// A node whose store has so little memory that lookups wait for the device; how little, `seed` says.
+fn node(osd: OsdId, seed: u64) -> Node {
     let config = StoreConfig::one_device(8 << 20, 256 << 10, FSID, osd, Fsid([2; 16]));
     let mut device = SimDevice::new(config.device_bytes);
     for request in Store::format(&config).expect("the device is large enough") {
@@ -81,7 +81,9 @@ fn node(osd: OsdId, late: u64) -> Node {
         }
         opening.io_done(device.complete(0));
     };
-    store.answer_late(late << 8 | u64::from(osd.0.unsigned_abs()) << 1);
+    let seed = seed.wrapping_mul(5) + u64::from(osd.0.unsigned_abs());
+    let (page_bytes, onode_bytes) = (seed as usize % 3 * 8192, seed as usize / 3 % 2 * 1000);
+    store.set_memory(Memory { page_bytes, onode_bytes, overlay_bytes: seed as usize % 5 * 700 });
     Node { shard: Shard::new(osd, store, Limits::default()), device }
 }
 
@@ -92,11 +94,11 @@ fn addrs(osd: OsdId) -> EntityAddrVec {
 impl Cluster {
     /// `osds` OSDs that are up in epoch 1, and a pool whose one group is on the first three.
     pub fn new(osds: i32) -> Cluster {
-        Cluster::late(osds, 7)
+        Cluster::seeded(osds, 7)
     }
 
     /// The same, with other lookups that wait.
-    pub fn late(osds: i32, seed: u64) -> Cluster {
+    pub fn seeded(osds: i32, seed: u64) -> Cluster {
         let mut map = OsdMap::new(FSID);
         let mut first = Incremental::after(&map, Utime::ZERO);
         first.new_max_osd = Some(osds);
@@ -375,12 +377,35 @@ impl Cluster {
         true
     }
 
+    /// Lets a store go on with what waits for nothing. Returns whether there was such work.
+    fn store_work(&mut self, osd: OsdId) -> bool {
+        let wanted = !self.stopped.contains(&osd) && self.store(osd).wants_turn();
+        if wanted {
+            self.turn(osd);
+        }
+        wanted
+    }
+
+    /// Brings all that a store knows to its device, forgets it, and flips a bit in every leaf of its metadata.
+    pub fn damage_metadata(&mut self, osd: OsdId) {
+        self.store(osd).set_memory(Memory { page_bytes: 0, onode_bytes: 0, overlay_bytes: 1 << 20 });
+        self.store(osd).checkpoint();
+        self.turn(osd);
+        self.settle();
+        let device = self.device_of(osd);
+        // Magic number at 4, kind at 9.
+        let is_leaf = |block: &[u8]| block[4..8] == *b"NCBT" && block[9] == 1;
+        let leaves: Vec<u64> = device.blocks().filter(|(_, block)| is_leaf(block)).map(|(offset, _)| offset).collect();
+        assert!(!leaves.is_empty());
+        leaves.into_iter().for_each(|offset| device.corrupt(offset + 100, 1));
+    }
+
     /// Lets one thing happen that may, as `pick` says.
     pub fn step(&mut self, pick: u64) {
         let osds = self.nodes.len() as u64;
         match pick % (osds + 1) {
             0 => drop(self.deliver()),
-            osd => drop(self.device(OsdId(osd as i32 - 1))),
+            osd => drop(self.device(OsdId(osd as i32 - 1)) || self.store_work(OsdId(osd as i32 - 1))),
         }
     }
 
@@ -389,7 +414,7 @@ impl Cluster {
         loop {
             let mut any = self.deliver();
             for osd in 0..self.nodes.len() as i32 {
-                any |= self.device(OsdId(osd));
+                any |= self.device(OsdId(osd)) || self.store_work(OsdId(osd));
             }
             if !any {
                 break;
@@ -414,10 +439,6 @@ impl Cluster {
     pub fn lose(&mut self, from: OsdId, to: OsdId) {
         self.in_transit.retain(|(a, b, _)| (*a, *b) != (from, to));
     }
-}
-
-pub(super) fn object() -> ObjectId {
-    ObjectId::head(POOL, HASH, b"", OBJECT)
 }
 
 /// Appends the request's number and a comma: what was carried out, how often and in which order can be read.

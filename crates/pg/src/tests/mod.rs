@@ -2,7 +2,7 @@
 
 mod background_check;
 mod cluster;
-mod late;
 mod maps;
 mod memory;
 mod requeue;
+mod waiting_lookups;

@@ -1,11 +1,11 @@
-//! The store's lookups wait, one after another, while everything else goes on.
+//! The store's lookups wait for the device, one after another, while everything else goes on.
 
-use super::cluster::{Cluster, PG, POOL, appending, object};
+use super::cluster::{Cluster, PG, POOL, appending};
 use crate::info::{INFO_KEY, PgInfo};
 use crate::lookup::NoAnswer;
 use crate::ops::{ListError, ListingRun};
 use std::time::Duration;
-use store::{Step, Store, Transaction};
+use store::{Memory, Step, Store, Transaction};
 use types::{EVersion, Epoch, Errno, ObjectId, OsdId};
 use wire::messages::Op;
 use wire::{Encode, Target};
@@ -37,7 +37,7 @@ fn appended(tids: impl Iterator<Item = u64>) -> String {
 #[test]
 fn updates_keep_their_order_and_reads_see_those_before_them() {
     for seed in 0..60 {
-        let mut cluster = Cluster::late(4, seed);
+        let mut cluster = Cluster::seeded(4, seed);
         let mut choices = Choices(seed);
         let session = cluster.connect(A);
         let mut appends = Vec::new();
@@ -84,7 +84,7 @@ fn updates_keep_their_order_and_reads_see_those_before_them() {
 #[test]
 fn operations_of_a_group_that_is_left_and_comes_back_do_not_meet_those_sent_again() {
     for seed in 0..60 {
-        let mut cluster = Cluster::late(4, seed);
+        let mut cluster = Cluster::seeded(4, seed);
         let mut choices = Choices(seed);
         let session = cluster.connect(A);
         let first = cluster.map.epoch;
@@ -130,7 +130,7 @@ fn operations_of_a_group_that_is_left_and_comes_back_do_not_meet_those_sent_agai
 fn a_group_that_loads_holds_what_comes_and_then_serves_it() {
     let mut waited = 0;
     for seed in 0..20 {
-        let mut cluster = Cluster::late(4, seed);
+        let mut cluster = Cluster::seeded(4, seed);
         let session = cluster.connect(A);
         for tid in 1..=5 {
             cluster.append(A, session, tid, Epoch(1));
@@ -162,7 +162,7 @@ fn a_group_that_loads_holds_what_comes_and_then_serves_it() {
 fn a_group_that_is_left_or_removed_while_it_loads_is_gone() {
     for seed in 0..20 {
         for remove in [false, true] {
-            let mut cluster = Cluster::late(4, seed);
+            let mut cluster = Cluster::seeded(4, seed);
             let session = cluster.connect(A);
             cluster.append(A, session, 1, Epoch(1));
             cluster.settle();
@@ -210,7 +210,7 @@ fn an_object_whose_metadata_is_damaged_gives_eio_and_nothing_else_does() {
     let session = cluster.connect(A);
     cluster.append(A, session, 1, Epoch(1));
     cluster.settle();
-    cluster.store(A).answer_damaged(&object());
+    cluster.damage_metadata(A);
     cluster.read(A, session, 2, Epoch(1));
     cluster.append(A, session, 3, Epoch(1));
     cluster.settle();
@@ -223,7 +223,7 @@ fn an_object_whose_metadata_is_damaged_gives_eio_and_nothing_else_does() {
 #[test]
 fn an_operation_that_meets_a_store_that_has_stopped_is_not_answered() {
     for seed in 0..20 {
-        let mut cluster = Cluster::late(3, seed);
+        let mut cluster = Cluster::seeded(3, seed);
         cluster.may_stop = [A].into();
         let session = cluster.connect(A);
         cluster.append(A, session, 1, Epoch(1));
@@ -247,7 +247,10 @@ fn list(cluster: &mut Cluster, nspace: &[u8], max: u64) -> Vec<ObjectId> {
         let page = loop {
             match run.run(cluster.store(A), (PG, 1), &cursor, nspace, max) {
                 Ok(page) => break page,
-                Err(ListError::NoAnswer(NoAnswer::Pending(_))) => cluster.settle(),
+                Err(ListError::NoAnswer(NoAnswer::Pending(_))) => {
+                    cluster.turn(A);
+                    cluster.settle();
+                }
                 Err(other) => panic!("{other:?}"),
             }
         };
@@ -263,6 +266,8 @@ fn list(cluster: &mut Cluster, nspace: &[u8], max: u64) -> Vec<ObjectId> {
 #[test]
 fn a_listing_that_passes_over_many_objects_goes_on_where_it_waited() {
     let mut cluster = Cluster::new(3);
+    let memory = Memory { page_bytes: 16 << 10, onode_bytes: 0, overlay_bytes: 16 << 10 };
+    cluster.store(A).set_memory(memory);
     let mut rare = Vec::new();
     for batch in 0..13u32 {
         let store: &mut Store = cluster.store(A);
