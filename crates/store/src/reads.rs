@@ -302,7 +302,8 @@ impl Store {
                             blocks.for_each(first, u64::from(first) + u64::from(part.count), |_, b| crcs.push(b.crc));
                             match cached.then(|| self.block_cache.find(part, &crcs)).flatten() {
                                 Some((found, data)) if found.start == part.start => {
-                                    parts.push(Part::Ready(data.into()));
+                                    let crcs = crcs[..found.count as usize].into();
+                                    parts.push(Part::Ready(Rope::from(data).with_block_crcs(crcs)));
                                     rest = Run { start: found.end(), count: rest.end() - found.end() };
                                     continue;
                                 }
@@ -352,10 +353,11 @@ impl Store {
                         None => {
                             let held_bytes = buf.capacity();
                             let data = buf.freeze();
+                            let rope = Rope::from(data.clone()).with_block_crcs(crcs[..].into());
                             if read.cached {
                                 self.block_cache.offer(*run, &data, held_bytes, std::mem::take(crcs));
                             }
-                            Ok(Rope::from(data))
+                            Ok(rope)
                         }
                         Some(blocks) => {
                             blocks.push(buf.freeze());
@@ -420,12 +422,19 @@ fn checksum_error(key: &[u8], block: u32, device: u32) -> ReadError {
 }
 
 fn assemble(parts: Vec<Part>, skip: usize, len: usize) -> Rope {
-    let mut rope = Rope::new();
+    // Of all blocks, as long as they are known.
+    let (mut rope, mut crcs) = (Rope::new(), Some(Vec::new()));
+    let is_one = parts.len() == 1;
     for part in parts {
-        match part {
-            Part::Ready(data) => rope.append(data),
-            part => panic!("{part:?} in a finished read"),
+        let Part::Ready(data) = part else { panic!("{part:?} in a finished read") };
+        match (data.block_crcs(), &mut crcs) {
+            (Some(of_part), Some(crcs)) if !is_one => crcs.extend_from_slice(of_part),
+            _ => crcs = None,
         }
+        rope.append(data);
+    }
+    if let Some(crcs) = crcs {
+        rope = rope.with_block_crcs(crcs.into());
     }
     if skip == 0 && rope.len() == len { rope } else { rope.slice(skip, len) }
 }

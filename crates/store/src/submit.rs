@@ -517,8 +517,15 @@ impl Contents {
 
     /// `data`: whole blocks in pieces of whole blocks.
     fn push_whole(&mut self, data: Rope) {
-        for piece in data.pieces() {
-            self.crcs.extend(piece.chunks_exact(BLOCK_BYTES).map(crc32c::checksum));
+        let computed = |data: &Rope| -> Vec<u32> {
+            data.pieces().flat_map(|piece| piece.chunks_exact(BLOCK_BYTES).map(crc32c::checksum)).collect()
+        };
+        match data.block_crcs() {
+            Some(known) => {
+                debug_assert_eq!(known, computed(&data), "checksums that came with other bytes");
+                self.crcs.extend_from_slice(known);
+            }
+            None => self.crcs.extend(computed(&data)),
         }
         self.parts.push(Part::Blocks { data, damaged: false });
     }

@@ -2,7 +2,6 @@
 
 use crate::{DecodeError, Reader, Rope, Target, Writer};
 use bytes::Bytes;
-use std::sync::Arc;
 
 /// The fields of a message's header that messages use themselves; sequence numbers and acknowledgements are the
 /// session's.
@@ -27,11 +26,9 @@ pub struct Envelope {
     pub header: Header,
     pub front: Bytes,
     pub middle: Bytes,
+    /// What a session receives with a block of data or more knows the checksums of its blocks; on sending, they spare
+    /// another pass over the bytes.
     pub data: Rope,
-    /// The crc32c of each 4 KiB block of `data` from its beginning (the last may be short), from
-    /// [`types::crc32c::SEED`], where known: set on what a session receives with a block of data or more, and used on
-    /// sending to spare another pass over the bytes. A sender that sets them vouches for them.
-    pub block_crcs: Option<Arc<[u32]>>,
 }
 
 /// Usual priorities.
@@ -76,7 +73,7 @@ pub trait Message: Sized {
             compat_version: Self::COMPAT,
             data_off: 0,
         };
-        Envelope { header, front: w.into_vec().into(), middle: Bytes::new(), data, block_crcs: None }
+        Envelope { header, front: w.into_vec().into(), middle: Bytes::new(), data }
     }
 
     /// The typed body of `envelope`, whose type must be [`Message::TYPE`].

@@ -2,18 +2,54 @@
 
 use bytes::{Bytes, BytesMut};
 use std::fmt;
+use std::sync::Arc;
+use types::BLOCK_BYTES;
 
 /// A sequence of shared byte slices that reads as one. Empty pieces are never kept.
-#[derive(Clone, Default, PartialEq, Eq)]
+///
+/// It may know the checksums of its 4 KiB blocks ([`Rope::block_crcs`]), so that bytes that a session has received are
+/// not read again for the store's checksums or for the frame in which they go on.
+#[derive(Clone, Default)]
 pub struct Rope {
     first: Bytes,
     rest: Vec<Bytes>,
     len: usize,
+    crcs: Option<BlockCrcs>,
 }
+
+/// A part of somebody's checksums.
+#[derive(Clone)]
+struct BlockCrcs {
+    of: Arc<[u32]>,
+    first: u32,
+}
+
+/// By the pieces; checksums add nothing to them.
+impl PartialEq for Rope {
+    fn eq(&self, other: &Rope) -> bool {
+        (self.len, &self.first, &self.rest) == (other.len, &other.first, &other.rest)
+    }
+}
+
+impl Eq for Rope {}
 
 impl Rope {
     pub const fn new() -> Rope {
-        Rope { first: Bytes::new(), rest: Vec::new(), len: 0 }
+        Rope { first: Bytes::new(), rest: Vec::new(), len: 0, crcs: None }
+    }
+
+    /// The same bytes with the crc32c of each 4 KiB block from the beginning (the last may be short), from
+    /// [`types::crc32c::SEED`]. Who gives them vouches for them. Panics if they are too few or too many.
+    pub fn with_block_crcs(mut self, crcs: Arc<[u32]>) -> Rope {
+        assert_eq!(crcs.len(), self.len.div_ceil(BLOCK_BYTES), "checksums of the blocks of {} bytes", self.len);
+        self.crcs = Some(BlockCrcs { of: crcs, first: 0 });
+        self
+    }
+
+    /// The checksums given to [`Rope::with_block_crcs`]. They stay with clones and with slices on block boundaries.
+    pub fn block_crcs(&self) -> Option<&[u32]> {
+        let BlockCrcs { of, first } = self.crcs.as_ref()?;
+        Some(&of[*first as usize..][..self.len.div_ceil(BLOCK_BYTES)])
     }
 
     /// Total bytes.
@@ -30,10 +66,14 @@ impl Rope {
             return;
         }
         self.len += piece.len();
+        self.crcs = None;
         if self.first.is_empty() { self.first = piece } else { self.rest.push(piece) }
     }
 
     pub fn append(&mut self, other: Rope) {
+        if self.is_empty() {
+            return *self = other;
+        }
         other.into_pieces().for_each(|piece| self.push(piece));
     }
 
@@ -48,6 +88,9 @@ impl Rope {
     /// The bytes `offset .. offset + len`, sharing memory. Panics if they reach past the end.
     pub fn slice(&self, offset: usize, len: usize) -> Rope {
         assert!(offset + len <= self.len, "slice {offset}+{len} of {} bytes", self.len);
+        if len == self.len {
+            return self.clone();
+        }
         let (mut skip, mut want, mut out) = (offset, len, Rope::new());
         for piece in self.pieces() {
             if want == 0 {
@@ -61,6 +104,11 @@ impl Rope {
             out.push(piece.slice(skip..skip + take));
             (skip, want) = (0, want - take);
         }
+        let whole = offset.is_multiple_of(BLOCK_BYTES) && (len.is_multiple_of(BLOCK_BYTES) || offset + len == self.len);
+        out.crcs = self.crcs.as_ref().filter(|_| whole).map(|crcs| {
+            let first = crcs.first + (offset / BLOCK_BYTES) as u32;
+            BlockCrcs { of: crcs.of.clone(), first }
+        });
         out
     }
 
@@ -88,7 +136,7 @@ impl Rope {
 
 impl From<Bytes> for Rope {
     fn from(piece: Bytes) -> Rope {
-        Rope { len: piece.len(), first: piece, rest: Vec::new() }
+        Rope { len: piece.len(), first: piece, rest: Vec::new(), crcs: None }
     }
 }
 
@@ -118,6 +166,38 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn checksums_stay_right_or_go(cuts in prop::collection::vec(1usize..9000, 1..6), steps in prop::collection::vec((0u8..3, 0usize..6, 0usize..6, 0usize..4097), 1..6)) {
+            let mut at = 0u8;
+            let pieces = cuts.iter().map(|len| { at += 1; Bytes::from((0..*len).map(|i| (i * 7) as u8 ^ at).collect::<Vec<u8>>()) });
+            let rope: Rope = pieces.collect();
+            let crcs = |rope: &Rope| rope.to_vec().chunks(BLOCK_BYTES).map(types::crc32c::checksum).collect::<Vec<u32>>();
+            let of_all = crcs(&rope).into();
+            let mut rope = rope.with_block_crcs(of_all);
+            for (kind, first, count, odd) in steps {
+                let begin = Some(first * BLOCK_BYTES).filter(|begin| *begin <= rope.len()).unwrap_or(0);
+                let len = (count * BLOCK_BYTES).min(rope.len() - begin);
+                let (knows, len_before) = (rope.block_crcs().is_some(), rope.len());
+                match kind {
+                    0 => {
+                        rope = rope.slice(begin, len);
+                        prop_assert_eq!(rope.block_crcs().is_some(), knows, "blocks stay known");
+                    }
+                    1 => rope = rope.slice(odd.min(rope.len()), rope.len() - odd.min(rope.len())),
+                    _ => {
+                        let mut other = Rope::new();
+                        other.append(rope);
+                        other.append(Bytes::from(vec![9; odd]).into());
+                        rope = other;
+                        prop_assert!(odd == 0 || len_before == 0 || rope.block_crcs().is_none());
+                    }
+                }
+                if let Some(known) = rope.block_crcs() {
+                    prop_assert_eq!(known, &crcs(&rope)[..]);
+                }
+            }
+        }
+
         #[test]
         fn a_slice_of_a_rope_is_the_slice_of_its_bytes(pieces: Vec<Vec<u8>>, a: usize, b: usize) {
             let rope: Rope = pieces.iter().cloned().map(Bytes::from).collect();

@@ -6,7 +6,7 @@ use crate::{Envelope, Rope};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::sync::Arc;
-use types::{AlignedBuf, BLOCK_BYTES, crc32c};
+use types::{AlignedBuf, BLOCK_BYTES, BufPool, crc32c};
 
 /// What comes over a connection.
 #[derive(Debug)]
@@ -58,6 +58,7 @@ pub(super) struct Assembler {
     established: bool,
     handshake_bytes: usize,
     bulk_min_bytes: usize,
+    buffers: BufPool,
     preamble: Preamble,
     header: Option<MessageHeader>,
     envelope: Envelope,
@@ -65,7 +66,7 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    pub fn new(bulk_min_bytes: Option<usize>) -> Assembler {
+    pub fn new(bulk_min_bytes: Option<usize>, buffers: BufPool) -> Assembler {
         Assembler {
             stage: Stage::BannerMagic,
             gathered: Vec::new(),
@@ -73,6 +74,7 @@ impl Assembler {
             established: false,
             handshake_bytes: 0,
             bulk_min_bytes: bulk_min_bytes.unwrap_or(usize::MAX).max(BLOCK_BYTES),
+            buffers,
             preamble: Preamble { tag: Tag(0), count: 0, lengths: [0; 4] },
             header: None,
             envelope: Envelope::default(),
@@ -233,8 +235,8 @@ impl Assembler {
         if input.is_empty() {
             return false;
         }
-        // Zeroed memory of this size is mapped lazily: it costs only as much as really arrives.
-        let (buf, filled) = self.aligned.get_or_insert_with(|| (AlignedBuf::zeroed(wanted), 0));
+        // Only small buffers are in stock; larger memory is new and mapped lazily: it costs only as much as really arrives.
+        let (buf, filled) = self.aligned.get_or_insert_with(|| (self.buffers.take(wanted), 0));
         let take = input.len().min(wanted - *filled);
         let (head, tail) = input.split_at(take);
         buf.as_mut_slice()[*filled..*filled + take].copy_from_slice(head);
@@ -250,8 +252,7 @@ impl Assembler {
     fn data_done(&mut self, buf: AlignedBuf) {
         let crcs: Arc<[u32]> = frame::block_crcs(buf.as_slice()).collect();
         self.crcs[2] = frame::combine_blocks(&crcs, buf.len());
-        self.envelope.data = Rope::from(buf.freeze());
-        self.envelope.block_crcs = Some(crcs);
+        self.envelope.data = Rope::from(buf.freeze()).with_block_crcs(crcs);
         self.segment_done(3);
     }
 }

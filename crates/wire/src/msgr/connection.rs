@@ -83,19 +83,14 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(
-        peer: SocketAddr,
-        session: Option<SessionId>,
-        deadline: Duration,
-        bulk_min_bytes: Option<usize>,
-    ) -> Connection {
+    pub fn new(peer: SocketAddr, session: Option<SessionId>, deadline: Duration, assembler: Assembler) -> Connection {
         let outgoing = session.is_some();
         let mut connection = Connection {
             peer,
             outgoing,
             phase: if outgoing { Phase::Dialling } else { Phase::Banner },
             deadline,
-            assembler: Assembler::new(bulk_min_bytes),
+            assembler,
             pending: BytesMut::new(),
             session,
             peer_kind: EntityType(0),

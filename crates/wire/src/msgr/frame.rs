@@ -265,7 +265,7 @@ impl Transmission {
 
     /// Appends the frame of a message.
     pub fn put_message(&mut self, header: &MessageHeader, envelope: &Envelope) {
-        let Envelope { front, middle, data, block_crcs, .. } = envelope;
+        let Envelope { front, middle, data, .. } = envelope;
         let lengths = [MESSAGE_HEADER_BYTES, front.len(), middle.len(), data.len()];
         let count = lengths.iter().rposition(|len| *len > 0).expect("the header is not empty") + 1;
         Preamble::put(Tag::MESSAGE, count as u8, lengths, &mut self.small);
@@ -284,7 +284,7 @@ impl Transmission {
             *crc = match i {
                 1 => whole(front),
                 2 => whole(middle),
-                _ => match block_crcs {
+                _ => match data.block_crcs() {
                     Some(crcs) => combine_blocks(crcs, data.len()),
                     None => data.crc32c(crc32c::SEED),
                 },

@@ -1,5 +1,6 @@
 //! All sessions of one daemon or client.
 
+use super::assembler::Assembler;
 use super::config::{Config, Peer, Policy, limits};
 use super::connection::{Connection, Fault, Phase};
 use super::control::{Ack, Keepalive2};
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
-use types::{AlignedBuf, EntityName, EntityType, Utime};
+use types::{AlignedBuf, BufPool, EntityName, EntityType, Utime};
 
 /// One transport connection. Those that are dialled have odd numbers, given by the messenger; the driver gives
 /// accepted ones even numbers. Never used twice.
@@ -100,9 +101,13 @@ pub struct Messenger {
     pub(super) now: Duration,
     /// Memory for small parts of transmissions.
     scratch: BytesMut,
+    /// For payloads that are too small to be received in bulk.
+    buffers: BufPool,
 }
 
 const SCRATCH_BYTES: usize = 16 << 10;
+/// Buffers of small payloads that are kept for the next.
+const SPARE_BYTES_MAX: usize = 512 << 10;
 
 impl Messenger {
     pub fn new(config: Config) -> Messenger {
@@ -123,6 +128,7 @@ impl Messenger {
             random_state: config.seed,
             now: Duration::ZERO,
             scratch: BytesMut::new(),
+            buffers: BufPool::new(SPARE_BYTES_MAX),
             config,
         }
     }
@@ -304,7 +310,8 @@ impl Messenger {
 
     fn add_conn(&mut self, conn: ConnId, peer: SocketAddr, session: Option<SessionId>) {
         let deadline = self.now + limits::HANDSHAKE_TIME;
-        let connection = Connection::new(peer, session, deadline, self.config.bulk_min_bytes);
+        let assembler = Assembler::new(self.config.bulk_min_bytes, self.buffers.clone());
+        let connection = Connection::new(peer, session, deadline, assembler);
         assert!(self.conns.insert(conn, connection).is_none(), "{conn:?} used twice");
         self.timers.insert((deadline, Timer::Handshake(conn)));
     }

@@ -122,10 +122,10 @@ fn block_crcs_come_with_the_data() {
     }
     net.settle();
     let received: Vec<_> = net.nodes[1].received.iter().map(|(_, envelope)| envelope.clone()).collect();
-    assert_eq!(received[0].block_crcs, None);
+    assert_eq!(received[0].data.block_crcs(), None);
     for envelope in &received[1..] {
         let crcs: Vec<u32> = envelope.data.to_vec().chunks(4096).map(types::crc32c::checksum).collect();
-        assert_eq!(envelope.block_crcs.as_deref(), Some(&crcs[..]));
+        assert_eq!(envelope.data.block_crcs(), Some(&crcs[..]));
         assert_eq!(envelope.data.pieces().next().unwrap().as_ptr() as usize % 4096, 0, "data lies aligned");
     }
     // Handed on with their crcs, the data need not be read again; the receiver finds them right.
