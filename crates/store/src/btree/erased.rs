@@ -1,11 +1,10 @@
 //! Ranges of keys that were deleted.
 
-use super::sorted_chunks::{Graveyard, Item, SortedChunks, head_of};
+use super::sorted_chunks::{Graveyard, Item, SortedChunks};
 
 /// Keys from `begin` on that are below `end`.
 #[derive(Debug)]
 pub(super) struct Range {
-    head: u128,
     begin: Box<[u8]>,
     end: Box<[u8]>,
 }
@@ -13,10 +12,6 @@ pub(super) struct Range {
 impl Item for Range {
     fn key(&self) -> &[u8] {
         &self.begin
-    }
-
-    fn head(&self) -> u128 {
-        self.head
     }
 
     fn memory_bytes(&self) -> usize {
@@ -59,7 +54,7 @@ impl Erased {
         }
         ranges.cut(from, to, gone);
         let begin = first.unwrap_or_else(|| begin.into());
-        ranges.insert(Range { head: head_of(&begin), begin, end: last.unwrap_or_else(|| end.into()) });
+        ranges.insert(Range { begin, end: last.unwrap_or_else(|| end.into()) });
     }
 
     /// The end of the range that `key` is in.

@@ -1,7 +1,7 @@
 //! Changes that are not in the tree yet.
 
 use super::erased::{Erased, Range};
-use super::sorted_chunks::{Graveyard, Item, Iter, SortedChunks, head_of};
+use super::sorted_chunks::{Graveyard, Item, Iter, SortedChunks};
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 
@@ -17,8 +17,6 @@ pub enum EntryError {
 /// An entry put or deleted: key and value in one piece of memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    /// See [`head_of`]. Here, it is found without going to the record's memory.
-    head: u128,
     bytes: Bytes,
     key_bytes: u16,
     deleted: bool,
@@ -29,7 +27,7 @@ impl Record {
         let mut bytes = Vec::with_capacity(key.len() + value.map_or(0, <[u8]>::len));
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(value.unwrap_or_default());
-        Record { head: head_of(key), bytes: bytes.into(), key_bytes: key.len() as u16, deleted: value.is_none() }
+        Record { bytes: bytes.into(), key_bytes: key.len() as u16, deleted: value.is_none() }
     }
 
     pub fn key(&self) -> &[u8] {
@@ -53,10 +51,6 @@ impl Record {
 impl Item for Record {
     fn key(&self) -> &[u8] {
         Record::key(self)
-    }
-
-    fn head(&self) -> u128 {
-        self.head
     }
 
     fn memory_bytes(&self) -> usize {

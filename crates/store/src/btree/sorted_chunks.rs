@@ -4,23 +4,30 @@
 //! at a time: a range of a million items costs some ten thousand moves of 64 bytes.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// What can be in a set.
 pub(super) trait Item {
     fn key(&self) -> &[u8];
-    /// [`head_of`] the key.
-    fn head(&self) -> u128;
     fn memory_bytes(&self) -> usize;
 }
 
-/// The first 16 bytes of a key, padded with zeros, as a number: where those of two keys differ, they sort alike. Most
-/// comparisons end there.
-#[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
-pub(super) fn head_of(key: &[u8]) -> u128 {
-    let mut head = [0; 16];
-    let len = key.len().min(16);
-    head[..len].copy_from_slice(&key[..len]);
-    u128::from_be_bytes(head)
+/// The first 24 bytes of a key, padded with zeros, as numbers: where those of two keys differ, they sort alike. Almost all
+/// comparisons end there: two entries of a group's log differ within them, and so do objects of different hashes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Head([u64; 3]);
+
+const HEAD_BYTES: usize = size_of::<Head>();
+
+impl Head {
+    #[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
+    fn of(key: &[u8]) -> Head {
+        let mut bytes = [0; HEAD_BYTES];
+        let len = key.len().min(HEAD_BYTES);
+        bytes[..len].copy_from_slice(&key[..len]);
+        let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| bytes[8 * at + i]));
+        Head(std::array::from_fn(word))
+    }
 }
 
 /// The most items of a chunk.
@@ -31,21 +38,43 @@ const CHUNK_ITEMS_FEW: usize = CHUNK_ITEMS / 8;
 #[derive(Debug)]
 struct Chunk<T> {
     /// The first item's.
-    head: u128,
+    head: Head,
+    /// Of all items. Beside each other, so that a search goes through little memory.
+    heads: Vec<Head>,
     /// Sorted, not empty.
     items: Vec<T>,
     bytes: usize,
 }
 
 impl<T: Item> Chunk<T> {
-    fn new(items: Vec<T>) -> Chunk<T> {
+    fn of_one(head: Head, item: T) -> Chunk<T> {
+        let bytes = item.memory_bytes();
+        Chunk { head, heads: vec![head], items: vec![item], bytes }
+    }
+
+    /// Takes out the items of a range; `None` if it is empty.
+    fn take(&mut self, range: Range<usize>) -> Option<Chunk<T>> {
+        let heads: Vec<Head> = self.heads.drain(range.clone()).collect();
+        let items: Vec<T> = self.items.drain(range).collect();
         let bytes = items.iter().map(Item::memory_bytes).sum();
-        Chunk { head: items[0].head(), items, bytes }
+        self.bytes -= bytes;
+        Some(Chunk { head: *heads.first()?, heads, items, bytes })
     }
 
     /// How the first key compares.
-    fn cmp_first(&self, head: u128, key: &[u8]) -> Ordering {
+    fn cmp_first(&self, head: Head, key: &[u8]) -> Ordering {
         self.head.cmp(&head).then_with(|| self.items[0].key().cmp(key))
+    }
+
+    /// Where the key is, or would be put.
+    fn find(&self, head: Head, key: &[u8]) -> Result<usize, usize> {
+        let begin = self.heads.partition_point(|other| *other < head);
+        if self.heads.get(begin) != Some(&head) {
+            return Err(begin);
+        }
+        let same = self.heads[begin..].partition_point(|other| *other == head);
+        let found = self.items[begin..begin + same].binary_search_by(|item| item.key().cmp(key));
+        found.map(|at| begin + at).map_err(|at| begin + at)
     }
 }
 
@@ -85,28 +114,26 @@ impl<T: Item> SortedChunks<T> {
     }
 
     /// The chunk where the key is, or would be put; 0 if there is none. And the place in it, if it is there.
-    fn find(&self, key: &[u8]) -> (usize, Result<usize, usize>) {
-        let head = head_of(key);
+    fn find(&self, head: Head, key: &[u8]) -> (usize, Result<usize, usize>) {
         let behind = self.chunks.partition_point(|chunk| chunk.cmp_first(head, key) != Ordering::Greater);
         let chunk = behind.saturating_sub(1);
-        let Some(Chunk { items, .. }) = self.chunks.get(chunk) else { return (0, Err(0)) };
-        (chunk, items.binary_search_by(|item| item.head().cmp(&head).then_with(|| item.key().cmp(key))))
+        self.chunks.get(chunk).map_or((0, Err(0)), |found| (chunk, found.find(head, key)))
     }
 
     pub fn get(&self, key: &[u8]) -> Option<&T> {
-        let (chunk, item) = self.find(key);
+        let (chunk, item) = self.find(Head::of(key), key);
         item.ok().map(|item| &self.chunks[chunk].items[item])
     }
 
     /// The place before the first item whose key is `key` or behind it.
     pub fn lower_bound(&self, key: &[u8]) -> Position {
-        let (chunk, item) = self.find(key);
+        let (chunk, item) = self.find(Head::of(key), key);
         self.position(chunk, item.unwrap_or_else(|item| item))
     }
 
     /// The place before the first item whose key is behind `key`.
     pub fn upper_bound(&self, key: &[u8]) -> Position {
-        let (chunk, item) = self.find(key);
+        let (chunk, item) = self.find(Head::of(key), key);
         self.position(chunk, item.map_or_else(|item| item, |item| item + 1))
     }
 
@@ -140,9 +167,10 @@ impl<T: Item> SortedChunks<T> {
         let bytes = item.memory_bytes();
         self.bytes += bytes;
         self.len += 1;
-        let (mut at, place) = self.find(item.key());
+        let head = Head::of(item.key());
+        let (mut at, place) = self.find(head, item.key());
         let Some(chunk) = self.chunks.get_mut(at) else {
-            self.chunks.push(Chunk::new(vec![item]));
+            self.chunks.push(Chunk::of_one(head, item));
             return None;
         };
         match place {
@@ -157,12 +185,10 @@ impl<T: Item> SortedChunks<T> {
                 if chunk.items.len() == CHUNK_ITEMS {
                     // What comes in order leaves full chunks behind.
                     let kept = if place == CHUNK_ITEMS { CHUNK_ITEMS } else { CHUNK_ITEMS / 2 };
-                    if kept == CHUNK_ITEMS {
-                        self.chunks.insert(at + 1, Chunk::new(vec![item]));
+                    let Some(rest) = chunk.take(kept..CHUNK_ITEMS) else {
+                        self.chunks.insert(at + 1, Chunk::of_one(head, item));
                         return None;
-                    }
-                    let rest = Chunk::new(chunk.items.split_off(kept));
-                    chunk.bytes -= rest.bytes;
+                    };
                     self.chunks.insert(at + 1, rest);
                     if place > kept {
                         (at, place) = (at + 1, place - kept);
@@ -170,34 +196,38 @@ impl<T: Item> SortedChunks<T> {
                 }
                 let chunk = &mut self.chunks[at];
                 chunk.items.insert(place, item);
+                chunk.heads.insert(place, head);
                 chunk.bytes += bytes;
-                chunk.head = chunk.items[0].head();
+                chunk.head = chunk.heads[0];
             }
         }
         None
     }
 
     pub fn remove(&mut self, key: &[u8]) -> Option<T> {
-        let (at, place) = self.find(key);
-        let item = self.chunks.get_mut(at)?.items.remove(place.ok()?);
+        let (at, place) = self.find(Head::of(key), key);
+        let (chunk, place) = (self.chunks.get_mut(at)?, place.ok()?);
+        let item = chunk.items.remove(place);
+        chunk.heads.remove(place);
+        chunk.bytes -= item.memory_bytes();
         self.bytes -= item.memory_bytes();
         self.len -= 1;
-        self.chunks[at].bytes -= item.memory_bytes();
         self.mend(at);
         Some(item)
     }
 
     /// Has chunk `at`, whose items have become fewer, removed if it is empty, or joined with the next if it has few.
     fn mend(&mut self, at: usize) {
-        let Some(first) = self.chunks[at].items.first() else {
+        let Some(first) = self.chunks[at].heads.first() else {
             self.chunks.remove(at);
             return;
         };
-        self.chunks[at].head = first.head();
+        self.chunks[at].head = *first;
         let (len, next) = (self.chunks[at].items.len(), self.chunks.get(at + 1).map_or(CHUNK_ITEMS, |c| c.items.len()));
         if len < CHUNK_ITEMS_FEW && len + next <= CHUNK_ITEMS / 2 {
             let next = self.chunks.remove(at + 1);
             self.chunks[at].bytes += next.bytes;
+            self.chunks[at].heads.extend(next.heads);
             self.chunks[at].items.extend(next.items);
         }
     }
@@ -212,22 +242,14 @@ impl<T: Item> SortedChunks<T> {
             self.len -= chunk.items.len();
             graveyard.bury(chunk);
         };
-        let part_of = |chunk: &mut Chunk<T>, from: usize, to: usize| {
-            let part: Vec<T> = chunk.items.drain(from..to).collect();
-            (!part.is_empty()).then(|| {
-                let part = Chunk::new(part);
-                chunk.bytes -= part.bytes;
-                part
-            })
-        };
         if from.chunk == to.chunk {
-            part_of(&mut self.chunks[from.chunk], from.item, to.item).into_iter().for_each(&mut take);
+            self.chunks[from.chunk].take(from.item..to.item).into_iter().for_each(&mut take);
             return self.mend(from.chunk);
         }
         let end = self.chunks[from.chunk].items.len();
-        part_of(&mut self.chunks[from.chunk], from.item, end).into_iter().for_each(&mut take);
+        self.chunks[from.chunk].take(from.item..end).into_iter().for_each(&mut take);
         if let Some(last) = self.chunks.get_mut(to.chunk) {
-            part_of(last, 0, to.item).into_iter().for_each(&mut take);
+            last.take(0..to.item).into_iter().for_each(&mut take);
         }
         self.chunks.drain(from.chunk + 1..to.chunk).for_each(take);
         if from.chunk + 1 < self.chunks.len() {
@@ -315,10 +337,6 @@ mod tests {
             &self.key
         }
 
-        fn head(&self) -> u128 {
-            head_of(&self.key)
-        }
-
         fn memory_bytes(&self) -> usize {
             self.size
         }
@@ -326,8 +344,8 @@ mod tests {
 
     /// Keys in number order, of which every other is longer than a head.
     fn key(number: u16) -> Vec<u8> {
-        let mut key = b"the same for all ".to_vec();
-        key.truncate(if number.is_multiple_of(7) { 3 } else { 17 });
+        let mut key = b"the same for all of these ".to_vec();
+        key.truncate(if number.is_multiple_of(7) { 3 } else { 26 });
         key.insert(0, (number >> 8) as u8);
         key.insert(1, number as u8);
         key
@@ -335,7 +353,8 @@ mod tests {
 
     fn sound(set: &SortedChunks<Thing>) {
         assert!(set.chunks.iter().all(|chunk| (1..=CHUNK_ITEMS).contains(&chunk.items.len())));
-        assert!(set.chunks.iter().all(|chunk| chunk.head == chunk.items[0].head()));
+        let heads_of = |chunk: &Chunk<Thing>| chunk.items.iter().map(|item| Head::of(&item.key)).collect::<Vec<Head>>();
+        assert!(set.chunks.iter().all(|chunk| chunk.heads == heads_of(chunk) && chunk.head == chunk.heads[0]));
         let bytes_of = |chunk: &Chunk<Thing>| chunk.items.iter().map(|item| item.size).sum::<usize>();
         assert!(set.chunks.iter().all(|chunk| chunk.bytes == bytes_of(chunk)));
         assert_eq!(set.bytes, set.chunks.iter().map(|chunk| chunk.bytes).sum::<usize>());
