@@ -2,8 +2,8 @@
 //! requests are recognised.
 
 use bytes::Bytes;
-use std::collections::{HashMap, VecDeque};
-use types::{EVersion, Epoch, ObjectId, ReqId, Utime};
+use std::collections::VecDeque;
+use types::{EVersion, Epoch, FastMap, ObjectId, ReqId, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
 /// Entries kept at least, unless told otherwise; a client whose request is answered from the log must come back within
@@ -107,7 +107,7 @@ pub struct PgLog {
     tail: EVersion,
     entries: VecDeque<LogEntry>,
     /// Counter of the newest entry of each request.
-    by_request: HashMap<ReqId, u64>,
+    by_request: FastMap<ReqId, u64>,
 }
 
 /// First byte of the keys of log entries in the group's table.

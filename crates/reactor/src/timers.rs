@@ -1,18 +1,19 @@
 //! Timers, by time and by name.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
+use types::FastMap;
 
 /// One timer per key. Ties fire in the order of keys.
 #[derive(Debug)]
 pub(crate) struct Timers<K> {
     by_time: BTreeSet<(Duration, K)>,
-    by_key: HashMap<K, Duration>,
+    by_key: FastMap<K, Duration>,
 }
 
 impl<K> Default for Timers<K> {
     fn default() -> Timers<K> {
-        Timers { by_time: BTreeSet::new(), by_key: HashMap::new() }
+        Timers { by_time: BTreeSet::new(), by_key: FastMap::default() }
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::allocator::Run;
 use crate::btree::ReadId;
 use crate::{Device, IoId, IoRequest, LookupId};
-use std::collections::{HashMap, VecDeque};
-use types::BufPool;
+use std::collections::VecDeque;
+use types::{BufPool, FastMap};
 use wire::Rope;
 
 /// What a request was made for, so that its completion finds its way.
@@ -67,13 +67,13 @@ pub(crate) struct IoQueue {
     next_id: u64,
     out: VecDeque<IoRequest>,
     /// Of requests made and not done. Never iterated, so that its order means nothing.
-    purposes: HashMap<IoId, Purpose>,
+    purposes: FastMap<IoId, Purpose>,
 }
 
 impl IoQueue {
     /// Nothing under way. The metadata tree is on the device `metadata`.
     pub fn new(metadata: Device) -> IoQueue {
-        IoQueue { metadata, next_id: 0, out: VecDeque::new(), purposes: HashMap::new() }
+        IoQueue { metadata, next_id: 0, out: VecDeque::new(), purposes: FastMap::default() }
     }
 
     fn id(&mut self, purpose: Purpose) -> (IoId, Device) {

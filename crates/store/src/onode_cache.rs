@@ -1,8 +1,8 @@
 //! Objects in memory: heads, and the segments of their block maps that were asked for.
 
 use crate::onode::Onode;
-use std::collections::HashMap;
 use std::sync::Arc;
+use types::FastMap;
 
 /// Memory of an entry besides key, attributes and blocks.
 const ENTRY_BYTES: usize = 320;
@@ -37,7 +37,7 @@ pub(crate) struct OnodeCache {
     slots: Vec<Option<Slot>>,
     vacant: Vec<u32>,
     /// Never iterated, so that its order means nothing.
-    index: HashMap<Arc<[u8]>, u32>,
+    index: FastMap<Arc<[u8]>, u32>,
     hand: usize,
 }
 

@@ -9,6 +9,7 @@
 //! * [`time`]: [`Utime`], a wall-clock stamp as the protocol carries it.
 //! * [`crc32c`]: the checksum of frames and of 4 KiB blocks.
 //! * [`base64`]: how keys are written.
+//! * [`fast_map`]: hash maps for hot paths.
 //! * [`aligned`]: buffers aligned for direct I/O, handed around as [`bytes::Bytes`].
 //! * [`buf_pool`]: a bounded stock of such buffers.
 
@@ -17,6 +18,7 @@ pub mod base64;
 pub mod buf_pool;
 pub mod crc32c;
 pub mod errno;
+pub mod fast_map;
 pub mod ids;
 pub mod object;
 pub mod time;
@@ -25,6 +27,7 @@ pub mod version;
 pub use aligned::AlignedBuf;
 pub use buf_pool::BufPool;
 pub use errno::Errno;
+pub use fast_map::FastMap;
 pub use ids::{EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId, ReqId};
 pub use object::{ObjectId, SnapId};
 pub use time::Utime;
