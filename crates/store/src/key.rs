@@ -9,11 +9,12 @@
 //! (as above), seed (4, big-endian), the entry's key.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 use types::{ObjectId, PgId, PoolId, SnapId};
 use wire::DecodeError;
 
-/// An owned key.
-pub(crate) type Key = Box<[u8]>;
+/// A key, shared by whoever names the same object.
+pub(crate) type Key = Arc<[u8]>;
 
 /// Sorts behind every object's key: no pool has the largest number, which flips to this.
 const BEHIND_ALL: [u8; 9] = [0xff; 9];
@@ -31,9 +32,10 @@ fn ordered_u32(v: u32) -> [u8; 4] {
 }
 
 fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
-    for byte in bytes {
-        out.push(*byte);
-        if *byte == 0 {
+    // Zeros in names are rare.
+    for part in bytes.split_inclusive(|byte| *byte == 0) {
+        out.extend_from_slice(part);
+        if part.last() == Some(&0) {
             out.push(0xff);
         }
     }
@@ -62,7 +64,7 @@ fn take_escaped(rest: &mut &[u8]) -> Option<Vec<u8>> {
 /// The key of an object or cursor.
 pub(crate) fn object_key(object: &ObjectId) -> Key {
     if object.max {
-        return Box::new(BEHIND_ALL);
+        return Arc::new(BEHIND_ALL);
     }
     let key = object.effective_key();
     let mut out = Vec::with_capacity(12 + object.nspace.len() + 2 + key.len() + 2 + 1 + object.name.len() + 2 + 8);
@@ -121,7 +123,16 @@ pub(crate) const OMAP_PREFIX_BYTES: usize = 8;
 
 /// The key of an entry of a placement group's table.
 pub(crate) fn pg_key(pg: PgId, key: &[u8]) -> Key {
-    [&ordered_u64(pg.pool.0 as u64 ^ SIGN)[..], &ordered_u32(pg.seed), key].concat().into()
+    let mut out = Vec::with_capacity(PG_PREFIX_BYTES + key.len());
+    push_pg_key(&mut out, pg, key);
+    out.into()
+}
+
+/// Appends the key of an entry of a placement group's table.
+pub(crate) fn push_pg_key(out: &mut Vec<u8>, pg: PgId, key: &[u8]) {
+    out.extend(ordered_u64(pg.pool.0 as u64 ^ SIGN));
+    out.extend(ordered_u32(pg.seed));
+    out.extend_from_slice(key);
 }
 
 /// Bytes before the entry's own key in a placement group's key.
@@ -160,7 +171,7 @@ pub(crate) fn pg_object_range(pg: PgId, pg_num: u32) -> (Key, Key) {
     let pool = ordered_u64(pg.pool.0 as u64 ^ SIGN);
     let begin = [&pool[..], &ordered_u32(first)].concat();
     let last = [&pool[..], &ordered_u32(last)].concat();
-    (begin.into(), behind_prefix(&last).unwrap_or_else(|| Box::new(BEHIND_ALL)))
+    (begin.into(), behind_prefix(&last).unwrap_or_else(|| Arc::new(BEHIND_ALL)))
 }
 
 #[cfg(test)]

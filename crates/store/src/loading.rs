@@ -164,7 +164,7 @@ impl State {
             segment_key(object, end, &mut behind);
         } else {
             let key = tree_key(TableId::Segments, object, &mut behind);
-            behind = behind_prefix(key).expect("a table's number is below 255").into();
+            behind = behind_prefix(key).expect("a table's number is below 255").to_vec();
         }
         let page = match Cursor::new(&first, Some(&behind), true).next_page(&mut self.view(), SEGMENTS, usize::MAX)? {
             Fetch::Pending(id) => return Ok(Some(id)),

@@ -25,8 +25,10 @@ pub(crate) struct KeyedStep {
 }
 
 impl KeyedStep {
-    fn new(step: Step) -> KeyedStep {
-        let object = step.object().map(object_key);
+    /// `before`: the step before it, which mostly is on the same object.
+    fn new(step: Step, before: Option<&KeyedStep>) -> KeyedStep {
+        let shared = |object| before.filter(|before| before.step.object() == Some(object))?.object.clone();
+        let object = step.object().map(|object| shared(object).unwrap_or_else(|| object_key(object)));
         let from = if let Step::Clone { from, .. } = &step { Some(object_key(from)) } else { None };
         KeyedStep { step, object, from }
     }
@@ -63,7 +65,10 @@ pub(crate) struct Accepted {
 
 impl Accepted {
     pub fn new(txn: Transaction) -> Accepted {
-        let steps = txn.steps.into_iter().map(KeyedStep::new).collect();
+        let mut steps: Vec<KeyedStep> = Vec::with_capacity(txn.steps.len());
+        for step in txn.steps {
+            steps.push(KeyedStep::new(step, steps.last()));
+        }
         Accepted { pg: txn.pg, steps, blocks: 0, metadata_bytes: 0 }
     }
 

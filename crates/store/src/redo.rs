@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn a_write_and_a_log_entry_keep_their_bytes() {
         let map = Redo::Map {
-            object: Box::new([1, 2]),
+            object: [1, 2].into(),
             size: 5000,
             first: 1,
             runs: vec![Run { start: 9, count: 1 }],

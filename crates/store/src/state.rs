@@ -6,7 +6,7 @@ use crate::btree::{self, Cursor, Fetch, Overlay, PAGE_BLOCKS, PAGE_BYTES, PageCa
 use crate::config::BLOCK;
 use crate::destroying::Destroying;
 use crate::inline::inline_part;
-use crate::key::{self, behind_prefix, omap_key, pg_key};
+use crate::key::{self, behind_prefix, omap_key, pg_key, push_pg_key};
 use crate::loading::OmapCopy;
 use crate::onode::{OmapHead, Onode, run_blocks};
 use crate::onode_cache::{OnodeCache, SlotId};
@@ -167,7 +167,12 @@ impl State {
                 self.set_inline(object, data.clone());
             }
             Redo::Clone { from, to } => self.clone_object(from, to, freed),
-            Redo::PgSet { pg, key, value } => self.put_entry(TableId::Pgs, &pg_key(*pg, key), value),
+            Redo::PgSet { pg, key, value } => {
+                self.tree_key.clear();
+                self.tree_key.push(TableId::Pgs as u8);
+                push_pg_key(&mut self.tree_key, *pg, key);
+                self.overlay.put(&self.tree_key, value).expect(FITS);
+            }
             Redo::PgRemove { pg, key } => self.delete_entry(TableId::Pgs, &pg_key(*pg, key)),
             Redo::PgRemoveRange { pg, begin, end } => {
                 self.delete_entries(TableId::Pgs, &pg_key(*pg, begin), Some(&pg_key(*pg, end)));
