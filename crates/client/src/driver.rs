@@ -2,8 +2,8 @@
 //!
 //! Both cores live behind one lock, [`Shared::cores`]. Whoever has an event (a user's request, bytes from a socket, a
 //! timer) takes the lock, hands the event in and leaves; what the cores want done is collected by [`Cores::pump`].
-//! Messages to send are collected until the flusher's turn: requests made by several tasks in one turn of the runtime
-//! then share a system call.
+//! Messages to send are collected until the flusher's turn: requests made by several tasks in the same or, while much is
+//! under way, in a few turns of the runtime then share a system call.
 
 use crate::error::Error;
 use crate::objecter::{Answer, MonRequest, Objecter, Request};
@@ -26,6 +26,10 @@ pub(crate) type Completion = oneshot::Sender<Result<Answer, Error>>;
 
 /// Pieces handed to one system call.
 const IOV_MAX: usize = 64;
+/// With so many operations under way, sending waits for at most so many turns of the runtime in which something more
+/// comes: a system call for several messages costs hardly more than one for one, and wakes the peer once.
+const GATHER_MIN: usize = 4;
+const GATHER_TURNS: u32 = 1;
 /// Bytes read by one system call; larger payloads go into buffers of their own.
 const READ_BYTES: usize = 64 << 10;
 /// Unused memory kept for payloads to come.
@@ -56,6 +60,8 @@ struct Cores {
     dirty: Vec<ConnId>,
     /// When the timer will wake.
     armed: Duration,
+    /// Counts what came in: requests, and bytes from sockets.
+    events: u64,
     closed: bool,
 }
 
@@ -103,6 +109,7 @@ impl Driver {
             connections: BTreeMap::new(),
             dirty: Vec::new(),
             armed: Duration::ZERO,
+            events: 0,
             closed: false,
         };
         let shared = Arc::new(Shared {
@@ -139,7 +146,10 @@ impl Shared {
     /// Hands an event to the cores; what follows from it is done on the flusher's turn.
     fn with<T>(&self, event: impl FnOnce(&mut Cores, Duration) -> T) -> T {
         let now = self.now();
-        let result = event(&mut self.lock(), now);
+        let mut cores = self.lock();
+        cores.events += 1;
+        let result = event(&mut cores, now);
+        drop(cores);
         self.flush.notify_one();
         result
     }
@@ -177,6 +187,24 @@ impl Shared {
             }
         });
         answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Hands out what is answered; what there is to send waits for the flusher.
+    fn deliver(self: &Arc<Shared>) {
+        let now = self.now();
+        let mut cores = self.lock();
+        cores.events += 1;
+        if !cores.closed {
+            cores.pump(self, now);
+        }
+        drop(cores);
+        self.flush.notify_one();
+    }
+
+    /// How many events there have been; `None` while too little is under way for sends to be worth gathering.
+    fn busy_events(&self) -> Option<u64> {
+        let cores = self.lock();
+        (cores.objecter.in_flight() >= GATHER_MIN).then_some(cores.events)
     }
 
     /// Does everything the cores want, and sends.
@@ -304,6 +332,16 @@ impl Connection {
 async fn flush_loop(shared: Arc<Shared>) {
     loop {
         shared.flush.notified().await;
+        // Everybody else has a turn first, and sockets are looked at: what they bring leads to more to send.
+        let mut before = None;
+        for _ in 0..GATHER_TURNS {
+            let events = shared.busy_events();
+            if events.is_none() || events == before {
+                break;
+            }
+            before = events;
+            tokio::task::yield_now().await;
+        }
         shared.pump();
     }
 }
@@ -396,6 +434,6 @@ async fn receive(shared: &Arc<Shared>, conn: ConnId, mut read: OwnedReadHalf) ->
                 break;
             }
         }
-        shared.pump();
+        shared.deliver();
     }
 }

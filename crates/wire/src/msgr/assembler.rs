@@ -59,6 +59,8 @@ pub(super) struct Assembler {
     handshake_bytes: usize,
     bulk_min_bytes: usize,
     buffers: BufPool,
+    /// Data segments of a block or more lie aligned in memory, with the crcs of their blocks.
+    block_crcs: bool,
     preamble: Preamble,
     header: Option<MessageHeader>,
     envelope: Envelope,
@@ -66,7 +68,8 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    pub fn new(bulk_min_bytes: Option<usize>, buffers: BufPool) -> Assembler {
+    /// The first two are those of [`super::Config`].
+    pub fn new(bulk_min_bytes: Option<usize>, block_crcs: bool, buffers: BufPool) -> Assembler {
         Assembler {
             stage: Stage::BannerMagic,
             gathered: Vec::new(),
@@ -75,6 +78,7 @@ impl Assembler {
             handshake_bytes: 0,
             bulk_min_bytes: bulk_min_bytes.unwrap_or(usize::MAX).max(BLOCK_BYTES),
             buffers,
+            block_crcs,
             preamble: Preamble { tag: Tag(0), count: 0, lengths: [0; 4] },
             header: None,
             envelope: Envelope::default(),
@@ -122,8 +126,9 @@ impl Assembler {
                 Stage::BannerPayload(bytes) => bytes,
                 Stage::Preamble => frame::PREAMBLE_BYTES,
                 Stage::First => self.preamble.lengths[0] + frame::CRC_BYTES,
-                Stage::Segment(3) if self.preamble.lengths[3] >= BLOCK_BYTES => {
-                    if self.bulk_wanted().is_some() || !self.gather_data(input) {
+                Stage::Segment(3) if self.bulk_wanted().is_some() => return Ok(None),
+                Stage::Segment(3) if self.block_crcs && self.preamble.lengths[3] >= BLOCK_BYTES => {
+                    if !self.gather_data(input) {
                         return Ok(None);
                     }
                     continue;
@@ -250,9 +255,17 @@ impl Assembler {
     }
 
     fn data_done(&mut self, buf: AlignedBuf) {
-        let crcs: Arc<[u32]> = frame::block_crcs(buf.as_slice()).collect();
-        self.crcs[2] = frame::combine_blocks(&crcs, buf.len());
-        self.envelope.data = Rope::from(buf.freeze()).with_block_crcs(crcs);
+        let (bytes, crcs): (usize, Option<Arc<[u32]>>) =
+            (buf.len(), self.block_crcs.then(|| frame::block_crcs(buf.as_slice()).collect()));
+        self.crcs[2] = match &crcs {
+            Some(crcs) => frame::combine_blocks(crcs, bytes),
+            None => crc32c::checksum(buf.as_slice()),
+        };
+        let data = Rope::from(buf.freeze());
+        self.envelope.data = match crcs {
+            Some(crcs) => data.with_block_crcs(crcs),
+            None => data,
+        };
         self.segment_done(3);
     }
 }

@@ -64,6 +64,9 @@ pub struct Config {
     /// Data segments from this size on are announced by [`crate::msgr::Messenger::bulk_wanted`]; `None`: never, all
     /// bytes go through `received`.
     pub bulk_min_bytes: Option<usize>,
+    /// Whether data segments of a block or more are received as a store wants them: aligned in memory, and with the
+    /// crc32c of each 4 KiB block. Who has no store spares itself that.
+    pub block_crcs: bool,
     /// Seed of cookies and of a client's nonce. Two incarnations must not share one.
     pub seed: u64,
 }
@@ -79,6 +82,7 @@ impl Config {
             features: features::PACIFIC,
             assigns_global_ids: false,
             bulk_min_bytes: Some(limits::BULK_MIN_BYTES),
+            block_crcs: false,
             seed,
         }
     }
@@ -106,6 +110,7 @@ impl Config {
             me: EntityName::osd(id),
             my_addrs,
             accept,
+            block_crcs: true,
             ..Config::client(AuthName::new(EntityType::OSD, id.0.to_string()), seed)
         }
     }

@@ -310,7 +310,7 @@ impl Messenger {
 
     fn add_conn(&mut self, conn: ConnId, peer: SocketAddr, session: Option<SessionId>) {
         let deadline = self.now + limits::HANDSHAKE_TIME;
-        let assembler = Assembler::new(self.config.bulk_min_bytes, self.buffers.clone());
+        let assembler = Assembler::new(self.config.bulk_min_bytes, self.config.block_crcs, self.buffers.clone());
         let connection = Connection::new(peer, session, deadline, assembler);
         assert!(self.conns.insert(conn, connection).is_none(), "{conn:?} used twice");
         self.timers.insert((deadline, Timer::Handshake(conn)));

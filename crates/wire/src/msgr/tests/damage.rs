@@ -10,7 +10,7 @@ use types::crc32c;
 
 /// Frames until the first error or the end, and whether there was an error. Bulk segments are taken from the stream.
 fn assemble(bytes: &[u8], established: bool, bulk_min_bytes: Option<usize>, seed: u64) -> (Vec<Incoming>, bool) {
-    let mut assembler = Assembler::new(bulk_min_bytes, types::BufPool::new(1 << 16));
+    let mut assembler = Assembler::new(bulk_min_bytes, seed.is_multiple_of(2), types::BufPool::new(1 << 16));
     if established {
         let banner = [&b"ceph v2\n\x10\0"[..], &[0; 16]].concat();
         assembler.next(&mut &banner[..]).unwrap().unwrap();

@@ -66,7 +66,7 @@ fn rewrite_frame(incoming: Incoming) -> Vec<u8> {
 #[test]
 fn recorded_frames_are_written_again_as_they_were() {
     for (recording, side) in [(MON, "client"), (MON, "server"), (OSD, "client"), (OSD, "server")] {
-        let mut assembler = Assembler::new(None, types::BufPool::new(1 << 16));
+        let mut assembler = Assembler::new(None, true, types::BufPool::new(1 << 16));
         for (name, bytes) in frames(recording, side) {
             if name.starts_with("MESSAGE") {
                 assembler.establish();
@@ -81,7 +81,7 @@ fn recorded_frames_are_written_again_as_they_were() {
 }
 
 fn tags(mut stream: &[u8], messages: bool) -> Vec<u8> {
-    let mut assembler = Assembler::new(None, types::BufPool::new(1 << 16));
+    let mut assembler = Assembler::new(None, true, types::BufPool::new(1 << 16));
     if messages {
         assembler.establish();
     }

@@ -288,7 +288,7 @@ fn a_client_that_prefers_cephx_is_told_what_is_allowed() {
 }
 
 fn all_frames(bytes: &[u8]) -> Vec<Incoming> {
-    let mut assembler = Assembler::new(None, types::BufPool::new(1 << 16));
+    let mut assembler = Assembler::new(None, true, types::BufPool::new(1 << 16));
     let mut bytes = if bytes.starts_with(b"ceph") { bytes.to_vec() } else { [banner(1, 0), bytes.to_vec()].concat() };
     let mut input = &bytes.split_off(0)[..];
     let mut frames: Vec<_> = std::iter::from_fn(|| assembler.next(&mut input).unwrap()).collect();
