@@ -2,7 +2,8 @@
 # make up         build, start a cluster in $(DIR), wait until it is healthy
 # make down       stop it; its data stays
 # make test       install what the tests need, check and test everything (about 30 minutes on two cores)
-# make compare    measure this against a real Ceph on this machine; tables in $(OUT)
+# make performance  measure this against a real Ceph on this machine with nacre bench; tables in docs/performance.md
+# make compare    the same with Ceph's own 'rados bench' as load, as an independent check; tables in $(OUT)
 # make bench-store  measure the store alone beside fio, on a new file in $(BENCH_DIR) of 18 GiB: about eight minutes
 # make doc        the documentation of the crates, in target/doc
 #
@@ -24,7 +25,7 @@ define need
   $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(2); }
 endef
 
-.PHONY: help build rust packages up down test compare bench-store doc
+.PHONY: help build rust packages up down test performance compare bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -50,6 +51,9 @@ packages:
 
 test: packages rust
 	tests/run
+
+performance: packages build
+	tests/performance $(NACRE) $(FLAGS)
 
 compare: packages build
 	tests/compare/compare.py --nacre $(NACRE) --out $(OUT) $(FLAGS)

@@ -11,13 +11,19 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Small objects, soon measured.
-const SHORT: [&str; 10] =
-    ["--object-size", "64KiB", "--objects", "60", "--pgs", "8", "--warm-up", "0.3", "--seconds", "1.5"];
+const SHORT: &str = "--object-size 64KiB --objects 60 --pgs 8 --warm-up 0.3 --seconds 1.5";
+/// The same without an end of its own.
+const OPEN_ENDED: &str = "--object-size 64KiB --pgs 8 --warm-up 0";
 
-fn bench(args: &[&str]) -> Outcome {
+/// `nacre bench` with flags that have no spaces in them, then others.
+fn command(flags: &[&str], paths: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    command.arg("bench").args(args);
-    run(command, LIMIT)
+    command.arg("bench").args(flags.iter().flat_map(|words| words.split_whitespace())).args(paths);
+    command
+}
+
+fn bench(flags: &[&str], paths: &[&str]) -> Outcome {
+    run(command(flags, paths), LIMIT)
 }
 
 fn at(name: &str, path: &Path) -> String {
@@ -39,9 +45,9 @@ fn pools(cluster: &TestCluster) -> String {
 }
 
 /// A run in the background, past its first line that begins with `line`.
-fn start(args: &[&str], line: &str) -> Child {
-    let mut command = Command::new(binary());
-    command.arg("bench").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+fn start(flags: &[&str], paths: &[&str], line: &str) -> Child {
+    let mut command = command(flags, paths);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("nacre starts");
     let mut said = Vec::new();
     let mut lines = BufReader::new(child.stderr.take().expect("asked for a pipe")).lines();
@@ -76,8 +82,8 @@ fn exit_code(mut child: Child, limit: Duration) -> Option<i32> {
 fn a_cluster_is_measured_and_left_as_it_was() {
     let cluster = TestCluster::start("bench-run", 3);
     let (nacre, out) = (at("nacre", cluster.dir()), cluster.scratch("run"));
-    let mixed = ["--mode", "randread=50,randwrite=50", "--io-size", "4KiB", "--replicas", "2", "--instances", "3"];
-    let said = bench(&[&["run", "--cluster", &nacre, "--out", text(&out)], &SHORT[..], &mixed].concat()).ok();
+    let mixed = "--mode randread=50,randwrite=50 --io-size 4KiB --replicas 2 --instances 3";
+    let said = bench(&["run", SHORT, mixed], &["--cluster", &nacre, "--out", text(&out)]).ok();
     assert!(said.contains("| 4KiB-randread-50-randwrite-50 | clients | nacre | 1 |"), "{said}");
     let result = result_in(&out);
     assert_eq!((&result["end"], &result["plan"]["clusters"][0]["engine"]), (&"complete".into(), &"nacre".into()));
@@ -94,31 +100,18 @@ fn a_cluster_is_measured_and_left_as_it_was() {
     }
     assert!(fs::read_dir(out.join("telemetry")).unwrap().count() == 1);
     assert_eq!(pools(&cluster), "");
-    assert_eq!(bench(&["report", text(&out)]).ok(), said, "the tables can be had again");
+    assert_eq!(bench(&["report"], &[text(&out)]).ok(), said, "the tables can be had again");
     // The folder's own plan repeats the run.
     let again = cluster.scratch("again");
-    bench(&["run", text(&out.join("plan.json")), "--out", text(&again)]).ok();
+    bench(&["run"], &[text(&out.join("plan.json")), "--out", text(&again)]).ok();
     assert_eq!(result_in(&again)["plan"], result["plan"]);
 
     // A pool that is there keeps what is in it, and nothing else.
     cluster.nacre(&["pool", "create", "mine"], LIMIT).ok();
     cluster.nacre(&["put", "mine", "kept", text(&out.join("plan.json"))], LIMIT).ok();
-    let open = [
-        "--pool",
-        "mine",
-        "--rate",
-        "100",
-        "--depth",
-        "16",
-        "--mode",
-        "read",
-        "--object-size",
-        "16KiB",
-        "--objects",
-        "40",
-    ];
-    let short = ["--warm-up", "0.2", "--seconds", "1", "--out", text(&cluster.scratch("open")).to_owned().leak()];
-    bench(&[&["run", "--cluster", &nacre], &open[..], &short].concat()).ok();
+    let open =
+        "--pool mine --rate 100 --depth 16 --mode read --object-size 16KiB --objects 40 --warm-up 0.2 --seconds 1";
+    bench(&["run", open], &["--cluster", &nacre, "--out", text(&cluster.scratch("open"))]).ok();
     let row = &result_in(&cluster.scratch("open"))["rows"][0];
     assert!((80..=120).contains(&row["operations"].as_u64().unwrap()), "100 arrivals a second: {row}");
     assert_eq!(cluster.nacre(&["ls", "mine"], LIMIT).ok(), "kept\n");
@@ -130,7 +123,7 @@ fn what_cannot_be_run_is_refused_with_a_reason() {
     let nacre = at("nacre", cluster.dir());
     let refused = |args: &[&str], words: &str| {
         let out = cluster.scratch("never");
-        let said = bench(&[&["run", "--out", text(&out)], args].concat()).failure();
+        let said = bench(&["run"], &[&["--out", text(&out)], args].concat()).failure();
         assert!(said.contains(words), "{said}");
         assert!(!out.exists(), "nothing was measured");
     };
@@ -146,11 +139,11 @@ fn what_cannot_be_run_is_refused_with_a_reason() {
     fs::write(&plan, r#"{"version": 1, "name": "x", "sede": 1}"#).unwrap();
     refused(&[text(&plan)], "sede: unknown field");
     refused(&[text(&cluster.scratch("missing.json"))], "cannot read the plan");
-    let alone = bench(&["compare", "--cluster", &nacre]).failure();
+    let alone = bench(&["compare"], &["--cluster", &nacre]).failure();
     assert!(alone.contains("two clusters"), "{alone}");
     cluster.nacre(&["pool", "create", "nacre-bench"], LIMIT).ok();
     refused(&["--cluster", &nacre], "pool 'nacre-bench' is there already");
-    let there = bench(&["run", "--cluster", &nacre, "--pool", "nacre-bench", "--out", text(cluster.dir())]).failure();
+    let there = bench(&["run --pool nacre-bench"], &["--cluster", &nacre, "--out", text(cluster.dir())]).failure();
     assert!(there.contains("is there already"), "{there}");
 }
 
@@ -158,24 +151,8 @@ fn what_cannot_be_run_is_refused_with_a_reason() {
 fn interrupted_it_keeps_what_was_measured_and_cleans_up() {
     let cluster = TestCluster::start("bench-interrupt", 3);
     let (nacre, out) = (at("nacre", cluster.dir()), cluster.scratch("run"));
-    let child = start(
-        &[
-            "run",
-            "--cluster",
-            &nacre,
-            "--out",
-            text(&out),
-            "--object-size",
-            "64KiB",
-            "--pgs",
-            "8",
-            "--warm-up",
-            "0",
-            "--seconds",
-            "100",
-        ],
-        "measuring",
-    );
+    let paths = ["--cluster", &nacre, "--out", text(&out)];
+    let child = start(&["run --seconds 100", OPEN_ENDED], &paths, "measuring");
     std::thread::sleep(Duration::from_secs(1));
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
@@ -196,28 +173,8 @@ fn osds_that_die_show_as_errors_and_end_nothing() {
     let text_of = fs::read_to_string(cluster.conf()).unwrap();
     fs::write(&conf, text_of.replacen("[global]\n", "[global]\nrados osd op timeout = 2\n", 1)).unwrap();
     let out = cluster.scratch("run");
-    let child = start(
-        &[
-            "run",
-            "--cluster",
-            &at("nacre", &conf),
-            "--out",
-            text(&out),
-            "--object-size",
-            "64KiB",
-            "--pgs",
-            "8",
-            "--replicas",
-            "3",
-            "--warm-up",
-            "0",
-            "--seconds",
-            "8",
-            "--depth",
-            "8",
-        ],
-        "measuring",
-    );
+    let paths = ["--cluster", &at("nacre", &conf), "--out", text(&out)];
+    let child = start(&["run --seconds 8 --replicas 3 --depth 8", OPEN_ENDED], &paths, "measuring");
     std::thread::sleep(Duration::from_secs(1));
     // One is left of three, with which nothing is served.
     cluster.signal("osd.1", Signal::KILL);
@@ -244,9 +201,9 @@ fn nacre_and_a_real_ceph_are_compared() {
     assert!(ceph.ceph(&["versions"]).ok().contains("ceph version"));
     let out = nacre.scratch("compared");
     let clusters = [at("nacre", nacre.dir()), at("ceph", ceph.dir())];
-    let args = ["--mode", "randread", "--replicas", "3", "--iterations", "5", "--depth", "4", "--out", text(&out)];
-    let said =
-        bench(&[&["compare", "--cluster", &clusters[0], "--cluster", &clusters[1]], &SHORT[..], &args].concat()).ok();
+    let flags = "--mode randread --replicas 3 --iterations 5 --depth 4";
+    let paths = ["--cluster", &clusters[0], "--cluster", &clusters[1], "--out", text(&out)];
+    let said = bench(&["compare", SHORT, flags], &paths).ok();
     assert!(said.contains("| 64KiB-randread | clients | operations_per_s | nacre | ceph |"), "{said}");
     let result = result_in(&out);
     let engines =
@@ -267,4 +224,27 @@ fn nacre_and_a_real_ceph_are_compared() {
     ceph.down();
     ceph.up();
     assert_eq!(ceph.nacre(&["pool", "ls"], LIMIT).ok().lines().filter(|name| name.contains("bench")).count(), 0);
+}
+
+#[test]
+fn clients_cost_is_measured_beside_librados() {
+    if !clients_are_here(&["rados", "fio"]) {
+        return;
+    }
+    let cluster = TestCluster::start("bench-cost", 3);
+    let document = cluster.scratch("document.md");
+    fs::write(&document, "before\n<!-- client cost: begin -->\n<!-- client cost: end -->\nbehind\n").unwrap();
+    let nacre = at("nacre", cluster.dir());
+    let brief = "client-cost --iterations 1 --seconds 1 --replicas 2 --depth 8 --section";
+    let wrong = bench(&[brief], &["no such section", "--cluster", &nacre, "--into", text(&document)]).failure();
+    assert!(wrong.contains("no such section"), "{wrong}");
+    bench(&[brief], &["client cost", "--cluster", &nacre, "--into", text(&document)]).ok();
+    let said = fs::read_to_string(&document).unwrap();
+    for access in ["read", "write"] {
+        for program in ["nacre bench", "fio, rados engine", "rados bench"] {
+            assert!(said.contains(&format!("| {access} | {program} |")), "{access} by {program}: {said}");
+        }
+    }
+    assert!(said.starts_with("before\n") && said.ends_with("behind\n"), "{said}");
+    assert_eq!(pools(&cluster), "", "nothing is left");
 }

@@ -14,11 +14,13 @@
 //! | [`steady`] | when a measurement no longer drifts |
 //! | [`interval`], [`compare`] | medians with confidence intervals; which of two is faster |
 //! | [`ceiling`] | what held a measurement back |
+//! | [`client_cost`] | what client libraries spend per operation |
 //! | [`report`] | the result as JSON, CSV and Markdown |
 //!
 //! What is absent: this crate speaks to no cluster and reads no file.
 
 pub mod ceiling;
+pub mod client_cost;
 pub mod compare;
 pub mod histogram;
 pub mod interval;

@@ -3,6 +3,7 @@
 //! The JSON document is [`RunResult`]; its fields' names carry their units, and what was not measured is `null` or
 //! absent, never zero. Its `format` and `version` come first; a reader refuses versions that it does not know.
 
+mod rows;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -91,30 +91,53 @@ impl<C: Connect> Iteration<'_, C> {
         observer: &mut dyn Observer,
         interrupt: &mut watch::Receiver<bool>,
     ) -> Measured {
-        let director = Director::default();
         let count = thread_count(self.task.instances().len(), self.processors);
-        let mut threads = Threads::start(&self.task, self.connect, &director.control(), count);
-        let measured = self.steps(&director, &mut threads, meter, observer, interrupt).await;
-        director.go(Phase::End);
-        threads.join();
+        let crew = self.crew(count);
+        let mut conductor = Conductor { iteration: &self, crew, meter, observer, interrupt };
+        let measured = conductor.steps().await;
+        conductor.crew.end();
         measured
     }
 
-    async fn steps(
-        &self,
-        director: &Director,
-        threads: &mut Threads,
-        meter: &mut impl Meter,
-        observer: &mut dyn Observer,
-        interrupt: &mut watch::Receiver<bool>,
-    ) -> Measured {
+    fn crew(&self, threads: usize) -> Crew {
+        let director = Director::default();
+        let threads = Threads::start(&self.task, self.connect, &director.control(), threads);
+        Crew { director, threads }
+    }
+}
+
+/// The threads that work, and how they are told what to do.
+struct Crew {
+    director: Director,
+    threads: Threads,
+}
+
+impl Crew {
+    fn end(self) {
+        self.director.go(Phase::End);
+        self.threads.join();
+    }
+}
+
+/// Leads an iteration through its steps.
+struct Conductor<'a, C, M> {
+    iteration: &'a Iteration<'a, C>,
+    crew: Crew,
+    meter: &'a mut M,
+    observer: &'a mut dyn Observer,
+    interrupt: &'a mut watch::Receiver<bool>,
+}
+
+impl<C: Connect, M: Meter> Conductor<'_, C, M> {
+    async fn steps(&mut self) -> Measured {
         let nothing = |end| Measured { groups: Vec::new(), rounds: (0, 0), end };
-        let what = &self.what;
+        let Iteration { task, what, .. } = self.iteration;
+        let Conductor { crew: Crew { director, threads }, observer, interrupt, .. } = &mut *self;
         observer.event(Event::Step(format!("{what}: connecting")));
         if let Err(end) = reached(threads, &Report::Connected, interrupt).await {
             return nothing(end);
         }
-        let to_write: u64 = self.task.groups.iter().filter(|g| g.prefill()).map(|g| g.objects * g.object_bytes).sum();
+        let to_write: u64 = task.groups.iter().filter(|g| g.prefill()).map(|g| g.objects * g.object_bytes).sum();
         director.go(Phase::Prefill);
         let filled = {
             let reached = reached(threads, &Report::Prefilled, interrupt);
@@ -137,60 +160,49 @@ impl<C: Connect> Iteration<'_, C> {
                 (nothing(end), interrupted && ended == Ok(Ok(())))
             }
             Ok(()) => {
-                meter.prepared().await;
-                self.load(director, threads, meter, observer, interrupt).await
+                self.meter.prepared().await;
+                self.load().await
             }
         };
-        if self.remove_objects && in_order {
-            self.remove(director, threads, CLEAN_MAX, observer, &mut measured).await;
-        } else if self.remove_objects {
+        if self.iteration.remove_objects && in_order {
+            self.remove(CLEAN_MAX, &mut measured).await;
+        } else if self.iteration.remove_objects {
             // Clients that failed or wait for answers are of no use; fresh ones remove what they wrote.
-            director.go(Phase::End);
-            let again = Director::default();
-            let mut fresh = Threads::start(&self.task, self.connect, &again.control(), threads.count().max(1));
-            self.remove(&again, &mut fresh, DOUBTFUL_CLEAN_MAX, observer, &mut measured).await;
-            again.go(Phase::End);
-            fresh.join();
+            self.crew.director.go(Phase::End);
+            let fresh = self.iteration.crew(self.crew.threads.count().max(1));
+            std::mem::replace(&mut self.crew, fresh).end();
+            self.remove(DOUBTFUL_CLEAN_MAX, &mut measured).await;
         }
         measured
     }
 
-    async fn remove(
-        &self,
-        director: &Director,
-        threads: &mut Threads,
-        limit: Duration,
-        observer: &mut dyn Observer,
-        measured: &mut Measured,
-    ) {
-        observer.event(Event::Step(format!("{}: removing objects", self.what)));
+    async fn remove(&mut self, limit: Duration, measured: &mut Measured) {
+        let Iteration { task, what, .. } = self.iteration;
+        let Conductor { crew: Crew { director, threads }, observer, .. } = self;
+        observer.event(Event::Step(format!("{what}: removing objects")));
         director.go(Phase::Clean);
         let reason = match tokio::time::timeout(limit, reached_all(threads, &Report::Cleaned)).await {
             Ok(Ok(())) => return,
             Ok(Err(reason)) => reason,
             Err(_) => format!("not done within {} s", limit.as_secs()),
         };
-        let prefix = &self.task.prefix;
+        let prefix = &task.prefix;
         let said = format!("objects {prefix}.* could not all be removed: {reason}");
-        observer.event(Event::Note(format!("{}: {said}", self.what)));
+        observer.event(Event::Note(format!("{what}: {said}")));
         if !matches!(measured.end, IterationEnd::Failed(_)) {
             measured.end = IterationEnd::Failed(said);
         }
     }
 
-    async fn load(
-        &self,
-        director: &Director,
-        threads: &mut Threads,
-        meter: &mut impl Meter,
-        observer: &mut dyn Observer,
-        interrupt: &mut watch::Receiver<bool>,
-    ) -> (Measured, bool) {
-        let rounds = self.task.rounds;
+    /// Loads the cluster and measures. Whether every thread has come to its end in order.
+    async fn load(&mut self) -> (Measured, bool) {
+        let iteration = self.iteration;
+        let Conductor { crew: Crew { director, threads }, meter, observer, interrupt, .. } = self;
+        let rounds = iteration.task.rounds;
         let start = Instant::now() + LEAD;
         director.go(Phase::Load(start));
-        let mut judge = Judge::new(self);
-        let mut live = LiveView::new(self, start);
+        let mut judge = Judge::new(iteration);
+        let mut live = LiveView::new(iteration, start);
         let mut next_round = 0;
         // The end as (first, behind the last) round that counts, its time, and how it came.
         let (counted, stopped_at, mut end) = loop {
@@ -225,7 +237,8 @@ impl<C: Connect> Iteration<'_, C> {
             meter.boundary(counted.1);
         }
         director.go(Phase::Stop);
-        let drain = if end == IterationEnd::Complete { self.drain } else { self.drain.min(INTERRUPTED_DRAIN) };
+        let drain =
+            if end == IterationEnd::Complete { iteration.drain } else { iteration.drain.min(INTERRUPTED_DRAIN) };
         let mut in_order = !matches!(end, IterationEnd::Failed(_));
         match tokio::time::timeout(drain, reached_all(threads, &Report::Loaded)).await {
             Ok(Ok(())) => {}
@@ -235,14 +248,14 @@ impl<C: Connect> Iteration<'_, C> {
                 in_order = false;
                 observer.event(Event::Note(format!(
                     "{}: operations were still unanswered {} s after the end, and were given up",
-                    self.what,
+                    iteration.what,
                     drain.as_secs()
                 )));
             }
         }
         let elapsed = stopped_at.saturating_duration_since(start);
         let mut groups = Vec::new();
-        for index in 0..self.task.groups.len() {
+        for index in 0..iteration.task.groups.len() {
             groups.push(gather(threads, index, counted, elapsed, rounds, judge.steady(index)));
         }
         if end == IterationEnd::Complete && groups.iter().all(|group| group.tally.latencies.count() == 0) {

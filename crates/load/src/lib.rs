@@ -6,10 +6,12 @@
 //! * [`objects`]: the objects of a pool, as workers see them; tests put something else there.
 //! * [`pools`], [`environment`], [`run_folder`], [`observer`]: what belongs to it.
 //! * [`meter`], [`telemetry`], [`ceilings`]: what it cost the machine, and what the machine can do.
+//! * [`client_cost`]: what our client spends per operation, beside librados.
 //!
 //! What is absent: any choice of what to do next, and any statistics.
 
 pub mod ceilings;
+pub mod client_cost;
 pub mod control;
 pub mod environment;
 pub mod instance;

@@ -22,7 +22,7 @@ use crate::telemetry::figures::Work;
 use crate::telemetry::sources::Sources;
 
 /// Where a configuration sets no limit, an operation without an answer counts as failed after this.
-const OP_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const OP_TIMEOUT: Duration = Duration::from_secs(60);
 const MON_OP_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Beyond the longest that an operation may take.
@@ -145,8 +145,9 @@ pub async fn engine_of(name: &str, path: &str) -> Result<Engine, RunError> {
     Ok(if is_nacre { Engine::Nacre } else { Engine::Ceph })
 }
 
-async fn connect(of_plan: &plan::Cluster) -> Result<Connected, RunError> {
-    let (name, path) = (of_plan.name.clone(), of_plan.configuration.clone());
+/// Connects to the cluster with configuration `path`, with limits on how long anything may take. `name` is for errors.
+pub(crate) async fn connect_to(name: &str, path: &str) -> Result<(Cluster, Config), RunError> {
+    let (name, path) = (name.to_owned(), path.to_owned());
     let config = Config::from_conf(&path);
     let mut config =
         config.map_err(|source| RunError::Configuration { cluster: name.clone(), path: path.clone(), source })?;
@@ -154,7 +155,13 @@ async fn connect(of_plan: &plan::Cluster) -> Result<Connected, RunError> {
     config.op_timeout.get_or_insert(OP_TIMEOUT);
     config.mon_op_timeout.get_or_insert(MON_OP_TIMEOUT);
     let cluster = Cluster::connect(config.clone()).await;
-    let cluster = cluster.map_err(|source| RunError::Unreachable { cluster: name.clone(), path, source })?;
+    let cluster = cluster.map_err(|source| RunError::Unreachable { cluster: name, path, source })?;
+    Ok((cluster, config))
+}
+
+async fn connect(of_plan: &plan::Cluster) -> Result<Connected, RunError> {
+    let name = of_plan.name.clone();
+    let (cluster, config) = connect_to(&name, &of_plan.configuration).await?;
     let status = pools::json_command(&cluster, serde_json::json!({"prefix": "osd stat"})).await;
     let status = status.map_err(|source| RunError::Cluster { cluster: name, source })?;
     let osds = status["num_in_osds"].as_u64().unwrap_or(1).max(1);
@@ -230,6 +237,7 @@ enum Next {
 impl Run<'_> {
     async fn all(&mut self) -> Result<(), FolderError> {
         let plan = self.result.plan.clone();
+        let mut failures = Failures::new(self.clusters.len());
         for iteration in 0..plan.iterations {
             for (index, workload) in plan.workloads.iter().enumerate() {
                 let index = u32::try_from(index).expect("a plan has few workloads");
@@ -239,11 +247,25 @@ impl Run<'_> {
                     order.reverse();
                 }
                 for cluster in order {
+                    if failures.skip(cluster, index) {
+                        continue;
+                    }
                     let next = self.one(cluster, index, workload, iteration).await;
                     self.save()?;
-                    if let Next::End(end) = next {
-                        self.result.end = end;
-                        return self.save();
+                    match next {
+                        Next::Iteration => failures.succeeded(cluster),
+                        Next::End(End::Failed(reason)) => {
+                            self.note(format!("{}: {reason}", workload.name));
+                            let give_up = failures.failed(cluster, index, &workload.name, reason);
+                            self.result.end = failures.end();
+                            if give_up {
+                                return self.save();
+                            }
+                        }
+                        Next::End(end) => {
+                            self.result.end = end;
+                            return self.save();
+                        }
                     }
                 }
             }
@@ -397,9 +419,65 @@ impl Run<'_> {
     }
 }
 
+/// What has gone wrong: a workload that failed on a cluster is not tried there again, the others go on. A cluster on which
+/// one workload after another fails is broken, and that ends the run.
+struct Failures {
+    /// By cluster: workloads in a row that failed.
+    in_a_row: Vec<u32>,
+    /// Cluster and workload.
+    failed: Vec<(usize, u32)>,
+    first: Option<String>,
+}
+
+const FAILURES_IN_A_ROW_MAX: u32 = 3;
+
+impl Failures {
+    fn new(clusters: usize) -> Failures {
+        Failures { in_a_row: vec![0; clusters], failed: Vec::new(), first: None }
+    }
+
+    fn skip(&self, cluster: usize, workload: u32) -> bool {
+        self.failed.contains(&(cluster, workload))
+    }
+
+    fn succeeded(&mut self, cluster: usize) {
+        self.in_a_row[cluster] = 0;
+    }
+
+    /// Whether the run is to end.
+    fn failed(&mut self, cluster: usize, workload: u32, name: &str, reason: String) -> bool {
+        self.failed.push((cluster, workload));
+        self.in_a_row[cluster] += 1;
+        self.first.get_or_insert_with(|| format!("{name}: {reason}"));
+        self.in_a_row[cluster] >= FAILURES_IN_A_ROW_MAX
+    }
+
+    fn end(&self) -> End {
+        match (&self.first, self.failed.len()) {
+            (None, _) => End::Complete,
+            (Some(reason), 1) => End::Failed(reason.clone()),
+            (Some(reason), count) => End::Failed(format!("{reason}; and {} more", count - 1)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_fails_leaves_the_others() {
+        let mut failures = Failures::new(2);
+        assert_eq!(failures.end(), End::Complete);
+        assert!(!failures.failed(1, 0, "w", "no".into()));
+        assert!(failures.skip(1, 0) && !failures.skip(0, 0) && !failures.skip(1, 1));
+        assert!(!failures.failed(1, 1, "x", "no".into()));
+        failures.succeeded(1);
+        assert!(!failures.failed(1, 2, "y", "no".into()) && !failures.failed(0, 2, "y", "no".into()));
+        assert_eq!(failures.end(), End::Failed("w: no; and 3 more".into()));
+        assert!(!failures.failed(1, 3, "z", "no".into()));
+        assert!(failures.failed(1, 4, "z", "no".into()), "three in a row");
+    }
 
     #[test]
     fn space_counts_redundancy() {

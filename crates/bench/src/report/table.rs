@@ -10,7 +10,7 @@ use crate::interval::MedianInterval;
 const ABSENT: &str = "not available";
 
 /// A number with four significant digits.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let digits = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
     let decimals = usize::try_from(3 - digits).unwrap_or(0).min(6);
     format!("{value:.decimals$}")
@@ -26,7 +26,7 @@ fn median(interval: &Option<MedianInterval>) -> String {
     }
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
+pub(super) fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
@@ -35,12 +35,12 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-fn markdown_row(out: &mut String, cells: &[String]) {
+pub(super) fn markdown_row(out: &mut String, cells: &[String]) {
     let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
     writeln!(out, "| {} |", cells.join(" | ")).expect("writing to a string");
 }
 
-fn markdown_head(out: &mut String, cells: &[&str]) {
+pub(super) fn markdown_head(out: &mut String, cells: &[&str]) {
     markdown_row(out, &cells.iter().map(ToString::to_string).collect::<Vec<_>>());
     writeln!(out, "|{}", "---|".repeat(cells.len())).expect("writing to a string");
 }
@@ -132,18 +132,15 @@ impl RunResult {
 
     /// What held each row back, where the machine's processors are known.
     fn limits(&self) -> String {
-        let processors = self.environment.get("machine.processors").and_then(|text| text.parse::<u32>().ok());
-        let Some(processors) = processors else { return String::new() };
         let mut out = String::new();
         for (workload, group) in self.groups() {
-            let of_plan = self.plan.workloads.iter().find(|one| one.name == workload);
-            let instances: u32 = of_plan.map_or(1, |one| one.groups.iter().map(|group| group.instances).sum());
+            let Some((processors, threads)) = self.processors(workload) else { continue };
             for cluster in &self.plan.clusters {
                 // The iteration in the middle stands for all: shares of medians would belong to no run.
                 let rows: Vec<_> = self.rows_of(&cluster.name, workload, group).into_values().collect();
                 let Some(row) = rows.get(rows.len() / 2) else { continue };
                 let ceilings = self.ceilings.unwrap_or_default();
-                let bottleneck = ceilings.bottleneck(&row.figures, processors, instances.min(processors));
+                let bottleneck = ceilings.bottleneck(&row.figures, processors, threads);
                 let Some(bottleneck) = bottleneck else { continue };
                 if out.is_empty() {
                     out.push_str("\nWhat was short, with the share of each that was in use.\n\n");

@@ -38,7 +38,7 @@ fn row(cluster: &str, iteration: u32, operations: u64) -> Row {
     }
 }
 
-fn result() -> RunResult {
+pub(super) fn result() -> RunResult {
     let mut result = RunResult::new(Plan::from_json(PLAN).unwrap(), BTreeMap::from([("kernel".into(), "6.1".into())]));
     for iteration in 0..5 {
         result.rows.push(row("n", iteration, 2000 + u64::from(iteration)));

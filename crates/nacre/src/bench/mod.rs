@@ -1,8 +1,11 @@
 //! `nacre bench`: measures clusters and compares them.
 //!
-//! [`plan_maker`] makes plans from flags, [`watcher`] shows how a run goes; crate `load` runs it.
+//! [`plan_maker`] makes plans from flags, [`watcher`] shows how a run goes; crate `load` runs it. [`client_cost`] compares
+//! client libraries, [`sections`] puts tables into documents.
 
+mod client_cost;
 mod plan_maker;
+mod sections;
 mod watcher;
 
 use crate::cli::bench::{Bench, BenchReport, BenchRun};
@@ -25,6 +28,7 @@ pub fn run(command: Bench) -> Result<u8> {
         Bench::Run(options) => measure(&options, 1),
         Bench::Compare(options) => measure(&options, 2),
         Bench::Report(options) => report(&options),
+        Bench::ClientCost(options) => client_cost::run(&options),
     }
 }
 
@@ -115,7 +119,12 @@ fn report(options: &BenchReport) -> Result<u8> {
     let path = if options.path.is_dir() { options.path.join("result.json") } else { options.path.clone() };
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let result = RunResult::from_json(&text).with_context(|| format!("{} is no result of a run", path.display()))?;
-    print!("{}", if options.csv { result.to_csv() } else { result.to_markdown() });
+    let text = match (options.csv, options.rows) {
+        (true, _) => result.to_csv(),
+        (_, true) => result.to_rows_markdown(),
+        _ => result.to_markdown(),
+    };
+    sections::put(&options.document, &text)?;
     Ok(0)
 }
 

@@ -1,10 +1,10 @@
 //! Plans from flags.
 
 use crate::cli;
-use crate::cli::bench::{BenchRun, Load as Flags, Mode};
+use crate::cli::bench::{BenchRun, ClusterAt, Load as Flags, Mode, Times};
 use crate::layout::Layout;
 use crate::state_file;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bench::plan::{Cluster, Group, Load, Operations, PLAN_VERSION, Plan, Pool, Redundancy, Spacing, Stop, Workload};
 use std::path::{Path, PathBuf};
 
@@ -32,19 +32,30 @@ pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
             if !clusters.is_empty() {
                 plan.clusters = clusters;
             }
+            adapt(&mut plan, &options.times, &options.only)?;
             plan
         }
         None => {
             if clusters.is_empty() {
-                let layout = Layout::new(Path::new(cli::DEFAULT_DIR))?;
-                state_file::require(&layout).context("no --cluster was named")?;
-                clusters.push(cluster("cluster", &layout.conf()).await?);
+                clusters.push(cluster("cluster", &configuration_of(None)?).await?);
             }
-            from_flags(&options.load, clusters, clusters_min)
+            from_flags(&options.load, &options.times, clusters, clusters_min)
         }
     };
     plan.check().context("this cannot be run")?;
     Ok(plan)
+}
+
+/// The configuration of the cluster that a flag names, or of the one in the usual folder.
+pub fn configuration_of(named: Option<&ClusterAt>) -> Result<PathBuf> {
+    match named {
+        Some(at) => configuration(&at.path),
+        None => {
+            let layout = Layout::new(Path::new(cli::DEFAULT_DIR))?;
+            state_file::require(&layout).context("no --cluster was named")?;
+            Ok(layout.conf())
+        }
+    }
 }
 
 /// The configuration that `path`, a file or a folder, stands for.
@@ -61,7 +72,23 @@ async fn cluster(name: &str, configuration: &Path) -> Result<Cluster> {
     Ok(Cluster { name: name.to_owned(), engine, configuration: path })
 }
 
-fn from_flags(flags: &Flags, clusters: Vec<Cluster>, clusters_min: usize) -> Plan {
+/// What flags change of a plan.
+fn adapt(plan: &mut Plan, times: &Times, only: &[String]) -> Result<()> {
+    if !only.is_empty() {
+        plan.workloads.retain(|workload| only.iter().any(|words| workload.name.contains(words.as_str())));
+        if plan.workloads.is_empty() {
+            bail!("the plan has no workload whose name contains {}", only.join(" or "));
+        }
+    }
+    for workload in &mut plan.workloads {
+        workload.warm_up_s = times.warm_up.unwrap_or(workload.warm_up_s);
+        workload.stop = times.seconds.map_or(workload.stop, Stop::DurationS);
+    }
+    plan.iterations = times.iterations.unwrap_or(plan.iterations);
+    Ok(())
+}
+
+fn from_flags(flags: &Flags, times: &Times, clusters: Vec<Cluster>, clusters_min: usize) -> Plan {
     let write = Operations { sequential_write: 100, ..Operations::default() };
     let mode = flags.mode.clone().unwrap_or(Mode { words: "write".into(), operations: write });
     let object_bytes = flags.object_size.map_or(OBJECT_BYTES, |size| size.0);
@@ -100,7 +127,7 @@ fn from_flags(flags: &Flags, clusters: Vec<Cluster>, clusters_min: usize) -> Pla
     };
     let size = crate::byte_size::ByteSize(group.io_bytes()).to_string().replace(' ', "");
     let name = format!("{size}-{}", mode.words);
-    let stop = flags.steady.map_or(Stop::DurationS(flags.seconds.unwrap_or(SECONDS)), |round_s| Stop::Steady {
+    let stop = flags.steady.map_or(Stop::DurationS(times.seconds.unwrap_or(SECONDS)), |round_s| Stop::Steady {
         round_s,
         rules: Default::default(),
     });
@@ -113,11 +140,11 @@ fn from_flags(flags: &Flags, clusters: Vec<Cluster>, clusters_min: usize) -> Pla
             name,
             pool: pool.name.clone(),
             groups: vec![group],
-            warm_up_s: flags.warm_up.unwrap_or(WARM_UP_SECONDS),
+            warm_up_s: times.warm_up.unwrap_or(WARM_UP_SECONDS),
             stop,
         }],
         pools: vec![pool],
-        iterations: flags.iterations.unwrap_or(if clusters_min > 1 { COMPARE_ITERATIONS } else { 1 }),
+        iterations: times.iterations.unwrap_or(if clusters_min > 1 { COMPARE_ITERATIONS } else { 1 }),
         confidence: 0.9,
     }
 }
@@ -133,7 +160,7 @@ mod tests {
         let command = Cli::try_parse_from([&["nacre", "bench", "run"], args].concat()).unwrap().command;
         let Command::Bench(Bench::Run(run)) = command else { panic!("{command:?}") };
         let cluster = Cluster { name: "c".into(), engine: Engine::Nacre, configuration: "x".into() };
-        let plan = from_flags(&run.load, vec![cluster], 1);
+        let plan = from_flags(&run.load, &run.times, vec![cluster], 1);
         plan.check().unwrap_or_else(|e| panic!("{args:?}: {e}"));
         plan
     }
@@ -165,6 +192,33 @@ mod tests {
     }
 
     #[test]
+    fn flags_shorten_plans() {
+        let command = [
+            "nacre",
+            "bench",
+            "compare",
+            "p.json",
+            "--only",
+            "4k",
+            "--only",
+            "256k-seq",
+            "--seconds",
+            "0.5",
+            "--iterations",
+            "2",
+        ];
+        let Command::Bench(Bench::Compare(run)) = Cli::try_parse_from(command).unwrap().command else { panic!() };
+        let mut plan = Plan::from_json(include_str!("../../../../bench/plans/object-rows.json")).unwrap();
+        assert_eq!((plan.workloads.len(), plan.iterations), (18, 5));
+        adapt(&mut plan, &run.times, &run.only).unwrap();
+        assert_eq!((plan.workloads.len(), plan.iterations), (8, 2));
+        assert!(
+            plan.workloads.iter().all(|workload| workload.stop == Stop::DurationS(0.5) && workload.warm_up_s == 1.0)
+        );
+        assert!(adapt(&mut plan, &run.times, &["nothing".into()]).is_err());
+    }
+
+    #[test]
     fn contradicting_flags_are_refused() {
         for args in [
             &["--pool", "p", "--replicas", "2"][..],
@@ -172,6 +226,7 @@ mod tests {
             &["--poisson"],
             &["--seconds", "3", "--steady", "3"],
             &["plan.json", "--depth", "3"],
+            &["--only", "4k"],
             &["--mode", "reed"],
             &["--cluster", "nacre"],
         ] {

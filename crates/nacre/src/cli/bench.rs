@@ -15,6 +15,8 @@ pub enum Bench {
     Compare(BenchRun),
     /// Show the tables of a finished run.
     Report(BenchReport),
+    /// Measure what our client spends per operation beside librados under fio and 'rados bench', in turns on one cluster.
+    ClientCost(BenchClientCost),
 }
 
 #[derive(Args, Debug)]
@@ -28,6 +30,11 @@ pub struct BenchRun {
     pub cluster: Vec<ClusterAt>,
     #[command(flatten)]
     pub load: Load,
+    #[command(flatten)]
+    pub times: Times,
+    /// Of the plan only workloads whose name contains this; may be there several times.
+    #[arg(long, value_name = "WORDS", requires = "plan")]
+    pub only: Vec<String>,
     /// Folder for results, which must not exist. [default: nacre-bench/NAME-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -44,6 +51,21 @@ pub struct BenchRun {
     /// Print the plan and end; nothing is contacted or measured.
     #[arg(long)]
     pub print_plan: bool,
+}
+
+/// How long and how often; with a plan, instead of what it says.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Times")]
+pub struct Times {
+    /// Measure for so long. [default: 10, or the plan's]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "steady")]
+    pub seconds: Option<f64>,
+    /// Load before measuring. [default: 2, or the plan's]
+    #[arg(long, value_name = "SECONDS")]
+    pub warm_up: Option<f64>,
+    /// How often it is measured. [default: 'run' 1, 'compare' 5, or the plan's]
+    #[arg(long, value_name = "N")]
+    pub iterations: Option<u32>,
 }
 
 /// What makes a plan of one workload.
@@ -75,18 +97,9 @@ pub struct Load {
     /// With --rate: arrivals are those of a Poisson process instead of evenly spaced.
     #[arg(long, requires = "rate")]
     pub poisson: bool,
-    /// Measure for so long. [default: 10]
-    #[arg(long, value_name = "SECONDS", conflicts_with = "steady")]
-    pub seconds: Option<f64>,
     /// Measure rounds of so many seconds until they no longer drift (SNIA's steady state).
     #[arg(long, value_name = "SECONDS")]
     pub steady: Option<f64>,
-    /// Load before measuring. [default: 2]
-    #[arg(long, value_name = "SECONDS")]
-    pub warm_up: Option<f64>,
-    /// How often it is measured. [default: 'run' 1, 'compare' 5]
-    #[arg(long, value_name = "N")]
-    pub iterations: Option<u32>,
     /// Use a pool that is there. Objects that are made in it are removed afterwards.
     #[arg(long, value_name = "POOL", conflicts_with_all = ["replicas", "erasure", "pgs"])]
     pub pool: Option<String>,
@@ -109,8 +122,51 @@ pub struct BenchReport {
     /// A run's folder, or its result.json.
     pub path: PathBuf,
     /// One line per measurement, for spreadsheets.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "rows")]
     pub csv: bool,
+    /// One table with a line per workload: the second cluster beside the first.
+    #[arg(long)]
+    pub rows: bool,
+    #[command(flatten)]
+    pub document: Document,
+}
+
+/// Where tables go instead of standard output.
+#[derive(Args, Debug)]
+pub struct Document {
+    /// Put the tables into this file, between its lines '<!-- SECTION: begin -->' and '<!-- SECTION: end -->'.
+    #[arg(long, value_name = "FILE", requires = "section")]
+    pub into: Option<PathBuf>,
+    #[arg(long, value_name = "SECTION", requires = "into")]
+    pub section: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct BenchClientCost {
+    /// The cluster and its name; PATH is a ceph.conf, of Nacre or of Ceph, or a folder with one. [default: the cluster in
+    /// ./nacre-data]
+    #[arg(long, value_name = "NAME=PATH", value_parser = parse_cluster)]
+    pub cluster: Option<ClusterAt>,
+    /// Size of one operation, at most 1 MiB.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub io_size: ByteSize,
+    /// Operations in flight.
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub depth: u32,
+    /// Copies of each object in the pool that is made.
+    #[arg(long, value_name = "COPIES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub replicas: u32,
+    /// Seconds that count in each run.
+    #[arg(long, value_name = "SECONDS", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+    /// How often it is measured; fewer than five show nothing with a confidence of 90 %.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub iterations: u32,
+    /// Print the result as JSON instead of tables.
+    #[arg(long, conflicts_with = "into")]
+    pub json: bool,
+    #[command(flatten)]
+    pub document: Document,
 }
 
 /// A value of `--cluster`.

@@ -1,0 +1,276 @@
+//! Programs of Ceph's as load: started, watched, measured, and their figures read.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::telemetry::process::Process;
+
+/// Between two looks whether a program has ended.
+const POLL: Duration = Duration::from_millis(20);
+/// A program gets so much longer than its own time.
+const EXTRA: Duration = Duration::from_secs(60);
+/// Of what a program said, so much stands in an error.
+const SAID_MAX: usize = 400;
+
+/// Why a program gave no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    #[error("{program} is not installed; on Debian: apt-get install {package}")]
+    Missing { program: &'static str, package: &'static str },
+    #[error("{program} cannot be started")]
+    Start { program: &'static str, source: std::io::Error },
+    #[error("{program} still ran after {seconds} s, and was ended")]
+    Stuck { program: &'static str, seconds: u64 },
+    #[error("{program} ended with {status}: {said}")]
+    Failed { program: &'static str, status: std::process::ExitStatus, said: String },
+    #[error("{program} does not tell how many operations it completed: {said}")]
+    Silent { program: &'static str, said: String },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// A program that ended well.
+pub struct Ended {
+    /// User and system time of all its threads.
+    pub cpu_s: f64,
+    pub said: String,
+}
+
+/// A program to run.
+pub struct Program {
+    pub name: &'static str,
+    /// Debian's package that has it.
+    pub package: &'static str,
+    pub arguments: Vec<String>,
+    /// How long it runs by its own account.
+    pub duration: Duration,
+}
+
+impl Program {
+    /// Runs it to its end.
+    pub async fn run(&self, interrupt: &mut watch::Receiver<bool>) -> Result<Ended, ProgramError> {
+        let name = self.name;
+        let mut command = Command::new(name);
+        command.args(&self.arguments).env_remove("CEPH_ARGS");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = match command.spawn() {
+            Ok(child) => Running(child),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(ProgramError::Missing { program: name, package: self.package });
+            }
+            Err(source) => return Err(ProgramError::Start { program: name, source }),
+        };
+        let (stdout, stderr) = (reader(child.0.stdout.take()), reader(child.0.stderr.take()));
+        let limit = self.duration + EXTRA;
+        let begun = Instant::now();
+        // It is waited for without being reaped: until then the kernel still tells what it has spent.
+        let pid = Pid::from_child(&child.0);
+        while !matches!(
+            waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG),
+            Ok(Some(_)) | Err(_)
+        ) {
+            if begun.elapsed() > limit {
+                return Err(ProgramError::Stuck { program: name, seconds: limit.as_secs() });
+            }
+            tokio::select! {
+                () = tokio::time::sleep(POLL) => {}
+                Ok(_) = interrupt.wait_for(|asked| *asked) => return Err(ProgramError::Interrupted),
+            }
+        }
+        let spent = Process::read(child.0.id());
+        let status = child.0.wait().map_err(|source| ProgramError::Start { program: name, source })?;
+        let (said, complaints) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
+        match spent {
+            Some(spent) if status.success() => Ok(Ended { cpu_s: spent.cpu_s(), said }),
+            _ => Err(ProgramError::Failed { program: name, status, said: end_of(&(said + &complaints)) }),
+        }
+    }
+}
+
+/// A process that is ended and reaped whatever happens.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail harmlessly if it has been waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Reads a pipe to its end, so that the program never waits for us.
+fn reader<R: Read + Send + 'static>(pipe: Option<R>) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn end_of(said: &str) -> String {
+    let said = said.trim();
+    let skip = said.chars().count().saturating_sub(SAID_MAX);
+    said.chars().skip(skip).collect()
+}
+
+/// What a run of fio does.
+pub struct FioJob<'a> {
+    pub engine: FioEngine<'a>,
+    pub write: bool,
+    pub io_bytes: u64,
+    pub object_bytes: u64,
+    pub depth: u32,
+    pub duration: Duration,
+}
+
+/// Who answers.
+pub enum FioEngine<'a> {
+    /// Nobody: each request ends at once.
+    Null,
+    /// A pool's objects of these names.
+    Rados { configuration: &'a Path, pool: &'a str, objects: &'a [String] },
+}
+
+impl FioJob<'_> {
+    pub fn program(&self) -> Program {
+        let mut arguments: Vec<String> = vec![
+            "--name=cost".into(),
+            "--output-format=json".into(),
+            "--thread=1".into(),
+            "--time_based=1".into(),
+            format!("--rw={}", if self.write { "randwrite" } else { "randread" }),
+            format!("--bs={}", self.io_bytes),
+            format!("--iodepth={}", self.depth),
+            format!("--runtime={}", self.duration.as_secs()),
+        ];
+        match &self.engine {
+            FioEngine::Null => arguments.extend(["--ioengine=null".into(), format!("--size={}", self.object_bytes)]),
+            FioEngine::Rados { configuration, pool, objects } => arguments.extend([
+                "--ioengine=rados".into(),
+                "--clientname=admin".into(),
+                "--busy_poll=0".into(),
+                format!("--conf={}", configuration.display()),
+                format!("--pool={pool}"),
+                format!("--size={}", self.object_bytes * objects.len() as u64),
+                format!("--nrfiles={}", objects.len()),
+                format!("--filename={}", objects.join(":")),
+            ]),
+        }
+        Program { name: "fio", package: "fio", arguments, duration: self.duration }
+    }
+
+    /// Operations that fio's JSON tells.
+    pub fn operations(said: &str) -> Result<u64, ProgramError> {
+        let silent = || ProgramError::Silent { program: "fio", said: end_of(said) };
+        // Engines may print before it.
+        let json = said.find('{').ok_or_else(silent)?;
+        let value: Value = serde_json::from_str(&said[json..]).map_err(|_| silent())?;
+        let job = &value["jobs"][0];
+        if job["error"].as_i64() != Some(0) {
+            return Err(silent());
+        }
+        let count = |kind: &str| job[kind]["total_ios"].as_u64().unwrap_or(0);
+        match count("read") + count("write") {
+            0 => Err(silent()),
+            operations => Ok(operations),
+        }
+    }
+}
+
+/// What a run of `rados bench` does.
+pub struct RadosBenchJob<'a> {
+    pub configuration: &'a Path,
+    pub pool: &'a str,
+    /// Names its objects; a read needs those of a write.
+    pub run_name: &'a str,
+    pub write: bool,
+    pub io_bytes: u64,
+    pub object_bytes: u64,
+    pub depth: u32,
+    pub duration: Duration,
+}
+
+impl RadosBenchJob<'_> {
+    pub fn program(&self) -> Program {
+        let mut arguments = vec![
+            "-c".to_owned(),
+            self.configuration.display().to_string(),
+            "-p".into(),
+            self.pool.into(),
+            "bench".into(),
+            self.duration.as_secs().to_string(),
+            if self.write { "write" } else { "rand" }.into(),
+            "-t".into(),
+            self.depth.to_string(),
+            "--run-name".into(),
+            self.run_name.into(),
+        ];
+        if self.write {
+            let (io, object) = (self.io_bytes.to_string(), self.object_bytes.to_string());
+            arguments.extend(["-b".into(), io, "-O".into(), object, "--no-cleanup".into()]);
+        }
+        Program { name: "rados", package: "ceph-common", arguments, duration: self.duration }
+    }
+
+    /// Operations that its text tells.
+    pub fn operations(said: &str) -> Result<u64, ProgramError> {
+        let count = said.lines().find_map(|line| {
+            let rest = line.strip_prefix("Total writes made:").or_else(|| line.strip_prefix("Total reads made:"))?;
+            rest.trim().parse().ok().filter(|count| *count > 0)
+        });
+        count.ok_or_else(|| ProgramError::Silent { program: "rados bench", said: end_of(said) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read_where_they_are() {
+        let fio = |said: &str| FioJob::operations(said).ok();
+        let job = |error: u32| {
+            format!(
+                "a note\n{{\"jobs\": [{{\"error\": {error}, \"read\": {{\"total_ios\": 7}}, \"write\": {{\"total_ios\": 0}}}}]}}"
+            )
+        };
+        assert_eq!((fio(&job(0)), fio(&job(5)), fio("{}"), fio("fio: no engine")), (Some(7), None, None, None));
+        let rados = |said: &str| RadosBenchJob::operations(said).ok();
+        assert_eq!(
+            rados("hints = 1\nTotal time run:         2.0\nTotal writes made:      6890\nWrite size: 4096"),
+            Some(6890)
+        );
+        assert_eq!((rados("Total reads made:     0"), rados("error")), (None, None));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_a_program_spends_is_known_when_it_has_ended() {
+        let (_keep, mut interrupt) = watch::channel(false);
+        let program = |name, script: &str| Program {
+            name,
+            package: "some-package",
+            arguments: vec!["-c".into(), script.to_owned()],
+            duration: Duration::from_secs(1),
+        };
+        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done";
+        let ended = program("sh", busy).run(&mut interrupt).await.unwrap();
+        assert!(ended.cpu_s >= 0.01 && ended.said == "done\n", "{} {}", ended.cpu_s, ended.said);
+        let failed = program("sh", "echo why >&2; exit 3").run(&mut interrupt).await.err().unwrap().to_string();
+        assert!(failed.contains("why") && failed.contains('3'), "{failed}");
+        let missing = program("no-such-program", "").run(&mut interrupt).await.err().unwrap().to_string();
+        assert!(missing.contains("apt-get install some-package"), "{missing}");
+        let (ask, mut interrupt) = watch::channel(false);
+        ask.send_replace(true);
+        let cut = program("sh", "sleep 60").run(&mut interrupt).await;
+        assert!(matches!(cut, Err(ProgramError::Interrupted)));
+    }
+}
