@@ -8,6 +8,7 @@ use crate::allocator::{Allocator, Run};
 use crate::btree::{Damage, Fetch, PageCache, ReadId};
 use crate::budget::Memory;
 use crate::checkpoint::Checkpoint;
+use crate::commit_times::CommitLog;
 use crate::config::BLOCK;
 use crate::counting::Counting;
 use crate::destroying::Destroyed;
@@ -26,6 +27,7 @@ use crate::turns::Turns;
 use crate::wal::{RecordHead, RecordHeader, Wal};
 use crate::{Device, FormatError, IoDone, IoId, IoRequest, Store, StoreConfig};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 use types::{AlignedBuf, BufPool, Errno, Fsid, OsdId, crc32c};
 use wire::DecodeError;
 
@@ -592,6 +594,8 @@ impl Opening {
             events: VecDeque::new(),
             stopped: None,
             replayed_records: self.replayed,
+            now: Duration::ZERO,
+            commit_log: CommitLog::default(),
         };
         store.set_metadata_aside();
         store

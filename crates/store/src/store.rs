@@ -5,6 +5,7 @@ use crate::block_cache::BlockCache;
 use crate::btree::ReadId;
 use crate::budget::Memory;
 use crate::checkpoint::Checkpoint;
+use crate::commit_times::CommitLog;
 use crate::config::BLOCK;
 use crate::freeing::{Discards, Freeing};
 use crate::in_flight::InFlight;
@@ -23,6 +24,7 @@ use crate::turns::Turns;
 use crate::wal::Wal;
 use crate::{BlockCacheStats, Device, DeviceUsage, IoDone, IoRequest, SpaceUsage, StoreEvent};
 use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
 use types::{BufPool, PgId};
 
 /// An open store.
@@ -69,6 +71,8 @@ pub struct Store {
     /// Why no further commit will happen.
     pub(crate) stopped: Option<String>,
     pub(crate) replayed_records: u64,
+    pub(crate) now: Duration,
+    pub(crate) commit_log: CommitLog,
 }
 
 /// After so many idle ticks freed blocks go back to the device.

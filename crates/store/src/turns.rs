@@ -11,9 +11,10 @@ use crate::io_queue::Purpose;
 use crate::merges::CrcSlot;
 use crate::redo::{Redo, body_overhead_bytes, encode_body};
 use crate::wal::record_bytes;
-use crate::{Device, Store, StoreEvent, Ticket};
+use crate::{CommitTimes, Device, Store, StoreEvent, Ticket};
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::time::Duration;
 use wire::Rope;
 
 /// More would only delay acknowledgements: the flush of one turn covers the writes of the next.
@@ -78,6 +79,10 @@ struct Turn {
     in_flight: Vec<u32>,
     /// It has no log record: the checkpoint under way makes it durable.
     by_checkpoint: bool,
+    /// `None`: its requests are still with the store.
+    handed_over: Option<Duration>,
+    /// When its last write so far was done.
+    written: Duration,
 }
 
 #[derive(Debug)]
@@ -336,13 +341,23 @@ impl Store {
         if !joined.is_empty() {
             write(begin, joined);
         }
-        let turn = Turn { lsn, last_ticket, writes, vouches_for, freed, in_flight, by_checkpoint };
+        let (handed_over, written) = (None, self.now);
+        let turn =
+            Turn { lsn, last_ticket, writes, vouches_for, freed, in_flight, by_checkpoint, handed_over, written };
         self.turns.turns.push_back(turn);
+    }
+
+    /// What [`Store::poll_io`] has given so far is with the device since `at`.
+    pub fn handed_over(&mut self, at: Duration) {
+        for turn in self.turns.turns.iter_mut().rev().take_while(|turn| turn.handed_over.is_none()) {
+            turn.handed_over = Some(at);
+        }
     }
 
     pub(crate) fn turn_write_done(&mut self, lsn: u64, device: Device) {
         let turn = self.turns.turns.iter_mut().find(|turn| turn.lsn == lsn).expect("a turn waits for its writes");
         turn.writes.end(device);
+        turn.written = self.now;
         self.flush_turns();
     }
 
@@ -374,7 +389,10 @@ impl Store {
             self.freeing.push(turn.lsn, turn.freed);
             turn.in_flight.into_iter().for_each(|start| self.in_flight.remove(start));
             if let Some(ticket) = turn.last_ticket {
-                self.events.push_back(StoreEvent::Committed(Ticket(ticket)));
+                let ticket = Ticket(ticket);
+                let handed_over = turn.handed_over.unwrap_or(turn.written);
+                self.commit_log.push(ticket, CommitTimes { handed_over, written: turn.written, durable: self.now });
+                self.events.push_back(StoreEvent::Committed(ticket));
             }
         }
         self.release_freed();

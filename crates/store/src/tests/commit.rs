@@ -1,8 +1,9 @@
 //! The rules of commits: order, one flush per turn, at most two turns, nothing acknowledged that is not durable.
 
 use super::harness::{Bench, PG, txn, write};
-use crate::{IoRequest, Step, StoreConfig, StoreEvent, SubmitError, Ticket, Transaction};
+use crate::{CommitTimes, IoRequest, Step, StoreConfig, StoreEvent, SubmitError, Ticket, Transaction};
 use bytes::Bytes;
+use std::time::Duration;
 use types::AlignedBuf;
 use wire::Rope;
 
@@ -54,6 +55,37 @@ fn a_turn_is_one_data_write_one_log_write_and_one_flush() {
     complete(&mut bench, 0);
     assert_eq!((requests(&mut bench).as_str(), committed(&mut bench)), ("", Some(ticket)));
     assert!(bench.store.is_idle());
+}
+
+#[test]
+fn the_times_of_a_turn_are_known_when_it_is_durable() {
+    let mut bench = Bench::new(1);
+    let at = Duration::from_micros;
+    let ticket = turn_of(&mut bench, 2);
+    assert_eq!(requests(&mut bench), "ww");
+    bench.store.handed_over(at(10));
+    bench.store.set_time(at(20));
+    complete(&mut bench, 0);
+    bench.store.set_time(at(30));
+    complete(&mut bench, 0);
+    assert_eq!((requests(&mut bench).as_str(), bench.store.commit_times(ticket)), ("f", None));
+    bench.store.handed_over(at(35));
+    bench.store.set_time(at(40));
+    complete(&mut bench, 0);
+    assert_eq!(committed(&mut bench), Some(ticket));
+    let expected = CommitTimes { handed_over: at(10), written: at(30), durable: at(40) };
+    assert_eq!(bench.store.commit_times(ticket), Some(expected));
+    // Few are remembered.
+    for _ in 0..100 {
+        turn_of(&mut bench, 1);
+        while bench.store.poll_io().map(|request| bench.device.submit(request)).is_some() || bench.device.queued() > 0 {
+            if bench.device.queued() > 0 {
+                complete(&mut bench, 0);
+            }
+        }
+        assert!(committed(&mut bench).is_some());
+    }
+    assert_eq!(bench.store.commit_times(ticket), None);
 }
 
 #[test]
