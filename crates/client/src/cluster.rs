@@ -10,7 +10,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use types::{EntityType, Epoch, Errno, Fsid, PoolId, SnapId};
+use types::{EntityType, Epoch, Errno, Fsid, OsdId, PoolId, SnapId};
 use wire::basic::AuthName;
 use wire::messages::{PoolOpKind, PoolStat, StatfsReply};
 use wire::msgr::Messenger;
@@ -83,6 +83,21 @@ impl Cluster {
             MonAnswer::Command(reply) => Ok(reply),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Runs a command on one OSD, as `ceph tell osd.N` does: one JSON object. A command that fails is an answer with a
+    /// negative result, not an error. Errors: `ENXIO` if the OSD is not up, `ENOTCONN` if its session is lost.
+    pub async fn osd_command(&self, osd: OsdId, json: &str) -> Result<CommandReply, Error> {
+        match self.driver.shared.tell(osd, json).await? {
+            Answer::Command(reply) => Ok(reply),
+            other => Err(Error::Answer(format!("{other:?}"))),
+        }
+    }
+
+    /// The OSDs that are up.
+    pub async fn up_osds(&self) -> Result<Vec<OsdId>, Error> {
+        self.wait_for_latest_map().await?;
+        Ok(self.driver.shared.look(|o| o.placement().map(|p| p.up_osds()).unwrap_or_default()))
     }
 
     /// The pool called `name`; looked for in the newest map if the present one has none.

@@ -175,6 +175,14 @@ impl Shared {
         .await
     }
 
+    pub async fn tell(&self, osd: types::OsdId, json: &str) -> Result<Answer, Error> {
+        self.request(|cores, completion, now| {
+            let Cores { messenger, objecter, .. } = cores;
+            objecter.tell(osd, json, completion, messenger, now);
+        })
+        .await
+    }
+
     pub async fn wait_for_map(&self, epoch: types::Epoch) -> Result<Answer, Error> {
         self.request(|cores, completion, _| cores.objecter.wait_for_map(epoch, completion)).await
     }
@@ -248,7 +256,7 @@ impl Cores {
                     }
                 }
                 Output::Opened { session, .. } => self.objecter.opened(session, &mut self.messenger),
-                Output::Message { session, envelope } => {
+                Output::Message { session, envelope, .. } => {
                     self.objecter.message(session, envelope, &mut self.messenger, now);
                 }
                 Output::Reset { session, reason } => {

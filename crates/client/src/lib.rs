@@ -16,7 +16,7 @@
 //! * [`objecter`]: the core without I/O, which the simulator runs as well; `driver` carries it out on tokio.
 //! * [`config`], [`conf_file`], [`mon_host`]: where the cluster is.
 //!
-//! Absent: watch and notify, snapshots of pools, commands to OSDs, authentication other than `none`, cache tiers.
+//! Absent: watch and notify, snapshots of pools, authentication other than `none`, cache tiers.
 
 mod cluster;
 pub mod conf_file;

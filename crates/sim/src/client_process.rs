@@ -214,7 +214,7 @@ impl ClientProcess {
         }
         let reply = done.result.map(|answer| match answer {
             objecter::Answer::Op(reply) => Some(reply),
-            objecter::Answer::Mon(_) | objecter::Answer::MapReached => None,
+            objecter::Answer::Mon(_) | objecter::Answer::Command(_) | objecter::Answer::MapReached => None,
         });
         let outcome = match (done.completion, reply.transpose()) {
             (Completion::Pool, None) => {
@@ -283,7 +283,7 @@ impl ClientProcess {
                 let link = &mut self.port.messenger;
                 match output {
                     Output::Opened { session, .. } => self.objecter.opened(session, link),
-                    Output::Message { session, envelope } => self.objecter.message(session, envelope, link, now),
+                    Output::Message { session, envelope, .. } => self.objecter.message(session, envelope, link, now),
                     Output::Reset { session, reason } => {
                         tracing::debug!("{reason}");
                         self.objecter.reset(session, reason, link, now);

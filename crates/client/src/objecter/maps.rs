@@ -79,6 +79,7 @@ impl<C> Objecter<C> {
         let gone: Vec<OsdId> = self.osds.values().filter(moved).map(|s| s.osd).collect();
         for osd in gone {
             let session = self.osds.remove(&osd).expect("just seen");
+            self.commands_lost(osd);
             if let Some(id) = session.session {
                 self.by_session.remove(&id);
                 link.close(id);

@@ -1,7 +1,7 @@
 //! The client's core: knows the map, sends each operation to the right OSD, and sends it again when that changes.
 //!
 //! [`Objecter`] does no I/O. Events go in: [`Objecter::opened`], [`Objecter::message`], [`Objecter::reset`],
-//! [`Objecter::tick`], and what users want, [`Objecter::submit`], [`Objecter::ask`], [`Objecter::wait_for_map`].
+//! [`Objecter::tick`], and what users want, [`Objecter::submit`], [`Objecter::ask`], [`Objecter::tell`], [`Objecter::wait_for_map`].
 //! Messages go out through [`Sessions`]; what is finished comes out of [`Objecter::poll_done`].
 //!
 //! An operation keeps its transaction id for life, however often it is sent, so that OSDs recognise it.
@@ -11,6 +11,7 @@ mod mon_request;
 mod mon_session;
 mod monitors;
 mod operations;
+mod osd_command;
 mod osd_session;
 mod placement;
 mod request;
@@ -26,6 +27,7 @@ pub use sessions::Sessions;
 use crate::error::Error;
 use mon_request::{Asked, Asker};
 use mon_session::MonSession;
+use osd_command::OsdCommand;
 use osd_session::OsdSession;
 use request::{InFlight, State};
 use std::collections::{BTreeMap, VecDeque};
@@ -56,6 +58,8 @@ pub struct Settings {
 pub enum Answer {
     Op(Reply),
     Mon(MonAnswer),
+    /// What an OSD answers to a command.
+    Command(CommandReply),
     /// The map that was waited for is there.
     MapReached,
 }
@@ -78,6 +82,7 @@ pub struct Objecter<C> {
     by_session: BTreeMap<SessionId, OsdId>,
     ops: BTreeMap<u64, InFlight<C>>,
     asked: BTreeMap<u64, Asked<C>>,
+    commands: BTreeMap<u64, OsdCommand<C>>,
     map_waiters: Vec<(Epoch, C)>,
     last_tid: u64,
     done: VecDeque<Done<C>>,
@@ -97,6 +102,7 @@ impl<C> Objecter<C> {
             by_session: BTreeMap::new(),
             ops: BTreeMap::new(),
             asked: BTreeMap::new(),
+            commands: BTreeMap::new(),
             map_waiters: Vec::new(),
             last_tid: 0,
             done: VecDeque::new(),
@@ -188,7 +194,9 @@ impl<C> Objecter<C> {
         } else if let Some(osd) = self.osd_of(session) {
             tracing::debug!(%reason, "OSD session lost");
             osd.lost(now);
+            let osd = osd.osd;
             self.by_session.remove(&session);
+            self.commands_lost(osd);
             self.drop_idle_sessions(link);
         }
     }
@@ -201,6 +209,7 @@ impl<C> Objecter<C> {
                 self.op_reply(session, &envelope, link);
                 Ok(())
             }
+            msg::CommandReply::TYPE => self.command_reply(&envelope),
             msg::OsdMap::TYPE => self.osd_map(&envelope, link, now),
             msg::OsdBackoff::TYPE => self.backoff(session, &envelope, link),
             msg::MonMap::TYPE if self.mon.owns(session) => self.mon_map(&envelope, link),
@@ -227,6 +236,7 @@ impl<C> Objecter<C> {
                 self.complete(tid, Err(Error::TimedOut { seconds: timeout.as_secs() }));
             }
         }
+        self.expire_commands(now);
         if let Some(timeout) = self.settings.mon_op_timeout {
             let late = |asked: &Asked<C>| asked.since + timeout <= now;
             while let Some(tid) = self.asked.first_key_value().filter(|(_, a)| late(a)).map(|(tid, _)| *tid) {
@@ -240,7 +250,7 @@ impl<C> Objecter<C> {
         let reopen = self.osds.values().filter_map(|s| s.reopen_at);
         let op = self.settings.op_timeout.and_then(|t| self.ops.first_key_value().map(|(_, op)| op.submitted + t));
         let ask = self.settings.mon_op_timeout.and_then(|t| self.asked.first_key_value().map(|(_, a)| a.since + t));
-        self.mon.due().into_iter().chain(reopen).chain(op).chain(ask).min()
+        self.mon.due().into_iter().chain(reopen).chain(op).chain(ask).chain(self.commands_due()).min()
     }
 
     /// Ends everything that is under way with [`Error::Closed`].
@@ -251,7 +261,8 @@ impl<C> Objecter<C> {
             Asker::PoolCheck(_) => None,
         });
         let waiters = std::mem::take(&mut self.map_waiters).into_iter().map(|(_, completion)| completion);
-        let all = ops.chain(asked).chain(waiters);
+        let commands: Vec<C> = self.end_commands().collect();
+        let all = ops.chain(asked).chain(waiters).chain(commands);
         self.done.extend(all.map(|completion| Done { completion, result: Err(Error::Closed) }));
     }
 

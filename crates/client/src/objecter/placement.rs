@@ -142,6 +142,11 @@ impl Placement {
         self.map.osd(osd).filter(|osd| osd.is_up()).map(|osd| &osd.client_addrs)
     }
 
+    /// The OSDs that are up.
+    pub fn up_osds(&self) -> Vec<OsdId> {
+        self.map.osds().map(|(osd, _)| osd).filter(|osd| self.map.is_up(*osd)).collect()
+    }
+
     /// Whether flags of the map or of the pool forbid the operation for now.
     pub fn is_paused(&self, request: &Request) -> bool {
         let flags = self.map.flags;
