@@ -227,7 +227,7 @@ impl Owner {
                 }
                 self.monitor.handle(at, Input::Opened { session, peer }, &mut self.actions);
             }
-            Output::Message { session, envelope } => {
+            Output::Message { session, envelope, .. } => {
                 self.monitor.handle(at, Input::Message { session, envelope }, &mut self.actions);
             }
             Output::Reset { session, reason } => {

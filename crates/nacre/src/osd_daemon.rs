@@ -53,6 +53,10 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
     let memory = get("osd memory target").map(|text| byte_size(&text, "osd memory target")).transpose()?;
     let check_period =
         get("osd deep scrub interval").map(|text| seconds(&text, "osd deep scrub interval")).transpose()?;
+    let kept_ops = get("osd op samples per second").map(|text| {
+        text.parse::<u32>().with_context(|| format!("'osd op samples per second' is {text:?}, not a number"))
+    });
+    let kept_ops = kept_ops.transpose()?;
     Ok(OsdConfig {
         id,
         fsid: fsid.parse().map_err(|e| anyhow!("'fsid': {e}"))?,
@@ -70,6 +74,7 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         device_class: get("osd device class").unwrap_or_else(|| "ssd".to_owned()),
         memory_bytes: memory.unwrap_or(DEFAULT_MEMORY_BYTES),
         check_period: check_period.unwrap_or(osd::CHECK_PERIOD),
+        kept_ops_per_second: kept_ops.unwrap_or(osd::KEPT_OPS_PER_SECOND),
     })
 }
 

@@ -1,5 +1,6 @@
 //! `ceph tell osd.N ...`: what operators ask one OSD.
 
+use crate::op_dump::OpDump;
 use osdmap::OsdMap;
 use serde_json::{Value, json};
 use types::{Errno, OsdId};
@@ -15,6 +16,7 @@ pub(crate) struct Facts<'a> {
     pub block_cache: store::BlockCacheStats,
     pub check: pg::CheckCounts,
     pub sessions: usize,
+    pub ops: OpDump<'a>,
 }
 
 /// The commands, as `get_command_descriptions` lists them: words and help.
@@ -22,6 +24,13 @@ const COMMANDS: &[(&str, &str)] = &[
     ("version", "report version of this OSD"),
     ("get_command_descriptions", "list commands with their descriptions"),
     ("status", "high-level state of this OSD"),
+    ("dump_ops_in_flight", "show the ops currently in flight"),
+    ("ops", "show the ops currently in flight"),
+    ("dump_blocked_ops", "show the blocked ops currently in flight"),
+    ("dump_historic_ops", "show recent ops"),
+    ("dump_historic_ops_by_duration", "show slowest recent ops, sorted by duration"),
+    ("dump_historic_slow_ops", "show slowest recent ops"),
+    ("dump_op_hops", "show where the time of recent and of slow ops went"),
 ];
 
 /// Carries out one command.
@@ -55,6 +64,12 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
                 "bad": facts.check.bad,
             },
         }),
+        "dump_ops_in_flight" | "ops" => facts.ops.in_flight(),
+        "dump_blocked_ops" => facts.ops.blocked(),
+        "dump_historic_ops" => facts.ops.historic(),
+        "dump_historic_ops_by_duration" => facts.ops.historic_by_duration(),
+        "dump_historic_slow_ops" => facts.ops.historic_slow(),
+        "dump_op_hops" => facts.ops.hops(),
         other => return refused(format!("unknown command '{other}'; this OSD knows: {}", known())),
     };
     let compact = json_string(line, "format").is_some_and(|format| format == "json") || prefix.starts_with("get_");

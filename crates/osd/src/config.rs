@@ -31,6 +31,8 @@ pub struct OsdConfig {
     pub memory_bytes: u64,
     /// In this time everything in the store is read once and compared with its checksums. Zero: never.
     pub check_period: Duration,
+    /// Operations kept per second, about, with what is known of their time. 0: none.
+    pub kept_ops_per_second: u32,
 }
 
 impl OsdConfig {

@@ -8,6 +8,7 @@ use crate::leaving::{Leaving, SETTLE_EVERY};
 use crate::link::Link;
 use crate::mkfs::store_config;
 use crate::monitor::MonitorLink;
+use crate::op_dump::OpDump;
 use crate::peers::Peers;
 use crate::run::Stop;
 use pg::ops::Limits;
@@ -198,6 +199,7 @@ impl Osd {
         let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
         let mut shard = Shard::new(id, store, self.limits);
         shard.set_check_period(self.config.check_period);
+        shard.keep_ops(self.config.kept_ops_per_second);
         self.stage = Stage::Running(Box::new(Running {
             shard,
             uuid,
@@ -367,8 +369,10 @@ impl Running {
                 }
                 self.clients.insert(session, peer);
             }
-            msgr::Output::Message { session, envelope } if self.monitor.is(session) => self.monitor_message(&envelope),
-            msgr::Output::Message { session, envelope } => self.client_message(session, &envelope),
+            msgr::Output::Message { session, envelope, .. } if self.monitor.is(session) => {
+                self.monitor_message(&envelope)
+            }
+            msgr::Output::Message { session, envelope, began } => self.client_message(io, session, &envelope, began),
             msgr::Output::Reset { session, reason } if self.monitor.is(session) => {
                 tracing::info!("lost its monitor: {reason}");
                 self.monitor.lost();
@@ -386,10 +390,10 @@ impl Running {
         }
     }
 
-    fn client_message(&mut self, session: SessionId, envelope: &Envelope) {
+    fn client_message(&mut self, io: &impl Io, session: SessionId, envelope: &Envelope, began: Duration) {
         let outcome = match envelope.header.kind {
-            messages::OsdOp::TYPE => self.shard.client_op(session, envelope),
-            Command::TYPE => Command::open(envelope).map(|command| self.command(session, envelope, &command)),
+            messages::OsdOp::TYPE => self.shard.client_op(session, envelope, began),
+            Command::TYPE => Command::open(envelope).map(|command| self.command(io, session, envelope, &command)),
             Ping::TYPE => {
                 let pong = Ping { status: None }.seal(envelope.header.tid, Target::default());
                 self.public.messenger.send(session, pong);
@@ -410,7 +414,10 @@ impl Running {
         }
     }
 
-    fn command(&mut self, session: SessionId, envelope: &Envelope, command: &Command) {
+    fn command(&mut self, io: &impl Io, session: SessionId, envelope: &Envelope, command: &Command) {
+        let clients = &self.clients;
+        let client_addr =
+            |session: SessionId| clients.get(&session).map(|peer| peer.addrs.front().to_string()).unwrap_or_default();
         let facts = Facts {
             whoami: self.shard.whoami(),
             map: self.shard.map(),
@@ -419,6 +426,7 @@ impl Running {
             block_cache: self.shard.store().block_cache_stats(),
             check: self.shard.check_counts(),
             sessions: self.clients.len(),
+            ops: OpDump { shard: &self.shard, now: io.clock(), wall: io.wall_clock(), client_addr: &client_addr },
         };
         let reply = command::answer(command, &facts).seal(envelope.header.tid, Target::default());
         self.public.messenger.send(session, reply);
@@ -458,9 +466,9 @@ impl Running {
                     self.cluster.messenger.close(session);
                 }
             }
-            msgr::Output::Message { session, envelope } => {
+            msgr::Output::Message { session, envelope, began } => {
                 let Some(from) = self.peers.osd_of(session) else { return };
-                if let Err(e) = self.shard.peer_message(from, &envelope) {
+                if let Err(e) = self.shard.peer_message(from, &envelope, began) {
                     tracing::error!(%from, kind = envelope.header.kind, "malformed message: {e}; session closed");
                     self.cluster.messenger.close(session);
                     self.peers.reset(session);
@@ -555,6 +563,7 @@ impl<I: Io> Handler<I> for Osd {
                 }
                 Stage::Running(run) => {
                     run.disk_wait.done(id);
+                    run.shard.set_time(io.now());
                     run.shard.io_done(done);
                 }
                 Stage::Ended => {}
@@ -619,6 +628,8 @@ impl<I: Io> Handler<I> for Osd {
             run.shard.retire();
         }
         run.shard.set_unsent_bytes(run.public.unsent_bytes(io));
+        // What follows is stamped anew: a turn that takes long shows in its operations' times.
+        run.shard.set_time(io.clock());
         run.shard.end_turn();
         let left = run.has_left(now);
         let fatal = run.route(now);
@@ -626,6 +637,7 @@ impl<I: Io> Handler<I> for Osd {
             run.disk_wait.submitted(request.id().0);
             self.files.submit(io, request);
         }
+        run.shard.turn_sent(io.clock());
         let beacon_at = run.beacon_if_due(now);
         // What was just sent leaves now; what that stirs up is handled next turn.
         run.pump_links(io);

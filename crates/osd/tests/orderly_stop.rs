@@ -105,6 +105,7 @@ fn the_next_start_replays_nothing() {
         device_class: "ssd".to_owned(),
         memory_bytes: 64 << 20,
         check_period: pg::CHECK_PERIOD,
+        kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
     };
     osd::mkfs(&config, DEVICE_BYTES, Fsid([2; 16])).unwrap();
     fill(&device.0);

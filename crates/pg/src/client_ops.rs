@@ -5,6 +5,7 @@
 //! the one before it leaves.
 
 use crate::context::{Context, Waiter};
+use crate::hops::{OpTimes, Replicated, WaitReasons};
 use crate::intake::output_bytes;
 use crate::log::LogEntry;
 use crate::lookup::NoAnswer;
@@ -35,13 +36,14 @@ pub(crate) struct ClientOp {
     pub op: OsdOp,
     pub object: ObjectId,
     pub may_write: bool,
+    pub times: OpTimes,
     progress: Progress,
 }
 
 impl ClientOp {
-    pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp) -> ClientOp {
+    pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp, times: OpTimes) -> ClientOp {
         let (object, may_write) = (op.object_id(), op.may_write());
-        ClientOp { session, tid, reqid, op, object, may_write, progress: Progress::default() }
+        ClientOp { session, tid, reqid, op, object, may_write, times, progress: Progress::default() }
     }
 
     fn is_group_op(&self) -> bool {
@@ -107,8 +109,14 @@ impl ClientOps {
         for op in &mut self.waiting {
             // What was read belongs to the old interval, whose state may not be the new one's.
             op.progress = Progress::default();
+            op.times.waits.add(WaitReasons::INACTIVE);
         }
         cx.interrupted.extend(self.waiting.iter().map(|op| op.session));
+    }
+
+    /// Those that wait for the group to serve, and those that were started or queued.
+    pub fn unanswered(&self) -> (impl Iterator<Item = &ClientOp>, impl Iterator<Item = &ClientOp>) {
+        (self.waiting.iter(), self.ops.values())
     }
 
     fn hold(&mut self, cx: &mut Context<'_>, bytes: usize) {
@@ -125,11 +133,15 @@ impl ClientOps {
 
 impl Pg {
     /// A client's operation has come; this OSD is the primary.
-    pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+    pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+        op.times.sampled = cx.recorder.chooses(&op.reqid);
         self.ops.hold(cx, op.held_bytes());
         match self.is_active() {
             true => self.start_op(cx, op),
-            false => self.ops.waiting.push_back(op),
+            false => {
+                op.times.waits.add(WaitReasons::INACTIVE);
+                self.ops.waiting.push_back(op);
+            }
         }
     }
 
@@ -190,7 +202,19 @@ impl Pg {
 
     /// Sends an operation's answer; the operation is over.
     pub(crate) fn answer(&mut self, cx: &mut Context<'_>, op: &ClientOp, reply: OsdOpReply) {
+        self.answer_update(cx, op, reply, None);
+    }
+
+    /// The same for an update that all members have.
+    pub(crate) fn answer_update(
+        &mut self,
+        cx: &mut Context<'_>,
+        op: &ClientOp,
+        reply: OsdOpReply,
+        way: Option<Replicated<'_>>,
+    ) {
         self.ops.release(cx, op.held_bytes());
+        cx.recorder.answered(cx.now, self.id, op, &reply, way);
         cx.send_client(op.session, op.tid, reply);
     }
 
@@ -225,6 +249,7 @@ impl Pg {
     /// Runs one operation; if it ends, it is answered or, if it changes something, submitted.
     fn run_op(&mut self, cx: &mut Context<'_>, number: u64) -> Ran {
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
+        op.times.run(cx.now);
         let request = Request {
             object: &op.object,
             ops: &op.op.ops,
@@ -238,11 +263,13 @@ impl Pg {
         match ops::execute(cx.store, &request, &mut op.progress.answers, cx.limits) {
             Run::Blocked(id) => {
                 op.progress.waits_for = Some(id);
+                op.times.blocked(cx.now);
                 cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
                 Ran::Blocked
             }
             Run::Done(effects) => {
-                let op = self.ops.ops.remove(&number).expect("operation is known");
+                let mut op = self.ops.ops.remove(&number).expect("operation is known");
+                op.times.executed(cx.now);
                 if op.may_write {
                     self.ops.queued_requests.remove(&op.reqid);
                     self.ops.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
@@ -266,6 +293,7 @@ impl Pg {
         // The operation may be gone with its interval; and another one may have its number, if the group was gone too.
         let Some(op) = self.ops.ops.get_mut(&number).filter(|op| op.progress.waits_for == Some(id)) else { return };
         op.progress.waits_for = None;
+        op.times.unblocked(cx.now, data.is_some());
         if let Some(result) = data {
             op.progress.answers.read_done(id, result);
         }
@@ -305,6 +333,8 @@ impl Pg {
 
     /// Listing and other operations on the group as a whole.
     fn run_group_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+        op.times.run(cx.now);
+        op.times.executed(cx.now);
         let [step] = &op.op.ops[..] else { return self.answer_error(cx, &op, Errno::EINVAL) };
         if op.op.snap != SnapId::HEAD {
             return self.answer_error(cx, &op, Errno::EINVAL);
@@ -338,6 +368,7 @@ impl Pg {
                 let number = self.ops.next_number;
                 self.ops.next_number += 1;
                 op.progress.waits_for = Some(id);
+                op.times.blocked(cx.now);
                 cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
                 self.ops.ops.insert(number, op);
             }

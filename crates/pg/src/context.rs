@@ -1,5 +1,6 @@
 //! What a placement group can reach while it handles an event: the store, the clocks, and its outputs.
 
+use crate::hops::{MemberTimes, Recorder};
 use crate::ops::Limits;
 use crate::peer::PgInterval;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,6 +40,7 @@ pub(crate) enum OnCommit {
         primary: OsdId,
         since: Epoch,
         version: EVersion,
+        times: MemberTimes,
     },
     /// A pushed object is whole here (or, without one, all are).
     Pushed {
@@ -93,6 +95,7 @@ pub(crate) struct Context<'a> {
     pub interrupted: &'a mut BTreeSet<SessionId>,
     /// Bytes that client requests hold until they are answered.
     pub client_bytes: &'a mut usize,
+    pub recorder: &'a mut Recorder,
 }
 
 impl Context<'_> {

@@ -4,6 +4,7 @@
 //! the network has not taken yet. Beyond a bound nothing further is started; what came already waits here in its order,
 //! and the driver stops reading from clients.
 
+use crate::hops::{OpTimes, WaitReasons};
 use std::collections::VecDeque;
 use wire::messages::{Op, OpCode, OsdOp};
 use wire::msgr::SessionId;
@@ -28,7 +29,7 @@ pub(crate) fn output_bytes(ops: &[Op]) -> usize {
 #[derive(Default)]
 pub(crate) struct Intake {
     /// Session and transaction id with each.
-    waiting: VecDeque<(SessionId, u64, OsdOp)>,
+    waiting: VecDeque<(SessionId, u64, OsdOp, OpTimes)>,
     /// Answers that the network has not taken yet.
     pub unsent_bytes: usize,
 }
@@ -38,11 +39,12 @@ impl Intake {
         self.waiting.is_empty()
     }
 
-    pub fn push(&mut self, session: SessionId, tid: u64, op: OsdOp) {
-        self.waiting.push_back((session, tid, op));
+    pub fn push(&mut self, session: SessionId, tid: u64, op: OsdOp, mut times: OpTimes) {
+        times.waits.add(WaitReasons::MEMORY);
+        self.waiting.push_back((session, tid, op, times));
     }
 
-    pub fn pop(&mut self) -> Option<(SessionId, u64, OsdOp)> {
+    pub fn pop(&mut self) -> Option<(SessionId, u64, OsdOp, OpTimes)> {
         self.waiting.pop_front()
     }
 

@@ -5,6 +5,7 @@
 //! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `replicate` (updates on
 //!   their way to all members), `peering` (how members become equal before the group serves), `recovery` (objects on
 //!   their way to members that lack them).
+//! * [`hops`]: where the time of operations goes.
 //! * `background_check`: a slow walk that reads everything, to find what has rotted.
 //! * [`ops`]: execution of one compound operation on one object.
 //! * [`log`], [`info`], [`object_info`]: what is kept durably. [`peer`]: what OSDs say to each other.
@@ -12,6 +13,7 @@
 mod background_check;
 mod client_ops;
 mod context;
+pub mod hops;
 pub mod info;
 mod intake;
 mod loading;

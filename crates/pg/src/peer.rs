@@ -4,6 +4,7 @@
 //! saw the present acting set. A member follows one primary at a time: it joins an interval when that primary's
 //! [`PgQuery`] arrives, and ignores what names another.
 
+use crate::hops::MemberHops;
 use crate::info::PgInfo;
 use crate::log::LogEntry;
 use crate::step_codec::{decode_steps, encode_steps};
@@ -47,18 +48,24 @@ pub struct RepOp {
     /// Every member has all updates up to here durably.
     pub committed: EVersion,
     pub steps: Vec<Step>,
+    /// The acknowledgement is to tell how long it took ([`MemberHops`]).
+    pub hops_wanted: bool,
 }
 
 impl Message for RepOp {
     const TYPE: u16 = kind::REP_OP;
 
     fn encode_front(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
+        // Version 2 adds the wish, which few updates have: the others are as they were.
+        w.versioned(1 + u8::from(self.hops_wanted), 1, |w| {
             w.put(&self.pg);
             w.put(&self.entry);
             w.put(&self.info);
             w.put(&self.committed);
             encode_steps(&self.steps, w, &mut Rope::new());
+            if self.hops_wanted {
+                w.bool(true);
+            }
         });
     }
 
@@ -73,13 +80,14 @@ impl Message for RepOp {
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<RepOp, DecodeError> {
-        let (_, mut r) = front.versioned("RepOp", 1)?;
+        let (version, mut r) = front.versioned("RepOp", 2)?;
         Ok(RepOp {
             pg: r.get()?,
             entry: r.get()?,
             info: r.get()?,
             committed: r.get()?,
             steps: decode_steps(&mut r, data)?,
+            hops_wanted: version.version >= 2 && r.bool()?,
         })
     }
 }
@@ -88,9 +96,29 @@ impl Message for RepOp {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepOpReply {
     pub durable: Vec<(PgInterval, EVersion)>,
+    /// How long single updates took here: those of which it was wanted, and slow ones.
+    pub hops: Vec<((PgInterval, EVersion), MemberHops)>,
 }
 
-message!(RepOpReply = kind::REP_OP_REPLY, version 1 { durable });
+impl Message for RepOpReply {
+    const TYPE: u16 = kind::REP_OP_REPLY;
+
+    fn encode_front(&self, w: &mut Writer) {
+        // Version 2 adds the hops, which few acknowledgements have: the others are as they were.
+        w.versioned(1 + u8::from(!self.hops.is_empty()), 1, |w| {
+            w.put(&self.durable);
+            if !self.hops.is_empty() {
+                w.put(&self.hops);
+            }
+        });
+    }
+
+    fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<RepOpReply, DecodeError> {
+        let (version, mut r) = front.versioned("RepOpReply", 2)?;
+        let durable = r.get()?;
+        Ok(RepOpReply { durable, hops: if version.version >= 2 { r.get()? } else { Vec::new() } })
+    }
+}
 
 /// Primary to member: an interval begins, tell me what you have. `acting` lets the member check that both speak of
 /// the same set.

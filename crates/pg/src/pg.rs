@@ -2,6 +2,7 @@
 
 use crate::client_ops::ClientOps;
 use crate::context::{Context, OnCommit};
+use crate::hops::{OpSample, OpState};
 use crate::info::PgInfo;
 use crate::loading::Loading;
 use crate::log::PgLog;
@@ -198,6 +199,16 @@ impl Pg {
     pub(crate) fn enter_interval(&mut self, cx: &mut Context<'_>) {
         self.begin_peering(cx);
         self.queue_report(cx);
+    }
+
+    /// Operations that are not answered.
+    pub(crate) fn ops_in_flight(&self) -> impl Iterator<Item = (OpSample, OpState)> {
+        let (waiting, queued) = self.ops.unanswered();
+        let id = self.id;
+        let waiting = waiting.map(move |op| (OpSample::of(id, op), OpState::WaitsForGroup));
+        let queued = queued.map(move |op| (OpSample::of(id, op), OpState::Queued));
+        let in_flight = self.replication.ops().map(move |op| (OpSample::of(id, op), OpState::WaitsForMembers));
+        waiting.chain(queued).chain(in_flight)
     }
 
     /// The state, as Ceph names it.

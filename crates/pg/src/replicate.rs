@@ -6,6 +6,7 @@
 
 use crate::client_ops::ClientOp;
 use crate::context::{Context, OnCommit, Output};
+use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
 use crate::info::PgInfo;
 use crate::log::{LogEntry, LogKind, log_key, log_keys_through};
 use crate::ops::Effects;
@@ -13,7 +14,8 @@ use crate::peer::RepOp;
 use crate::pg::Pg;
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
-use store::{Step, SubmitError, Transaction};
+use std::time::Duration;
+use store::{CommitTimes, Step, SubmitError, Transaction};
 use types::{EVersion, Epoch, Errno, OsdId};
 use wire::messages::{OpFlags, OsdOpReply};
 use wire::msgr::SessionId;
@@ -26,6 +28,8 @@ struct InFlight {
     /// Kept whole: if the interval ends and this OSD stays primary, it starts anew.
     op: ClientOp,
     reply: OsdOpReply,
+    /// Of members that told how long it took them.
+    acks: Vec<MemberAck>,
 }
 
 /// The primary's view of its updates. Empty on other members.
@@ -57,9 +61,22 @@ impl Replication {
         self.in_flight.iter().map(|update| update.op.session)
     }
 
+    /// The operations whose updates are in flight, oldest first.
+    pub fn ops(&self) -> impl Iterator<Item = &ClientOp> {
+        self.in_flight.iter().map(|update| &update.op)
+    }
+
     /// The operations whose updates were in flight, oldest first.
     pub fn into_ops(self) -> impl Iterator<Item = ClientOp> {
         self.in_flight.into_iter().map(|update| update.op)
+    }
+
+    /// The update `version`, if it is in flight.
+    fn find(&mut self, version: EVersion) -> Option<&mut InFlight> {
+        // Versions follow each other without gaps.
+        let first = self.in_flight.front()?.version.version;
+        let index = usize::try_from(version.version.checked_sub(first)?).ok()?;
+        self.in_flight.get_mut(index).filter(|update| update.version == version)
     }
 
     /// Has the answer to the update `version` go to where its client is now. Returns false if it was answered.
@@ -145,12 +162,13 @@ impl Pg {
         let members = self.others(cx.whoami);
         if !members.is_empty() {
             let (pg, committed) = (self.pg_interval(), self.replication.committed);
-            let message = RepOp { pg, entry: entry.clone(), info: self.info.clone(), committed, steps };
+            let hops_wanted = op.times.sampled;
+            let message = RepOp { pg, entry: entry.clone(), info: self.info.clone(), committed, steps, hops_wanted };
             let envelope = message.seal(0, Target::default());
             cx.out.extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
         }
         self.append_logged(entry, logged.log_tail);
-        self.replication.in_flight.push_back(InFlight { version, op, reply });
+        self.replication.in_flight.push_back(InFlight { version, op, reply, acks: Vec::new() });
     }
 
     /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that
@@ -179,8 +197,8 @@ impl Pg {
         self.info.log_tail = log_tail;
     }
 
-    /// The primary's update has come to this member.
-    pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, message: RepOp) {
+    /// The primary's update has come to this member; its first byte did at `began`.
+    pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, message: RepOp, began: Duration) {
         if !self.follows(from, message.pg.since) {
             tracing::debug!(pg = %self.id, %from, version = %message.entry.version, "update of another interval ignored");
             return;
@@ -195,11 +213,46 @@ impl Pg {
             cx.out.push(Output::Fatal { reason });
             return;
         }
-        let then = OnCommit::MemberUpdate { primary: from, since: message.pg.since, version: message.entry.version };
+        let times = MemberTimes { began, whole: cx.now, wanted: message.hops_wanted };
+        let (since, version) = (message.pg.since, message.entry.version);
+        let then = OnCommit::MemberUpdate { primary: from, since, version, times };
         let logged = self.logged_transaction(cx, &message.entry, &message.info, message.steps, message.committed);
         self.info = message.info;
         self.append_logged(message.entry, logged.log_tail);
         cx.submit_or_stop(logged.transaction, then);
+    }
+
+    /// The update `version` is durable on this OSD, the primary.
+    pub(crate) fn own_update_durable(
+        &mut self,
+        cx: &mut Context<'_>,
+        since: Epoch,
+        version: EVersion,
+        times: Option<&CommitTimes>,
+    ) {
+        if since == self.interval.since
+            && let (Some(update), Some(times)) = (self.replication.find(version), times)
+        {
+            update.op.times.committed(times);
+        }
+        self.member_durable(cx, cx.whoami, since, version);
+    }
+
+    /// A member tells how long the update `version` took it. It acknowledges the update with the same message.
+    pub(crate) fn member_hops(
+        &mut self,
+        now: Duration,
+        osd: OsdId,
+        (since, version): (Epoch, EVersion),
+        hops: MemberHops,
+    ) {
+        let members = self.interval.acting.len();
+        if since == self.interval.since
+            && let Some(update) = self.replication.find(version)
+            && update.acks.len() < members
+        {
+            update.acks.push(MemberAck { osd, at: now, hops });
+        }
     }
 
     /// A member has everything up to `version` durably.
@@ -219,7 +272,9 @@ impl Pg {
         let mut objects = Vec::new();
         while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
             let update = self.replication.in_flight.pop_front().expect("just seen");
-            self.answer(cx, &update.op, update.reply);
+            let last_member = (osd != cx.whoami).then_some(osd);
+            let way = Replicated { last_member, acks: &update.acks };
+            self.answer_update(cx, &update.op, update.reply, Some(way));
             objects.push(update.op.object);
         }
         for object in objects {

@@ -6,6 +6,7 @@
 use crate::background_check::{BackgroundCheck, CheckCounts};
 use crate::client_ops::ClientOp;
 use crate::context::{Context, MonitorRequests, OnCommit, Output, Waiter};
+use crate::hops::{DEFAULT_PER_SECOND, MemberHops, OpTimes, Recorder, WaitReasons};
 use crate::intake::Intake;
 use crate::loading::LoadError;
 use crate::maps::{Advance, MapError, Maps};
@@ -38,7 +39,7 @@ struct ClientSession {
 
 /// What must wait for a newer map.
 enum Deferred {
-    ClientOp { session: SessionId, tid: u64, op: Box<OsdOp> },
+    ClientOp { session: SessionId, tid: u64, op: Box<OsdOp>, times: OpTimes },
     Query { from: OsdId, message: PgQuery },
 }
 
@@ -61,6 +62,8 @@ pub struct Shard {
     queries: BTreeMap<OsdId, Vec<(PgInterval, Vec<OsdId>)>>,
     /// Acknowledgements to primaries, gathered over a turn: the newest of each group.
     rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
+    /// What goes with them about single updates.
+    rep_hops: BTreeMap<OsdId, Vec<((PgInterval, EVersion), MemberHops)>>,
     reports: BTreeMap<PgId, PgReport>,
     out: Vec<Output>,
     interrupted: BTreeSet<SessionId>,
@@ -69,6 +72,7 @@ pub struct Shard {
     /// Groups that served updates since their last report.
     dirty: BTreeSet<PgId>,
     check: BackgroundCheck,
+    pub(crate) recorder: Recorder,
 }
 
 macro_rules! context {
@@ -87,6 +91,7 @@ macro_rules! context {
             out: &mut $shard.out,
             interrupted: &mut $shard.interrupted,
             client_bytes: &mut $shard.client_bytes,
+            recorder: &mut $shard.recorder,
         }
     };
 }
@@ -119,6 +124,7 @@ impl Shard {
             monitor: MonitorRequests::default(),
             queries: BTreeMap::new(),
             rep_replies: BTreeMap::new(),
+            rep_hops: BTreeMap::new(),
             reports: BTreeMap::new(),
             out: Vec::new(),
             interrupted: BTreeSet::new(),
@@ -126,6 +132,7 @@ impl Shard {
             intake: Intake::default(),
             dirty: Default::default(),
             check: BackgroundCheck::new(),
+            recorder: Recorder::new(DEFAULT_PER_SECOND),
         }
     }
 
@@ -185,6 +192,22 @@ impl Shard {
     /// Time, to be told before other events of a turn.
     pub fn set_time(&mut self, now: Duration) {
         self.now = now;
+        self.store.set_time(now);
+    }
+
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Pg> {
+        self.pgs.values()
+    }
+
+    /// Sets how many operations are kept per second, about; 0: none, and none for being slow.
+    pub fn keep_ops(&mut self, per_second: u32) {
+        self.recorder = Recorder::new(per_second);
+    }
+
+    /// What the turn has brought about (device requests, messages) leaves at this time.
+    pub fn turn_sent(&mut self, at: Duration) {
+        self.store.handed_over(at);
+        self.recorder.sent(at);
     }
 
     /// To be called about once a second: repeats what stays unanswered.
@@ -193,6 +216,7 @@ impl Shard {
             pg.peering_tick(context!(self));
         }
         self.store.tick();
+        self.recorder.tick(self.now);
     }
 
     /// This OSD is about to end: serves no group any more, and has the store write a checkpoint, so that the next start
@@ -241,9 +265,9 @@ impl Shard {
         self.handle_store_events();
         self.check_on();
         while self.has_room()
-            && let Some((session, tid, op)) = self.intake.pop()
+            && let Some((session, tid, op, times)) = self.intake.pop()
         {
-            self.dispatch_op(session, tid, op);
+            self.dispatch_op(session, tid, op, times);
         }
         self.flush_gathered();
         self.store.end_turn();
@@ -359,7 +383,7 @@ impl Shard {
             }
             for deferred in entry.remove() {
                 match deferred {
-                    Deferred::ClientOp { session, tid, op } => self.dispatch_op(session, tid, *op),
+                    Deferred::ClientOp { session, tid, op, times } => self.dispatch_op(session, tid, *op, times),
                     Deferred::Query { from, message } => self.query(from, message),
                 }
             }
@@ -382,22 +406,24 @@ impl Shard {
         self.intake.forget(session);
     }
 
-    /// A client's operation.
+    /// A client's operation. The first byte of its message came at `began`.
     ///
     /// Errors: the message is malformed; its session must be closed.
-    pub fn client_op(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {
+    pub fn client_op(&mut self, session: SessionId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         let op = OsdOp::open(envelope)?;
+        let times = OpTimes::new(began, self.now);
         match self.is_full() {
-            true => self.intake.push(session, envelope.header.tid, op),
-            false => self.dispatch_op(session, envelope.header.tid, op),
+            true => self.intake.push(session, envelope.header.tid, op, times),
+            false => self.dispatch_op(session, envelope.header.tid, op, times),
         }
         Ok(())
     }
 
-    fn dispatch_op(&mut self, session: SessionId, tid: u64, op: OsdOp) {
+    fn dispatch_op(&mut self, session: SessionId, tid: u64, op: OsdOp, mut times: OpTimes) {
         let Some(client) = self.clients.get_mut(&session) else { return };
         if op.epoch > self.maps.epoch() {
-            return self.defer(op.epoch, Deferred::ClientOp { session, tid, op: Box::new(op) });
+            times.waits.add(WaitReasons::MAP);
+            return self.defer(op.epoch, Deferred::ClientOp { session, tid, op: Box::new(op), times });
         }
         client.epoch = client.epoch.max(op.epoch);
         if self.maps.current().is_blocklisted(&client.addr) {
@@ -424,7 +450,7 @@ impl Shard {
         if op.may_write() {
             self.dirty.insert(op.pgid.pg);
         }
-        pg.client_op(context!(self), ClientOp::new(session, tid, reqid, op));
+        pg.client_op(context!(self), ClientOp::new(session, tid, reqid, op, times));
     }
 
     /// Sends the client the maps it lacks.
@@ -440,14 +466,22 @@ impl Shard {
 
     // ---- other OSDs ----
 
-    /// A message from another OSD.
+    /// A message from another OSD. Its first byte came at `began`.
     ///
     /// Errors: it is malformed; the session must be closed.
-    pub fn peer_message(&mut self, from: OsdId, envelope: &Envelope) -> Result<(), DecodeError> {
+    pub fn peer_message(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         match envelope.header.kind {
-            kind::REP_OP => to_group!(self, from, envelope, RepOp, |pg, cx, message| pg.rep_op(cx, from, message)),
+            kind::REP_OP => {
+                to_group!(self, from, envelope, RepOp, |pg, cx, message| pg.rep_op(cx, from, message, began));
+            }
             kind::REP_OP_REPLY => {
-                for (pg_interval, version) in RepOpReply::open(envelope)?.durable {
+                let RepOpReply { durable, hops } = RepOpReply::open(envelope)?;
+                for ((pg_interval, version), hops) in hops {
+                    if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid) {
+                        pg.member_hops(self.now, from, (pg_interval.since, version), hops);
+                    }
+                }
+                for (pg_interval, version) in durable {
                     if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid) {
                         pg.member_durable(context!(self), from, pg_interval.since, version);
                     }
@@ -584,17 +618,22 @@ impl Shard {
     }
 
     fn committed(&mut self, ticket: Ticket) {
+        let times = self.store.commit_times(ticket);
         while self.commits.front().is_some_and(|(t, ..)| *t <= ticket) {
             let (_, pgid, then) = self.commits.pop_front().expect("just seen");
             let Some(pg) = self.pgs.get_mut(&pgid) else { continue };
             match then {
                 OnCommit::Nothing => {}
                 OnCommit::PrimaryUpdate { since, version } => {
-                    pg.member_durable(context!(self), self.whoami, since, version);
+                    pg.own_update_durable(context!(self), since, version, times.as_ref());
                 }
-                OnCommit::MemberUpdate { primary, since, version } => {
+                OnCommit::MemberUpdate { primary, since, version, times: of_member } => {
                     if pg.follows(primary, since) {
                         self.rep_replies.insert((primary, pgid), (since, version));
+                        if let Some(hops) = times.as_ref().and_then(|times| of_member.hops(times)) {
+                            let group = PgInterval { pgid, since };
+                            self.rep_hops.entry(primary).or_default().push(((group, version), hops));
+                        }
                     }
                 }
                 OnCommit::Pushed { from, since, object } => pg.push_durable(context!(self), from, since, object),
@@ -637,7 +676,8 @@ impl Shard {
             replies.entry(osd).or_default().push((PgInterval { pgid, since }, version));
         }
         for (osd, durable) in replies {
-            context!(self).send_osd(osd, RepOpReply { durable });
+            let hops = self.rep_hops.remove(&osd).unwrap_or_default();
+            context!(self).send_osd(osd, RepOpReply { durable, hops });
         }
         let MonitorRequests { history, activations } = std::mem::take(&mut self.monitor);
         if !history.is_empty() {

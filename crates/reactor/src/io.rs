@@ -35,6 +35,9 @@ pub trait Io {
     /// Time since the reactor was made: monotonic, read once per turn.
     fn now(&self) -> Duration;
 
+    /// The same clock, read anew: what has passed since the turn began counts. For measurements.
+    fn clock(&self) -> Duration;
+
     /// Wall-clock time, for stamps only; may jump.
     fn wall_clock(&self) -> Utime;
 

@@ -290,6 +290,10 @@ impl Io for LoopIo {
         self.now
     }
 
+    fn clock(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     fn wall_clock(&self) -> Utime {
         SystemTime::now().into()
     }

@@ -75,7 +75,7 @@ impl MonProcess {
             while let Some(output) = self.port.poll(io) {
                 match output {
                     Output::Opened { session, peer } => self.input(io, Input::Opened { session, peer }),
-                    Output::Message { session, envelope } => self.input(io, Input::Message { session, envelope }),
+                    Output::Message { session, envelope, .. } => self.input(io, Input::Message { session, envelope }),
                     Output::Reset { session, reason } => {
                         tracing::debug!("{reason}");
                         self.input(io, Input::Closed { session });

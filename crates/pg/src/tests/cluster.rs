@@ -248,7 +248,9 @@ impl Cluster {
         message.flags = OpFlags::ONDISK;
         message.retry_attempt = attempt;
         let envelope = message.seal(tid, Target::default());
-        self.node(osd).shard.client_op(session, &envelope).expect("well-formed");
+        let now = self.now;
+        self.node(osd).shard.set_time(now);
+        self.node(osd).shard.client_op(session, &envelope, now).expect("well-formed");
         self.turn(osd);
     }
 
@@ -305,6 +307,7 @@ impl Cluster {
         while let Some(request) = node.shard.poll_io() {
             node.device.submit(request);
         }
+        node.shard.turn_sent(now);
         for output in node.shard.take_outputs() {
             match output {
                 Output::ToClient { session, envelope } => self.client_hears(session, &envelope),
@@ -360,7 +363,9 @@ impl Cluster {
         let free = |(from, to, _): &(OsdId, OsdId, Envelope)| !self.cut.contains(&(*from, *to));
         let Some(index) = self.in_transit.iter().position(free) else { return false };
         let (from, to, envelope) = self.in_transit.remove(index).expect("just seen");
-        self.node(to).shard.peer_message(from, &envelope).expect("well-formed");
+        let now = self.now;
+        self.node(to).shard.set_time(now);
+        self.node(to).shard.peer_message(from, &envelope, now).expect("well-formed");
         self.turn(to);
         true
     }
@@ -370,8 +375,10 @@ impl Cluster {
         if self.stuck_disks.contains(&osd) || self.node(osd).device.queued() == 0 {
             return false;
         }
+        let now = self.now;
         let node = self.node(osd);
         let done = node.device.complete(0);
+        node.shard.set_time(now);
         node.shard.io_done(done);
         self.turn(osd);
         true
@@ -420,6 +427,11 @@ impl Cluster {
                 break;
             }
         }
+    }
+
+    /// So much later; nothing happens meanwhile.
+    pub fn later(&mut self, time: Duration) {
+        self.now += time;
     }
 
     /// So much later: what stays unanswered is said again.

@@ -248,6 +248,10 @@ impl Io for SimIo {
         self.clock - self.nodes[self.current].started_at
     }
 
+    fn clock(&self) -> Duration {
+        self.now()
+    }
+
     fn wall_clock(&self) -> Utime {
         let skew = self.nodes[self.current].wall_skew_ms;
         let since_1970 = WALL_CLOCK_BASE + self.clock;

@@ -91,6 +91,11 @@ impl Assembler {
         self.established = true;
     }
 
+    /// Whether nothing of the next frame has come.
+    pub fn is_between_frames(&self) -> bool {
+        self.stage == Stage::Preamble && self.gathered.is_empty()
+    }
+
     /// The data segment that comes next, if it is to be received in bulk.
     pub fn bulk_wanted(&self) -> Option<usize> {
         let bytes = self.preamble.lengths[3];

@@ -72,6 +72,8 @@ pub(super) struct Connection {
     /// When it must have a session.
     pub deadline: Duration,
     pub assembler: Assembler,
+    /// When the first byte of the frame that is coming, or came last, was there.
+    pub frame_began: Duration,
     /// Control frames not yet transmitted.
     pub pending: BytesMut,
     /// From the start if we dialled, else once the peer has told who it is.
@@ -91,6 +93,7 @@ impl Connection {
             phase: if outgoing { Phase::Dialling } else { Phase::Banner },
             deadline,
             assembler,
+            frame_began: Duration::ZERO,
             pending: BytesMut::new(),
             session,
             peer_kind: EntityType(0),

@@ -240,7 +240,8 @@ impl Messenger {
     }
 
     fn message(&mut self, conn: ConnId, header: MessageHeader, envelope: Envelope) -> Result<(), Fault> {
-        let id = self.conns[&conn].session.expect("open connections have a session");
+        let connection = &self.conns[&conn];
+        let (id, began) = (connection.session.expect("open connections have a session"), connection.frame_began);
         let s = self.sessions.get_mut(&id).expect("a connection's session exists");
         let expected = s.in_seq + 1;
         if header.seq > expected {
@@ -265,7 +266,7 @@ impl Messenger {
                 self.set_timer(limits::ACK_DELAY, Timer::Ack(id));
             }
         }
-        self.outputs.push_back(Output::Message { session: id, envelope });
+        self.outputs.push_back(Output::Message { session: id, envelope, began });
         Ok(())
     }
 }

@@ -28,45 +28,23 @@ pub struct SessionId(pub u64);
 #[derive(Debug)]
 pub enum Output {
     /// Dial `to`, then report [`Messenger::connected`] or [`Messenger::closed`].
-    Connect {
-        conn: ConnId,
-        to: SocketAddr,
-    },
+    Connect { conn: ConnId, to: SocketAddr },
     /// Send these bytes behind those of earlier outputs.
-    Transmit {
-        conn: ConnId,
-        data: Rope,
-    },
+    Transmit { conn: ConnId, data: Rope },
     /// Close once everything transmitted is sent (within a time of the driver's choice), or while still dialling.
     /// What the connection still reports is ignored.
-    Close {
-        conn: ConnId,
-    },
+    Close { conn: ConnId },
     /// The session stands: a first message may follow.
-    Opened {
-        session: SessionId,
-        peer: Peer,
-    },
-    Message {
-        session: SessionId,
-        envelope: Envelope,
-    },
+    Opened { session: SessionId, peer: Peer },
+    /// `began`: when its first byte came.
+    Message { session: SessionId, envelope: Envelope, began: Duration },
     /// The session is over, nothing more will come. `reason` is a line that names peer and cause.
-    Reset {
-        session: SessionId,
-        reason: String,
-    },
+    Reset { session: SessionId, reason: String },
     /// A lossless session lost its connection, or failed to get one, and will try again when there is something to
     /// say; for logs and failure detection. `reason` is a line that names peer and cause.
-    Faulted {
-        session: SessionId,
-        reason: String,
-    },
+    Faulted { session: SessionId, reason: String },
     /// A connection that had no session yet was turned away; `reason` is a line that names peer and cause.
-    Refused {
-        conn: ConnId,
-        reason: String,
-    },
+    Refused { conn: ConnId, reason: String },
 }
 
 /// All sessions of one daemon or client, as a state machine.
@@ -156,6 +134,9 @@ impl Messenger {
         let mut input = bytes;
         loop {
             let Some(connection) = self.conns.get_mut(&conn) else { return bytes.len() };
+            if connection.assembler.is_between_frames() {
+                connection.frame_began = self.now;
+            }
             let result = match connection.assembler.next(&mut input) {
                 Ok(Some(incoming)) => self.incoming(conn, incoming),
                 Ok(None) => return bytes.len() - input.len(),

@@ -96,6 +96,7 @@ fn osd_config(devices: StorePaths) -> OsdConfig {
         device_class: "ssd".to_owned(),
         memory_bytes: 64 << 20,
         check_period: pg::CHECK_PERIOD,
+        kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
     }
 }
 

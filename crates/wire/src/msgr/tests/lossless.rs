@@ -275,3 +275,20 @@ proptest! {
         prop_assert_eq!(run(), run());
     }
 }
+
+#[test]
+fn messages_tell_when_their_first_byte_came() {
+    let mut net = two_osds(5);
+    let session = dial(&mut net, 0);
+    net.settle();
+    let begun = net.now;
+    net.chunk_max = 30_000;
+    net.send(0, session, message(0, 100, 100_000));
+    assert!(net.step(), "some bytes of it come");
+    net.now += Duration::from_millis(5);
+    net.settle();
+    let later = net.now;
+    net.send(0, session, message(1, 100, 100));
+    net.settle();
+    assert_eq!(net.nodes[1].began, [begun, later]);
+}

@@ -49,6 +49,8 @@ pub struct Node {
     pub muted: bool,
     /// Whether it was an `Opened` or a `Reset`.
     pub order: Vec<(SessionId, bool)>,
+    /// When the first byte of each message received came.
+    pub began: Vec<Duration>,
 }
 
 pub struct Network {
@@ -87,6 +89,7 @@ impl Network {
             faults: Vec::new(),
             refused: Vec::new(),
             received: Vec::new(),
+            began: Vec::new(),
             muted: false,
             order: Vec::new(),
         });
@@ -137,7 +140,10 @@ impl Network {
                     self.nodes[node].opened.push((session, peer));
                     self.nodes[node].order.push((session, true));
                 }
-                Output::Message { session, envelope } => self.nodes[node].received.push((session, envelope)),
+                Output::Message { session, envelope, began } => {
+                    self.nodes[node].received.push((session, envelope));
+                    self.nodes[node].began.push(began);
+                }
                 Output::Reset { session, reason } => {
                     self.nodes[node].resets.push((session, reason));
                     self.nodes[node].order.push((session, false));
@@ -272,7 +278,7 @@ impl Network {
                     Output::Transmit { conn: c, data } if c == conn => answer.extend(data.to_vec()),
                     Output::Close { conn: c } if c == conn => closed = true,
                     Output::Opened { session, peer } => self.nodes[node].opened.push((session, peer)),
-                    Output::Message { session, envelope } => self.nodes[node].received.push((session, envelope)),
+                    Output::Message { session, envelope, .. } => self.nodes[node].received.push((session, envelope)),
                     Output::Reset { session, reason } => self.nodes[node].resets.push((session, reason)),
                     Output::Refused { reason, .. } => self.nodes[node].refused.push(reason),
                     other => panic!("unexpected {other:?}"),

@@ -1,0 +1,205 @@
+//! Operations that the shard keeps, as JSON: in Ceph's shapes (`dump_historic_ops` and its kin) for those who know them,
+//! and whole for `nacre why`.
+
+use pg::Shard;
+use pg::hops::{MemberSample, OpSample, OpState, Stamp, WaitReasons};
+use serde_json::{Value, json};
+use std::time::Duration;
+use types::Utime;
+use wire::msgr::SessionId;
+
+/// What Ceph keeps of past operations by default, and for how long, in seconds.
+const HISTORY_SIZE: usize = 20;
+const HISTORY_SECONDS: u64 = 600;
+/// From here on Ceph counts an operation as slow, in seconds.
+const SLOW_SECONDS: u64 = 10;
+/// Longer than this an operation under way counts as blocked, in seconds.
+const COMPLAINT_SECONDS: u64 = 30;
+/// Operations under way that are listed at most.
+const IN_FLIGHT_MAX: usize = 1000;
+/// Layout of [`OpDump::hops`].
+const HOPS_VERSION: u64 = 1;
+
+/// A shard's operations at one moment.
+pub(crate) struct OpDump<'a> {
+    pub shard: &'a Shard,
+    /// The shard's clock, and the wall's at the same moment.
+    pub now: Duration,
+    pub wall: Utime,
+    /// The address of a session's client; empty if it is gone.
+    pub client_addr: &'a dyn Fn(SessionId) -> String,
+}
+
+impl OpDump<'_> {
+    /// All that is kept, whole.
+    pub fn hops(&self) -> Value {
+        json!({
+            "version": HOPS_VERSION,
+            "osd": self.shard.whoami().0,
+            "now": self.wall.to_string(),
+            "one_op_kept_in": self.shard.one_op_kept_in(),
+            "recent": self.shard.recent_ops().map(|op| self.whole(op)).collect::<Vec<_>>(),
+            "slowest": self.shard.slowest_ops().map(|op| self.whole(op)).collect::<Vec<_>>(),
+        })
+    }
+
+    fn whole(&self, op: &OpSample) -> Value {
+        let hops = op.hops().into_iter().map(|(hop, us)| (hop.name().to_owned(), Value::from(us)));
+        let hops: serde_json::Map<String, Value> = hops.collect();
+        let stamp = |stamp: Stamp| stamp.happened().then_some(stamp.0);
+        let member = |member: &MemberSample| {
+            json!({
+                "osd": member.osd.0,
+                "acked_us": member.acked.0,
+                "receive_us": member.hops.receive_us,
+                "queue_us": member.hops.queue_us,
+                "write_us": member.hops.write_us,
+                "flush_us": member.hops.flush_us,
+            })
+        };
+        json!({
+            "reqid": op.reqid.to_string(),
+            "client": op.reqid.name.to_string(),
+            "tid": op.reqid.tid,
+            "pg": op.pg.to_string(),
+            "pool": op.pg.pool.0,
+            "object": name(op),
+            "what": op.what,
+            "write": op.is_write,
+            "bytes": op.bytes,
+            "result": op.result,
+            "sampled": op.sampled,
+            "began": self.wall_at(op.began).to_string(),
+            "age_us": u64::try_from(self.now.saturating_sub(op.began).as_micros()).unwrap_or(u64::MAX),
+            "total_us": op.total_us(),
+            "waited_for": waits(op.waits),
+            "hops": hops,
+            "executed_us": stamp(op.executed),
+            "durable_us": stamp(op.durable),
+            "members": op.members.iter().map(member).collect::<Vec<_>>(),
+            "last_member": op.last_member.map(|osd| osd.0),
+        })
+    }
+
+    /// `dump_historic_ops`: the last ones.
+    pub fn historic(&self) -> Value {
+        let young = |op: &&OpSample| op.age_us(self.now) <= HISTORY_SECONDS * 1_000_000;
+        let ops = self.shard.recent_ops().rev().filter(young).take(HISTORY_SIZE);
+        let mut ops: Vec<Value> = ops.map(|op| self.ceph(op, "commit sent; apply or cleanup")).collect();
+        ops.reverse();
+        json!({ "size": HISTORY_SIZE, "duration": HISTORY_SECONDS, "ops": ops })
+    }
+
+    /// `dump_historic_ops_by_duration`: the slowest.
+    pub fn historic_by_duration(&self) -> Value {
+        let mut ops: Vec<&OpSample> = self.shard.slowest_ops().collect();
+        ops.sort_by_key(|op| std::cmp::Reverse(op.total_us()));
+        ops.truncate(HISTORY_SIZE);
+        let ops: Vec<Value> = ops.into_iter().map(|op| self.ceph(op, "commit sent; apply or cleanup")).collect();
+        json!({ "size": HISTORY_SIZE, "duration": HISTORY_SECONDS, "ops": ops })
+    }
+
+    /// `dump_historic_slow_ops`: those that took ten seconds and more.
+    pub fn historic_slow(&self) -> Value {
+        let slow = |op: &&OpSample| u64::from(op.total_us()) >= SLOW_SECONDS * 1_000_000;
+        let ops = self.shard.slowest_ops().filter(slow).take(HISTORY_SIZE);
+        let ops: Vec<Value> = ops.map(|op| self.ceph(op, "commit sent; apply or cleanup")).collect();
+        json!({ "num to keep": HISTORY_SIZE, "threshold to keep": SLOW_SECONDS, "Ops": ops })
+    }
+
+    /// `dump_ops_in_flight`.
+    pub fn in_flight(&self) -> Value {
+        let ops = self.under_way(0);
+        json!({ "num_ops": ops.len(), "ops": ops })
+    }
+
+    /// `dump_blocked_ops`: those of them that have waited for long.
+    pub fn blocked(&self) -> Value {
+        let ops = self.under_way(COMPLAINT_SECONDS * 1_000_000);
+        json!({ "ops": ops, "complaint_time": COMPLAINT_SECONDS, "num_blocked_ops": ops.len() })
+    }
+
+    fn under_way(&self, age_us_min: u64) -> Vec<Value> {
+        let ops = self.shard.ops_in_flight(IN_FLIGHT_MAX);
+        let old = ops.iter().filter(|(op, _)| op.age_us(self.now) >= age_us_min);
+        let flag_point = |state| match state {
+            OpState::WaitsForGroup => "waiting for peered",
+            OpState::Queued => "started",
+            OpState::WaitsForMembers => "waiting for sub ops",
+        };
+        old.map(|(op, state)| self.ceph(op, flag_point(*state))).collect()
+    }
+
+    /// One operation in Ceph's shape. Times in it are wall-clock times, and durations in seconds.
+    fn ceph(&self, op: &OpSample, flag_point: &str) -> Value {
+        let seconds = |us: u64| us as f64 / 1e6;
+        let events = events(op);
+        // The duration of an event is the time until the next one; of the last one, the whole.
+        let next = events.iter().skip(1).map(|(stamp, _)| Some(*stamp)).chain([None]);
+        let event = |((stamp, event), next): (&(u32, String), Option<u32>)| {
+            let time = self.wall_at(op.began + Duration::from_micros((*stamp).into())).to_string();
+            let took = next.map_or(*stamp, |next| next.saturating_sub(*stamp));
+            json!({ "event": event, "time": time, "duration": seconds(took.into()) })
+        };
+        let events: Vec<Value> = events.iter().zip(next).map(event).collect();
+        let (object, kind) = (name(op), if op.is_write { "write" } else { "read" });
+        json!({
+            "description": format!("osd_op({} {} {object} [{}] {kind})", op.reqid, op.pg, op.what),
+            "initiated_at": self.wall_at(op.began).to_string(),
+            "age": self.now.saturating_sub(op.began).as_secs_f64(),
+            "duration": seconds(op.age_us(self.now)),
+            "type_data": {
+                "flag_point": flag_point,
+                "client_info": {
+                    "client": op.reqid.name.to_string(),
+                    "client_addr": (self.client_addr)(op.session),
+                    "tid": op.reqid.tid,
+                },
+                "events": events,
+            },
+        })
+    }
+
+    fn wall_at(&self, at: Duration) -> Utime {
+        Utime::from_unix(self.wall.to_unix().saturating_sub(self.now.saturating_sub(at)))
+    }
+}
+
+fn name(op: &OpSample) -> String {
+    op.object.escape_ascii().to_string()
+}
+
+fn waits(waits: WaitReasons) -> Vec<&'static str> {
+    let reasons =
+        [(WaitReasons::MEMORY, "memory"), (WaitReasons::MAP, "map"), (WaitReasons::INACTIVE, "placement group")];
+    reasons.into_iter().filter(|(reason, _)| waits.has(*reason)).map(|(_, name)| name).collect()
+}
+
+/// What happened to an operation, as Ceph names it, in order.
+fn events(op: &OpSample) -> Vec<(u32, String)> {
+    let mut events = vec![(0, "initiated".to_owned()), (0, "header_read".to_owned())];
+    let mut add = |stamp: Stamp, event: String| {
+        if stamp.happened() {
+            events.push((stamp.0, event));
+        }
+    };
+    for event in ["all_read", "dispatched", "queued_for_pg"] {
+        add(op.whole, event.to_owned());
+    }
+    for event in ["reached_pg", "started"] {
+        add(op.started, event.to_owned());
+    }
+    if op.is_write {
+        add(op.executed, "waiting for subops".to_owned());
+        add(op.handed_over, "write_begun".to_owned());
+        add(op.written, "written".to_owned());
+        add(op.durable, "op_commit".to_owned());
+        for member in &op.members {
+            add(member.acked, format!("sub_op_commit_rec from {}", member.osd));
+        }
+        add(op.replicated, "commit_sent".to_owned());
+    }
+    add(op.answered, "done".to_owned());
+    events.sort_by_key(|(stamp, _)| *stamp);
+    events
+}
