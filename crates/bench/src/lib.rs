@@ -13,6 +13,7 @@
 //! | [`recorder`] | what ended in the part of the run that counts |
 //! | [`steady`] | when a measurement no longer drifts |
 //! | [`interval`], [`compare`] | medians with confidence intervals; which of two is faster |
+//! | [`hops`] | where the time of operations went, as OSDs tell it |
 //! | [`ceiling`] | what held a measurement back |
 //! | [`client_cost`] | what client libraries spend per operation |
 //! | [`report`] | the result as JSON, CSV and Markdown |
@@ -23,6 +24,7 @@ pub mod ceiling;
 pub mod client_cost;
 pub mod compare;
 pub mod histogram;
+pub mod hops;
 pub mod interval;
 pub mod pattern;
 pub mod plan;

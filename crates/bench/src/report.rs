@@ -3,10 +3,13 @@
 //! The JSON document is [`RunResult`]; its fields' names carry their units, and what was not measured is `null` or
 //! absent, never zero. Its `format` and `version` come first; a reader refuses versions that it does not know.
 
+mod hops;
 mod rows;
 mod table;
 #[cfg(test)]
 mod tests;
+
+pub use hops::WorkloadHops;
 
 use std::collections::BTreeMap;
 
@@ -42,6 +45,9 @@ pub struct RunResult {
     pub ceilings: Option<Ceilings>,
     /// In the order in which they were measured.
     pub rows: Vec<Row>,
+    /// Where the time of operations went, as far as OSDs tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<WorkloadHops>,
 }
 
 /// How the run ended.
@@ -203,7 +209,8 @@ impl RunResult {
     /// A result without rows, to be filled.
     pub fn new(plan: Plan, environment: BTreeMap<String, String>) -> RunResult {
         let (format, version) = (RESULT_FORMAT.to_string(), RESULT_VERSION);
-        RunResult { format, version, plan, environment, end: End::Complete, ceilings: None, rows: Vec::new() }
+        let (rows, hops) = (Vec::new(), Vec::new());
+        RunResult { format, version, plan, environment, end: End::Complete, ceilings: None, rows, hops }
     }
 
     pub fn to_json(&self) -> String {

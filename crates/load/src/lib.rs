@@ -5,7 +5,8 @@
 //! * [`threads`], [`instance`], [`control`]: who does the work, and how they are told what to do.
 //! * [`objects`]: the objects of a pool, as workers see them; tests put something else there.
 //! * [`pools`], [`environment`], [`run_folder`], [`observer`]: what belongs to it.
-//! * [`meter`], [`telemetry`], [`ceilings`]: what it cost the machine, and what the machine can do.
+//! * [`meter`], [`telemetry`], [`ceilings`], [`hops`]: what it cost the machine, what the machine can do, and where the time
+//!   of operations went.
 //! * [`client_cost`]: what our client spends per operation, beside librados.
 //!
 //! What is absent: any choice of what to do next, and any statistics.
@@ -14,6 +15,7 @@ pub mod ceilings;
 pub mod client_cost;
 pub mod control;
 pub mod environment;
+pub mod hops;
 pub mod instance;
 pub mod iteration;
 pub mod meter;

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench::plan::{self, Engine, Plan, Redundancy, Workload};
-use bench::report::{End, Row, RunResult};
+use bench::report::{End, Row, RunResult, WorkloadHops};
 use client::{Cluster, Config};
 use tokio::sync::watch;
 
 use crate::environment;
+use crate::hops;
 use crate::iteration::{GroupMeasured, Iteration, IterationEnd, Measured};
 use crate::meter::ClusterMeter;
 use crate::objects::PoolOfCluster;
@@ -27,6 +28,8 @@ const MON_OP_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Beyond the longest that an operation may take.
 const DRAIN_EXTRA: Duration = Duration::from_secs(2);
+/// Operations are asked for about so long after the last one that counts.
+const HOPS_AFTER_S: f64 = 2.0;
 /// Space per OSD that may come and go for reasons of a store's own.
 const SPACE_NOISE_BYTES: u64 = 48 << 20;
 
@@ -338,6 +341,7 @@ impl Run<'_> {
         if let Err(error) = self.folder.write(&file, meter.record()) {
             self.note(format!("{what}: {error}"));
         }
+        self.keep_hops(cluster, workload, iteration, &measured).await;
         let cleaned = match pool.to_make() {
             Some((redundancy, _)) if !self.options.keep => {
                 self.clean(cluster, &what, &pool.name, redundancy, used_before).await
@@ -349,6 +353,31 @@ impl Run<'_> {
             (IterationEnd::Interrupted, _) => Next::End(End::Interrupted),
             (IterationEnd::Complete, Err(error)) => failed(&error),
             (IterationEnd::Complete, Ok(())) => Next::Iteration,
+        }
+    }
+
+    /// Asks the OSDs where the time of the workload's operations went, and keeps what they say. Without an answer the
+    /// measurement is as good as with one.
+    async fn keep_hops(&mut self, cluster: usize, workload: &Workload, iteration: u32, measured: &Measured) {
+        let connected = &self.clusters[cluster];
+        let name = connected.plan.name.clone();
+        let Ok(pool) = connected.cluster.pool(&workload.pool).await else { return };
+        let Ok(gathered) = hops::gather(&connected.cluster, None).await else { return };
+        let measured_s = measured.groups.iter().map(|group| group.measured.as_secs_f64()).fold(0.0, f64::max);
+        let reads = workload.groups.iter().any(|group| group.operations.reads() > 0);
+        let writes = workload.groups.iter().any(|group| group.operations.reads() < 100);
+        let mut ops = gathered.ops;
+        ops.retain(|op| {
+            let is_load = if op.write { writes && !op.what.starts_with("delete") } else { reads };
+            let young = op.age_us as f64 / 1e6 <= measured_s + HOPS_AFTER_S;
+            is_load && young && op.pool == u64::try_from(pool.id().0).ok()
+        });
+        self.result.hops.extend(WorkloadHops::of(&name, &workload.name, iteration, &ops));
+        let silent: Vec<String> = gathered.silent.iter().map(|(osd, why)| format!("{osd}: {why}")).collect();
+        let text = serde_json::json!({ "version": 1, "operations": ops, "silent_osds": silent }).to_string() + "\n";
+        let written = self.folder.write(&format!("hops/{name}.{}.{iteration}.json", workload.name), &text);
+        if let Err(error) = written {
+            self.note(format!("{name} {}: {error}", workload.name));
         }
     }
 

@@ -55,6 +55,8 @@ pub enum Command {
     /// Measure clusters, of Nacre or of Ceph, and compare them.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Tell where the time of operations goes: of the median one and of the slowest.
+    Why(Why),
     /// Run a monitor (for deployments by hand; 'up' does it for you).
     Mon(Mon),
     /// Run an OSD, the daemon of one drive (for deployments by hand; 'up' does it for you).
@@ -139,6 +141,27 @@ pub struct Status {
     /// For programs.
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Why {
+    /// Only operations whose primary is this OSD.
+    #[arg(long, value_name = "N")]
+    pub osd: Option<u32>,
+    /// Only operations on this pool.
+    #[arg(long, value_name = "POOL")]
+    pub pool: Option<String>,
+    /// Only the slowest operation that the OSDs still know of (they keep some of each of the last ten minutes).
+    #[arg(long)]
+    pub slowest: bool,
+    /// Only the table of what is usual, and the median operation.
+    #[arg(long, conflicts_with = "slowest")]
+    pub median: bool,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 /// Which cluster a client command talks to.

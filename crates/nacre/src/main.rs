@@ -7,6 +7,7 @@
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
 //! * [`mod@bench`]: measures clusters.
+//! * [`why`]: where the time of operations goes.
 //! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves.
 
 mod bench;
@@ -36,6 +37,7 @@ mod status;
 mod store_commands;
 mod supervisor;
 mod up;
+mod why;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -83,6 +85,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Pool(cli::Pool::Create(options)) => pool_commands::create(options),
         Command::Pool(cli::Pool::Ls(options)) => pool_commands::ls(options),
         Command::Pool(cli::Pool::Rm(options)) => pool_commands::rm(options),
+        Command::Why(options) => why::run(&options),
         Command::Mon(options) => daemon::mon(&options),
         Command::Osd(options) => daemon::osd(&options),
     };

@@ -99,6 +99,7 @@ impl RunResult {
         }
         out.push_str(&self.costs());
         out.push_str(&self.limits());
+        out.push_str(&self.hops_section());
         for (cluster, example) in self.examples() {
             writeln!(out, "\n{cluster}: {example}").expect("writing to a string");
         }

@@ -204,7 +204,7 @@ impl HeartbeatNode {
         for (network, port) in &mut self.ports {
             while let Some(event) = port.link.poll(io) {
                 match event {
-                    msgr::Output::Message { session, envelope } => match envelope.header.kind {
+                    msgr::Output::Message { session, envelope, .. } => match envelope.header.kind {
                         OsdPing::TYPE if !is_well => {}
                         OsdPing::TYPE => match OsdPing::open(&envelope) {
                             Ok(ping) => {
