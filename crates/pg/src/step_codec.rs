@@ -19,6 +19,7 @@ const OMAP_REMOVE_RANGE: u8 = 10;
 const OMAP_CLEAR: u8 = 11;
 const OMAP_SET_HEADER: u8 = 12;
 const CLONE: u8 = 13;
+const CLONE_RANGE: u8 = 14;
 
 /// Writes `steps`; the data of writes is appended to `data`. Steps on the group's own table are not sent: each member
 /// keeps its own. Panics if there is one.
@@ -83,6 +84,13 @@ fn encode_step(step: &Step, w: &mut Writer, payload: &mut Rope) {
             head(CLONE, from);
             w.put(to);
         }
+        Step::CloneRange { source, target, source_offset, length, target_offset } => {
+            head(CLONE_RANGE, source);
+            w.put(target);
+            w.u64(*source_offset);
+            w.u64(*length);
+            w.u64(*target_offset);
+        }
         Step::PgSet { .. } | Step::PgRemove { .. } | Step::PgRemoveRange { .. } | Step::PgDestroy { .. } => {
             panic!("steps on a group's own table are not sent: {step:?}")
         }
@@ -143,6 +151,13 @@ fn decode_step(r: &mut Reader<'_>, payload: &Rope, taken: &mut usize) -> Result<
         OMAP_CLEAR => Step::OmapClear { object },
         OMAP_SET_HEADER => Step::OmapSetHeader { object, header: own(r)? },
         CLONE => Step::Clone { from: object, to: r.get()? },
+        CLONE_RANGE => Step::CloneRange {
+            source: object,
+            target: r.get()?,
+            source_offset: r.u64()?,
+            length: r.u64()?,
+            target_offset: r.u64()?,
+        },
         other => return Err(DecodeError::Value { what: "step code", value: other.into() }),
     })
 }
@@ -176,6 +191,13 @@ mod tests {
             Step::OmapClear { object: object("a") },
             Step::OmapSetHeader { object: object("a"), header: key() },
             Step::Clone { from: object("a"), to: object("d") },
+            Step::CloneRange {
+                source: object("a"),
+                target: object("d"),
+                source_offset: 4096,
+                length: 100,
+                target_offset: 8192,
+            },
         ];
         let (mut w, mut payload) = (Writer::new(Target::default()), Rope::new());
         encode_steps(&steps, &mut w, &mut payload);

@@ -1,14 +1,18 @@
 //! Fills a store with objects of 1 KiB and tells what each costs: space, memory, writes, time to list them.
 //!
-//! `cargo run --release -p store --example small_objects -- FILE OBJECTS GIB [random|in-order [MEMORY_MIB]]` makes FILE of
-//! GIB (it must not exist) and removes it again. Objects come in random order of their hashes, as clients make them, or in
-//! the order in which the store keeps them, as a backfill does; each with an attribute of 112 bytes, as long as a
-//! placement group's object information. One request after another, with O_DIRECT.
+//! `cargo run --release -p store --example small_objects -- FILE OBJECTS GIB [random|in-order [MEMORY_MIB [MINUTES]]]` makes
+//! FILE of GIB (it must not exist) and removes it again. Objects come in random order of their hashes, as clients make them,
+//! or in the order in which the store keeps them, as a backfill does; each with an attribute of 112 bytes, as long as a
+//! placement group's object information. Filling ends after so many minutes (60), with as many objects as there are then. Reads
+//! at the same time, as an OSD has them; one write after another; with O_DIRECT. Ten million objects take about 14 GB; give
+//! the file 32 GiB.
 
 use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use store::{IoDone, IoRequest, Lookup, Memory, Step, Store, StoreConfig, StoreEvent, Transaction};
 use types::{Fsid, ObjectId, OsdId, PgId, PoolId};
 use wire::Rope;
@@ -20,10 +24,45 @@ const PER_TURN: u64 = 256;
 /// An OSD has a turn whenever requests are done, too: so many for each in which objects come.
 const FURTHER_TURNS: u64 = 16;
 
+/// Reads under way at once.
+const READERS: usize = 32;
+/// Progress is told so often.
+const REPORT: Duration = Duration::from_secs(20);
+
+/// Threads that carry out reads.
+struct Readers {
+    requests: Sender<IoRequest>,
+    done: Receiver<std::io::Result<IoDone>>,
+    under_way: usize,
+}
+
+impl Readers {
+    fn new(file: &Arc<File>) -> Readers {
+        let ((requests, inbox), (outbox, done)) = (channel::<IoRequest>(), channel());
+        let inbox = Arc::new(Mutex::new(inbox));
+        for _ in 0..READERS {
+            let (file, inbox, outbox) = (file.clone(), inbox.clone(), outbox.clone());
+            std::thread::spawn(move || {
+                let next = || inbox.lock().expect("no reader panics").recv();
+                while let Ok(request) = next() {
+                    if outbox.send(carry_out(&file, request)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        Readers { requests, done, under_way: 0 }
+    }
+}
+
 struct Filling {
-    file: File,
+    file: Arc<File>,
+    readers: Readers,
+    until: Instant,
     store: Store,
     objects: u64,
+    /// As many of them as there was time for.
+    filled: u64,
     is_random: bool,
     written_bytes: u64,
 }
@@ -70,11 +109,25 @@ impl Filling {
     /// Carries out requests until none is left; returns whether a read brought its bytes.
     fn pump(&mut self) -> Result<bool, Box<dyn Error>> {
         let mut read = false;
-        while let Some(request) = self.store.poll_io() {
-            if let IoRequest::Write { data, .. } = &request {
-                self.written_bytes += data.len() as u64;
+        loop {
+            while let Some(request) = self.store.poll_io() {
+                match &request {
+                    IoRequest::Read { .. } => {
+                        self.readers.requests.send(request)?;
+                        self.readers.under_way += 1;
+                        continue;
+                    }
+                    IoRequest::Write { data, .. } => self.written_bytes += data.len() as u64,
+                    _ => {}
+                }
+                self.store.io_done(carry_out(&self.file, request)?);
             }
-            self.store.io_done(carry_out(&self.file, request)?);
+            if self.readers.under_way == 0 {
+                break;
+            }
+            let done = self.readers.done.recv()??;
+            self.readers.under_way -= 1;
+            self.store.io_done(done);
         }
         while let Some(event) = self.store.poll_event() {
             match event {
@@ -99,8 +152,13 @@ impl Filling {
 
     fn fill(&mut self) -> Result<(), Box<dyn Error>> {
         let (begin, data) = (Instant::now(), Rope::from(vec![0x5a; OBJECT_BYTES]));
-        let report_every = (self.objects / 10).next_multiple_of(PER_TURN);
+        let mut reported = begin;
         for number in 0..self.objects {
+            if number % PER_TURN == 0 && Instant::now() > self.until {
+                println!("time is up: {number} of {} objects", self.objects);
+                self.filled = number;
+                break;
+            }
             let object = self.object(number);
             let steps = vec![
                 Step::Write { object: object.clone(), offset: 0, data: data.clone() },
@@ -113,13 +171,14 @@ impl Filling {
                     self.pump()?;
                 }
             }
-            if (number + 1) % report_every == 0 {
+            if (number + 1) % PER_TURN == 0 && reported.elapsed() > REPORT {
                 self.report(number + 1, begin)?;
+                reported = Instant::now();
             }
         }
         self.store.checkpoint();
         self.settle()?;
-        self.report(self.objects, begin)
+        self.report(self.filled, begin)
     }
 
     fn report(&self, objects: u64, begin: Instant) -> Result<(), Box<dyn Error>> {
@@ -158,7 +217,7 @@ impl Filling {
                 None => break,
             }
         }
-        assert_eq!(count, self.objects);
+        assert_eq!(count, self.filled);
         let took = begin.elapsed().as_secs_f64();
         println!(
             "list: {:.0} objects/s in pages of 1000, the longest of which took {:.1} ms",
@@ -171,7 +230,7 @@ impl Filling {
     fn read(&mut self) -> Result<(), Box<dyn Error>> {
         let (begin, count) = (Instant::now(), 20_000);
         for at in 0..count {
-            let object = self.object(at * 7_368_787 % self.objects);
+            let object = self.object(at * 7_368_787 % self.filled);
             match self.store.read(&object, 0, OBJECT_BYTES as u64) {
                 Lookup::Ready(data) => assert_eq!(data.len(), OBJECT_BYTES),
                 Lookup::Pending(_) => while !self.pump()? {},
@@ -184,7 +243,7 @@ impl Filling {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    const USAGE: &str = "usage: small_objects FILE OBJECTS GIB [random|in-order [MEMORY_MIB]]";
+    const USAGE: &str = "usage: small_objects FILE OBJECTS GIB [random|in-order [MEMORY_MIB [MINUTES]]]";
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [path, objects, gib, rest @ ..] = &args[..] else { return Err(USAGE.into()) };
     let is_random = match rest.first().map(String::as_str) {
@@ -193,6 +252,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(_) => return Err(USAGE.into()),
     };
     let memory_mib: usize = rest.get(1).map_or(Ok(64), |arg| arg.parse())?;
+    let minutes: u64 = rest.get(2).map_or(Ok(60), |arg| arg.parse())?;
     let device_bytes = gib.parse::<u64>()? << 30;
     let file = OpenOptions::new().read(true).write(true).create_new(true).custom_flags(O_DIRECT).open(path)?;
     // It is gone with this process.
@@ -213,7 +273,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     };
     store.set_memory(Memory::of(memory_mib << 20));
-    let mut filling = Filling { file, store, objects: objects.parse()?, is_random, written_bytes: 0 };
+    let file = Arc::new(file);
+    let (readers, until) = (Readers::new(&file), Instant::now() + Duration::from_secs(60 * minutes));
+    let objects = objects.parse()?;
+    let mut filling = Filling { file, readers, until, store, objects, filled: objects, is_random, written_bytes: 0 };
     filling.fill()?;
     filling.list()?;
     filling.read()

@@ -363,6 +363,11 @@ impl Allocator {
         }
     }
 
+    /// Failed searches for a run until all has been searched once.
+    pub fn run_searches(&self) -> u32 {
+        self.high_water / RUN_SEARCH_BLOCKS + 2
+    }
+
     /// Takes one run of exactly `count` blocks if a bounded search finds one.
     pub fn allocate_run(&mut self, count: u32) -> Option<Run> {
         if count > self.free {
@@ -373,7 +378,12 @@ impl Allocator {
             true => self.whole_units(count, count, unit, CANDIDATES, true).filter(|run| run.count == count),
             false => self.run_in_unit(count, unit),
         };
-        let run = run.or_else(|| self.run_across_units(count)).or_else(|| self.run_of_open(count))?;
+        let Some(run) = run.or_else(|| self.run_across_units(count)).or_else(|| self.run_of_open(count)) else {
+            // The next search is of what lies behind.
+            let behind = self.run_cursor.saturating_add(RUN_SEARCH_BLOCKS);
+            self.run_cursor = if behind < self.high_water { behind } else { 0 };
+            return None;
+        };
         self.run_cursor = run.end();
         self.take(run);
         Some(run)

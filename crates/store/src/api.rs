@@ -101,6 +101,17 @@ pub enum Step {
         from: ObjectId,
         to: ObjectId,
     },
+    /// Makes `length` bytes of `target` what they are in `source`, as [`Step::Clone`] does: zeros where the source has no
+    /// bytes. The target becomes as long as that takes. Whole blocks are shared, bytes at the edges copied. Both offsets must
+    /// be the same within a block of 4096 bytes, and at most 128 MiB are cloned at a time. `source` may be `target`, if the
+    /// ranges do not overlap.
+    CloneRange {
+        source: ObjectId,
+        target: ObjectId,
+        source_offset: u64,
+        length: u64,
+        target_offset: u64,
+    },
     /// Sets a value in the placement group's own table (its information, its log).
     PgSet {
         key: Bytes,
@@ -137,8 +148,19 @@ impl Step {
             | Step::OmapRemoveRange { object, .. }
             | Step::OmapClear { object }
             | Step::OmapSetHeader { object, .. }
-            | Step::Clone { to: object, .. } => Some(object),
+            | Step::Clone { to: object, .. }
+            | Step::CloneRange { target: object, .. } => Some(object),
             Step::PgSet { .. } | Step::PgRemove { .. } | Step::PgRemoveRange { .. } | Step::PgDestroy { .. } => None,
+        }
+    }
+}
+
+impl Step {
+    /// The object that is copied, which must exist.
+    pub(crate) fn source(&self) -> Option<&ObjectId> {
+        match self {
+            Step::Clone { from: source, .. } | Step::CloneRange { source, .. } => Some(source),
+            _ => None,
         }
     }
 }
@@ -172,7 +194,10 @@ pub enum SubmitError {
     NoSpace { device: Device, needed_bytes: u64, free_bytes: u64 },
     #[error("clone of {0}, which does not exist")]
     CloneSource(ObjectId),
-    /// A write or truncation that reaches beyond [`OBJECT_BYTES_MAX`].
+    /// A range that cannot be cloned.
+    #[error("clone of a range of {object} {what}")]
+    CloneRange { object: ObjectId, what: &'static str },
+    /// A write, truncation or clone that reaches beyond [`OBJECT_BYTES_MAX`].
     #[error("{what} of {object} up to byte {end}, beyond the largest object ({OBJECT_BYTES_MAX} bytes)")]
     ObjectTooLarge { what: &'static str, object: ObjectId, end: u64 },
     /// A name, or a key of an omap or of a group's table, that is too long. Bytes as they are stored: names with their

@@ -244,6 +244,14 @@ impl BlockMap {
         self.slots.drain(keep..position);
     }
 
+    /// All blocks of the segments `begin .. end` are gone, known or not.
+    pub fn forget(&mut self, begin: u32, end: u32) {
+        let from = self.position(begin).unwrap_or_else(|at| at);
+        let to = self.position(end).unwrap_or_else(|at| at);
+        self.slots.drain(from..to.max(from));
+        self.learn(begin, end);
+    }
+
     /// Changes the checksum of a block that is still where it was expected and is known. Returns whether it was.
     pub fn patch_crc(&mut self, block: u32, device: u32, crc: u32) -> bool {
         if self.first_unknown(block, u64::from(block) + 1).is_some()

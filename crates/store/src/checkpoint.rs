@@ -69,6 +69,8 @@ pub(crate) struct Checkpoint {
     /// What there is with all its changes, and the blocks that objects hold.
     frozen_totals: Totals,
     frozen_data_blocks: u64,
+    /// Whether all blocks that are no longer held were found.
+    knows_data_blocks: bool,
     /// Flushes under way, one per device.
     flushes: u32,
 }
@@ -92,6 +94,7 @@ impl Checkpoint {
             next_omap_id: 0,
             frozen_totals: Totals::default(),
             frozen_data_blocks: 0,
+            knows_data_blocks: true,
             flushes: 0,
         }
     }
@@ -172,13 +175,13 @@ impl Store {
     }
 
     /// Begins when what is in the log and what is about to go there fill half of it, or changes fill the memory that they
-    /// may take. Not before all of destroyed groups was seen, which it would take out of the tree.
+    /// may take.
     pub(crate) fn begin_checkpoint_if_due(&mut self) {
         let used = self.wal.used_bytes() + self.turns.staged_log_bytes();
         let wanted = self.checkpoint.wanted.is_some_and(|ticket| ticket <= self.turns.last_staged());
         let full = self.state.overlay.bytes().0 > self.memory.overlay_bytes;
         let due = wanted || full || used > self.wal.bytes() / 2;
-        if due && !self.checkpoint.is_running() && self.state.destroying.is_empty() {
+        if due && !self.checkpoint.is_running() && self.can_begin_checkpoint() {
             self.begin_checkpoint();
         }
     }
@@ -186,7 +189,7 @@ impl Store {
     pub(crate) fn begin_checkpoint(&mut self) {
         assert!(!self.checkpoint.is_running(), "two checkpoints at once");
         assert!(self.state.is_settled(), "changes that are not in the overlay");
-        assert!(self.state.destroying.is_empty(), "a checkpoint while records that it removes are needed");
+        assert!(self.can_begin_checkpoint(), "a checkpoint while records that it removes are needed");
         self.state.overlay.freeze();
         let boundary = self.turns.last_staged();
         let checkpoint = &mut self.checkpoint;
@@ -198,6 +201,7 @@ impl Store {
         checkpoint.totals = checkpoint.totals.filter(|_| !self.state.totals_are_lost);
         checkpoint.frozen_totals = self.state.totals;
         checkpoint.frozen_data_blocks = self.data_blocks;
+        checkpoint.knows_data_blocks = self.state.destroying.is_empty();
         self.state.omap_put_bytes = 0;
     }
 
@@ -289,7 +293,8 @@ impl Store {
                     wal_head: self.wal.head_in_ring(),
                     next_omap_id: self.checkpoint.next_omap_id,
                     tree: merged.root,
-                    totals: self.checkpoint.new_totals(&merged.changes),
+                    // They are all known or none.
+                    totals: self.checkpoint.new_totals(&merged.changes).filter(|_| self.checkpoint.knows_data_blocks),
                 };
                 self.io.write(Purpose::CheckpointRoot, root.offset(), root.encode().into());
                 self.next_phase(|phase| match phase {
@@ -331,17 +336,32 @@ impl Store {
         self.state.overlay.retire();
         // Reads ahead of a need that is gone may have found other bytes by now.
         self.state.cache.forget_failures();
-        let wanted = self.metadata_blocks_wanted();
-        for run in merged.freed {
-            if self.superblock.tree_device() == Device::Main {
-                self.discards.freed(run);
-            }
-            self.metadata.take_back(run, wanted, &mut self.allocator);
+        match self.state.tree_replaced(merged.root) {
+            Some(last) => self.metadata.hold(last, merged.freed),
+            None => self.take_back_pages(merged.freed),
         }
         self.wal.trim(covered);
         self.turns.vouched_lsn = self.turns.vouched_lsn.max(covered);
         self.turns_durable(covered);
         self.discards.begin_sweep();
+    }
+
+    /// Pages that no tree holds any longer are free.
+    fn take_back_pages(&mut self, runs: Vec<Run>) {
+        let wanted = self.metadata_blocks_wanted();
+        for run in runs {
+            if self.superblock.tree_device() == Device::Main {
+                self.discards.freed(run);
+            }
+            self.metadata.take_back(run, wanted, &mut self.allocator);
+        }
+    }
+
+    /// The same for those that were held, as far as nobody looks at them any longer.
+    pub(crate) fn release_held_pages(&mut self) {
+        while let Some(runs) = self.metadata.next_held(self.state.first_destroying()) {
+            self.take_back_pages(runs);
+        }
     }
 
     /// Whether every block of the devices is accounted for once.
@@ -350,8 +370,13 @@ impl Store {
         let tree = self.checkpoint.tree_blocks + self.checkpoint.blocks_taken();
         let on_main = match self.metadata.own_free_blocks() {
             None => tree,
-            Some(free) if free + tree == u64::from(self.superblock.tree_space().count) => 0,
-            Some(_) => return false,
+            Some(free) => {
+                let held = self.metadata.held_blocks();
+                if free + held + tree != u64::from(self.superblock.tree_space().count) {
+                    return false;
+                }
+                0
+            }
         };
         let fixed = u64::from(self.superblock.data_begin());
         let held = self.data_blocks + on_main + fixed;

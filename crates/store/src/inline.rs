@@ -50,11 +50,11 @@ impl Store {
     ) -> Result<(), Rope> {
         let end = offset + data.len() as u64;
         let onode = self.state.known(key);
-        // Of objects that are no longer than a block, that one is known: the write may go there.
+        // Asked of writes to the first block only: that one is known then.
         let is_empty =
-            onode.is_none_or(|onode| onode.size() == 0 || onode.size() <= BLOCK && onode.blocks.get(0).is_none());
+            || onode.is_none_or(|onode| onode.size() == 0 || onode.size() <= BLOCK && onode.blocks.get(0).is_none());
         let inline = onode.map(|onode| &onode.inline).filter(|inline| !inline.is_empty());
-        if end <= INLINE_BYTES_MAX && (is_empty || inline.is_some()) {
+        if end <= INLINE_BYTES_MAX && (inline.is_some() || is_empty()) {
             let size = onode.map_or(0, |onode| onode.size()).max(end);
             let old = inline.map_or(&[][..], |inline| inline);
             let mut bytes = vec![0; old.len().max(end as usize)];
@@ -67,14 +67,19 @@ impl Store {
             self.apply(Redo::Inline { object: key.clone(), size, data: bytes.into() }, staged);
             return Ok(());
         }
-        if let Some(inline) = inline.filter(|inline| offset > 0 || end < inline.len() as u64) {
-            let (size, bytes) = (self.size(key), inline.clone());
-            let mut block = self.buffers.take(BLOCK as usize);
-            block.as_mut_slice().fill(0);
-            block.as_mut_slice()[..bytes.len()].copy_from_slice(&bytes);
-            self.put_block(key.clone(), size, 0, block, staged);
+        if inline.is_some_and(|inline| offset > 0 || end < inline.len() as u64) {
+            self.move_inline_to_block(key, staged);
         }
         Err(data)
+    }
+
+    /// Puts an object's inline bytes, if it has any, into a block.
+    pub(crate) fn move_inline_to_block(&mut self, key: &Key, staged: &mut Staged) {
+        let Some(bytes) = self.inline(key).cloned() else { return };
+        let mut block = self.buffers.take(BLOCK as usize);
+        block.as_mut_slice().fill(0);
+        block.as_mut_slice()[..bytes.len()].copy_from_slice(&bytes);
+        self.put_block(key.clone(), self.size(key), 0, block, staged);
     }
 
     /// Stages zeros over `begin .. end` if the object is inline; whether it is.

@@ -2,6 +2,7 @@
 
 use crate::allocator::Run;
 use crate::btree::ReadId;
+use crate::merges::Which;
 use crate::{Device, IoId, IoRequest, LookupId};
 use std::collections::VecDeque;
 use types::{BufPool, FastMap};
@@ -33,9 +34,10 @@ pub(crate) enum Purpose {
         id: LookupId,
         part: usize,
     },
-    /// The old block that the new block `target` is made from.
+    /// A block that the new block `target` is made from.
     MergeRead {
         target: u32,
+        which: Which,
         sequence: u64,
     },
     Discard {

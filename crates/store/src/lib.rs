@@ -4,13 +4,13 @@
 //! hands the results back; commits and finished lookups come out as [`StoreEvent`]s. `docs/disk-format.md` describes
 //! what is on the device.
 //!
-//! * Start here: `store` (the parts), `submit` (a transaction's way in), `turns` (its way to the
+//! * Start here: `store` (the parts), `submit` (a transaction's way in; `clone_range`), `turns` (its way to the
 //!   device and back), `opening` (replay after a crash).
 //! * Metadata is a tree on the device (`btree`; `tree_key` says what is where in it) and, over it, what has changed since
 //!   the last `checkpoint` took changes into it: together `state`, changed only by `redo` steps, which are also what the
 //!   log (`wal`) holds. In memory are those changes, some pages, and some objects taken apart (`onode_cache`), each under
 //!   its `budget`. What steps need is brought in first (`loading`); transactions wait for it in a `queue`, and answers to
-//!   `lookups` come later. `destroying` finds bit by bit what a group held, `counting` at opening which blocks are free.
+//!   `lookups` come later (`gathering`). `destroying` finds bit by bit what a group held, `counting` at opening which blocks are free.
 //! * Data: `allocator` (with `free_units` over `bit_tree`) and `freeing` (free blocks and the way to become one),
 //!   `block_map` and `shared_blocks` (who holds which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
 //!   `block_cache` (data that was read), `preparing` (blocks written ahead of use), `relocation` (scattered data is
@@ -29,6 +29,7 @@ mod block_map;
 pub mod btree;
 mod budget;
 mod checkpoint;
+mod clone_range;
 mod commit_times;
 mod config;
 mod counting;
@@ -39,6 +40,7 @@ mod format;
 mod free_space;
 mod free_units;
 mod freeing;
+mod gathering;
 mod in_flight;
 mod inline;
 mod inspect;

@@ -1,6 +1,6 @@
 //! What steps and lookups need in memory, and how it gets there.
 
-use crate::block_map::SEGMENTS_END;
+use crate::block_map::{SEGMENTS_END, segments_of};
 use crate::btree::{self, Cursor, Damage, DamageKind, Fetch, Overlay, ReadId, View};
 use crate::config::BLOCK;
 use crate::key::{behind_prefix, omap_key};
@@ -18,19 +18,22 @@ pub(crate) enum Need<'a> {
     Head(&'a [u8]),
     /// The same, and where the object's blocks `first .. end` lie, if it is there.
     Blocks { object: &'a [u8], first: u32, end: u64 },
+    /// Size, attributes and omap head of an object that loses the blocks `first .. end`; and where these lie, if they are not
+    /// too many, or where the first and the last of them do.
+    Cut { object: &'a [u8], first: u32, end: u64 },
     /// All of an object that is to be copied: the entries of its omap that are in the tree, too.
     Copy(&'a [u8]),
 }
 
 impl<'a> Need<'a> {
-    pub fn all_blocks(object: &'a [u8]) -> Need<'a> {
-        Need::Blocks { object, first: 0, end: u64::MAX }
+    pub fn removal(object: &'a [u8]) -> Need<'a> {
+        Need::Cut { object, first: 0, end: u64::MAX }
     }
 
     /// The blocks behind an object's new size, and the one that the new end is in.
     pub fn behind(object: &'a [u8], size: u64) -> Need<'a> {
         match u32::try_from(size / BLOCK) {
-            Ok(first) => Need::Blocks { object, first, end: u64::MAX },
+            Ok(first) => Need::Cut { object, first, end: u64::MAX },
             Err(_) => Need::Head(object),
         }
     }
@@ -46,18 +49,28 @@ impl<'a> Need<'a> {
             | Redo::OmapRemoveRange { object, .. }
             | Redo::OmapClear { object }
             | Redo::OmapSetHeader { object, .. }
-            | Redo::Inline { object, .. } => each(Need::Head(object)),
+            | Redo::Inline { object, .. }
+            // Which blocks become free does not matter in a log that is replayed.
+            | Redo::Remove { object } => each(Need::Head(object)),
             Redo::Map { object, first, crcs, .. } => {
                 each(Need::Blocks { object, first: *first, end: u64::from(*first) + crcs.len() as u64 });
             }
             Redo::Unmap { object, first, end } => {
-                each(Need::Blocks { object, first: *first, end: u64::from(*end) });
+                each(Need::Cut { object, first: *first, end: u64::from(*end) });
             }
             Redo::Resize { object, size } => each(Need::behind(object, *size)),
-            Redo::Remove { object } => each(Need::all_blocks(object)),
             Redo::Clone { from, to } => {
                 each(Need::Copy(from));
-                each(Need::all_blocks(to));
+                each(Need::Head(to));
+            }
+            Redo::CloneRange { from, to, from_first, to_first, count, .. } => {
+                let of = |object, first: &u32| Need::Blocks {
+                    object,
+                    first: *first,
+                    end: u64::from(*first) + u64::from(*count),
+                };
+                each(of(from, from_first));
+                each(of(to, to_first));
             }
             Redo::PgSet { .. } | Redo::PgRemove { .. } | Redo::PgRemoveRange { .. } | Redo::PgDestroy { .. } => {}
         }
@@ -111,6 +124,7 @@ impl State {
         match need {
             Need::Head(object) => self.load_head(object),
             Need::Blocks { object, first, end } => self.load_blocks(object, first, end),
+            Need::Cut { object, first, end } => self.load_cut(object, first, end),
             Need::Copy(object) => match self.load_blocks(object, 0, u64::MAX)? {
                 Fetch::Ready(()) => self.load_omap_copy(object),
                 pending => Ok(pending),
@@ -131,6 +145,28 @@ impl State {
         let onode = onode.map_err(|_| self.malformed("object record"))?;
         self.onodes.insert(object, onode);
         Ok(Fetch::Ready(()))
+    }
+
+    fn load_cut(&mut self, object: &[u8], first: u32, end: u64) -> Result<Fetch<()>, Damage> {
+        if let Fetch::Pending(id) = self.load_head(object)? {
+            return Ok(Fetch::Pending(id));
+        }
+        let Some(onode) = self.known(object) else { return Ok(Fetch::Ready(())) };
+        let end = end.min(onode.size().div_ceil(BLOCK));
+        if end <= u64::from(first) {
+            // Steps before it may change that.
+            return self.load_blocks(object, first, u64::from(first) + 1);
+        }
+        let (begin, behind) = segments_of(first, end);
+        if (behind - begin) as usize <= self.segments_at_once {
+            return self.load_blocks(object, first, end);
+        }
+        let at_begin = self.load_blocks(object, first, u64::from(first) + 1)?;
+        // Both are asked for at once.
+        match self.load_blocks(object, (end - 1) as u32, end)? {
+            Fetch::Ready(()) => Ok(at_begin),
+            pending => Ok(pending),
+        }
     }
 
     pub fn load_blocks(&mut self, object: &[u8], first: u32, end: u64) -> Result<Fetch<()>, Damage> {

@@ -1,14 +1,15 @@
 //! Lookups of metadata: answered from memory, or once pages were read or transactions applied.
 
-use crate::btree::{Cursor, Damage, Fetch, ReadId};
+use crate::btree::{Damage, Fetch, ReadId};
 use crate::config::BLOCK;
-use crate::key::{self, behind_prefix, object_key, omap_key, pg_key};
+use crate::gathering::{Entries, Gathering, Listing, Values};
+use crate::key::{self, Key, behind_prefix, object_key, omap_key, pg_key};
 use crate::loading::Need;
 use crate::onode::Onode;
 use crate::tree_key::{TableId, tree_key};
 use crate::{Lookup, LookupId, ObjectStat, Store, StoreEvent};
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{ObjectId, PgId};
 
@@ -19,24 +20,14 @@ pub(crate) struct Lookups {
     for_page: BTreeMap<ReadId, Vec<LookupId>>,
     /// By the ticket of a transaction that is to be applied first.
     for_ticket: BTreeMap<u64, Vec<LookupId>>,
-    /// The entries that the last questions which have to wait have found so far.
-    listings: VecDeque<Listing>,
+    /// Objects that are to stay in memory until they are asked for again, and when they were last: they were not known whole.
+    kept: BTreeMap<Key, u64>,
 }
 
-/// Listings that are kept. Without that, one of more pages than fit into memory would never end.
-const LISTINGS_MAX: usize = 16;
-
-/// A listing that waits for a page, and the moment it belongs to.
-#[derive(Debug)]
-struct Listing {
-    first: Vec<u8>,
-    behind: Vec<u8>,
-    max: usize,
-    with_values: bool,
-    last_staged: u64,
-    cursor: Cursor,
-    entries: Entries,
-}
+/// Objects that are kept.
+const KEPT_MAX: usize = 64;
+/// An object that nobody asked for again while so many lookups had to wait is no longer kept.
+const FORGOTTEN: u64 = 4096;
 
 impl Lookups {
     pub fn next_id(&mut self) -> LookupId {
@@ -48,6 +39,21 @@ impl Lookups {
         let id = self.next_id();
         self.for_page.entry(read).or_default().push(id);
         id
+    }
+
+    /// Whether an object is to stay in memory.
+    pub fn keeps(&self, object: &[u8]) -> bool {
+        self.kept.contains_key(object)
+    }
+
+    fn keep(&mut self, object: Key) {
+        let now = self.next_id;
+        if self.kept.len() >= KEPT_MAX {
+            self.kept.retain(|_, asked| *asked + FORGOTTEN > now);
+        }
+        if self.kept.len() < KEPT_MAX {
+            self.kept.insert(object, now);
+        }
     }
 
     fn wait_for_ticket(&mut self, ticket: u64) -> LookupId {
@@ -72,9 +78,6 @@ impl<T> From<Result<T, Unready>> for Lookup<T> {
         }
     }
 }
-
-/// Entries of a table: keys in the tree, and values.
-type Entries = Vec<(Bytes, Bytes)>;
 
 /// An entry without what its key has in common with all others of its table, in memory of its own: a part of a page would
 /// keep the whole page.
@@ -121,21 +124,29 @@ impl Store {
 
     fn omap_get_or_wait(&mut self, object: &ObjectId, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>, Unready> {
         let Some(omap) = self.omap_id(object)? else { return Ok(Vec::new()) };
-        let (mut found, mut wait, mut tree) = (Vec::new(), None, Vec::new());
-        for key in keys {
+        let in_tree = |key| tree_key(TableId::Omap, &omap_key(omap, key), &mut Vec::new()).to_vec();
+        let values = Values::new(keys.iter().map(|key| in_tree(key)).collect());
+        let Gathering::Values(mut values) = self.state.gatherings.take(Gathering::Values(values)) else {
+            panic!("values for values")
+        };
+        let mut wait = None;
+        for at in 0..keys.len() {
+            if values.found[at].is_some() {
+                continue;
+            }
             // All are asked for at once.
-            match self.state.view().get(tree_key(TableId::Omap, &omap_key(omap, key), &mut tree)) {
-                Ok(Fetch::Ready(value)) => {
-                    found.extend(value.map(|value| (key.clone(), Bytes::copy_from_slice(&value))))
-                }
-                Ok(Fetch::Pending(id)) => wait = Some(id),
+            match self.state.view().get(values.key(at)) {
+                Ok(Fetch::Ready(value)) => values.found[at] = Some(value.map(|value| Bytes::copy_from_slice(&value))),
+                Ok(Fetch::Pending(id)) => wait = wait.or(Some(id)),
                 Err(damage) => return Err(Unready::Damaged(damage)),
             }
         }
-        match wait {
-            Some(read) => Err(Unready::Pending(self.lookups.wait_for_page(read))),
-            None => Ok(found),
+        if let Some(read) = wait {
+            self.state.gatherings.keep(Gathering::Values(values));
+            return Err(Unready::Pending(self.lookups.wait_for_page(read)));
         }
+        let found = keys.iter().zip(values.found);
+        Ok(found.filter_map(|(key, value)| value.flatten().map(|value| (key.clone(), value))).collect())
     }
 
     /// At most `max` entries with keys behind `start_after` (empty: from the first, the empty key included) that begin
@@ -258,7 +269,11 @@ impl Store {
         if offset < end {
             let (first, end) = ((offset / BLOCK) as u32, end.div_ceil(BLOCK));
             let found = self.state.load(Need::Blocks { object: &key, first, end });
+            if matches!(found, Ok(Fetch::Pending(_))) {
+                self.lookups.keep(key.clone());
+            }
             self.ready(found)?;
+            self.lookups.kept.remove(&key);
         }
         Ok(self.state.known(&key))
     }
@@ -282,26 +297,14 @@ impl Store {
             Some(end) => drop(tree_key(table, end, &mut behind)),
             None => behind.push(table as u8 + 1),
         }
-        let last_staged = self.turns.last_staged();
-        // What was found before something changed may not be so any more.
-        self.lookups.listings.retain(|listing| listing.last_staged == last_staged);
-        let same = |listing: &Listing| {
-            (&listing.first, &listing.behind, listing.max, listing.with_values) == (&first, &behind, max, with_values)
-        };
-        let mut listing = match self.lookups.listings.iter().position(same) {
-            Some(at) => self.lookups.listings.remove(at).expect("just found"),
-            None => {
-                let cursor = Cursor::new(&first, Some(&behind), with_values);
-                Listing { first, behind, max, with_values, last_staged, cursor, entries: Vec::new() }
-            }
+        let listing = Gathering::Listing(Box::new(Listing::new(first, behind, max, with_values)));
+        let Gathering::Listing(mut listing) = self.state.gatherings.take(listing) else {
+            panic!("a listing for a listing")
         };
         while listing.entries.len() < max {
             let page = listing.cursor.next_page(&mut self.state.view(), max - listing.entries.len(), usize::MAX);
             if let Ok(Fetch::Pending(read)) = page {
-                self.lookups.listings.push_back(listing);
-                if self.lookups.listings.len() > LISTINGS_MAX {
-                    self.lookups.listings.pop_front();
-                }
+                self.state.gatherings.keep(Gathering::Listing(listing));
                 return Err(Unready::Pending(self.lookups.wait_for_page(read)));
             }
             let page = self.ready(page)?;
@@ -310,6 +313,8 @@ impl Store {
                 break;
             }
         }
+        // Entries may have come before those that were found.
+        listing.entries.truncate(max);
         Ok(listing.entries)
     }
 

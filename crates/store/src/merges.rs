@@ -8,7 +8,9 @@ use crate::config::BLOCK;
 use crate::io_queue::Purpose;
 use crate::key::Key;
 use crate::{LookupId, Store};
+use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use types::{AlignedBuf, BufPool, crc32c};
 use wire::Rope;
 
@@ -27,17 +29,55 @@ pub(crate) struct CrcSlot {
     pub index: usize,
 }
 
+/// One of the blocks that a block is made of.
+#[derive(Debug)]
+enum Input {
+    /// It is not there yet. `crc`: what its checksum should be, when it is read from the device.
+    Waiting {
+        crc: u32,
+    },
+    Here(Bytes),
+    Damaged,
+}
+
+impl From<Option<Bytes>> for Input {
+    fn from(block: Option<Bytes>) -> Input {
+        block.map_or(Input::Damaged, Input::Here)
+    }
+}
+
+/// Which of a merge's inputs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Which {
+    Base,
+    Over,
+}
+
 #[derive(Debug)]
 pub(crate) struct Merge {
+    base: Input,
+    /// A part of another block that is put over the base: of an object of which a range is cloned.
+    over: Option<(Range<usize>, Input)>,
     patch: Patch,
-    /// What the old block's checksum should be, when it is read from the device.
-    base_crc: u32,
     slot: CrcSlot,
     /// Objects and blocks in them that name this block: one, and clones made meanwhile.
     holders: Vec<(Key, u32)>,
     /// Merges that go on from this one's outcome.
-    next: Vec<u32>,
+    next: Vec<(u32, Which)>,
     readers: Vec<(LookupId, usize)>,
+}
+
+impl Merge {
+    fn inputs(&self) -> impl Iterator<Item = &Input> {
+        [Some(&self.base), self.over.as_ref().map(|(_, input)| input)].into_iter().flatten()
+    }
+
+    fn input(&mut self, which: Which) -> &mut Input {
+        match which {
+            Which::Base => &mut self.base,
+            Which::Over => self.over.as_mut().map(|(_, input)| input).expect("a merge of two blocks"),
+        }
+    }
 }
 
 /// Merges under way, by the device block they make.
@@ -82,13 +122,14 @@ impl Merges {
         self.merges.get_mut(&device).expect("the reader saw it").readers.push((id, at));
     }
 
-    /// `to` now holds the blocks of `from`: those of them that are being merged have one more holder. `still_there`
-    /// tells whether `from` still has a device block at an object block.
-    pub fn cloned(&mut self, from: &[u8], to: &[u8], still_there: impl Fn(u32, u32) -> bool) {
+    /// `to` now holds blocks of `from`: those of them that are being merged have one more holder. `place` tells which of
+    /// the blocks of `to` has become what an object block of `from` is, if that still is a device block.
+    pub fn cloned(&mut self, from: &[u8], to: &[u8], place: impl Fn(u32, u32) -> Option<u32>) {
         for (device, merge) in &mut self.merges {
-            let at =
-                merge.holders.iter().find(|(key, at)| **key == *from && still_there(*at, *device)).map(|(_, at)| *at);
-            merge.holders.extend(at.map(|at| (to.into(), at)));
+            let of_source = merge.holders.iter().filter(|(key, _)| **key == *from);
+            let added: Vec<(Key, u32)> =
+                of_source.filter_map(|(_, at)| place(*at, *device)).map(|at| (to.into(), at)).collect();
+            merge.holders.extend(added);
         }
     }
 }
@@ -114,51 +155,94 @@ pub(crate) fn damaged_crc(crc: u32) -> u32 {
     !crc
 }
 
+static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
+
 impl Store {
-    /// Begins to make the block `target` of `holder`. `base` is not ready.
-    pub(crate) fn begin_merge(&mut self, target: u32, holder: (Key, u32), base: Base, patch: Patch, slot: CrcSlot) {
-        let mut merge =
-            Merge { patch, base_crc: 0, slot, holders: vec![holder], next: Vec::new(), readers: Vec::new() };
-        match base {
-            Base::Device { device, crc } => {
-                merge.base_crc = crc;
-                let sequence = self.freeing.begin_read();
-                self.io.read(Purpose::MergeRead { target, sequence }, Run { start: device, count: 1 }, &self.buffers);
-            }
-            Base::Merge(other) => self.merges.merges.get_mut(&other).expect("seen by the caller").next.push(target),
-            Base::Zeros | Base::Memory { .. } => panic!("a merge begun with all it needs"),
-        }
+    /// Begins to make the block `target` of `holder` from `base` and what lies over it, of which at least one is not there.
+    pub(crate) fn begin_merge(
+        &mut self,
+        target: u32,
+        holder: (Key, u32),
+        base: Base,
+        over: Option<(Range<usize>, Base)>,
+        patch: Patch,
+        slot: CrcSlot,
+    ) {
+        let base = self.begin_input(target, Which::Base, base);
+        let over = over.map(|(range, base)| (range, self.begin_input(target, Which::Over, base)));
+        let merge = Merge { base, over, patch, slot, holders: vec![holder], next: Vec::new(), readers: Vec::new() };
+        assert!(merge.inputs().any(|input| matches!(input, Input::Waiting { .. })), "a merge begun with all it needs");
         self.merges.merges.insert(target, merge);
     }
 
-    pub(crate) fn merge_read_done(&mut self, target: u32, sequence: u64, result: Result<AlignedBuf, i32>) {
+    fn begin_input(&mut self, target: u32, which: Which, base: Base) -> Input {
+        match base {
+            Base::Zeros => Input::Here(Bytes::from_static(&ZEROS)),
+            Base::Memory { damaged: true, .. } => Input::Damaged,
+            Base::Memory { block, .. } => Input::Here(block.into_bytes()),
+            Base::Device { device, crc } => {
+                let sequence = self.freeing.begin_read();
+                let purpose = Purpose::MergeRead { target, which, sequence };
+                self.io.read(purpose, Run { start: device, count: 1 }, &self.buffers);
+                Input::Waiting { crc }
+            }
+            Base::Merge(other) => {
+                self.merges.merges.get_mut(&other).expect("seen by the caller").next.push((target, which));
+                Input::Waiting { crc: 0 }
+            }
+        }
+    }
+
+    pub(crate) fn merge_read_done(
+        &mut self,
+        target: u32,
+        which: Which,
+        sequence: u64,
+        result: Result<AlignedBuf, i32>,
+    ) {
         self.freeing.end_read(sequence);
-        let expected = self.merges.merges[&target].base_crc;
+        let input = self.merges.merges.get_mut(&target).expect("a merge waits for its reads").input(which);
+        let Input::Waiting { crc } = *input else { panic!("{which:?} of block {target} was read, but is {input:?}") };
         // Neither a device's error nor a wrong checksum may pass for content, nor stop other transactions.
-        let sound = result.ok().filter(|block| crc32c::checksum(block.as_slice()) == expected);
-        self.finish_merges(target, sound);
+        let sound = result.ok().filter(|block| crc32c::checksum(block.as_slice()) == crc);
+        *input = sound.map(AlignedBuf::freeze).into();
+        self.finish_merges(target);
         self.release_freed();
     }
 
-    /// Makes the block `target` from its base (`None`: damaged), and then all that wait for it.
-    fn finish_merges(&mut self, target: u32, base: Option<AlignedBuf>) {
-        let mut ready = vec![(target, base.map(AlignedBuf::freeze))];
-        while let Some((target, base)) = ready.pop() {
-            let merge = self.merges.merges.remove(&target).expect("merges end once");
-            let block = merged(base.as_deref(), &merge.patch, &self.buffers);
+    /// Makes the block `target`, if all that it is made of is there, and then all that wait for it.
+    fn finish_merges(&mut self, target: u32) {
+        let mut ready = vec![target];
+        while let Some(target) = ready.pop() {
+            // One that takes the same block twice is named twice.
+            let Some(merge) = self.merges.merges.get(&target) else { continue };
+            if merge.inputs().any(|input| matches!(input, Input::Waiting { .. })) {
+                continue;
+            }
+            let merge = self.merges.merges.remove(&target).expect("just seen");
+            let damaged = merge.inputs().any(|input| matches!(input, Input::Damaged));
+            let base = if let Input::Here(base) = &merge.base { Some(&base[..]) } else { None };
+            let mut block = merged(base, &merge.patch, &self.buffers);
+            if let Some((range, Input::Here(over))) = merge.over {
+                block.as_mut_slice()[range.clone()].copy_from_slice(&over[range]);
+            }
             let crc = crc32c::checksum(block.as_slice());
-            let crc = if base.is_some() { crc } else { damaged_crc(crc) };
+            let crc = if damaged { damaged_crc(crc) } else { crc };
             let block = block.freeze();
             for (key, at) in &merge.holders {
                 self.state.patch_crc(key, *at, target, crc);
             }
             self.turns.merged(merge.slot, crc, target, block.clone().into());
-            self.in_flight.insert(target, block.clone().into(), base.is_none());
-            let outcome = base.map(|_| block);
+            self.in_flight.insert(target, block.clone().into(), damaged);
+            let outcome = (!damaged).then_some(block);
             for (id, at) in merge.readers {
                 self.merged_part_ready(id, at, outcome.clone().map(Rope::from));
             }
-            ready.extend(merge.next.into_iter().map(|next| (next, outcome.clone())));
+            for (next, which) in merge.next {
+                let waiting = self.merges.merges.get_mut(&next).expect("it waits for this one");
+                *waiting.input(which) = outcome.clone().into();
+                ready.push(next);
+            }
         }
     }
 }

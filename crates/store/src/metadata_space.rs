@@ -8,6 +8,7 @@
 
 use crate::allocator::{Allocator, Run};
 use crate::btree::{PAGE_BLOCKS, Space};
+use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(crate) struct MetadataSpace {
@@ -15,6 +16,10 @@ pub(crate) struct MetadataSpace {
     own: Option<Allocator>,
     runs: Vec<Run>,
     blocks: u64,
+    /// Pages that are in no tree any longer, with the number of the last of those who may still look at them
+    /// ([`crate::destroying`]).
+    held: VecDeque<(u64, Vec<Run>)>,
+    held_blocks: u64,
     /// What is set aside at once, so that the room for data is not cut into small pieces.
     run_blocks: u32,
 }
@@ -22,7 +27,14 @@ pub(crate) struct MetadataSpace {
 impl MetadataSpace {
     /// Nothing set aside yet, of the main device. It will be in runs of 256 KiB, on a small device in shorter ones.
     pub fn new(device_blocks: u32) -> MetadataSpace {
-        MetadataSpace { own: None, runs: Vec::new(), blocks: 0, run_blocks: (device_blocks / 256).clamp(4, 64) }
+        MetadataSpace {
+            own: None,
+            runs: Vec::new(),
+            blocks: 0,
+            held: VecDeque::new(),
+            held_blocks: 0,
+            run_blocks: (device_blocks / 256).clamp(4, 64),
+        }
     }
 
     /// The same, of a device of the tree's own, which this manages.
@@ -39,6 +51,30 @@ impl MetadataSpace {
     /// Free blocks of the tree's own device, those set aside included; `None` if the tree is on the main device.
     pub fn own_free_blocks(&self) -> Option<u64> {
         self.own.as_ref().map(|own| u64::from(own.free_blocks()) + self.blocks)
+    }
+
+    /// Whether so many blocks are set aside, or free on the tree's own device.
+    pub fn has_aside(&self, blocks: u64) -> bool {
+        self.own_free_blocks().unwrap_or(self.blocks) >= blocks
+    }
+
+    /// Keeps what is in no tree any longer until [`MetadataSpace::next_held`] is asked for those behind `last`.
+    pub fn hold(&mut self, last: u64, runs: Vec<Run>) {
+        self.held_blocks += runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
+        self.held.push_back((last, runs));
+    }
+
+    /// Blocks that are held, of the device that the tree is on.
+    pub fn held_blocks(&self) -> u64 {
+        self.held_blocks
+    }
+
+    /// What nobody looks at any longer, if all before `first` are done.
+    pub fn next_held(&mut self, first: u64) -> Option<Vec<Run>> {
+        self.held.front().filter(|(last, _)| *last < first)?;
+        let (_, runs) = self.held.pop_front().expect("just seen");
+        self.held_blocks -= runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
+        Some(runs)
     }
 
     /// What of the main device is set aside, in no order.
@@ -59,6 +95,20 @@ impl MetadataSpace {
                 None => count /= 2,
             }
         }
+    }
+
+    /// Goes on to search for pages all over the device, once, until `wanted` blocks are set aside, by taking `spare` at most;
+    /// whether they are.
+    pub fn search(&mut self, wanted: u64, spare: u64, main: &mut Allocator) -> bool {
+        let allocator = self.own.as_mut().unwrap_or(main);
+        let (mut left, limit) = (allocator.run_searches(), self.blocks + spare);
+        while self.blocks < wanted && self.blocks + u64::from(PAGE_BLOCKS) <= limit && left > 0 {
+            match allocator.allocate_run(PAGE_BLOCKS) {
+                Some(run) => add(&mut self.runs, &mut self.blocks, run),
+                None => left -= 1,
+            }
+        }
+        self.blocks >= wanted
     }
 
     /// Gives back what is more than so many blocks. `main`: the main device's.
@@ -159,6 +209,31 @@ mod tests {
         assert_eq!((metadata.blocks(), allocator.free_blocks()), (2, free + 1));
         metadata.adjust(1000, &mut allocator);
         assert!(metadata.blocks() < 10, "single blocks are of no use");
+    }
+
+    #[test]
+    fn the_only_pages_of_a_scattered_device_are_found_wherever_they_are() {
+        let blocks = 1 << 18;
+        let mut allocator = Allocator::new(blocks);
+        allocator.release(Run { start: 0, count: blocks });
+        let pairs = [5, blocks / 2 - 7, blocks - 100];
+        let is_pair = |block: u32| pairs.iter().any(|pair| block == *pair || block == pair + 1);
+        for block in (0..blocks).step_by(2) {
+            allocator.take(Run { start: if is_pair(block) { block ^ 1 } else { block }, count: 1 });
+        }
+        pairs.iter().for_each(|pair| {
+            (*pair..pair + 2)
+                .filter(|block| !allocator.is_free(*block))
+                .collect::<Vec<u32>>()
+                .into_iter()
+                .for_each(|block| allocator.release(Run { start: block, count: 1 }));
+        });
+        let mut metadata = MetadataSpace::new(blocks);
+        assert!(metadata.search(6, 100, &mut allocator), "{} blocks", metadata.blocks());
+        assert!(!metadata.search(8, 100, &mut allocator));
+        let mut found: Vec<u32> = metadata.runs().iter().map(|run| run.start).collect();
+        found.sort_unstable();
+        assert!(found.iter().zip(pairs).all(|(found, pair)| found.abs_diff(pair) <= 1), "{found:?}");
     }
 
     #[test]

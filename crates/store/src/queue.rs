@@ -29,7 +29,7 @@ impl KeyedStep {
     fn new(step: Step, before: Option<&KeyedStep>) -> KeyedStep {
         let shared = |object| before.filter(|before| before.step.object() == Some(object))?.object.clone();
         let object = step.object().map(|object| shared(object).unwrap_or_else(|| object_key(object)));
-        let from = if let Step::Clone { from, .. } = &step { Some(object_key(from)) } else { None };
+        let from = step.source().map(object_key);
         KeyedStep { step, object, from }
     }
 
@@ -42,12 +42,24 @@ impl KeyedStep {
         };
         match &self.step {
             Step::Write { offset, data, .. } => each(blocks(*offset, offset.saturating_add(data.len() as u64))),
-            Step::Zero { offset, len, .. } => each(blocks(*offset, offset.saturating_add(*len))),
+            Step::Zero { offset, len, .. } => each(match blocks(*offset, offset.saturating_add(*len)) {
+                Need::Blocks { object, first, end } => Need::Cut { object, first, end },
+                need => need,
+            }),
             Step::Truncate { size, .. } => each(Need::behind(object, *size)),
-            Step::Remove { .. } => each(Need::all_blocks(object)),
+            Step::Remove { .. } => each(Need::removal(object)),
             Step::Clone { .. } => {
                 each(Need::Copy(self.from.as_deref().expect("a clone has a source")));
-                each(Need::all_blocks(object));
+                each(Need::removal(object));
+            }
+            Step::CloneRange { source_offset, length, target_offset, .. } => {
+                let of = |object, offset: u64| Need::Blocks {
+                    object,
+                    first: (offset / BLOCK).try_into().unwrap_or(u32::MAX),
+                    end: offset.saturating_add(*length).div_ceil(BLOCK),
+                };
+                each(of(self.from.as_deref().expect("a clone has a source"), *source_offset));
+                each(of(object, *target_offset));
             }
             _ => each(Need::Head(object)),
         }
@@ -212,7 +224,7 @@ impl Store {
         for (index, step) in txn.steps.iter().enumerate() {
             let Some(from) = &step.from else { continue };
             if !self.will_exist(from, txn.pg, &txn.steps[..index]).expect("all that it needs is in memory") {
-                let Step::Clone { from, .. } = &step.step else { panic!("{step:?} has a source") };
+                let from = step.step.source().expect("it has a key");
                 self.fail(format!("clone of {from}, which does not exist"));
                 return false;
             }
@@ -232,7 +244,7 @@ impl Store {
         let state = &mut self.state;
         let mut load = |need: Need<'_>| {
             let need = match need {
-                Need::Copy(object) if !copies => Need::all_blocks(object),
+                Need::Copy(object) if !copies => Need::Blocks { object, first: 0, end: u64::MAX },
                 need => need,
             };
             match state.load(need) {

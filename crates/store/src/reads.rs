@@ -115,6 +115,11 @@ impl Reads {
         txn.objects().any(of_object) || txn.ranges().any(of_range)
     }
 
+    /// Whether a read waits to know where the object's blocks are.
+    pub fn wait_for(&self, object: &[u8]) -> bool {
+        self.parked.contains_key(object)
+    }
+
     pub fn is_idle(&self) -> bool {
         self.reads.is_empty() && self.parked.is_empty()
     }

@@ -94,6 +94,15 @@ pub(crate) enum Redo {
         size: u64,
         data: Bytes,
     },
+    /// Makes blocks and holes of `to` what they are in `from`, shared, and sets its size.
+    CloneRange {
+        from: Key,
+        to: Key,
+        size: u64,
+        from_first: u32,
+        to_first: u32,
+        count: u32,
+    },
 }
 
 fn put_pg(w: &mut Writer, pg: PgId) {
@@ -217,6 +226,15 @@ impl Redo {
                 w.u64(*size);
                 w.blob(data);
             }
+            Redo::CloneRange { from, to, size, from_first, to_first, count } => {
+                w.u8(19);
+                w.blob(from);
+                w.blob(to);
+                w.u64(*size);
+                w.u32(*from_first);
+                w.u32(*to_first);
+                w.u32(*count);
+            }
         }
     }
 
@@ -239,6 +257,7 @@ impl Redo {
             Redo::PgRemoveRange { begin, end, .. } => 21 + begin.len() + end.len(),
             Redo::PgDestroy { .. } => 17,
             Redo::Inline { object, data, .. } => 17 + object.len() + data.len(),
+            Redo::CloneRange { from, to, .. } => 29 + from.len() + to.len(),
         };
         bytes as u64
     }
@@ -268,6 +287,15 @@ impl Redo {
         }
         Ok(Redo::Inline { object, size, data })
     }
+
+    fn decode_clone_range(r: &mut Reader<'_>) -> Result<Redo, DecodeError> {
+        let (from, to, size) = (get_object(r)?, get_object(r)?, r.u64()?);
+        let (from_first, to_first, count) = (r.u32()?, r.u32()?, r.u32()?);
+        if from_first.checked_add(count).is_none() || to_first.checked_add(count).is_none() {
+            return Err(DecodeError::Value { what: "cloned blocks", value: count.into() });
+        }
+        Ok(Redo::CloneRange { from, to, size, from_first, to_first, count })
+    }
 }
 
 impl Decode for Redo {
@@ -293,6 +321,7 @@ impl Decode for Redo {
             16 => Redo::PgRemoveRange { pg: get_pg(r)?, begin: r.blob_bytes()?, end: r.blob_bytes()? },
             17 => Redo::PgDestroy { pg: get_pg(r)?, pg_num: r.u32()? },
             18 => Redo::decode_inline(r)?,
+            19 => Redo::decode_clone_range(r)?,
             other => return Err(DecodeError::Value { what: "redo step", value: other.into() }),
         })
     }
@@ -370,6 +399,11 @@ mod tests {
             (pg(), bytes(), bytes()).prop_map(|(pg, begin, end)| Redo::PgRemoveRange { pg, begin, end }),
             (pg(), any::<u32>()).prop_map(|(pg, pg_num)| Redo::PgDestroy { pg, pg_num }),
             (object(), 6u64.., bytes()).prop_map(|(object, size, data)| Redo::Inline { object, size, data }),
+            (object(), object(), any::<u64>(), 0u32..9, 0u32..9, 0u32..9).prop_map(
+                |(from, to, size, from_first, to_first, count)| {
+                    Redo::CloneRange { from, to, size, from_first, to_first, count }
+                }
+            ),
         ]
     }
 
@@ -383,7 +417,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(count in 0u32..3, kind in 0u8..20, bytes: Vec<u8>) {
+        fn any_bytes_are_read_or_refused(count in 0u32..3, kind in 0u8..21, bytes: Vec<u8>) {
             let head = [1u32.to_le_bytes(), count.to_le_bytes()].concat();
             let _ = decode_body(&[&head[..], &[kind], &bytes].concat());
             let _ = decode_body(&bytes);

@@ -164,7 +164,8 @@ impl Store {
     pub(crate) fn free_blocks(&self) -> u64 {
         let stages =
             self.turns.freed_blocks() + self.freeing.blocks() + self.discards.blocks() + self.preparing.blocks();
-        u64::from(self.allocator.free_blocks()) + self.metadata.blocks() + stages
+        let held = if self.superblock.metadata_device.is_some() { 0 } else { self.metadata.held_blocks() };
+        u64::from(self.allocator.free_blocks()) + self.metadata.blocks() + held + stages
     }
 
     /// To be called about once a second: relocation may go on, and a store that has had nothing to do for [`IDLE_TICKS`]
@@ -231,7 +232,9 @@ impl Store {
         match (purpose, done.result) {
             (Purpose::Read { id, part }, result) => self.read_part_done(id, part, filled(result)),
             (Purpose::PageRead { id }, result) => self.page_read_done(id, filled(result)),
-            (Purpose::MergeRead { target, sequence }, result) => self.merge_read_done(target, sequence, filled(result)),
+            (Purpose::MergeRead { target, which, sequence }, result) => {
+                self.merge_read_done(target, which, sequence, filled(result));
+            }
             (Purpose::Discard { run }, result) => {
                 self.discards.done(run, result.is_ok(), &mut self.allocator);
             }

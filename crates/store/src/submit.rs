@@ -1,8 +1,9 @@
 //! From a transaction's steps to redo steps: space is checked and taken, blocks are made whole.
 
 use crate::allocator::Run;
-use crate::block_map::SEGMENT_BLOCKS;
+use crate::block_map::{BlockRef, SEGMENT_BLOCKS};
 use crate::btree::PAGE_BLOCKS;
+use crate::clone_range::{ByteRange, CLONE_RANGE_BYTES_MAX};
 use crate::config::BLOCK;
 use crate::in_flight::Found;
 use crate::inline::INLINE_BYTES_MAX;
@@ -15,8 +16,13 @@ use crate::tree_key::TABLE_KEY_BYTES_MAX;
 use crate::turns::Staged;
 use crate::{Device, OBJECT_BYTES_MAX, Step, Store, SubmitError, Ticket, Transaction};
 use bytes::Bytes;
+use std::ops::Range;
 use types::{AlignedBuf, BLOCK_BYTES, BufPool, ObjectId, PgId, crc32c};
 use wire::Rope;
+
+/// Blocks that the edges of a cloned range may take: where bytes in a source's record are written, where zeros begin and end
+/// behind them, and for what of the target lay in its record.
+const EDGE_BLOCKS: u64 = 5;
 
 /// Blocks that a write touches.
 fn blocks_touched(offset: u64, len: u64) -> u64 {
@@ -71,6 +77,15 @@ impl Need {
                 self.metadata_bytes += name_bytes(to) + INLINE_BYTES_MAX;
                 self.grows = true;
             }
+            Step::CloneRange { target, length, .. } => {
+                // Its edges, and what of the target was inline.
+                self.blocks += EDGE_BLOCKS;
+                let blocks = length / BLOCK + EDGE_BLOCKS;
+                let segments = blocks / u64::from(SEGMENT_BLOCKS) + 2;
+                self.metadata_bytes += (1 + segments) * name_bytes(target) + blocks * BLOCK_BYTES_MAX;
+                self.metadata_bytes += INLINE_BYTES_MAX;
+                self.grows = true;
+            }
             Step::PgSet { key, value } => self.metadata_bytes += (key.len() + value.len() + 32) as u64,
             Step::Remove { .. }
             | Step::RemoveAttr { .. }
@@ -101,6 +116,23 @@ fn longest_key_bytes(step: &Step) -> Option<usize> {
         if 2 * texts + 64 > TABLE_KEY_BYTES_MAX { object_key(object).len() } else { 0 }
     });
     Some(own.max(object))
+}
+
+/// Whether a range can be cloned, as far as that can be told without the objects.
+fn check_clone_range(step: &Step) -> Result<(), SubmitError> {
+    let Step::CloneRange { source, target, source_offset, length, target_offset } = step else { return Ok(()) };
+    let what = if source_offset % BLOCK != target_offset % BLOCK {
+        "from and to other places within blocks of 4096 bytes"
+    } else if *length > CLONE_RANGE_BYTES_MAX {
+        "of more than 128 MiB at a time"
+    } else if source == target && source_offset.abs_diff(*target_offset) < *length {
+        "onto a part of itself"
+    } else if source.max || source.is_min() {
+        return Err(SubmitError::Cursor(source.clone()));
+    } else {
+        return Ok(());
+    };
+    Err(SubmitError::CloneRange { object: source.clone(), what })
 }
 
 impl Store {
@@ -155,17 +187,19 @@ impl Store {
             let (what, end) = match step {
                 Step::Write { offset, data, .. } => ("write", offset.saturating_add(data.len() as u64)),
                 Step::Truncate { size, .. } => ("truncation", *size),
+                Step::CloneRange { target_offset, length, .. } => ("clone", target_offset.saturating_add(*length)),
                 _ => ("", 0),
             };
             if end > OBJECT_BYTES_MAX {
-                let object = step.object().expect("both have one").clone();
+                let object = step.object().expect("all of them have one").clone();
                 return Err(SubmitError::ObjectTooLarge { what, object, end });
             }
+            check_clone_range(step)?;
             need.add(step);
         }
         let mut txn = Accepted::new(txn);
         for (index, step) in txn.steps.iter().enumerate() {
-            if let (Step::Clone { from, .. }, Some(key)) = (&step.step, &step.from)
+            if let (Some(from), Some(key)) = (step.step.source(), &step.from)
                 // If that takes longer, whoever submits this has seen the source and is right.
                 && self.queue.last_of_object(key).is_none()
                 && self.state.load_head(key).is_ok()
@@ -174,6 +208,12 @@ impl Store {
                 return Err(SubmitError::CloneSource(from.clone()));
             }
             need.blocks += u64::from(self.may_spill(step, &txn.steps[..index]));
+            need.metadata_bytes += self.clone_bytes_max(step);
+        }
+        if need.grows && self.lacks_pages() {
+            self.turns.vouch_wanted = true;
+            let needed_bytes = need.blocks * BLOCK + need.metadata_bytes;
+            return Err(SubmitError::NoSpace { device: Device::Main, needed_bytes, free_bytes: 0 });
         }
         // Transactions that wait have room of theirs.
         let growth = tree_blocks_max(need.metadata_bytes + self.queue.metadata_bytes);
@@ -194,6 +234,14 @@ impl Store {
         Ok(txn)
     }
 
+    /// What the segments of a copy may take in the tree, as far as it is known how long the source is.
+    fn clone_bytes_max(&self, step: &KeyedStep) -> u64 {
+        let (Step::Clone { .. }, Some(from), Some(to)) = (&step.step, &step.from, &step.object) else { return 0 };
+        let blocks = self.state.onodes.get(from).flatten().map_or(0, |onode| onode.size().div_ceil(BLOCK));
+        let blocks = blocks.min(self.data_blocks);
+        blocks * BLOCK_BYTES_MAX + blocks.div_ceil(u64::from(SEGMENT_BLOCKS)) * (to.len() as u64 + 2 * ENTRY_BYTES)
+    }
+
     /// Whether the object exists after these steps, applied now, if that can be told from memory.
     pub(crate) fn will_exist(&self, object: &[u8], pg: PgId, before: &[KeyedStep]) -> Option<bool> {
         for KeyedStep { step, object: changed, .. } in before.iter().rev() {
@@ -210,6 +258,28 @@ impl Store {
             }
         }
         self.state.onodes.get(object).map(|onode| onode.is_some())
+    }
+
+    /// Whether what is free of the main device is in pieces too small for the pages that a checkpoint of the changes so far
+    /// needs. Has one made before it comes to that.
+    fn lacks_pages(&mut self) -> bool {
+        let is_short = self.metadata.blocks() < self.metadata_blocks_wanted();
+        if self.superblock.metadata_device.is_some() || !is_short {
+            return false;
+        }
+        let (needed, wanted) = (self.checkpoint_blocks_needed(), self.metadata_blocks_wanted());
+        let spare = u64::from(self.allocator.free_blocks()).saturating_sub(self.promised_blocks());
+        // If there is too little of it anyway, that is told elsewhere.
+        if self.metadata.blocks() + spare < needed
+            || self.metadata.search(wanted.min(2 * needed), spare, &mut self.allocator)
+        {
+            return false;
+        }
+        // It needs less room the fewer changes there are, and the pages it replaces become free.
+        if self.wal.used_bytes() > 0 && !self.checkpoint.is_running() {
+            self.checkpoint.wanted = Some(self.turns.last_ticket());
+        }
+        self.metadata.blocks() < needed
     }
 
     /// Whether the tree's own device, if it has one, takes so many blocks more beside what the next checkpoint and deletes
@@ -277,6 +347,16 @@ impl Store {
         (tree + split + tree_blocks_max(bytes)).saturating_sub(self.checkpoint.blocks_taken())
     }
 
+    /// Blocks that a checkpoint of what has changed so far needs: the way to every change from the top of the tree is written
+    /// anew, and pages that become too full are split.
+    fn checkpoint_blocks_needed(&self) -> u64 {
+        let levels = self.state.root.map_or(1, |root| u64::from(root.level) + 1);
+        let (changes, bytes) = self.state.overlay.unmerged();
+        let (changes, bytes) = (changes as u64, bytes as u64 + changes as u64 * ENTRY_BYTES);
+        let touched = self.checkpoint.tree_blocks.min(changes * u64::from(PAGE_BLOCKS) * levels);
+        (touched + tree_blocks_max(bytes)).saturating_sub(self.checkpoint.blocks_taken())
+    }
+
     fn stage(&mut self, pg: PgId, step: Step, object: Option<Key>, from: Option<Key>, staged: &mut Staged) {
         let object = || object.expect("steps on objects have one");
         let redo = match step {
@@ -293,6 +373,10 @@ impl Store {
             Step::OmapClear { .. } => Redo::OmapClear { object: object() },
             Step::OmapSetHeader { header, .. } => Redo::OmapSetHeader { object: object(), header },
             Step::Clone { .. } => return self.stage_clone(from.expect("a clone has a source"), object(), staged),
+            Step::CloneRange { source_offset, length, target_offset, .. } => {
+                let range = ByteRange { source_offset, length, target_offset };
+                return self.stage_clone_range(from.expect("a clone has a source"), object(), range, staged);
+            }
             Step::PgSet { key, value } => Redo::PgSet { pg, key, value },
             Step::PgRemove { key } => Redo::PgRemove { pg, key },
             Step::PgRemoveRange { begin, end } => Redo::PgRemoveRange { pg, begin, end },
@@ -316,7 +400,8 @@ impl Store {
         self.apply(Redo::Clone { from: from.clone(), to: to.clone() }, staged);
         if !self.merges.is_empty() && from != to {
             let source = &self.state.known(&from).expect("a clone leaves its source").blocks;
-            self.merges.cloned(&from, &to, |at, device| source.get(at).is_some_and(|block| block.device == device));
+            let still_there = |at, device| source.get(at).is_some_and(|block| block.device == device);
+            self.merges.cloned(&from, &to, |at, device| still_there(at, device).then_some(at));
         }
     }
 
@@ -324,7 +409,7 @@ impl Store {
         self.state.known(key).map_or(0, |onode| onode.size())
     }
 
-    fn stage_write(&mut self, key: Key, offset: u64, data: Rope, staged: &mut Staged) {
+    pub(crate) fn stage_write(&mut self, key: Key, offset: u64, data: Rope, staged: &mut Staged) {
         let len = data.len() as u64;
         if len == 0 {
             return self.apply(Redo::Touch { object: key }, staged);
@@ -360,7 +445,7 @@ impl Store {
         self.put_blocks(key, size, first as u32, contents, staged);
     }
 
-    fn stage_zero(&mut self, key: Key, offset: u64, len: u64, staged: &mut Staged) {
+    pub(crate) fn stage_zero(&mut self, key: Key, offset: u64, len: u64, staged: &mut Staged) {
         let size = self.size(&key);
         let end = offset.saturating_add(len).min(size);
         if offset >= end {
@@ -397,7 +482,7 @@ impl Store {
     }
 
     /// Zeros a range within one block, if that block is allocated.
-    fn zero_in_block(&mut self, key: Key, size: u64, begin: u64, end: u64, staged: &mut Staged) {
+    pub(crate) fn zero_in_block(&mut self, key: Key, size: u64, begin: u64, end: u64, staged: &mut Staged) {
         let block = (begin / BLOCK) as u32;
         let allocated = self.state.known(&key).is_some_and(|onode| onode.blocks.get(block).is_some());
         if !allocated {
@@ -411,23 +496,28 @@ impl Store {
 
     /// Appends to `contents` one block of which only a part is written.
     fn part_of_block(&self, key: &[u8], block: u32, patch: Patch, contents: &mut Contents) {
-        match self.base_of(key, block, &patch) {
+        match self.base_of(key, block, patch.at, patch.data.len()) {
             Base::Zeros => contents.push_block(merged(None, &patch, &self.buffers), false),
             Base::Memory { block, damaged } => {
                 contents.push_block(merged(Some(&block.into_bytes()), &patch, &self.buffers), damaged)
             }
-            base => contents.push_merge(base, patch),
+            base => contents.push_merge(base, None, patch),
         }
     }
 
-    /// What a block holds besides the part that `patch` covers.
-    fn base_of(&self, key: &[u8], block: u32, patch: &Patch) -> Base {
+    /// What a block holds besides the `len` bytes at `at`.
+    pub(crate) fn base_of(&self, key: &[u8], block: u32, at: usize, len: usize) -> Base {
         let Some(onode) = self.state.known(key) else { return Base::Zeros };
         let Some(old) = onode.blocks.get(block) else { return Base::Zeros };
         let valid = onode.size().saturating_sub(u64::from(block) * BLOCK).min(BLOCK);
-        if patch.at == 0 && patch.data.len() as u64 >= valid {
+        if at == 0 && len as u64 >= valid {
             return Base::Zeros;
         }
+        self.content_of(old)
+    }
+
+    /// Where the content of an object's block is to be had.
+    pub(crate) fn content_of(&self, old: BlockRef) -> Base {
         if self.merges.contains(old.device) {
             return Base::Merge(old.device);
         }
@@ -445,7 +535,7 @@ impl Store {
     }
 
     /// Gives the blocks a place and puts them into the object.
-    fn put_blocks(&mut self, key: Key, size: u64, first: u32, contents: Contents, staged: &mut Staged) {
+    pub(crate) fn put_blocks(&mut self, key: Key, size: u64, first: u32, contents: Contents, staged: &mut Staged) {
         let Contents { crcs, parts } = contents;
         let count = crcs.len() as u32;
         let runs = self.allocator.allocate(count).expect("space was checked when the transaction was admitted");
@@ -458,9 +548,9 @@ impl Store {
         for part in parts {
             let (mut data, damaged) = match part {
                 Part::Blocks { data, damaged } => (data, damaged),
-                Part::Merge { base, patch } => {
+                Part::Merge { base, over, patch } => {
                     let slot = CrcSlot { ticket: staged.ticket, step, index: index as usize };
-                    self.begin_merge(place.start, (key.clone(), first + index), base, patch, slot);
+                    self.begin_merge(place.start, (key.clone(), first + index), base, over, patch, slot);
                     staged.merges += 1;
                     take_front(&mut place, 1, &mut places);
                     index += 1;
@@ -494,12 +584,15 @@ fn take_front(run: &mut Run, count: u32, next: &mut impl Iterator<Item = Run>) {
 
 enum Part {
     Blocks { data: Rope, damaged: bool },
-    Merge { base: Base, patch: Patch },
+    Merge { base: Base, over: Option<Over>, patch: Patch },
 }
+
+/// A part of a block, and where it is to be had.
+type Over = (Range<usize>, Base);
 
 /// The blocks of one write, in order, with their checksums (0 where it is not known yet).
 #[derive(Default)]
-struct Contents {
+pub(crate) struct Contents {
     crcs: Vec<u32>,
     parts: Vec<Part>,
 }
@@ -509,7 +602,7 @@ impl Contents {
         self.parts.is_empty()
     }
 
-    fn push_block(&mut self, block: AlignedBuf, damaged: bool) {
+    pub(crate) fn push_block(&mut self, block: AlignedBuf, damaged: bool) {
         let crc = crc32c::checksum(block.as_slice());
         self.crcs.push(if damaged { damaged_crc(crc) } else { crc });
         self.parts.push(Part::Blocks { data: block.freeze().into(), damaged });
@@ -530,9 +623,9 @@ impl Contents {
         self.parts.push(Part::Blocks { data, damaged: false });
     }
 
-    fn push_merge(&mut self, base: Base, patch: Patch) {
+    pub(crate) fn push_merge(&mut self, base: Base, over: Option<Over>, patch: Patch) {
         self.crcs.push(0);
-        self.parts.push(Part::Merge { base, patch });
+        self.parts.push(Part::Merge { base, over, patch });
     }
 }
 

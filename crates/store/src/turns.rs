@@ -28,6 +28,9 @@ const TURN_DATA_BYTES_MAX: u64 = 32 << 20;
 const WRITE_BYTES_MAX: usize = 4 << 20;
 const WRITE_PIECES_MAX: usize = 512;
 
+/// Runs found free that are not kept in memory for a turn to come.
+const FOUND_MAX: usize = 4096;
+
 /// A submitted transaction that is not on its way yet.
 #[derive(Debug)]
 pub(crate) struct Staged {
@@ -227,7 +230,7 @@ impl Store {
             } else if self.turns.turns.is_empty() {
                 // The log is full, or will never take so large a record. A checkpoint needs no log.
                 if !self.checkpoint.is_running() {
-                    if !self.state.destroying.is_empty() {
+                    if !self.can_begin_checkpoint() {
                         break;
                     }
                     self.begin_checkpoint();
@@ -245,8 +248,8 @@ impl Store {
             self.io.discard(run);
         }
         self.preparing.advance(&mut self.allocator, &self.discards, &mut self.io);
-        let queue = &self.queue;
-        self.state.onodes.trim(|object| queue.keeps(object));
+        let (queue, reads, lookups) = (&self.queue, &self.reads, &self.lookups);
+        self.state.onodes.trim(|object| queue.keeps(object) || reads.wait_for(object) || lookups.keeps(object));
     }
 
     /// Sends all that a checkpoint covers and that has no LSN yet to the device, without a record, if it is whole and there
@@ -273,7 +276,10 @@ impl Store {
     fn vouch_for_freed_blocks(&mut self) {
         let unreserved = u64::from(self.allocator.free_blocks()) + self.metadata.blocks();
         let short = unreserved < self.reserved_blocks() + u64::from(self.superblock.device_blocks()) / 16;
-        let found = !self.turns.found_free.is_empty() && self.state.destroying.is_empty();
+        let found = match self.state.destroying.is_empty() {
+            true => !self.turns.found_free.is_empty(),
+            false => self.turns.found_free.len() >= FOUND_MAX && self.turns.emitted(self.destroyed_ticket),
+        };
         let waits = found || self.freeing.waits_for_more_than(self.turns.vouched_lsn);
         let room = self.wal.has_room(record_bytes(body_overhead_bytes(0) as usize));
         if (short || found || self.turns.vouch_wanted) && waits && room && self.turns.is_idle() {

@@ -9,9 +9,12 @@ use super::view::View;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// Leaves asked for at once when one is missing, at first and at most: as many as the cursor has passed.
+/// Leaves asked for at once when one is missing, at least and at most: as many as the cursor has passed, or as the entries
+/// that are asked for may take.
 const READ_AHEAD_MIN: usize = 4;
 const READ_AHEAD_MAX: usize = 64;
+/// Entries of a leaf, as long as the cursor has not seen any.
+const ENTRIES_GUESSED: usize = 32;
 
 /// Some entries in order, keys and values.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -39,8 +42,11 @@ pub struct Cursor {
     with_values: bool,
     /// Entries of the tree before this key are done or erased.
     tree_from: Vec<u8>,
-    /// Leaves come to so far.
+    /// Leaves come to so far, and entries taken from them.
     leaves: usize,
+    entries: usize,
+    /// Entries that are asked for and not found yet.
+    wanted: usize,
     /// The root that the following two belong to.
     root: Option<PageRef>,
     leaf: Option<Leaf>,
@@ -63,10 +69,17 @@ impl Cursor {
             with_values,
             tree_from: begin.to_vec(),
             leaves: 0,
+            entries: 0,
+            wanted: 0,
             root: None,
             leaf: None,
             tree_done: false,
         }
+    }
+
+    /// Entries before this key were returned, as far as there are any.
+    pub fn position(&self) -> &[u8] {
+        &self.from
     }
 
     /// The next entries: at least one and at most `entries_max`, unless there are no more; none are added behind
@@ -111,6 +124,7 @@ impl Cursor {
         let mut frozen = frozen_from(&self.from);
         let mut bytes = 0;
         while out.entries.len() < entries_max && bytes < bytes_max.max(1) {
+            self.wanted = entries_max - out.entries.len();
             match self.seek(view.root, view.cache)? {
                 Fetch::Ready(()) => {}
                 Fetch::Pending(id) => return Ok(Some(id)),
@@ -154,6 +168,7 @@ impl Cursor {
                         leaf.page.value_bytes(leaf.index)
                     };
                     self.leaf.as_mut().expect("it was compared").index += 1;
+                    self.entries += 1;
                     Some((key.into(), value))
                 }
                 (_, None) => {
@@ -260,10 +275,12 @@ impl Cursor {
     fn read_ahead(&self, root: Root, cache: &mut PageCache, index: usize) {
         let (mut place, mut level) = (root.child.page, root.level);
         let mut ahead = Vec::new();
+        let per_leaf = self.entries.checked_div(self.leaves).unwrap_or(ENTRIES_GUESSED).max(1);
+        let count = self.leaves.max(self.wanted.div_ceil(per_leaf)).clamp(READ_AHEAD_MIN, READ_AHEAD_MAX);
         while level > 0 {
             let Ok(Fetch::Ready(page)) = cache.page(&place, level) else { return };
             if level == 1 {
-                let last = page.len().min(index + self.leaves.clamp(READ_AHEAD_MIN, READ_AHEAD_MAX));
+                let last = page.len().min(index + count);
                 let inside = |at: &usize| self.end.as_ref().is_none_or(|end| page.cmp_key(*at, end) == Ordering::Less);
                 ahead.extend((index..last).take_while(|at| *at == index || inside(at)).map(|at| page.child(at).page));
             }

@@ -83,11 +83,28 @@ impl Erased {
         end.is_some_and(|end| self.end_of(begin).is_some_and(|stop| stop >= end))
     }
 
-    /// The parts of `begin .. end` that are in a range, in order.
-    pub fn clipped<'a>(&'a self, begin: &'a [u8], end: &'a [u8]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let before = self.end_of(begin).filter(|_| begin < end).map(|stop| (begin, stop.min(end)));
-        let behind = self.ranges.iter_from(self.ranges.upper_bound(begin)).take_while(move |range| *range.begin < *end);
-        before.into_iter().chain(behind.map(move |range| (&*range.begin, (&*range.end).min(end))))
+    /// The parts of `begin .. end` that are in a range, for good. They may or may not be here any longer then.
+    pub(super) fn take(&mut self, begin: &[u8], end: &[u8]) -> Erased {
+        let mut gone = Graveyard::default();
+        let before = self.end_of(begin).map(|stop| stop.min(end).to_vec());
+        let (from, to) = (self.ranges.upper_bound(begin), self.ranges.lower_bound(end));
+        let mut taken = Erased { ranges: self.ranges.take(from, to) };
+        // What reaches beyond stays.
+        if let Some(stop) = taken.end_of(end).map(<[u8]>::to_vec) {
+            self.add(end, &stop, &mut gone);
+            let last = taken.ranges.before(taken.ranges.lower_bound(end)).expect("it reaches beyond").begin.clone();
+            taken.ranges.remove(&last);
+            taken.add(&last, end, &mut gone);
+        }
+        if let Some(stop) = before.filter(|stop| *begin < **stop) {
+            taken.add(begin, &stop, &mut gone);
+        }
+        taken
+    }
+
+    /// Adds ranges that are all behind those that are here.
+    pub(super) fn append(&mut self, behind: Erased) {
+        self.ranges.append(behind.ranges);
     }
 
     pub(super) fn bury(self, gone: &mut Graveyard<Range>) {
@@ -115,6 +132,14 @@ mod tests {
                 prop_assert_eq!(erased.end_of(&[key]).map(<[u8]>::to_vec), expected);
             }
             let range = usize::from(begin)..usize::from(begin + len);
+            let mut rest = Erased::default();
+            erased.ranges.iter_from(erased.ranges.lower_bound(&[])).for_each(|range| rest.add(&range.begin, &range.end, &mut gone));
+            let taken = rest.take(&[begin], &[begin + len]);
+            for key in 0..60u8 {
+                let inside = range.contains(&usize::from(key));
+                prop_assert_eq!(taken.end_of(&[key]).is_some(), inside && model[usize::from(key)], "taken: {}", key);
+                prop_assert!(inside || rest.end_of(&[key]).is_some() == model[usize::from(key)], "left: {}", key);
+            }
             let end = [begin + len];
             prop_assert_eq!(erased.meets(&[begin], Some(&end)), model[range.clone()].iter().any(|e| *e));
             prop_assert_eq!(erased.meets(&[begin], None), model[range.start..].iter().any(|e| *e));

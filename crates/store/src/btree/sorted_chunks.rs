@@ -258,6 +258,25 @@ impl<T: Item> SortedChunks<T> {
         self.mend(from.chunk);
     }
 
+    /// Takes out what is between two places, in as little time.
+    pub fn take(&mut self, from: Position, to: Position) -> SortedChunks<T> {
+        let mut taken = Graveyard::default();
+        self.cut(from, to, &mut taken);
+        let Graveyard { mut chunks, bytes } = taken;
+        chunks.sort_unstable_by(|a, b| b.cmp_first(a.head, a.items[0].key()).reverse());
+        SortedChunks { len: chunks.iter().map(|chunk| chunk.items.len()).sum(), chunks, bytes }
+    }
+
+    /// Adds items that are all behind those that are here.
+    pub fn append(&mut self, behind: SortedChunks<T>) {
+        if let (Some(last), Some(first)) = (self.chunks.last(), behind.chunks.first()) {
+            let last = last.items.last().expect("chunks are not empty").key();
+            assert!(*last < *first.items[0].key(), "{last:x?} is not before what is appended");
+        }
+        self.chunks.extend(behind.chunks);
+        (self.len, self.bytes) = (self.len + behind.len, self.bytes + behind.bytes);
+    }
+
     /// All of it, to be dropped.
     pub fn bury(self, graveyard: &mut Graveyard<T>) {
         self.chunks.into_iter().for_each(|chunk| graveyard.bury(chunk));
@@ -391,9 +410,23 @@ mod tests {
                         set.cut(set.lower_bound(&from), set.lower_bound(&to), &mut graveyard);
                         model.retain(|key, _| !(from <= *key && *key < to));
                     }
-                    _ => {
+                    7 if number % 2 == 0 => {
                         set.cut(set.lower_bound(&from), set.upper_bound(&to), &mut graveyard);
                         model.retain(|key, _| !(from <= *key && *key <= to));
+                    }
+                    _ => {
+                        let mut taken = set.take(set.lower_bound(&from), set.lower_bound(&to));
+                        let (mut expected, rest): (BTreeMap<_, _>, BTreeMap<_, _>) = model.into_iter().partition(|(key, _)| from <= *key && *key < to);
+                        model = rest;
+                        sound(&taken);
+                        prop_assert!(taken.iter_from(taken.lower_bound(&[])).eq(expected.values()));
+                        prop_assert_eq!(taken.len(), expected.len());
+                        taken.append(set.take(set.lower_bound(&to), set.lower_bound(&[0xff])));
+                        let (behind, before) = model.into_iter().partition(|(key, _)| *key >= to);
+                        model = before;
+                        expected.extend::<BTreeMap<_, _>>(behind);
+                        sound(&taken);
+                        prop_assert!(taken.iter_from(taken.lower_bound(&[])).eq(expected.values()));
                     }
                 }
                 sound(&set);

@@ -344,6 +344,8 @@ impl Bench {
             let overlay_bytes = if fate.chance(3) { 3000 } else { 1 << 20 };
             store.set_memory(Memory { page_bytes, onode_bytes: fate.below(3000) as usize, overlay_bytes });
         }
+        // Segments leave their objects all at once, or bit by bit.
+        store.state.segments_at_once = [0, 1, 1000][fate.below(3) as usize];
         let history = VecDeque::from([(Ticket(0), model.digest(), model.clone())]);
         // Data is moved in every second history.
         let mut store = store;
@@ -444,7 +446,18 @@ impl Bench {
             17 => Step::OmapRemoveRange { object, begin: self.some_key(), end: self.some_key() },
             18 if self.random.chance(3) => Step::OmapClear { object },
             18 => Step::OmapSetHeader { object, header: self.some_bytes() },
-            19 if exists.objects.contains_key(&object) => Step::Clone { from: object, to: self.some_object() },
+            19 if exists.objects.contains_key(&object) => {
+                let target = self.some_object();
+                let shift = self.random.below(5) * 4096;
+                if self.random.chance(2) || (target == object && shift < len) {
+                    return Step::Clone { from: object, to: target };
+                }
+                let (source_offset, target_offset) = match self.random.chance(2) {
+                    true => (offset, offset + shift),
+                    false => (offset + shift, offset),
+                };
+                Step::CloneRange { source: object, target, source_offset, length: len, target_offset }
+            }
             20 if self.random.chance(10) => Step::PgDestroy { pg_num: 1 + self.random.below(5) as u32 },
             21 => Step::PgRemove { key: self.some_key() },
             22 => Step::PgRemoveRange { begin: self.some_key(), end: self.some_key() },

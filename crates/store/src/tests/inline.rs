@@ -66,6 +66,9 @@ fn small_objects_take_no_blocks_and_move_to_blocks_when_they_grow() {
     check(&mut bench, write(5, 0, vec![9; 100]), 1);
     check(&mut bench, truncate(6, 5000), 1);
     check(&mut bench, write(6, 0, vec![9; 100]), 2);
+    // Its only block is not known when another is written.
+    check(&mut bench, write(7, 0, vec![9; 4000]), 3);
+    check(&mut bench, write(7, 512 * KIB, vec![9; 100]), 4);
 }
 
 #[test]

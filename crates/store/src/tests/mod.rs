@@ -2,6 +2,7 @@
 
 mod cached_reads;
 mod checkpoints;
+mod clone_range;
 mod commit;
 mod crash;
 mod damage;
@@ -10,6 +11,7 @@ mod faults;
 mod fixtures;
 pub mod harness;
 mod inline;
+mod large;
 mod lookups;
 mod model;
 mod opening;

@@ -78,6 +78,17 @@ impl Model {
                 let copy = self.objects[from].clone();
                 self.objects.insert(to.clone(), copy);
             }
+            Step::CloneRange { source, target, source_offset, length, target_offset } => {
+                let (from, length) = (*source_offset as usize, *length as usize);
+                let source = self.objects[source].data.clone();
+                let mut bytes = source[from.min(source.len())..(from + length).min(source.len())].to_vec();
+                bytes.resize(length, 0);
+                let (all, to) = (Arc::make_mut(&mut self.object(target).data), *target_offset as usize);
+                if length > 0 {
+                    all.resize(all.len().max(to + length), 0);
+                    all[to..to + length].copy_from_slice(&bytes);
+                }
+            }
             Step::PgSet { key, value } => drop(self.pgs.insert((pg, key.clone()), value.clone())),
             Step::PgRemove { key } => drop(self.pgs.remove(&(pg, key.clone()))),
             Step::PgRemoveRange { begin, end } => {
