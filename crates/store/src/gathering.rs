@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 
 /// Gatherings that are kept. More questions than that are answered as well, but not all at the same time.
-const GATHERINGS_MAX: usize = 64;
+const GATHERINGS_MAX: usize = 32;
 /// A question that was not asked again while so many others were is given up.
 const FORGOTTEN: u64 = 4096;
 
@@ -36,6 +36,11 @@ impl Listing {
     fn is_same(&self, other: &Listing) -> bool {
         (&self.first, &self.behind, self.max, self.with_values)
             == (&other.first, &other.behind, other.max, other.with_values)
+    }
+
+    /// Adds what comes next, in memory of its own: a part of a page would keep the whole page.
+    pub fn extend(&mut self, entries: Entries) {
+        self.entries.extend(entries.into_iter().map(|(key, value)| (key, Bytes::copy_from_slice(&value))));
     }
 
     fn place(&self, key: &[u8]) -> Result<usize, usize> {

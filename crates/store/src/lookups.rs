@@ -308,7 +308,7 @@ impl Store {
                 return Err(Unready::Pending(self.lookups.wait_for_page(read)));
             }
             let page = self.ready(page)?;
-            listing.entries.extend(page.entries);
+            listing.extend(page.entries);
             if page.done {
                 break;
             }

@@ -550,6 +550,7 @@ impl Store {
                 Part::Blocks { data, damaged } => (data, damaged),
                 Part::Merge { base, over, patch } => {
                     let slot = CrcSlot { ticket: staged.ticket, step, index: index as usize };
+                    let over = over.map(|over| *over);
                     self.begin_merge(place.start, (key.clone(), first + index), base, over, patch, slot);
                     staged.merges += 1;
                     take_front(&mut place, 1, &mut places);
@@ -584,7 +585,7 @@ fn take_front(run: &mut Run, count: u32, next: &mut impl Iterator<Item = Run>) {
 
 enum Part {
     Blocks { data: Rope, damaged: bool },
-    Merge { base: Base, over: Option<Over>, patch: Patch },
+    Merge { base: Base, over: Option<Box<Over>>, patch: Patch },
 }
 
 /// A part of a block, and where it is to be had.
@@ -625,7 +626,7 @@ impl Contents {
 
     pub(crate) fn push_merge(&mut self, base: Base, over: Option<Over>, patch: Patch) {
         self.crcs.push(0);
-        self.parts.push(Part::Merge { base, over, patch });
+        self.parts.push(Part::Merge { base, over: over.map(Box::new), patch });
     }
 }
 

@@ -163,7 +163,7 @@ fn unreadable_blocks_beside_the_tree_do_not_keep_the_store_from_opening() {
 #[test]
 fn any_flipped_bit_is_harmless_or_reported() {
     let (mut opened, mut reported) = (0, 0);
-    for seed in 0..12 {
+    for seed in 0..20 {
         let mut bench = Bench::new(seed);
         (0..60).for_each(|_| bench.turn());
         bench.settle();
