@@ -100,6 +100,21 @@ impl Histogram {
         self.max = self.max.max(latency);
     }
 
+    /// Records `count` operations of the same latency.
+    pub fn record_n(&mut self, latency: Duration, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if latency > LATENCY_MAX {
+            self.clamped = self.clamped.saturating_add(count);
+        }
+        let latency = latency.min(LATENCY_MAX);
+        self.counts.saturating_record_n(nanoseconds(latency), count);
+        self.sum_ns += latency.as_nanos() * u128::from(count);
+        self.min = self.min.min(latency);
+        self.max = self.max.max(latency);
+    }
+
     /// Adds everything that `other` recorded.
     pub fn merge(&mut self, other: &Histogram) {
         self.counts.add(&other.counts).expect("all histograms have the same bounds");

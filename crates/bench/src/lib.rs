@@ -14,14 +14,17 @@
 //! | [`steady`] | when a measurement no longer drifts |
 //! | [`interval`], [`compare`] | medians with confidence intervals; which of two is faster |
 //! | [`hops`] | where the time of operations went, as OSDs tell it |
+//! | [`clock`] | how far another machine's clock is from ours |
 //! | [`ceiling`] | what held a measurement back |
 //! | [`client_cost`] | what client libraries spend per operation |
+//! | [`tool`] | what other load generators can do of a plan, and what they print |
 //! | [`report`] | the result as JSON, CSV and Markdown |
 //!
 //! What is absent: this crate speaks to no cluster and reads no file.
 
 pub mod ceiling;
 pub mod client_cost;
+pub mod clock;
 pub mod compare;
 pub mod histogram;
 pub mod hops;
@@ -34,3 +37,4 @@ pub mod report;
 pub mod schedule;
 pub mod series;
 pub mod steady;
+pub mod tool;

@@ -32,6 +32,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::steady::SteadyRules;
+use crate::tool::Tool;
 
 /// The version of plans that this release writes and reads.
 pub const PLAN_VERSION: u32 = 1;
@@ -106,6 +107,9 @@ pub struct Workload {
     pub name: String,
     /// Name of one of the plan's pools.
     pub pool: String,
+    /// What carries the load.
+    #[serde(default, skip_serializing_if = "Tool::is_nacre")]
+    pub tool: Tool,
     /// Groups work on objects of their own. Separate readers and writers are two groups.
     pub groups: Vec<Group>,
     /// Load before measuring begins, in seconds.

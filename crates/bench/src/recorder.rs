@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::histogram::{Digits, Histogram};
 use crate::plan::Stop;
 use crate::series::Series;
@@ -48,11 +50,20 @@ pub struct Recorder {
 }
 
 /// Sums since the start of the load.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Total {
     pub operations: u64,
     pub bytes: u64,
     pub errors: u64,
+}
+
+impl Total {
+    /// Adds what another counted.
+    pub fn add(&mut self, other: Total) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+    }
 }
 
 impl Rounds {

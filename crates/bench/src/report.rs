@@ -74,6 +74,9 @@ pub struct Row {
     /// Cut short by the user or a failure: such a row is shown but takes part in no comparison.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
+    /// Agents whose share of the load, or of what machines spent, is missing, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// Seconds that were measured, without warm-up.
     pub measured_s: f64,
     /// Successful operations, and their bytes.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::histogram::{Digits, Histogram};
+use crate::histogram::{Digits, Histogram, HistogramData, HistogramError};
 
 /// Operations of one interval.
 #[derive(Clone, Debug)]
@@ -37,6 +37,36 @@ pub struct SeriesPoint {
     pub p50_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,
+}
+
+/// A series as it travels between hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeriesData {
+    /// The intervals' length in nanoseconds, and the most of them that are kept.
+    pub interval_ns: u64,
+    pub intervals_max: usize,
+    pub intervals: Vec<IntervalData>,
+}
+
+/// One interval of a [`SeriesData`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IntervalData {
+    pub latencies: HistogramData,
+    pub bytes: u64,
+    pub errors: u64,
+}
+
+/// Why a [`SeriesData`] is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SeriesError {
+    #[error(
+        "{intervals} intervals of {interval_ns} ns cannot have grown from at most {intervals_max} of {first_ns} ns"
+    )]
+    Shape { intervals: usize, intervals_max: usize, interval_ns: u64, first_ns: u128 },
+    #[error("interval {index}: {source}")]
+    Interval { index: usize, source: HistogramError },
 }
 
 impl Interval {
@@ -122,6 +152,47 @@ impl Series {
         }
     }
 
+    /// The series as data.
+    pub fn to_data(&self) -> SeriesData {
+        let interval =
+            |one: &Interval| IntervalData { latencies: one.latencies.to_data(), bytes: one.bytes, errors: one.errors };
+        SeriesData {
+            interval_ns: u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX),
+            intervals_max: self.intervals_max,
+            intervals: self.intervals.iter().map(interval).collect(),
+        }
+    }
+
+    /// The series that `data` describes, which can be merged with `like`, a series that began as it did.
+    ///
+    /// Errors: [`SeriesError`] if no such series makes such data.
+    pub fn from_data(like: &Series, data: &SeriesData) -> Result<Series, SeriesError> {
+        let SeriesData { interval_ns, intervals_max, intervals } = data;
+        let first_ns = like.interval.as_nanos();
+        // Lengths double, so they are powers of two apart.
+        let apart = (u128::from(*interval_ns) / first_ns.max(1)).max(first_ns / u128::from(*interval_ns).max(1));
+        let powers = u128::from(*interval_ns).max(first_ns) == apart * u128::from(*interval_ns).min(first_ns);
+        if !apart.is_power_of_two()
+            || !powers
+            || *intervals_max != like.intervals_max
+            || intervals.len() > *intervals_max
+        {
+            return Err(SeriesError::Shape {
+                intervals: intervals.len(),
+                intervals_max: *intervals_max,
+                interval_ns: *interval_ns,
+                first_ns,
+            });
+        }
+        let interval = |(index, one): (usize, &IntervalData)| {
+            let latencies = Histogram::from_data(Digits::Two, &one.latencies);
+            let latencies = latencies.map_err(|source| SeriesError::Interval { index, source })?;
+            Ok(Interval { latencies, bytes: one.bytes, errors: one.errors })
+        };
+        let intervals = intervals.iter().enumerate().map(interval).collect::<Result<_, _>>()?;
+        Ok(Series { interval: Duration::from_nanos(*interval_ns), intervals_max: *intervals_max, intervals })
+    }
+
     /// The intervals up to `end`, the time at which recording stopped; the last one's rates count only its part
     /// before `end`. Intervals in which nothing ended are there, with rates of zero: a stall is a result.
     pub fn points(&self, end: Duration) -> Vec<SeriesPoint> {
@@ -202,5 +273,33 @@ mod tests {
         let points = short.points(SECOND * 100);
         assert_eq!(points.len(), 50);
         assert_eq!((points[0].operations_per_s, points[10].operations_per_s), (3.0, 2.0));
+    }
+
+    #[test]
+    fn a_series_travels_and_wrong_ones_are_refused() {
+        let (fresh, series) = (Series::new(SECOND, 60), filled(100, 2, 60));
+        let data = series.to_data();
+        let back = Series::from_data(&fresh, &data).unwrap();
+        assert_eq!(back.points(SECOND * 100), series.points(SECOND * 100));
+        let (mut here, mut there) = (filled(10, 1, 60), filled(10, 1, 60));
+        here.merge(&series);
+        there.merge(&back);
+        assert_eq!(here.to_data(), there.to_data());
+        let check = |change: fn(&mut SeriesData)| {
+            let mut wrong = data.clone();
+            change(&mut wrong);
+            Series::from_data(&fresh, &wrong).unwrap_err()
+        };
+        for shape in [
+            check(|d| d.interval_ns = 0),
+            check(|d| d.interval_ns = 3_000_000_000),
+            check(|d| d.interval_ns += 1),
+            check(|d| d.intervals_max = 61),
+            check(|d| d.intervals.resize(61, d.intervals[0].clone())),
+        ] {
+            assert!(matches!(shape, SeriesError::Shape { .. }), "{shape}");
+        }
+        let wrong = check(|d| d.intervals[1].latencies.max_ns = 0);
+        assert!(matches!(wrong, SeriesError::Interval { index: 1, .. }), "{wrong}");
     }
 }

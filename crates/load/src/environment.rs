@@ -29,6 +29,11 @@ pub fn token() -> String {
     format!("{number:08x}")
 }
 
+/// Tells this machine, since its start, from all others.
+pub fn machine_id() -> String {
+    read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
 /// Facts about this machine.
 pub fn machine() -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();

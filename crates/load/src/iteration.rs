@@ -11,16 +11,15 @@ use bench::steady::{SteadyState, Verdict, Window};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::control::{Director, Phase};
+use crate::control::Phase;
+use crate::crew::{Crew, LocalCrew, Share};
 use crate::objects::Connect;
 use crate::observer::{Event, Live, Observer, Rates};
 use crate::task::Task;
-use crate::threads::{Report, Threads, thread_count};
+use crate::threads::{Report, thread_count};
 
 /// Between two live events.
 const LIVE_EVERY: Duration = Duration::from_millis(500);
-/// From the decision to load to its start, so that all threads begin together.
-const LEAD: Duration = Duration::from_millis(20);
 /// After an interrupt, operations get so long to end.
 const INTERRUPTED_DRAIN: Duration = Duration::from_secs(5);
 /// Removing objects must be done within so long; within the other where operations were left unanswered before.
@@ -42,6 +41,7 @@ pub trait Meter {
 /// What to run.
 pub struct Iteration<'a, C> {
     pub task: Arc<Task>,
+    /// How threads of this process reach the objects.
     pub connect: &'a C,
     pub stop: Stop,
     /// For people.
@@ -53,6 +53,15 @@ pub struct Iteration<'a, C> {
     pub processors: usize,
 }
 
+/// Who takes part.
+struct Steps<'a, C, K, M> {
+    iteration: &'a Iteration<'a, C>,
+    crew: &'a mut K,
+    meter: &'a mut M,
+    observer: &'a mut dyn Observer,
+    interrupt: &'a mut watch::Receiver<bool>,
+}
+
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Measured {
@@ -61,6 +70,15 @@ pub struct Measured {
     /// The rounds that count, as the first and the one behind the last.
     pub rounds: (u32, u32),
     pub end: IterationEnd,
+    /// Those whose share is missing, by name.
+    pub missing: Vec<String>,
+}
+
+impl Measured {
+    /// Nothing was measured.
+    pub fn failed(reason: String) -> Measured {
+        Measured { groups: Vec::new(), rounds: (0, 0), end: IterationEnd::Failed(reason), missing: Vec::new() }
+    }
 }
 
 /// How an iteration ended.
@@ -84,123 +102,96 @@ pub struct GroupMeasured {
 }
 
 impl<C: Connect> Iteration<'_, C> {
-    /// Runs it. Never leaves a thread behind.
+    /// Runs it with threads of this process. Never leaves one behind.
     pub async fn run(
-        self,
+        &self,
         meter: &mut impl Meter,
         observer: &mut dyn Observer,
         interrupt: &mut watch::Receiver<bool>,
     ) -> Measured {
-        let count = thread_count(self.task.instances().len(), self.processors);
-        let crew = self.crew(count);
-        let mut conductor = Conductor { iteration: &self, crew, meter, observer, interrupt };
-        let measured = conductor.steps().await;
-        conductor.crew.end();
+        let mut crew = self.local();
+        let measured = self.run_with(&mut crew, meter, observer, interrupt).await;
+        crew.end().await;
         measured
     }
 
-    fn crew(&self, threads: usize) -> Crew {
-        let director = Director::default();
-        let threads = Threads::start(&self.task, self.connect, &director.control(), threads);
-        Crew { director, threads }
+    /// Runs it with `crew`, which has begun to connect and is to be ended afterwards.
+    pub async fn run_with(
+        &self,
+        crew: &mut impl Crew,
+        meter: &mut impl Meter,
+        observer: &mut dyn Observer,
+        interrupt: &mut watch::Receiver<bool>,
+    ) -> Measured {
+        let mut steps = Steps { iteration: self, crew, meter, observer, interrupt };
+        let mut measured = steps.all().await;
+        measured.missing = steps.crew.missing();
+        measured
+    }
+
+    fn local(&self) -> LocalCrew {
+        let count = thread_count(self.task.instances().len(), self.processors);
+        LocalCrew::start(&self.task, self.connect, (0, 1), count)
     }
 }
 
-/// The threads that work, and how they are told what to do.
-struct Crew {
-    director: Director,
-    threads: Threads,
-}
-
-impl Crew {
-    fn end(self) {
-        self.director.go(Phase::End);
-        self.threads.join();
-    }
-}
-
-/// Leads an iteration through its steps.
-struct Conductor<'a, C, M> {
-    iteration: &'a Iteration<'a, C>,
-    crew: Crew,
-    meter: &'a mut M,
-    observer: &'a mut dyn Observer,
-    interrupt: &'a mut watch::Receiver<bool>,
-}
-
-impl<C: Connect, M: Meter> Conductor<'_, C, M> {
-    async fn steps(&mut self) -> Measured {
-        let nothing = |end| Measured { groups: Vec::new(), rounds: (0, 0), end };
-        let Iteration { task, what, .. } = self.iteration;
-        let Conductor { crew: Crew { director, threads }, observer, interrupt, .. } = &mut *self;
-        observer.event(Event::Step(format!("{what}: connecting")));
-        if let Err(end) = reached(threads, &Report::Connected, interrupt).await {
+impl<C: Connect, K: Crew, M: Meter> Steps<'_, C, K, M> {
+    async fn all(&mut self) -> Measured {
+        let nothing = |end| Measured { groups: Vec::new(), rounds: (0, 0), end, missing: Vec::new() };
+        let what = &self.iteration.what;
+        self.observer.event(Event::Step(format!("{what}: connecting")));
+        if let Err(end) = self.reached(&Report::Connected).await {
             return nothing(end);
         }
-        let to_write: u64 = task.groups.iter().filter(|g| g.prefill()).map(|g| g.objects * g.object_bytes).sum();
-        director.go(Phase::Prefill);
-        let filled = {
-            let reached = reached(threads, &Report::Prefilled, interrupt);
-            tokio::pin!(reached);
-            loop {
-                tokio::select! {
-                    filled = &mut reached => break filled,
-                    () = tokio::time::sleep(LIVE_EVERY) => {
-                        let (done, all) = (director.prepared_bytes() >> 20, to_write >> 20);
-                        observer.event(Event::Step(format!("{what}: prefill, {done} of {all} MiB")));
-                    }
-                }
-            }
-        };
-        let (mut measured, in_order) = match filled {
+        let (mut measured, in_order) = match self.fill().await {
             Err(end) => {
-                director.go(Phase::Stop);
+                self.crew.go(Phase::Stop);
                 let interrupted = end == IterationEnd::Interrupted;
-                let ended = tokio::time::timeout(INTERRUPTED_DRAIN, reached_all(threads, &Report::Loaded)).await;
+                let ended = tokio::time::timeout(INTERRUPTED_DRAIN, reached_all(self.crew, &Report::Loaded)).await;
                 (nothing(end), interrupted && ended == Ok(Ok(())))
             }
-            Ok(()) => {
-                self.meter.prepared().await;
-                self.load().await
-            }
+            Ok(()) => self.load().await,
         };
         if self.iteration.remove_objects && in_order {
-            self.remove(CLEAN_MAX, &mut measured).await;
+            remove(self.iteration, self.crew, CLEAN_MAX, self.observer, &mut measured).await;
         } else if self.iteration.remove_objects {
             // Clients that failed or wait for answers are of no use; fresh ones remove what they wrote.
-            self.crew.director.go(Phase::End);
-            let fresh = self.iteration.crew(self.crew.threads.count().max(1));
-            std::mem::replace(&mut self.crew, fresh).end();
-            self.remove(DOUBTFUL_CLEAN_MAX, &mut measured).await;
+            self.crew.end().await;
+            let mut fresh = self.iteration.local();
+            remove(self.iteration, &mut fresh, DOUBTFUL_CLEAN_MAX, self.observer, &mut measured).await;
+            fresh.end().await;
         }
         measured
     }
 
-    async fn remove(&mut self, limit: Duration, measured: &mut Measured) {
+    /// Writes the objects, and has what that left in memory forgotten.
+    async fn fill(&mut self) -> Result<(), IterationEnd> {
         let Iteration { task, what, .. } = self.iteration;
-        let Conductor { crew: Crew { director, threads }, observer, .. } = self;
-        observer.event(Event::Step(format!("{what}: removing objects")));
-        director.go(Phase::Clean);
-        let reason = match tokio::time::timeout(limit, reached_all(threads, &Report::Cleaned)).await {
-            Ok(Ok(())) => return,
-            Ok(Err(reason)) => reason,
-            Err(_) => format!("not done within {} s", limit.as_secs()),
-        };
-        let prefix = &task.prefix;
-        let said = format!("objects {prefix}.* could not all be removed: {reason}");
-        observer.event(Event::Note(format!("{what}: {said}")));
-        if !matches!(measured.end, IterationEnd::Failed(_)) {
-            measured.end = IterationEnd::Failed(said);
+        let to_write: u64 = task.groups.iter().filter(|g| g.prefill()).map(|g| g.objects * g.object_bytes).sum();
+        self.crew.go(Phase::Prefill);
+        let mut reached = 0;
+        while reached < self.crew.count() {
+            tokio::select! {
+                report = self.crew.report() => reached += usize::from(is(report, &Report::Prefilled)?),
+                Ok(_) = self.interrupt.wait_for(|asked| *asked) => return Err(IterationEnd::Interrupted),
+                () = tokio::time::sleep(LIVE_EVERY) => {
+                    let (done, all) = (self.crew.prepared_bytes() >> 20, to_write >> 20);
+                    self.observer.event(Event::Step(format!("{what}: prefill, {done} of {all} MiB")));
+                }
+            }
+        }
+        self.meter.prepared().await;
+        tokio::select! {
+            prepared = self.crew.prepare() => prepared.map_err(IterationEnd::Failed),
+            Ok(_) = self.interrupt.wait_for(|asked| *asked) => Err(IterationEnd::Interrupted),
         }
     }
 
-    /// Loads the cluster and measures. Whether every thread has come to its end in order.
     async fn load(&mut self) -> (Measured, bool) {
         let iteration = self.iteration;
-        let Conductor { crew: Crew { director, threads }, meter, observer, interrupt, .. } = self;
         let rounds = iteration.task.rounds;
-        let start = Instant::now() + LEAD;
-        director.go(Phase::Load(start));
+        let start = Instant::now() + self.crew.lead();
+        self.crew.go(Phase::Load(start));
         let mut judge = Judge::new(iteration);
         let mut live = LiveView::new(iteration, start);
         let mut next_round = 0;
@@ -210,43 +201,45 @@ impl<C: Connect, M: Meter> Conductor<'_, C, M> {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(boundary) => {
-                    meter.boundary(next_round);
-                    let verdict = judge.boundary(next_round, |group, round| operations_of(threads, group, round));
+                    self.meter.boundary(next_round);
+                    if let (Some(ended), true) = (next_round.checked_sub(1), judge.asks()) {
+                        self.crew.told(ended).await;
+                    }
+                    let verdict = judge.boundary(next_round, |group, round| self.crew.operations_of(group, round));
                     next_round += 1;
                     if let Some(counted) = verdict {
                         break (counted, boundary, IterationEnd::Complete);
                     }
                 }
-                Ok(_) = interrupt.wait_for(|asked| *asked) => {
+                Ok(_) = self.interrupt.wait_for(|asked| *asked) => {
                     break (judge.cut_short(next_round), Instant::now(), IterationEnd::Interrupted);
                 }
-                Some(report) = threads.reports.recv() => {
-                    if let Report::Failed(reason) = report {
-                        threads.failed += 1;
-                        break (judge.cut_short(next_round), Instant::now(), IterationEnd::Failed(reason));
+                report = self.crew.report() => {
+                    if let Err(end) = is(report, &Report::Loaded) {
+                        break (judge.cut_short(next_round), Instant::now(), end);
                     }
                 }
                 () = tokio::time::sleep_until(live.due) => {
-                    observer.event(Event::Live(live.look(threads)));
-                    meter.glance();
+                    self.observer.event(Event::Live(live.look(self.crew)));
+                    self.meter.glance();
                 }
             }
         };
         if end != IterationEnd::Complete {
             // What the machine spent until now belongs to what was measured until now.
-            meter.boundary(counted.1);
+            self.meter.boundary(counted.1);
         }
-        director.go(Phase::Stop);
+        self.crew.go(Phase::Stop);
         let drain =
             if end == IterationEnd::Complete { iteration.drain } else { iteration.drain.min(INTERRUPTED_DRAIN) };
         let mut in_order = !matches!(end, IterationEnd::Failed(_));
-        match tokio::time::timeout(drain, reached_all(threads, &Report::Loaded)).await {
+        match tokio::time::timeout(drain, reached_all(self.crew, &Report::Loaded)).await {
             Ok(Ok(())) => {}
             Ok(Err(reason)) => (end, in_order) = (IterationEnd::Failed(reason), false),
             Err(_) if !in_order => {}
             Err(_) => {
                 in_order = false;
-                observer.event(Event::Note(format!(
+                self.observer.event(Event::Note(format!(
                     "{}: operations were still unanswered {} s after the end, and were given up",
                     iteration.what,
                     drain.as_secs()
@@ -254,10 +247,9 @@ impl<C: Connect, M: Meter> Conductor<'_, C, M> {
             }
         }
         let elapsed = stopped_at.saturating_duration_since(start);
-        let mut groups = Vec::new();
-        for index in 0..iteration.task.groups.len() {
-            groups.push(gather(threads, index, counted, elapsed, rounds, judge.steady(index)));
-        }
+        let shares = self.crew.gather(counted).await;
+        let group = |(index, share)| of_share(share, counted, elapsed, rounds, judge.steady(index));
+        let groups: Vec<GroupMeasured> = shares.into_iter().enumerate().map(group).collect();
         if end == IterationEnd::Complete && groups.iter().all(|group| group.tally.latencies.count() == 0) {
             let example = groups.iter().find_map(|group| group.error_examples.first());
             end = IterationEnd::Failed(match example {
@@ -265,84 +257,78 @@ impl<C: Connect, M: Meter> Conductor<'_, C, M> {
                 None => "no operation was answered".into(),
             });
         }
-        (Measured { groups, rounds: counted, end }, in_order)
+        (Measured { groups, rounds: counted, end, missing: Vec::new() }, in_order)
+    }
+
+    /// Waits until every member has sent `report`. Errors: how it ended instead.
+    async fn reached(&mut self, report: &Report) -> Result<(), IterationEnd> {
+        tokio::select! {
+            result = reached_all(self.crew, report) => result.map_err(IterationEnd::Failed),
+            Ok(_) = self.interrupt.wait_for(|asked| *asked) => Err(IterationEnd::Interrupted),
+        }
     }
 }
 
-/// Waits until every thread has sent `report`. Errors: how it ended instead.
-async fn reached(
-    threads: &mut Threads,
-    report: &Report,
-    interrupt: &mut watch::Receiver<bool>,
-) -> Result<(), IterationEnd> {
-    tokio::select! {
-        result = reached_all(threads, report) => result.map_err(IterationEnd::Failed),
-        Ok(_) = interrupt.wait_for(|asked| *asked) => Err(IterationEnd::Interrupted),
+async fn remove<C>(
+    iteration: &Iteration<'_, C>,
+    crew: &mut impl Crew,
+    limit: Duration,
+    observer: &mut dyn Observer,
+    measured: &mut Measured,
+) {
+    observer.event(Event::Step(format!("{}: removing objects", iteration.what)));
+    crew.go(Phase::Clean);
+    let reason = match tokio::time::timeout(limit, reached_all(crew, &Report::Cleaned)).await {
+        Ok(Ok(())) => return,
+        Ok(Err(reason)) => reason,
+        Err(_) => format!("not done within {} s", limit.as_secs()),
+    };
+    let prefix = &iteration.task.prefix;
+    let said = format!("objects {prefix}.* could not all be removed: {reason}");
+    observer.event(Event::Note(format!("{}: {said}", iteration.what)));
+    if !matches!(measured.end, IterationEnd::Failed(_)) {
+        measured.end = IterationEnd::Failed(said);
     }
 }
 
-/// Waits until every thread that has not failed has sent `report`. Errors: why one failed meanwhile.
-async fn reached_all(threads: &mut Threads, report: &Report) -> Result<(), String> {
+/// Whether a report is the one that is waited for. Errors: it tells of a failure.
+fn is(report: Option<Report>, wanted: &Report) -> Result<bool, IterationEnd> {
+    match report {
+        Some(Report::Failed(reason)) => Err(IterationEnd::Failed(reason)),
+        Some(got) => Ok(got == *wanted),
+        None => Err(IterationEnd::Failed("a thread ended unexpectedly".into())),
+    }
+}
+
+/// Waits until every member that has not failed has sent `report`. Errors: why one failed meanwhile.
+async fn reached_all(crew: &mut impl Crew, report: &Report) -> Result<(), String> {
     let mut reached = 0;
-    while reached + threads.failed < threads.count() {
-        match threads.reports.recv().await {
-            Some(Report::Failed(reason)) => {
-                threads.failed += 1;
-                return Err(reason);
-            }
-            Some(got) if got == *report => reached += 1,
-            Some(_) => {}
-            None => return Err("a thread ended unexpectedly".into()),
+    while reached < crew.count() {
+        match is(crew.report().await, report) {
+            Ok(it_is) => reached += usize::from(it_is),
+            Err(IterationEnd::Failed(reason)) => return Err(reason),
+            Err(other) => unreachable!("a report does not say {other:?}"),
         }
     }
     Ok(())
 }
 
-fn operations_of(threads: &Threads, group: usize, round: u32) -> u64 {
-    threads.records.iter().map(|groups| groups[group].lock().recorder.operations_of(round)).sum()
-}
-
-/// Merges what all threads recorded of one group.
-fn gather(
-    threads: &Threads,
-    group: usize,
+fn of_share(
+    share: Share,
     counted: (u32, u32),
     elapsed: Duration,
     rounds: bench::recorder::Rounds,
     steady: Option<Window>,
 ) -> GroupMeasured {
-    let mut all: Option<(Tally, crate::record::Record, bench::series::Series)> = None;
-    for groups in &threads.records {
-        let record = groups[group].lock().clone();
-        let tally = record.recorder.window(counted.0, counted.1 - counted.0);
-        match &mut all {
-            None => {
-                let series = record.recorder.series().clone();
-                all = Some((tally, record, series));
-            }
-            Some((sum, first, series)) => {
-                sum.merge(&tally);
-                series.merge(record.recorder.series());
-                first.mismatches += record.mismatches;
-                for text in record.mismatch_examples {
-                    crate::record::add_example(&mut first.mismatch_examples, || text);
-                }
-                for text in record.error_examples {
-                    crate::record::add_example(&mut first.error_examples, || text);
-                }
-            }
-        }
-    }
-    let (tally, record, series) = all.expect("there is at least one thread");
     let from = rounds.begin(counted.0);
     let until = rounds.begin(counted.1).min(elapsed);
     GroupMeasured {
         measured: until.saturating_sub(from),
-        tally,
-        mismatches: record.mismatches,
-        mismatch_examples: record.mismatch_examples,
-        error_examples: record.error_examples,
-        series: series.points(elapsed),
+        tally: share.tally,
+        mismatches: share.mismatches,
+        mismatch_examples: share.mismatch_examples,
+        error_examples: share.error_examples,
+        series: share.series.points(elapsed),
         steady,
     }
 }
@@ -365,6 +351,11 @@ impl Judge {
         };
         let rounds = iteration.task.rounds;
         Judge { groups, window: rounds.window, round: rounds.length }
+    }
+
+    /// Whether it needs to know what was done in each round.
+    fn asks(&self) -> bool {
+        !self.groups.is_empty()
     }
 
     /// Round `begins` begins. Returns the rounds that count if that is the end.
@@ -434,7 +425,7 @@ impl LiveView {
         }
     }
 
-    fn look(&mut self, threads: &Threads) -> Live {
+    fn look(&mut self, crew: &impl Crew) -> Live {
         let now = Instant::now();
         self.due = now + LIVE_EVERY;
         let (before, totals) = &mut self.before;
@@ -442,13 +433,7 @@ impl LiveView {
         *before = now;
         let mut groups = Vec::new();
         for (index, name) in self.names.iter().enumerate() {
-            let mut total = Total::default();
-            for records in &threads.records {
-                let part = records[index].lock().recorder.total();
-                total.operations += part.operations;
-                total.bytes += part.bytes;
-                total.errors += part.errors;
-            }
+            let total = crew.total(index);
             groups.push((name.clone(), total, Rates::between(totals[index], total, over)));
             totals[index] = total;
         }

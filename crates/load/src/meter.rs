@@ -28,6 +28,17 @@ pub struct ClusterMeter {
     record: String,
 }
 
+/// Has this machine and the daemons on it begin afresh; where `reads` follow, without what a prefill left in memory.
+pub fn prepare(sources: &Sources, reads: bool) {
+    if reads {
+        // Where we may not, results say so.
+        rustix::fs::sync();
+        let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
+        cache::drop_caches(sources);
+    }
+    sources.daemons.values().for_each(|pid| forget_peak(*pid));
+}
+
 impl ClusterMeter {
     /// `reads`: whether caches are to be emptied before the load. `start`: from when the times of the record count, the same for all iterations of a run.
     pub fn new(sources: Sources, rounds: Rounds, reads: bool, start: Instant) -> ClusterMeter {
@@ -42,13 +53,22 @@ impl ClusterMeter {
         }
     }
 
+    /// The reading at the begin of round `round`, if it is still kept.
+    pub fn at(&self, round: u32) -> Option<&Sample> {
+        self.boundaries.iter().find(|(number, _)| *number == round).map(|(_, sample)| sample)
+    }
+
     /// Figures of a workload's rows, by name, for the rounds from the first to the one before the second.
     pub fn figures(&self, rounds: (u32, u32), work: Work) -> BTreeMap<String, Option<f64>> {
-        let at = |round: u32| self.boundaries.iter().find(|(number, _)| *number == round).map(|(_, sample)| sample);
-        match (at(rounds.0), at(rounds.1)) {
+        match (self.at(rounds.0), self.at(rounds.1)) {
             (Some(before), Some(after)) if rounds.0 < rounds.1 => figures(before, after, work),
             _ => BTreeMap::new(),
         }
+    }
+
+    /// Where it looks.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     /// Samples over time, a line of JSON each.
@@ -67,13 +87,9 @@ impl ClusterMeter {
 
 impl Meter for ClusterMeter {
     async fn prepared(&mut self) {
-        if self.reads {
-            // What the prefill left in memory is not to answer reads. Where we may not, results say so.
-            rustix::fs::sync();
-            let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
-            cache::drop_caches(&self.sources);
-        }
-        self.sources.daemons.values().for_each(|pid| forget_peak(*pid));
+        let (sources, reads) = (self.sources.clone(), self.reads);
+        // It may take seconds, in which others are to be heard.
+        let _ = tokio::task::spawn_blocking(move || prepare(&sources, reads)).await;
     }
 
     fn boundary(&mut self, round: u32) {

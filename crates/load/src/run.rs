@@ -8,8 +8,13 @@ use std::time::{Duration, Instant};
 use bench::plan::{self, Engine, Plan, Redundancy, Workload};
 use bench::report::{End, Row, RunResult, WorkloadHops};
 use client::{Cluster, Config};
+use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::agents::crew::AgentCrew;
+use crate::agents::links::{AgentError, Agents, Link};
+use crate::agents::protocol::{Begin, Samples, Site};
+use crate::crew::Crew;
 use crate::environment;
 use crate::hops;
 use crate::iteration::{GroupMeasured, Iteration, IterationEnd, Measured};
@@ -19,8 +24,11 @@ use crate::observer::{Event, Observer};
 use crate::pools::{self, PoolError};
 use crate::run_folder::{FolderError, RunFolder};
 use crate::task::Task;
-use crate::telemetry::figures::Work;
+use crate::telemetry::Sample;
+use crate::telemetry::figures::{Work, figures};
+use crate::telemetry::hosts::{Reading, together};
 use crate::telemetry::sources::Sources;
+use crate::tools::{self, ToolMeasured, ToolRun};
 
 /// Where a configuration sets no limit, an operation without an answer counts as failed after this.
 pub(crate) const OP_TIMEOUT: Duration = Duration::from_secs(60);
@@ -42,6 +50,10 @@ pub struct Options {
     pub keep: bool,
     /// Measure first what this machine's drive and network can do by themselves.
     pub ceilings: bool,
+    /// Agents that carry the load, as `HOST:PORT`; this process does where there are none.
+    pub agents: Vec<String>,
+    /// What agents may ask for.
+    pub agent_token: Option<String>,
     /// The command line, for whoever repeats the run.
     pub command: Vec<String>,
     /// The program's version.
@@ -66,8 +78,12 @@ pub enum RunError {
     Space { cluster: String, workload: String, objects: u64, needed_mib: u64, free_mib: u64 },
     #[error("what the drive under {folder} can do cannot be measured")]
     Ceilings { folder: PathBuf, source: std::io::Error },
+    #[error("workload {workload}: {reason}")]
+    Tool { workload: String, reason: String },
     #[error(transparent)]
     Folder(#[from] FolderError),
+    #[error(transparent)]
+    Agent(#[from] AgentError),
 }
 
 /// A cluster of the plan, connected.
@@ -77,6 +93,8 @@ struct Connected {
     cluster: Cluster,
     osds: u64,
     sources: Sources,
+    /// The OSDs of its `osd dump`.
+    osd_dump: Value,
 }
 
 /// Runs `plan`, whose configurations' paths must be right from the working directory. What was measured is in the result
@@ -89,6 +107,7 @@ pub async fn run(
     observer: &mut dyn Observer,
     mut interrupt: watch::Receiver<bool>,
 ) -> Result<RunResult, RunError> {
+    check_tools(&plan, options)?;
     let mut clusters = Vec::new();
     for of_plan in &plan.clusters {
         observer.event(Event::Step(format!("connecting to {}", of_plan.name)));
@@ -103,6 +122,10 @@ pub async fn run(
         check_pools(&plan, &connected).await?;
         clusters.push(connected);
     }
+    let agents = match options.agents.is_empty() {
+        true => None,
+        false => Some(agents(&plan, options, observer).await?),
+    };
     let folder = RunFolder::create(&options.folder)?;
     let token = environment::token();
     let mut facts = environment::machine();
@@ -114,11 +137,13 @@ pub async fn run(
     for connected in &mut clusters {
         let dump = environment::cluster(&connected.plan.name, &connected.cluster, &mut facts, &folder).await?;
         connected.sources = Sources::find(Path::new(&connected.plan.configuration), &dump);
+        connected.osd_dump = dump["osds"].clone();
         let daemons = connected.sources.daemons.len();
         let said = if daemons == 0 { "not available: none on this machine".into() } else { daemons.to_string() };
         facts.insert(format!("cluster.{}.daemons_measured", connected.plan.name), said);
         folder.copy_configuration(&connected.plan.name, &connected.plan.configuration)?;
     }
+    facts.extend(agents.iter().flat_map(agent_facts));
     let mut result = RunResult::new(plan, facts);
     if options.ceilings {
         observer.event(Event::Step("measuring what the drive and the network can do".into()));
@@ -127,9 +152,70 @@ pub async fn run(
         result.ceilings = Some(measured.map_err(|source| RunError::Ceilings { folder: place, source })?);
     }
     let start = Instant::now();
-    let mut run = Run { options, clusters, token, folder, result, observer, interrupt, start };
+    let mut run = Run { options, clusters, agents, token, folder, result, observer, interrupt, start };
     run.all().await?;
     Ok(run.result)
+}
+
+/// Checks that the tools that carry load are there.
+fn check_tools(plan: &Plan, options: &Options) -> Result<(), RunError> {
+    for workload in plan.workloads.iter().filter(|workload| !workload.tool.is_nacre()) {
+        let refused = |reason| RunError::Tool { workload: workload.name.clone(), reason };
+        tools::check(workload.tool).map_err(refused)?;
+        if !options.agents.is_empty() {
+            let name = workload.tool.name();
+            return Err(refused(format!("agents carry the load of the tool nacre only; {name} runs on this machine")));
+        }
+    }
+    Ok(())
+}
+
+/// Connects to the agents, and checks that there is work for each.
+async fn agents(plan: &Plan, options: &Options, observer: &mut dyn Observer) -> Result<Agents, AgentError> {
+    observer.event(Event::Step("connecting to agents".into()));
+    let agents = Agents::connect(&options.agents, &options.version, options.agent_token.as_deref()).await?;
+    for workload in &plan.workloads {
+        let instances: u32 = workload.groups.iter().map(|group| group.instances).sum();
+        if agents.carriers() > instances as usize {
+            let workload = workload.name.clone();
+            return Err(AgentError::TooFewInstances { agents: agents.carriers(), workload, instances });
+        }
+    }
+    for link in &agents.links {
+        let (Some(wall), Some(monotonic)) = (link.wall, link.monotonic) else { continue };
+        let us = |ns: i128| ns as f64 / 1000.0;
+        observer.event(Event::Note(format!(
+            "agent {} on {}: its time of day is {:+.0} us from ours (known to {:.0} us); starts agree to {:.0} us",
+            link.name,
+            link.machine.host,
+            us(wall.offset_ns),
+            us(wall.uncertainty_ns),
+            us(monotonic.uncertainty_ns)
+        )));
+    }
+    Ok(agents)
+}
+
+/// Facts about agents for the result.
+fn agent_facts(agents: &Agents) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    let mut hosts = BTreeMap::new();
+    for link in &agents.links {
+        let mut add = |name: &str, value: String| facts.insert(format!("agent.{}.{name}", link.name), value);
+        add("program", link.program.clone());
+        add("part", if link.machine.watch_only { "watches".into() } else { "carries load".into() });
+        let ns =
+            |offset: Option<i128>| offset.map_or("not available".into(), |ns| format!("{:.1}", ns as f64 / 1000.0));
+        add("time_of_day_offset_us", ns(link.wall.map(|offset| offset.offset_ns)));
+        add("time_of_day_uncertainty_us", ns(link.wall.map(|offset| offset.uncertainty_ns)));
+        add("start_uncertainty_us", ns(link.monotonic.map(|offset| offset.uncertainty_ns)));
+        for (name, value) in &link.machine.facts {
+            add(name, value.clone());
+        }
+        hosts.insert(&link.machine.id, link.machine.processors);
+    }
+    facts.insert("agents.processors".into(), hosts.values().sum::<usize>().to_string());
+    facts
 }
 
 /// The folder of a cluster's configuration, which on one machine is that of its stores too.
@@ -168,7 +254,7 @@ async fn connect(of_plan: &plan::Cluster) -> Result<Connected, RunError> {
     let status = pools::json_command(&cluster, serde_json::json!({"prefix": "osd stat"})).await;
     let status = status.map_err(|source| RunError::Cluster { cluster: name, source })?;
     let osds = status["num_in_osds"].as_u64().unwrap_or(1).max(1);
-    Ok(Connected { plan: of_plan.clone(), config, cluster, osds, sources: Sources::default() })
+    Ok(Connected { plan: of_plan.clone(), config, cluster, osds, sources: Sources::default(), osd_dump: Value::Null })
 }
 
 /// Checks that the pools that should be there are, that the others are not, and that there is room.
@@ -221,6 +307,8 @@ fn needed_bytes(workload: &Workload, redundancy: Option<Redundancy>) -> u64 {
 struct Run<'a> {
     options: &'a Options,
     clusters: Vec<Connected>,
+    /// None where this process carries the load.
+    agents: Option<Agents>,
     token: String,
     folder: RunFolder,
     result: RunResult,
@@ -261,7 +349,8 @@ impl Run<'_> {
                             self.note(format!("{}: {reason}", workload.name));
                             let give_up = failures.failed(cluster, index, &workload.name, reason);
                             self.result.end = failures.end();
-                            if give_up {
+                            // Without an agent every further row would measure another load.
+                            if give_up || self.has_lost_an_agent() {
                                 return self.save();
                             }
                         }
@@ -317,6 +406,21 @@ impl Run<'_> {
             }
         }
         let task = Arc::new(Task::new(plan.seed, &self.token, index, workload, iteration));
+        let begin = Begin {
+            plan: plan.clone(),
+            workload: index,
+            iteration,
+            token: self.token.clone(),
+            cluster: Site::new(
+                &name,
+                connected.cluster.fsid().to_string(),
+                &connected.plan.configuration,
+                &connected.config,
+                connected.osd_dump.clone(),
+            ),
+            part: None,
+            elapsed_ns: u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        };
         let drain = connected.config.op_timeout.unwrap_or(OP_TIMEOUT) + DRAIN_EXTRA;
         let connect = PoolOfCluster { config: connected.config.clone(), pool: pool.name.clone() };
         let runner = Iteration {
@@ -328,27 +432,74 @@ impl Run<'_> {
             drain,
             processors: environment::processors(),
         };
+        if !workload.tool.is_nacre() {
+            let measured = self.by_tool(cluster, workload, iteration, &what, &runner.task.prefix.clone()).await;
+            if let (IterationEnd::Complete, Some(row)) = (&measured, self.result.rows.last()) {
+                let measured_s = row.measured_s;
+                self.keep_hops(cluster, workload, iteration, measured_s).await;
+            }
+            return self.after(cluster, &what, &pool, used_before, measured).await;
+        }
         let reads = workload.groups.iter().any(|group| group.operations.reads() > 0);
         let rounds = bench::recorder::Rounds::new(workload.warm_up(), &workload.stop);
         let mut meter = ClusterMeter::new(connected.sources.clone(), rounds, reads, self.start);
-        let measured = runner.run(&mut meter, self.observer, &mut self.interrupt).await;
+        let mut agents = self.agents.take();
+        let (measured, elsewhere) = match &mut agents {
+            None => (runner.run(&mut meter, self.observer, &mut self.interrupt).await, None),
+            Some(agents) => {
+                let rounds = runner.task.rounds;
+                let crew = AgentCrew::begin(agents, begin, rounds).await;
+                let (measured, elsewhere) = match crew {
+                    Ok(mut crew) => {
+                        let measured = runner.run_with(&mut crew, &mut meter, self.observer, &mut self.interrupt).await;
+                        crew.end().await;
+                        let elsewhere = Elsewhere::of(&crew);
+                        (measured, elsewhere)
+                    }
+                    Err(error) => (Measured::failed(error.to_string()), Elsewhere::default()),
+                };
+                (measured, Some(elsewhere))
+            }
+        };
+        self.agents = agents;
         if measured.end != IterationEnd::Complete {
             let problems = environment::health(&self.clusters[cluster].cluster).await;
             self.note(format!("{what}: {problems}"));
         }
-        self.add_rows(&name, workload, iteration, &measured, &meter);
+        self.add_rows(&name, workload, iteration, &measured, &meter, elsewhere.as_ref());
         let file = format!("telemetry/{name}.{}.{iteration}.jsonl", workload.name);
         if let Err(error) = self.folder.write(&file, meter.record()) {
             self.note(format!("{what}: {error}"));
         }
-        self.keep_hops(cluster, workload, iteration, &measured).await;
+        let measured_s = measured.groups.iter().map(|group| group.measured.as_secs_f64()).fold(0.0, f64::max);
+        self.keep_hops(cluster, workload, iteration, measured_s).await;
+        for (agent, text) in elsewhere.iter().flat_map(|elsewhere| &elsewhere.records) {
+            let file = format!("telemetry/{name}.{}.{iteration}.{}.jsonl", workload.name, agent.replace(':', "-"));
+            if let Err(error) = self.folder.write(&file, text) {
+                self.note(format!("{what}: {error}"));
+            }
+        }
+        self.after(cluster, &what, &pool, used_before, measured.end).await
+    }
+
+    /// Removes what was made for an iteration that ended so.
+    async fn after(
+        &mut self,
+        cluster: usize,
+        what: &str,
+        pool: &plan::Pool,
+        used_before: u64,
+        end: IterationEnd,
+    ) -> Next {
         let cleaned = match pool.to_make() {
             Some((redundancy, _)) if !self.options.keep => {
-                self.clean(cluster, &what, &pool.name, redundancy, used_before).await
+                self.clean(cluster, what, &pool.name, redundancy, used_before).await
             }
             _ => Ok(()),
         };
-        match (measured.end, cleaned) {
+        let name = &self.clusters[cluster].plan.name;
+        let failed = |error: &dyn std::fmt::Display| Next::End(End::Failed(format!("{name}: {error}")));
+        match (end, cleaned) {
             (IterationEnd::Failed(reason), _) => failed(&reason),
             (IterationEnd::Interrupted, _) => Next::End(End::Interrupted),
             (IterationEnd::Complete, Err(error)) => failed(&error),
@@ -358,12 +509,11 @@ impl Run<'_> {
 
     /// Asks the OSDs where the time of the workload's operations went, and keeps what they say. Without an answer the
     /// measurement is as good as with one.
-    async fn keep_hops(&mut self, cluster: usize, workload: &Workload, iteration: u32, measured: &Measured) {
+    async fn keep_hops(&mut self, cluster: usize, workload: &Workload, iteration: u32, measured_s: f64) {
         let connected = &self.clusters[cluster];
         let name = connected.plan.name.clone();
         let Ok(pool) = connected.cluster.pool(&workload.pool).await else { return };
         let Ok(gathered) = hops::gather(&connected.cluster, None).await else { return };
-        let measured_s = measured.groups.iter().map(|group| group.measured.as_secs_f64()).fold(0.0, f64::max);
         let reads = workload.groups.iter().any(|group| group.operations.reads() > 0);
         let writes = workload.groups.iter().any(|group| group.operations.reads() < 100);
         let mut ops = gathered.ops;
@@ -379,6 +529,75 @@ impl Run<'_> {
         if let Err(error) = written {
             self.note(format!("{name} {}: {error}", workload.name));
         }
+    }
+
+    fn has_lost_an_agent(&self) -> bool {
+        self.agents.as_ref().is_some_and(|agents| agents.links.iter().any(|link| link.lost.is_some()))
+    }
+
+    /// Has a tool carry the load. Adds its row.
+    async fn by_tool(
+        &mut self,
+        cluster: usize,
+        workload: &Workload,
+        iteration: u32,
+        what: &str,
+        objects: &str,
+    ) -> IterationEnd {
+        let connected = &self.clusters[cluster];
+        let pool_is_kept = self.result.plan.pool(&workload.pool).is_some_and(|pool| pool.to_make().is_none());
+        let run = ToolRun {
+            workload,
+            config: &connected.config,
+            configuration: &connected.plan.configuration,
+            cluster: &connected.cluster,
+            name: objects.to_owned(),
+            remove_objects: pool_is_kept && !self.options.keep,
+            what: what.to_owned(),
+            written: Default::default(),
+        };
+        let group = &workload.groups[0];
+        let reads = group.operations.reads() > 0;
+        let rounds = bench::recorder::Rounds::new(Duration::ZERO, &workload.stop);
+        let mut meter = ClusterMeter::new(connected.sources.clone(), rounds, reads, self.start);
+        let ToolMeasured { outcome, end, spent } = run.run(&mut meter, self.observer, &mut self.interrupt).await;
+        let cluster = connected.plan.name.clone();
+        let file = format!("telemetry/{cluster}.{}.{iteration}.jsonl", workload.name);
+        if let Err(error) = self.folder.write(&file, meter.record()) {
+            self.note(format!("{what}: {error}"));
+        }
+        let Some(outcome) = outcome else { return end };
+        let written_bytes = (!reads).then_some(outcome.bytes);
+        let mut figures = meter.figures((0, 1), Work { operations: outcome.operations, written_bytes });
+        // The clients are the tool's process, not this one.
+        figures.retain(|name, _| !name.starts_with("client_cpu") && !name.starts_with("client_context"));
+        let per_operation = |seconds: f64| Some(seconds * 1e6 / outcome.operations.max(1) as f64);
+        figures.insert("client_cpu_us_per_operation".into(), spent.and_then(|s| per_operation(s.user_s + s.system_s)));
+        figures.insert("client_cpu_user_us_per_operation".into(), spent.and_then(|s| per_operation(s.user_s)));
+        figures.insert("client_cpu_system_us_per_operation".into(), spent.and_then(|s| per_operation(s.system_s)));
+        let cores = spent.map(|spent| (spent.user_s + spent.system_s) / outcome.measured_s);
+        figures.insert("client_cores".into(), cores.filter(|cores| cores.is_finite()));
+        self.result.rows.push(Row {
+            cluster,
+            workload: workload.name.clone(),
+            group: group.name.clone(),
+            iteration,
+            partial: end != IterationEnd::Complete,
+            missing: Vec::new(),
+            measured_s: outcome.measured_s,
+            operations: outcome.operations,
+            bytes: outcome.bytes,
+            errors: outcome.errors,
+            error_examples: Vec::new(),
+            mismatches: 0,
+            mismatch_examples: Vec::new(),
+            latency: outcome.latency,
+            histogram: outcome.histogram,
+            series: Vec::new(),
+            steady: None,
+            figures,
+        });
+        end
     }
 
     /// Removes a pool that was made, and waits until that has been done on disk too.
@@ -418,11 +637,16 @@ impl Run<'_> {
         iteration: u32,
         measured: &Measured,
         meter: &ClusterMeter,
+        elsewhere: Option<&Elsewhere>,
     ) {
         let operations = measured.groups.iter().map(|group| group.tally.latencies.count()).sum();
         let reads = workload.groups.iter().any(|group| group.operations.reads() > 0);
         let written_bytes = (!reads).then(|| measured.groups.iter().map(|group| group.tally.bytes).sum());
-        let figures = meter.figures(measured.rounds, Work { operations, written_bytes });
+        let work = Work { operations, written_bytes };
+        let figures = match elsewhere {
+            None => meter.figures(measured.rounds, work),
+            Some(elsewhere) => elsewhere.figures(meter, measured.rounds, work),
+        };
         for (group, of_plan) in measured.groups.iter().zip(&workload.groups) {
             let GroupMeasured { measured: time, tally, mismatches, .. } = group;
             self.result.rows.push(Row {
@@ -431,6 +655,7 @@ impl Run<'_> {
                 group: of_plan.name.clone(),
                 iteration,
                 partial: measured.end != IterationEnd::Complete,
+                missing: measured.missing.clone(),
                 measured_s: time.as_secs_f64(),
                 operations: tally.latencies.count(),
                 bytes: tally.bytes,
@@ -486,6 +711,59 @@ impl Failures {
             (None, _) => End::Complete,
             (Some(reason), 1) => End::Failed(reason.clone()),
             (Some(reason), count) => End::Failed(format!("{reason}; and {} more", count - 1)),
+        }
+    }
+}
+
+/// What agents read of their machines.
+#[derive(Default)]
+struct Elsewhere {
+    /// At the begin and the end of what counts; none if one of them did not tell.
+    readings: Option<(Vec<Reading>, Vec<Reading>)>,
+    /// Lines over time, by agent.
+    records: Vec<(String, String)>,
+}
+
+impl Elsewhere {
+    fn of(crew: &AgentCrew<'_>) -> Elsewhere {
+        let pairs = || crew.agents().links.iter().zip(crew.members());
+        let reading = |link: &Link, sample: &Sample| {
+            let mut sample = sample.clone();
+            if link.machine.watch_only {
+                // It is no client.
+                sample.own = None;
+            }
+            Reading { machine: link.machine.id.clone(), host: link.machine.host.clone(), sample }
+        };
+        let at = |which: fn(&Samples) -> Option<&Sample>| {
+            pairs().map(|(link, member)| Some(reading(link, which(&member.samples)?))).collect::<Option<Vec<_>>>()
+        };
+        Elsewhere {
+            readings: at(|samples| samples.before.as_ref()).zip(at(|samples| samples.after.as_ref())),
+            records: pairs().map(|(link, member)| (link.name.clone(), member.record.clone())).collect(),
+        }
+    }
+
+    /// Figures of all machines; of this one too if daemons of the cluster are here.
+    fn figures(&self, meter: &ClusterMeter, rounds: (u32, u32), work: Work) -> BTreeMap<String, Option<f64>> {
+        let Some((mut before, mut after)) = self.readings.clone() else { return BTreeMap::new() };
+        if !meter.sources().daemons.is_empty() {
+            let machine = environment::machine_id();
+            let here = |round: u32| {
+                let sample = meter.at(round)?.clone();
+                Some(Reading {
+                    machine: machine.clone(),
+                    host: "coordinator".into(),
+                    sample: Sample { own: None, ..sample },
+                })
+            };
+            let (Some(first), Some(last)) = (here(rounds.0), here(rounds.1)) else { return BTreeMap::new() };
+            before.push(first);
+            after.push(last);
+        }
+        match (together(&before), together(&after)) {
+            (Some(before), Some(after)) if rounds.0 < rounds.1 => figures(&before, &after, work),
+            _ => BTreeMap::new(),
         }
     }
 }

@@ -43,4 +43,9 @@ impl Task {
         }
         all
     }
+
+    /// The instances that fall to crew `part.0` of `part.1` that share them: every group is spread over all.
+    pub fn instances_of(&self, part: (usize, usize)) -> Vec<(u32, u32)> {
+        self.instances().into_iter().skip(part.0).step_by(part.1.max(1)).collect()
+    }
 }

@@ -30,8 +30,8 @@ pub enum Report {
 pub struct Threads {
     handles: Vec<JoinHandle<()>>,
     /// Those that have failed, and will report nothing more.
-    pub failed: usize,
-    pub reports: mpsc::UnboundedReceiver<Report>,
+    failed: usize,
+    reports: mpsc::UnboundedReceiver<Report>,
     /// By thread and group.
     pub records: Vec<Vec<SharedRecord>>,
 }
@@ -42,10 +42,17 @@ pub fn thread_count(instances: usize, processors: usize) -> usize {
 }
 
 impl Threads {
-    /// Starts `count` threads, which connect.
-    pub fn start<C: Connect>(task: &Arc<Task>, connect: &C, control: &Control, count: usize) -> Threads {
+    /// Starts `count` threads, which connect. Of the task's instances they carry those that fall to `part`, a number and
+    /// the count of those who share them.
+    pub fn start<C: Connect>(
+        task: &Arc<Task>,
+        connect: &C,
+        control: &Control,
+        part: (usize, usize),
+        count: usize,
+    ) -> Threads {
         let (to_us, reports) = mpsc::unbounded_channel();
-        let instances = task.instances();
+        let instances = task.instances_of(part);
         let mut handles = Vec::new();
         let mut records = Vec::new();
         for number in 0..count {
@@ -70,14 +77,23 @@ impl Threads {
         Threads { handles, failed: 0, reports, records }
     }
 
-    /// How many there are.
+    /// How many have not failed.
     pub fn count(&self) -> usize {
-        self.handles.len()
+        self.handles.len().saturating_sub(self.failed)
+    }
+
+    /// What a thread tells next; `None` if all have ended.
+    pub async fn report(&mut self) -> Option<Report> {
+        let report = self.reports.recv().await;
+        if matches!(report, Some(Report::Failed(_))) {
+            self.failed += 1;
+        }
+        report
     }
 
     /// Waits for the threads' ends, which [`Phase::End`] brings about.
-    pub fn join(self) {
-        for handle in self.handles {
+    pub fn join(&mut self) {
+        for handle in self.handles.drain(..) {
             // A thread that panicked has said so on standard error, and its report is missing.
             let _ = handle.join();
         }

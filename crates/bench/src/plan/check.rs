@@ -134,6 +134,9 @@ impl Workload {
             group.check(&format!("{path}.groups[{index}]"))?;
         }
         seconds(format!("{path}.warm_up_s"), self.warm_up_s, 0.0)?;
+        if let Some((field, reason)) = self.tool.refusal(self) {
+            return refuse(format!("{path}.{field}"), reason);
+        }
         match self.stop {
             Stop::DurationS(duration_s) => seconds(format!("{path}.stop.duration_s"), duration_s, 0.1),
             Stop::Steady { round_s, rules } => {

@@ -113,7 +113,9 @@ impl RunResult {
 
     /// Processors of the machine, and threads of the load generator, for [`crate::ceiling`].
     pub(super) fn processors(&self, workload: &str) -> Option<(u32, u32)> {
-        let processors = self.environment.get("machine.processors").and_then(|text| text.parse::<u32>().ok())?;
+        // With agents, those of all machines that carry or watch.
+        let text = ["agents.processors", "machine.processors"].iter().find_map(|name| self.environment.get(*name));
+        let processors = text.and_then(|text| text.parse::<u32>().ok())?;
         let of_plan = self.plan.workloads.iter().find(|one| one.name == workload);
         let instances: u32 = of_plan.map_or(1, |one| one.groups.iter().map(|group| group.instances).sum());
         Some((processors, instances.min(processors)))

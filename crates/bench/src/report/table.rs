@@ -97,6 +97,11 @@ impl RunResult {
             cells.extend([summary.errors.to_string(), summary.mismatches.to_string()]);
             markdown_row(&mut out, &cells);
         }
+        for workload in self.plan.workloads.iter().filter(|workload| !workload.tool.is_nacre()) {
+            let (name, tool) = (&workload.name, workload.tool.name());
+            writeln!(out, "\n{name}: the load is that of {tool}; what it read was not compared with what was written.")
+                .expect("writing to a string");
+        }
         out.push_str(&self.costs());
         out.push_str(&self.limits());
         out.push_str(&self.hops_section());
@@ -208,7 +213,11 @@ impl RunResult {
             let error = rows().find_map(|row| row.error_examples.first()).map(|text| format!("an error: {text}"));
             let wrong =
                 rows().find_map(|row| row.mismatch_examples.first()).map(|text| format!("a wrong read: {text}"));
-            found.extend([error, wrong].into_iter().flatten().map(|text| (cluster.name.as_str(), text)));
+            let missing = rows().find(|row| !row.missing.is_empty()).map(|row| {
+                let (times, names) = (row.iteration + 1, row.missing.join(", "));
+                format!("in iteration {times} of {} the share of agent {names} is missing", row.workload)
+            });
+            found.extend([error, wrong, missing].into_iter().flatten().map(|text| (cluster.name.as_str(), text)));
         }
         found
     }

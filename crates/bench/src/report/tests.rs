@@ -23,6 +23,7 @@ fn row(cluster: &str, iteration: u32, operations: u64) -> Row {
         group: "g".into(),
         iteration,
         partial: false,
+        missing: Vec::new(),
         measured_s: 10.0,
         operations: operations * 10,
         bytes: operations * 40_960,

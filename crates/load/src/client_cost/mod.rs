@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bench::client_cost::{Access, COST_FORMAT, COST_VERSION, ClientCost, CostRow, Generator, Program, Spent};
 use bench::plan::{Engine, Group, Load, Operations, Redundancy, Stop, Workload};
+use bench::tool::Tool;
 use bytes::Bytes;
 use client::{Cluster, Config};
 use tokio::sync::watch;
@@ -132,6 +133,7 @@ fn workload(access: Access, io_bytes: u64, queue_depth: u32, seconds: f64) -> Wo
     Workload {
         name: format!("client-cost-{}", access.name()),
         pool: POOL.into(),
+        tool: Tool::Nacre,
         groups: vec![group],
         warm_up_s: WARM_UP_S,
         stop: Stop::DurationS(seconds),

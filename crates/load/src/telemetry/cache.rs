@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::sources::Sources;
@@ -15,11 +16,19 @@ const ANSWER_BYTES_MAX: u32 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Running counts over all OSDs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Bytes of data that caches gave, and that had to be read.
     pub hit_bytes: u64,
     pub miss_bytes: u64,
+}
+
+impl Counts {
+    /// Adds what other OSDs counted.
+    pub fn add(&mut self, other: Counts) {
+        self.hit_bytes += other.hit_bytes;
+        self.miss_bytes += other.miss_bytes;
+    }
 }
 
 /// `None` unless every OSD answers and counts.

@@ -4,12 +4,16 @@
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
+use serde::{Deserialize, Serialize};
+
 use super::sources::Sources;
 
 /// Bytes that the connections of all OSDs have carried, by connection: one that ends takes its count along.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
+    #[serde(with = "pairs")]
     pub client: BTreeMap<Ends, Bytes>,
+    #[serde(with = "pairs")]
     pub storage: BTreeMap<Ends, Bytes>,
 }
 
@@ -17,10 +21,25 @@ pub struct Traffic {
 pub type Ends = (String, String);
 
 /// As the OSD sees them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bytes {
     pub received: u64,
     pub sent: u64,
+}
+
+/// A map as a list: JSON's keys are strings only.
+mod pairs {
+    use super::{Bytes, Ends};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeMap;
+
+    pub fn serialize<S: Serializer>(map: &BTreeMap<Ends, Bytes>, out: S) -> Result<S::Ok, S::Error> {
+        map.iter().collect::<Vec<_>>().serialize(out)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Ends, Bytes>, D::Error> {
+        Ok(Vec::<(Ends, Bytes)>::deserialize(from)?.into_iter().collect())
+    }
 }
 
 impl Traffic {

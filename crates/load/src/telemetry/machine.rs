@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::process::TICK_S;
 
 /// Time of all processors together, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineCpu {
     /// Nice time included.
     pub user_s: f64,
@@ -19,7 +21,7 @@ pub struct MachineCpu {
 }
 
 /// Running counts of a drive.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Drive {
     pub reads: u64,
     pub read_bytes: u64,
@@ -35,7 +37,7 @@ pub struct Drive {
 }
 
 /// Running counts of a network interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     pub in_bytes: u64,
     pub out_bytes: u64,
@@ -61,6 +63,15 @@ impl MachineCpu {
             iowait_s: seconds(iowait),
             steal_s: seconds(steal),
         })
+    }
+
+    /// Adds the time of another machine's processors.
+    pub fn add(&mut self, other: MachineCpu) {
+        self.user_s += other.user_s;
+        self.system_s += other.system_s;
+        self.softirq_s += other.softirq_s;
+        self.iowait_s += other.iowait_s;
+        self.steal_s += other.steal_s;
     }
 
     /// Time spent on work; what was stolen included, as the machine wanted to work then.

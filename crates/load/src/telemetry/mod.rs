@@ -4,11 +4,13 @@
 //!
 //! * [`sources`]: where to look for a cluster: its daemons, stores and ports.
 //! * [`process`], [`machine`], [`connections`]: texts of the kernel and of `ss`, read.
+//! * [`hosts`]: readings of several machines as one.
 //! * [`Sample`]: one reading of everything.
 
 pub mod cache;
 pub mod connections;
 pub mod figures;
+pub mod hosts;
 pub mod machine;
 pub mod process;
 pub mod sources;
@@ -16,6 +18,7 @@ pub mod sources;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use connections::Traffic;
@@ -24,7 +27,7 @@ use process::Process;
 use sources::Sources;
 
 /// One reading.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Since an arbitrary start that all samples of a run share.
     pub at: Duration,

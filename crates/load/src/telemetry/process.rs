@@ -1,7 +1,9 @@
 //! What one process has spent, from `/proc/PID`.
 
+use serde::{Deserialize, Serialize};
+
 /// Running counts of a process, all its threads together.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// CPU time, in steps of 10 ms.
     pub user_s: f64,
@@ -36,6 +38,28 @@ impl Process {
 
     pub fn cpu_s(&self) -> f64 {
         self.user_s + self.system_s
+    }
+}
+
+/// CPU time of processes that this one started, and that have ended and were waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Children {
+    pub user_s: f64,
+    pub system_s: f64,
+}
+
+impl Children {
+    pub fn read() -> Option<Children> {
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        // Behind the process's own user and system time.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(13);
+        let mut seconds = || Some(fields.next()?.parse::<u64>().ok()? as f64 * TICK_S);
+        Some(Children { user_s: seconds()?, system_s: seconds()? })
+    }
+
+    /// What came to it since `before`.
+    pub fn since(self, before: Children) -> Children {
+        Children { user_s: self.user_s - before.user_s, system_s: self.system_s - before.system_s }
     }
 }
 
@@ -90,6 +114,16 @@ mod tests {
         assert_eq!(status_kib(status, "VmHWM:"), Some(2 << 20));
         assert_eq!(status_kib(status, "VmSwap:"), None);
         assert_eq!(field(status, "voluntary_ctxt_switches:"), Some(7));
+    }
+
+    #[test]
+    fn children_count_once_they_have_ended() {
+        let before = Children::read().unwrap();
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]);
+        assert!(command.status().unwrap().success());
+        let spent = Children::read().unwrap().since(before);
+        assert!(spent.user_s + spent.system_s > 0.0, "{spent:?}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! `nacre bench`: measures clusters and compares them.
 //!
-//! [`plan_maker`] makes plans from flags, [`watcher`] shows how a run goes; crate `load` runs it. [`client_cost`] compares
-//! client libraries, [`sections`] puts tables into documents.
+//! [`plan_maker`] makes plans from flags, [`watcher`] shows how a run goes, [`agent`] serves other machines' runs; crate
+//! `load` does the work. [`client_cost`] compares client libraries, [`sections`] puts tables into documents.
 
+mod agent;
 mod client_cost;
 mod plan_maker;
 mod sections;
@@ -22,6 +23,9 @@ use watcher::Watcher;
 /// Exit status of a run that the user ended, as shells have it for Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
+/// What this program calls itself in results and to agents.
+const PROGRAM: &str = concat!("nacre ", env!("CARGO_PKG_VERSION"));
+
 /// Runs the command; returns the exit status: 0 if all was measured and every byte read was right.
 pub fn run(command: Bench) -> Result<u8> {
     match command {
@@ -29,6 +33,7 @@ pub fn run(command: Bench) -> Result<u8> {
         Bench::Compare(options) => measure(&options, 2),
         Bench::Report(options) => report(&options),
         Bench::ClientCost(options) => client_cost::run(&options),
+        Bench::Agent(options) => agent::run(options),
     }
 }
 
@@ -37,7 +42,10 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (asked, interrupt) = watch::channel(false);
-        let interrupts = tokio::spawn(interrupts(asked)?);
+        let interrupts = tokio::spawn(interrupts(
+            asked,
+            "ending in order; once more ends at once and leaves objects and pools behind",
+        )?);
         let plan = plan_maker::make(options, clusters_min).await?;
         if plan.clusters.len() < clusters_min {
             bail!("to compare takes two clusters: name them with --cluster, or in the plan");
@@ -51,8 +59,10 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
             folder: folder.clone(),
             keep: options.keep,
             ceilings: options.ceilings,
+            agents: options.agents.clone(),
+            agent_token: options.token_file.as_deref().map(agent::read_token).transpose()?,
             command: std::env::args().collect(),
-            version: format!("nacre {}", env!("CARGO_PKG_VERSION")),
+            version: PROGRAM.to_owned(),
         };
         let mut watcher = Watcher::new();
         let result = load::run(plan, &settings, &mut watcher, interrupt).await;
@@ -88,7 +98,7 @@ fn status(result: &RunResult) -> u8 {
 }
 
 /// The first signal ends the run in order, the second at once.
-fn interrupts(asked: watch::Sender<bool>) -> Result<impl Future<Output = ()>> {
+fn interrupts(asked: watch::Sender<bool>, words: &'static str) -> Result<impl Future<Output = ()>> {
     let listen = |kind| signal(kind).context("cannot handle signals");
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     Ok(async move {
@@ -98,7 +108,7 @@ fn interrupts(asked: watch::Sender<bool>) -> Result<impl Future<Output = ()>> {
                 _ = terminate.recv() => {}
             }
             if first {
-                eprintln!("\nending in order; once more ends at once and leaves objects and pools behind");
+                eprintln!("\n{words}");
                 asked.send_replace(true);
             }
         }

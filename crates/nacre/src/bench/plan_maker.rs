@@ -126,7 +126,9 @@ fn from_flags(flags: &Flags, times: &Times, clusters: Vec<Cluster>, clusters_min
         }
     };
     let size = crate::byte_size::ByteSize(group.io_bytes()).to_string().replace(' ', "");
-    let name = format!("{size}-{}", mode.words);
+    let tool = flags.tool.filter(|tool| !tool.is_nacre());
+    let suffix = tool.map(|tool| format!("-{}", tool.name())).unwrap_or_default();
+    let name = format!("{size}-{}{suffix}", mode.words);
     let stop = flags.steady.map_or(Stop::DurationS(times.seconds.unwrap_or(SECONDS)), |round_s| Stop::Steady {
         round_s,
         rules: Default::default(),
@@ -139,6 +141,7 @@ fn from_flags(flags: &Flags, times: &Times, clusters: Vec<Cluster>, clusters_min
         workloads: vec![Workload {
             name,
             pool: pool.name.clone(),
+            tool: flags.tool.unwrap_or_default(),
             groups: vec![group],
             warm_up_s: times.warm_up.unwrap_or(WARM_UP_SECONDS),
             stop,

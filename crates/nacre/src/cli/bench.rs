@@ -1,8 +1,10 @@
 //! The flags of `nacre bench`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use bench::plan::{Operations, Redundancy};
+use bench::tool::Tool;
 use clap::{Args, Subcommand};
 
 use crate::byte_size::ByteSize;
@@ -17,6 +19,8 @@ pub enum Bench {
     Report(BenchReport),
     /// Measure what our client spends per operation beside librados under fio and 'rados bench', in turns on one cluster.
     ClientCost(BenchClientCost),
+    /// Carry load, or watch this machine, for a run that is led from another ('bench run --agents').
+    Agent(BenchAgent),
 }
 
 #[derive(Args, Debug)]
@@ -45,6 +49,12 @@ pub struct BenchRun {
     /// short. Writes 1 GiB several times.
     #[arg(long)]
     pub ceilings: bool,
+    /// Have agents ('nacre bench agent') carry the load instead of this machine; instances are shared among them.
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',')]
+    pub agents: Vec<String>,
+    /// A file with the token that the agents ask for.
+    #[arg(long, value_name = "FILE", requires = "agents")]
+    pub token_file: Option<PathBuf>,
     /// Print the result as JSON instead of tables.
     #[arg(long)]
     pub json: bool,
@@ -100,6 +110,9 @@ pub struct Load {
     /// Measure rounds of so many seconds until they no longer drift (SNIA's steady state).
     #[arg(long, value_name = "SECONDS")]
     pub steady: Option<f64>,
+    /// What carries the load: nacre, or one of Ceph's own tools, which do one kind of operation in a closed loop.
+    #[arg(long, value_name = "TOOL", value_parser = parse_tool)]
+    pub tool: Option<Tool>,
     /// Use a pool that is there. Objects that are made in it are removed afterwards.
     #[arg(long, value_name = "POOL", conflicts_with_all = ["replicas", "erasure", "pgs"])]
     pub pool: Option<String>,
@@ -115,6 +128,23 @@ pub struct Load {
     /// Decides every byte written and every object chosen. [default: 1]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub struct BenchAgent {
+    /// Where to wait for a coordinator; port 0 takes any that is free. Without --token-file only addresses of this machine.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7480")]
+    pub listen: SocketAddr,
+    /// A file with a token, of 16 bytes at least, that coordinators must know. It is not encrypted on its way.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Carry no load: only read what this machine and the daemons on it spend.
+    #[arg(long)]
+    pub watch_only: bool,
+    /// Configuration of a cluster with daemons on this machine, where it lies neither where the coordinator has it nor at
+    /// /etc/ceph/ceph.conf. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub conf: Vec<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -190,6 +220,12 @@ fn parse_cluster(text: &str) -> Result<ClusterAt, String> {
         }
         _ => Err("write NAME=PATH, for example ceph=/etc/ceph/ceph.conf".into()),
     }
+}
+
+fn parse_tool(text: &str) -> Result<Tool, String> {
+    let all = [Tool::Nacre, Tool::RadosBench, Tool::FioRados];
+    let names = all.map(Tool::name).join(", ");
+    all.into_iter().find(|tool| tool.name() == text).ok_or_else(|| format!("'{text}' is none of {names}"))
 }
 
 fn parse_mode(text: &str) -> Result<Mode, String> {

@@ -1,0 +1,287 @@
+//! Ceph's own load generators: what they can do of a plan, and what they print.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::histogram::{Digits, Histogram, HistogramData, LatencySummary};
+use crate::plan::{Load, Operations, Stop, Workload};
+
+/// What carries a workload's load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tool {
+    /// This program, with Nacre's client.
+    #[default]
+    Nacre,
+    /// `rados bench` of Ceph's packages.
+    RadosBench,
+    /// `fio` with its engine `rados`.
+    FioRados,
+}
+
+/// What a tool saw of one workload.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolOutcome {
+    pub measured_s: f64,
+    pub operations: u64,
+    pub bytes: u64,
+    pub errors: u64,
+    pub latency: LatencySummary,
+    pub histogram: Option<HistogramData>,
+}
+
+/// Why a tool's output says nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    #[error("its output holds no JSON: {0}")]
+    NoJson(String),
+    #[error("its output has no number {0}")]
+    Missing(String),
+    #[error("it did nothing")]
+    Nothing,
+}
+
+impl Tool {
+    /// As on a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tool::Nacre => "nacre",
+            Tool::RadosBench => "rados-bench",
+            Tool::FioRados => "fio-rados",
+        }
+    }
+
+    pub fn is_nacre(&self) -> bool {
+        *self == Tool::Nacre
+    }
+
+    /// The program, and Debian's package that it is in.
+    pub fn program(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Tool::Nacre => None,
+            Tool::RadosBench => Some(("rados", "ceph-common")),
+            Tool::FioRados => Some(("fio", "fio")),
+        }
+    }
+
+    /// Why the tool cannot do `workload`: the field at fault below the workload, and a sentence. `None` if it can.
+    pub fn refusal(self, workload: &Workload) -> Option<(&'static str, String)> {
+        if self.is_nacre() {
+            return None;
+        }
+        let name = self.name();
+        let [group] = &workload.groups[..] else {
+            return Some(("groups", format!("{name} runs one group at a time; several at once take the tool nacre")));
+        };
+        if matches!(group.load, Load::Open { .. }) {
+            let reason = "starts an operation when another ends, and has no open loop; that takes the tool nacre";
+            return Some(("groups[0].load", format!("{name} {reason}")));
+        }
+        if group.instances != 1 {
+            let reason = "is one client; several that begin together take the tool nacre";
+            return Some(("groups[0].instances", format!("{name} {reason}")));
+        }
+        if matches!(workload.stop, Stop::Steady { .. }) {
+            let reason = "runs for a time given before and not until it is steady; give duration_s";
+            return Some(("stop", format!("{name} {reason}")));
+        }
+        // Both take whole seconds.
+        if let Stop::DurationS(seconds) = workload.stop
+            && (seconds.fract() != 0.0 || workload.warm_up_s.fract() != 0.0)
+        {
+            return Some(("stop", format!("{name} takes whole seconds only, for the warm-up as well")));
+        }
+        let Operations { sequential_write, random_write, sequential_read, random_read } = group.operations;
+        if ![sequential_write, random_write, sequential_read, random_read].contains(&100) {
+            let reason = "does one kind of operation here; mixes take the tool nacre";
+            return Some(("groups[0].operations", format!("{name} {reason}")));
+        }
+        if self == Tool::RadosBench && random_write > 0 {
+            let reason =
+                "writes one object after the other and never at random; use write, or the tool fio-rados or nacre";
+            return Some(("groups[0].operations", format!("rados-bench {reason}")));
+        }
+        if group.prefill == Some(false) && group.operations.reads() > 0 {
+            return Some(("groups[0].prefill", format!("{name} cannot read what nobody wrote")));
+        }
+        None
+    }
+}
+
+fn json(text: &str) -> Result<Value, ToolError> {
+    let at = text.find('{').ok_or_else(|| ToolError::NoJson(text.chars().take(200).collect()))?;
+    // Behind the document there may be more lines.
+    let mut documents = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+    match documents.next() {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(error)) => Err(ToolError::NoJson(error.to_string())),
+        None => Err(ToolError::NoJson("nothing".into())),
+    }
+}
+
+/// What `rados bench --format json` printed.
+///
+/// Errors: [`ToolError`] if that is not its output, or nothing was done.
+pub fn read_rados_bench(text: &str) -> Result<ToolOutcome, ToolError> {
+    let value = json(text)?;
+    // All its numbers are strings.
+    let number = |name: &str| {
+        let field = &value[name];
+        let number = field.as_f64().or_else(|| field.as_str()?.trim().parse().ok());
+        number.filter(|number: &f64| number.is_finite() && *number >= 0.0)
+    };
+    let of = |name: &str| number(name).ok_or_else(|| ToolError::Missing(name.to_owned()));
+    let operations = number("total_writes_made").or_else(|| number("total_reads_made"));
+    let operations = operations.ok_or_else(|| ToolError::Missing("total_writes_made or total_reads_made".into()))?;
+    let size = number("write_size").or_else(|| number("read_size"));
+    let size = size.ok_or_else(|| ToolError::Missing("write_size or read_size".into()))?;
+    let measured_s = of("total_time_run")?;
+    if operations < 1.0 || measured_s <= 0.0 {
+        return Err(ToolError::Nothing);
+    }
+    let us = |name: &str| number(name).map(|seconds| seconds * 1e6);
+    Ok(ToolOutcome {
+        measured_s,
+        operations: operations as u64,
+        bytes: (operations * size) as u64,
+        errors: 0,
+        latency: LatencySummary {
+            count: operations as u64,
+            mean_us: Some(of("average_latency")? * 1e6),
+            min_us: us("min_latency"),
+            max_us: us("max_latency"),
+            ..LatencySummary::default()
+        },
+        histogram: None,
+    })
+}
+
+/// What `fio --output-format=json+ --lat_percentiles=1` printed of its one job; `reads`: of its reads.
+///
+/// Errors: [`ToolError`] if that is not its output, or nothing was done.
+pub fn read_fio(text: &str, reads: bool) -> Result<ToolOutcome, ToolError> {
+    let value = json(text)?;
+    let job = &value["jobs"][0];
+    let side = &job[if reads { "read" } else { "write" }];
+    let of = |from: &Value, name: &str| from[name].as_f64().ok_or_else(|| ToolError::Missing(name.to_owned()));
+    let count = |from: &Value, name: &str| from[name].as_u64().ok_or_else(|| ToolError::Missing(name.to_owned()));
+    let operations = count(side, "total_ios")?;
+    let measured_s = of(side, "runtime")? / 1000.0;
+    if operations == 0 || measured_s <= 0.0 {
+        return Err(ToolError::Nothing);
+    }
+    let latency = &side["lat_ns"];
+    let (min, max, mean) = (count(latency, "min")?, count(latency, "max")?, of(latency, "mean")?);
+    let mut histogram = Histogram::new(Digits::Three);
+    let bins = latency["bins"].as_object().ok_or_else(|| ToolError::Missing("lat_ns.bins".into()))?;
+    for (value, count) in bins {
+        let wrong = || ToolError::Missing(format!("lat_ns.bins.{value}"));
+        let (value, count) = (value.parse().map_err(|_| wrong())?, count.as_u64().ok_or_else(wrong)?);
+        // A bin's name is its middle: the outermost may lie beyond what was seen.
+        let within: u64 = Ord::clamp(value, min, max.max(min));
+        histogram.record_n(Duration::from_nanos(within), count);
+    }
+    let mut summary = histogram.summary();
+    // These it knows exactly.
+    let us = |ns: f64| ns / 1000.0;
+    (summary.mean_us, summary.min_us, summary.max_us) = (Some(us(mean)), Some(us(min as f64)), Some(us(max as f64)));
+    Ok(ToolOutcome {
+        measured_s,
+        operations,
+        bytes: count(side, "io_bytes")?,
+        errors: job["total_err"].as_u64().unwrap_or(0),
+        latency: summary,
+        histogram: Some(histogram.to_data()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+
+    const WRITE: &str = r#"hints = 1
+        {"concurrent_ios":"4","object_size":"65536","op_size":"65536","datas":[{"sec":"0","cur_ops":"4"}],
+         "total_time_run":"2.5","total_writes_made":"250","write_size":"65536","bandwidth":"15.395616",
+         "stddev_iops":"-1683577936","average_latency":"0.25","max_latency":"0.5","min_latency":"0.125"}
+        trailing"#;
+
+    #[test]
+    fn rados_bench() {
+        let outcome = read_rados_bench(WRITE).unwrap();
+        assert_eq!((outcome.operations, outcome.bytes, outcome.measured_s), (250, 250 << 16, 2.5));
+        let latency = &outcome.latency;
+        assert_eq!((latency.mean_us, latency.max_us, latency.p50_us), (Some(250_000.0), Some(500_000.0), None));
+        let read = WRITE.replace("total_writes_made", "total_reads_made").replace("write_size", "read_size");
+        assert_eq!(read_rados_bench(&read).unwrap(), outcome);
+        let check = |from: &str, to: &str| read_rados_bench(&WRITE.replace(from, to)).unwrap_err();
+        assert_eq!(check("\"250\"", "\"0\""), ToolError::Nothing);
+        assert_eq!(check("2.5", "x"), ToolError::Missing("total_time_run".into()));
+        assert_eq!(check("average_", "other_"), ToolError::Missing("average_latency".into()));
+        assert!(matches!(check("{", "("), ToolError::NoJson(_)));
+        assert!(matches!(read_rados_bench("error opening pool"), Err(ToolError::NoJson(_))));
+        assert!(matches!(read_rados_bench("{\"a\": "), Err(ToolError::NoJson(_))));
+    }
+
+    const FIO: &str = r#"{"fio version": "fio-3.33", "jobs": [{"jobname": "j", "error": 0, "total_err": 0,
+        "read": {"io_bytes": 0, "runtime": 0, "total_ios": 0, "lat_ns": {"min": 0, "max": 0, "mean": 0.0}},
+        "write": {"io_bytes": 40960, "runtime": 2000, "total_ios": 10,
+                  "lat_ns": {"min": 95000, "max": 1000500, "mean": 190000.5, "N": 10,
+                             "bins": {"94000": 1, "100000": 8, "1000448": 1}}}}]}"#;
+
+    #[test]
+    fn fio() {
+        let outcome = read_fio(FIO, false).unwrap();
+        assert_eq!((outcome.operations, outcome.bytes, outcome.measured_s, outcome.errors), (10, 40_960, 2.0, 0));
+        let latency = &outcome.latency;
+        assert_eq!((latency.count, latency.mean_us, latency.min_us), (10, Some(190.0005), Some(95.0)));
+        assert!((latency.p50_us.unwrap() - 100.0).abs() < 0.2 && latency.max_us == Some(1000.5), "{latency:?}");
+        let back = Histogram::from_data(Digits::Three, &outcome.histogram.unwrap()).unwrap();
+        assert_eq!(back.count(), 10);
+        assert_eq!(read_fio(FIO, true), Err(ToolError::Nothing));
+        let check = |from: &str, to: &str| read_fio(&FIO.replace(from, to), false).unwrap_err();
+        assert_eq!(check("\"bins\"", "\"x\""), ToolError::Missing("lat_ns.bins".into()));
+        assert_eq!(check("\"94000\": 1", "\"94000\": -1"), ToolError::Missing("lat_ns.bins.94000".into()));
+        assert_eq!(check("\"total_ios\": 10", "\"ios\": 10"), ToolError::Missing("total_ios".into()));
+        assert!(matches!(read_fio("rados_ioctx_create failed.", false), Err(ToolError::NoJson(_))));
+    }
+
+    #[test]
+    fn what_tools_cannot_do_is_refused_with_a_sentence() {
+        let plan = |tool: &str, change: &[(&str, &str)]| {
+            let mut text = format!(
+                r#"{{"version": 1, "name": "n", "seed": 1,
+                    "clusters": [{{"name": "n", "engine": "nacre", "configuration": "a"}}], "pools": [{{"name": "p"}}],
+                    "workloads": [{{"name": "w", "pool": "p", "tool": "{tool}", "warm_up_s": 1, "stop": {{"duration_s": 5}},
+                      "groups": [{{"name": "g", "object_bytes": 65536, "io_bytes": 4096, "objects": 30,
+                                   "operations": {{"sequential_write": 100}}, "instances": 1,
+                                   "load": {{"closed": {{"queue_depth": 4}}}}}}]}}]}}"#
+            );
+            change.iter().for_each(|(from, to)| text = text.replace(from, to));
+            Plan::from_json(&text)
+        };
+        for tool in ["nacre", "rados-bench", "fio-rados"] {
+            let plan = plan(tool, &[]).unwrap();
+            assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
+        }
+        plan("fio-rados", &[("sequential_write", "random_write")]).unwrap();
+        let refused = |tool: &str, from: &str, to: &str, words: &str| {
+            plan("nacre", &[(from, to)]).unwrap();
+            let error = plan(tool, &[(from, to)]).unwrap_err();
+            let said = error.to_string();
+            assert!(said.starts_with("workloads[0].") && said.contains(words), "{said}");
+        };
+        let open = r#"{"open": {"arrivals_per_s": 5, "spacing": "constant", "in_flight_max": 4}}"#;
+        for tool in ["rados-bench", "fio-rados"] {
+            refused(tool, r#"{"closed": {"queue_depth": 4}}"#, open, "no open loop");
+            refused(tool, "\"instances\": 1", "\"instances\": 2", "is one client");
+            refused(tool, "{\"duration_s\": 5}", "{\"steady\": {\"round_s\": 2}}", "until it is steady");
+            refused(tool, "\"warm_up_s\": 1", "\"warm_up_s\": 1.5", "whole seconds");
+            refused(tool, "\"sequential_write\": 100", "\"random_write\": 50, \"random_read\": 50", "mixes");
+        }
+        refused("rados-bench", "sequential_write", "random_write", "never at random");
+        assert!(plan("dd", &[]).is_err());
+    }
+}

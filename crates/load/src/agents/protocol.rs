@@ -1,0 +1,271 @@
+//! What coordinator and agent say to each other, version 1.
+//!
+//! The coordinator connects and says [`Hello`]; the agent answers [`Greeting`]. Then, for every iteration,
+//! [`ToAgent::Begin`] and the steps of an iteration, each answered by [`FromAgent::Reached`]; beside that the agent tells
+//! every half second how far it is, and answers pings at once. The coordinator may end an iteration at any time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bench::histogram::{Digits, Histogram, HistogramData};
+use bench::plan::Plan;
+use bench::recorder::{Rounds, Tally, Total};
+use bench::series::{Series, SeriesData};
+use client::{Config, MonHost, Who, parse_mon_host};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::crew::Share;
+use crate::telemetry::Sample;
+
+/// What `format` of a greeting says.
+pub const FORMAT: &str = "nacre-bench-agent";
+/// The version that this release speaks. Both sides must speak the same.
+pub const VERSION: u32 = 1;
+
+/// The coordinator's first message. Other versions may add fields.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hello {
+    pub format: String,
+    pub version: u32,
+    /// Name and version of the program.
+    pub program: String,
+    /// What both must know, if the agent asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+/// The agent's answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Greeting {
+    pub format: String,
+    pub version: u32,
+    pub program: String,
+    /// Why the agent will not serve; the connection ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+}
+
+/// Where an agent runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Differs between machines and between starts of a machine.
+    pub id: String,
+    pub host: String,
+    pub processors: usize,
+    /// Carries no load.
+    pub watch_only: bool,
+    /// Facts about it for the result, by name.
+    pub facts: BTreeMap<String, String>,
+}
+
+/// From the coordinator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToAgent {
+    /// Answer with the clocks' times, and go on.
+    Ping {
+        number: u64,
+    },
+    /// A new iteration: connect.
+    Begin(Box<Begin>),
+    Prefill,
+    /// Have caches forget what the prefill left.
+    Prepare,
+    /// From this time of the agent's own clock on.
+    Load {
+        at_ns: u64,
+    },
+    /// End what is under way, and begin nothing more.
+    Stop,
+    /// Tell what was seen in the rounds from the first to the one before the second.
+    Gather {
+        rounds: (u32, u32),
+    },
+    /// Remove the objects.
+    Clean,
+    /// The iteration is over.
+    End,
+}
+
+/// One iteration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Begin {
+    pub plan: Plan,
+    pub workload: u32,
+    pub iteration: u32,
+    /// Tells this run's objects from those of others.
+    pub token: String,
+    pub cluster: Site,
+    /// Which instances are this agent's: a number and the count of those who share. None at all where absent.
+    pub part: Option<(usize, usize)>,
+    /// Time since the start of the run, from when the record over time counts.
+    pub elapsed_ns: u64,
+}
+
+/// A cluster and how to reach it. There are no keys in it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Site {
+    pub name: String,
+    pub fsid: String,
+    /// Path of its configuration on the coordinator's machine.
+    pub configuration: String,
+    /// As in a `ceph.conf`.
+    pub mon_host: String,
+    pub user: String,
+    pub connect_timeout_s: f64,
+    pub op_timeout_s: Option<f64>,
+    pub mon_op_timeout_s: Option<f64>,
+    /// The part of its `osd dump` that tells the OSDs' addresses.
+    pub osds: Value,
+}
+
+/// Steps that an agent has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    Connected,
+    Prefilled,
+    Prepared,
+    Loaded,
+    Cleaned,
+}
+
+/// From the agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromAgent {
+    /// Times since the agent's start and since 1970.
+    Pong {
+        number: u64,
+        monotonic_ns: u64,
+        wall_ns: u64,
+    },
+    Reached(Step),
+    /// A step cannot be done, and why. No later step will be reached.
+    Failed {
+        reason: String,
+    },
+    /// How far it is; also a sign of life.
+    Live {
+        prepared_bytes: u64,
+        totals: Vec<Total>,
+    },
+    /// Round `round` has ended; operations by group.
+    Round {
+        round: u32,
+        operations: Vec<u64>,
+    },
+    /// Answers to `Gather`: groups one after the other, telemetry, and that this was all.
+    Group(Box<GroupData>),
+    Samples(Box<Samples>),
+    /// More lines of the record over time.
+    Record {
+        text: String,
+    },
+    Gathered,
+    /// Nothing of the iteration is left.
+    Ended,
+}
+
+/// Readings at the begin and the end of the rounds that count.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Samples {
+    pub before: Option<Sample>,
+    pub after: Option<Sample>,
+}
+
+/// What an agent saw of one group.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct GroupData {
+    pub index: usize,
+    pub latencies: HistogramData,
+    pub bytes: u64,
+    pub errors: u64,
+    pub series: SeriesData,
+    pub mismatches: u64,
+    pub mismatch_examples: Vec<String>,
+    pub error_examples: Vec<String>,
+}
+
+impl Hello {
+    pub fn new(program: &str, token: Option<String>) -> Hello {
+        Hello { format: FORMAT.into(), version: VERSION, program: program.into(), token }
+    }
+}
+
+impl Greeting {
+    pub fn refusal(program: &str, reason: String) -> Greeting {
+        let (format, version) = (FORMAT.into(), VERSION);
+        Greeting { format, version, program: program.into(), refused: Some(reason), machine: None }
+    }
+
+    pub fn welcome(program: &str, machine: Machine) -> Greeting {
+        let (format, version) = (FORMAT.into(), VERSION);
+        Greeting { format, version, program: program.into(), refused: None, machine: Some(machine) }
+    }
+}
+
+impl GroupData {
+    pub fn new(index: usize, share: &Share) -> GroupData {
+        GroupData {
+            index,
+            latencies: share.tally.latencies.to_data(),
+            bytes: share.tally.bytes,
+            errors: share.tally.errors,
+            series: share.series.to_data(),
+            mismatches: share.mismatches,
+            mismatch_examples: share.mismatch_examples.clone(),
+            error_examples: share.error_examples.clone(),
+        }
+    }
+
+    /// The share that this describes, of a workload with these rounds.
+    ///
+    /// Errors: no share makes such data, in words.
+    pub fn share(self, rounds: Rounds) -> Result<Share, String> {
+        let mut share = Share::empty(rounds);
+        let latencies = Histogram::from_data(Digits::Three, &self.latencies).map_err(|e| e.to_string())?;
+        share.tally = Tally { latencies, bytes: self.bytes, errors: self.errors };
+        share.series = Series::from_data(&share.series, &self.series).map_err(|e| e.to_string())?;
+        share.mismatches = self.mismatches;
+        share.mismatch_examples = self.mismatch_examples;
+        share.error_examples = self.error_examples;
+        Ok(share)
+    }
+}
+
+impl Site {
+    pub fn new(name: &str, fsid: String, configuration: &str, config: &Config, osds: Value) -> Site {
+        let host = |host: &MonHost| match host {
+            MonHost::Addr(addr) => addr.to_string(),
+            MonHost::Name(name, port) => format!("{name}:{port}"),
+        };
+        Site {
+            name: name.to_owned(),
+            fsid,
+            configuration: configuration.to_owned(),
+            mon_host: config.mon_hosts.iter().map(host).collect::<Vec<_>>().join(","),
+            user: config.who.to_string(),
+            connect_timeout_s: config.connect_timeout.as_secs_f64(),
+            op_timeout_s: config.op_timeout.map(|time| time.as_secs_f64()),
+            mon_op_timeout_s: config.mon_op_timeout.map(|time| time.as_secs_f64()),
+            osds,
+        }
+    }
+
+    /// How a client on the agent's machine reaches it.
+    ///
+    /// Errors: what was sent makes no sense, in words.
+    pub fn config(&self) -> Result<Config, String> {
+        let mut config = Config::new(parse_mon_host(&self.mon_host).map_err(|e| format!("mon host: {e}"))?);
+        config.who = Who::parse(&self.user).ok_or_else(|| format!("user {:?} is no name", self.user))?;
+        let time = |seconds: f64| Duration::try_from_secs_f64(seconds).map_err(|e| format!("{seconds} s: {e}"));
+        config.connect_timeout = time(self.connect_timeout_s)?;
+        config.op_timeout = self.op_timeout_s.map(time).transpose()?;
+        config.mon_op_timeout = self.mon_op_timeout_s.map(time).transpose()?;
+        Ok(config)
+    }
+}

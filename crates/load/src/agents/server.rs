@@ -1,0 +1,346 @@
+//! An agent: waits for a coordinator and does as it says, one at a time. A coordinator that is gone leaves nothing
+//! running.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, LocalSet};
+use tokio::time::Instant;
+
+use crate::environment;
+
+use super::frames::{self, FrameError, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX};
+use super::job::Job;
+use super::protocol::{FORMAT, FromAgent, Greeting, Hello, Machine, ToAgent, VERSION};
+
+/// Who connects must say within so long who it is.
+const HELLO_WITHIN: Duration = Duration::from_secs(5);
+/// Between two signs of life.
+const LIVE_EVERY: Duration = Duration::from_millis(500);
+/// A coordinator that says nothing for so many of them is gone: it pings every second.
+const SILENT_MAX: u32 = 60;
+/// A token shorter than this is guessed too easily.
+const TOKEN_BYTES_MIN: usize = 16;
+
+/// How an agent serves.
+#[derive(Clone, Debug)]
+pub struct AgentOptions {
+    pub listen: SocketAddr,
+    /// What coordinators must know. Without one, only this machine is served.
+    pub token: Option<String>,
+    /// Carry no load, only read what this machine counts.
+    pub watch_only: bool,
+    /// Configurations of clusters with daemons on this machine.
+    pub configurations: Vec<PathBuf>,
+    /// The program's name and version.
+    pub program: String,
+}
+
+/// Why an agent cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(
+        "{0} can be reached from other machines, and whoever reaches an agent can load clusters: name a file with a \
+         token that coordinators must know too (--token-file), or listen on 127.0.0.1"
+    )]
+    Open(SocketAddr),
+    #[error("the token is shorter than {TOKEN_BYTES_MIN} bytes")]
+    Token,
+    #[error("cannot listen on {listen}")]
+    Listen { listen: SocketAddr, source: std::io::Error },
+}
+
+/// Serves until `stop` says so. `told` gets a line for each thing that happens, the first being where it listens.
+///
+/// Errors: [`ServeError`] if it cannot begin.
+pub async fn serve(
+    options: AgentOptions,
+    told: impl Fn(String) + 'static,
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), ServeError> {
+    if options.token.is_none() && !options.listen.ip().is_loopback() {
+        return Err(ServeError::Open(options.listen));
+    }
+    if options.token.as_ref().is_some_and(|token| token.len() < TOKEN_BYTES_MIN) {
+        return Err(ServeError::Token);
+    }
+    let failed = |source| ServeError::Listen { listen: options.listen, source };
+    let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
+    told(format!("listens on {}", listener.local_addr().map_err(failed)?));
+    let agent = Rc::new(Agent {
+        machine: machine(options.watch_only),
+        epoch: Instant::now(),
+        busy: RefCell::new(None),
+        told: Box::new(told),
+        stop: stop.clone(),
+        options,
+    });
+    let local = LocalSet::new();
+    let mut sessions = tokio::task::JoinSet::new();
+    local
+        .run_until(async {
+            loop {
+                tokio::select! {
+                    accepted = listener.accept() => match accepted {
+                        Ok((stream, peer)) => drop(sessions.spawn_local(agent.clone().connection(stream, peer))),
+                        // Out of descriptors or the like: that may pass.
+                        Err(error) => {
+                            (agent.told)(format!("cannot accept: {error}"));
+                            tokio::time::sleep(LIVE_EVERY).await;
+                        }
+                    },
+                    Some(_) = sessions.join_next() => {}
+                    _ = stop.wait_for(|asked| *asked) => break,
+                }
+            }
+            // They have been told as well.
+            while sessions.join_next().await.is_some() {}
+        })
+        .await;
+    Ok(())
+}
+
+/// What is known of this machine.
+fn machine(watch_only: bool) -> Machine {
+    let facts = environment::machine();
+    let id = environment::machine_id();
+    let host = facts.get("machine.host").cloned().unwrap_or_default();
+    Machine { id, host, processors: environment::processors(), watch_only, facts }
+}
+
+struct Agent {
+    options: AgentOptions,
+    machine: Machine,
+    /// Its clock counts from here.
+    epoch: Instant,
+    /// Whom it serves.
+    busy: RefCell<Option<SocketAddr>>,
+    told: Box<dyn Fn(String)>,
+    stop: watch::Receiver<bool>,
+}
+
+/// What the reading half of a connection gives.
+enum Incoming {
+    Message(ToAgent),
+    End(FrameError),
+}
+
+impl Agent {
+    async fn connection(self: Rc<Self>, mut stream: TcpStream, peer: SocketAddr) {
+        let _ = stream.set_nodelay(true);
+        let hello = tokio::time::timeout(HELLO_WITHIN, frames::read(&mut stream, GREETING_BYTES_MAX)).await;
+        let refused = match hello {
+            Err(_) => return (self.told)(format!("{peer} did not say who it is")),
+            Ok(Err(error)) => return (self.told)(format!("{peer} is no coordinator: {error}")),
+            Ok(Ok(bytes)) => self.refusal(&bytes),
+        };
+        let program = &self.options.program;
+        let (greeting, welcome) = match refused {
+            Some(reason) => (Greeting::refusal(program, reason), false),
+            None => (Greeting::welcome(program, self.machine.clone()), true),
+        };
+        if !welcome {
+            let reason = greeting.refused.as_deref().unwrap_or_default();
+            (self.told)(format!("{peer} was turned away: {reason}"));
+        }
+        if welcome {
+            *self.busy.borrow_mut() = Some(peer);
+        }
+        let sent = frames::write(&mut stream, &greeting).await;
+        if !welcome {
+            return;
+        }
+        let why = match sent {
+            Ok(()) => {
+                (self.told)(format!("serves {peer}"));
+                self.session(stream).await
+            }
+            Err(error) => error.to_string(),
+        };
+        *self.busy.borrow_mut() = None;
+        (self.told)(format!("no longer serves {peer}: {why}"));
+    }
+
+    /// Why the one that said this is not served.
+    fn refusal(&self, hello: &[u8]) -> Option<String> {
+        let hello: Hello = match frames::decode(hello) {
+            Ok(hello) => hello,
+            Err(error) => return Some(error.to_string()),
+        };
+        if hello.format != FORMAT {
+            return Some(format!("format {:?} is not {FORMAT:?}", hello.format));
+        }
+        if hello.version != VERSION {
+            let program = &self.options.program;
+            return Some(format!(
+                "protocol version {} of {} is not version {VERSION}, which this agent ({program}) speaks; run the same \
+                 release on all machines",
+                hello.version, hello.program
+            ));
+        }
+        match (&self.options.token, &hello.token) {
+            (Some(_), None) => return Some("a token is asked for: name the file with --token-file".into()),
+            (Some(ours), Some(theirs)) if !same(ours.as_bytes(), theirs.as_bytes()) => {
+                return Some("the token is not the one that this agent has".into());
+            }
+            _ => {}
+        }
+        let busy = *self.busy.borrow();
+        busy.map(|peer| format!("it is busy: it works for the coordinator at {peer}"))
+    }
+
+    /// Does as a coordinator says. Returns why it ended.
+    async fn session(&self, stream: TcpStream) -> String {
+        let (from, mut to) = stream.into_split();
+        let (outbox, mut outgoing) = mpsc::unbounded_channel::<FromAgent>();
+        let (inbox, mut incoming) = mpsc::channel(16);
+        let reader = tokio::task::spawn_local(read(from, inbox, outbox.clone(), self.epoch));
+        let writer = tokio::task::spawn_local(async move {
+            while let Some(message) = outgoing.recv().await {
+                if frames::write(&mut to, &message).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let mut job: Option<Job> = None;
+        let mut ending: Option<JoinHandle<()>> = None;
+        let mut live_at = Instant::now() + LIVE_EVERY;
+        let mut silent = 0;
+        let mut stop = self.stop.clone();
+        let why = loop {
+            let boundary = job.as_ref().and_then(Job::next_boundary);
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(boundary.unwrap_or(live_at)), if boundary.is_some() => {
+                    job.as_mut().expect("it has a boundary").boundary();
+                }
+                next = incoming.recv() => {
+                    silent = 0;
+                    match next {
+                        Some(Incoming::Message(message)) => {
+                            if let Err(reason) = self.message(message, &mut job, &mut ending, &outbox).await {
+                                break reason;
+                            }
+                        }
+                        Some(Incoming::End(error)) => break error.to_string(),
+                        None => break "the connection was closed".into(),
+                    }
+                }
+                report = report(&mut job) => job.as_mut().expect("it reported").reported(report),
+                () = tokio::time::sleep_until(live_at) => {
+                    // Not from when it was due: a machine that stood still has not been silent.
+                    live_at = Instant::now() + LIVE_EVERY;
+                    silent += 1;
+                    if silent > SILENT_MAX {
+                        break "the coordinator says nothing any more".into();
+                    }
+                    let (prepared_bytes, totals) =
+                        job.as_ref().map(|job| (job.prepared_bytes(), job.totals())).unwrap_or_default();
+                    let _ = outbox.send(FromAgent::Live { prepared_bytes, totals });
+                    if let Some(job) = &mut job {
+                        job.glance();
+                    }
+                }
+                _ = stop.wait_for(|asked| *asked) => break "the agent was stopped".into(),
+            }
+        };
+        reader.abort();
+        writer.abort();
+        if let Some(job) = job {
+            job.end().await;
+        }
+        if let Some(ending) = ending {
+            let _ = ending.await;
+        }
+        why
+    }
+
+    /// Errors: the coordinator does not follow the protocol.
+    async fn message(
+        &self,
+        message: ToAgent,
+        job: &mut Option<Job>,
+        ending: &mut Option<JoinHandle<()>>,
+        outbox: &mpsc::UnboundedSender<FromAgent>,
+    ) -> Result<(), String> {
+        let tell = |message| drop(outbox.send(message));
+        match (message, job.as_mut()) {
+            (ToAgent::Ping { .. }, _) => {}
+            (ToAgent::Begin(_), Some(_)) => return Err("an iteration began before the last one ended".into()),
+            (ToAgent::Begin(mut begin), None) => {
+                if let Some(ending) = ending.take() {
+                    let _ = ending.await;
+                }
+                if self.options.watch_only {
+                    begin.part = None;
+                }
+                match Job::begin(*begin, &self.options.configurations, outbox.clone()) {
+                    Ok(begun) => *job = Some(begun),
+                    Err(reason) => tell(FromAgent::Failed { reason }),
+                }
+            }
+            (ToAgent::End, _) => match job.take() {
+                None => tell(FromAgent::Ended),
+                Some(job) => {
+                    let outbox = outbox.clone();
+                    *ending = Some(tokio::task::spawn_local(async move {
+                        job.end().await;
+                        let _ = outbox.send(FromAgent::Ended);
+                    }));
+                }
+            },
+            // What follows a failure to begin.
+            (ToAgent::Gather { .. }, None) => tell(FromAgent::Gathered),
+            (_, None) => {}
+            (ToAgent::Prefill, Some(job)) => job.prefill(),
+            (ToAgent::Prepare, Some(job)) => job.prepare(),
+            (ToAgent::Load { at_ns }, Some(job)) => job.load(self.epoch + Duration::from_nanos(at_ns)),
+            (ToAgent::Stop, Some(job)) => job.stop(),
+            (ToAgent::Gather { rounds }, Some(job)) => job.gather(rounds).await,
+            (ToAgent::Clean, Some(job)) => job.clean(),
+        }
+        Ok(())
+    }
+}
+
+async fn report(job: &mut Option<Job>) -> Option<crate::threads::Report> {
+    match job {
+        Some(job) => job.report().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reads until the connection ends. Pings are answered here, with as little delay as can be.
+async fn read(
+    mut from: OwnedReadHalf,
+    inbox: mpsc::Sender<Incoming>,
+    outbox: mpsc::UnboundedSender<FromAgent>,
+    epoch: Instant,
+) {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    loop {
+        let next = match frames::read(&mut from, MESSAGE_BYTES_MAX).await {
+            Ok(bytes) => frames::decode(&bytes).map_or_else(Incoming::End, Incoming::Message),
+            Err(error) => Incoming::End(error),
+        };
+        if let Incoming::Message(ToAgent::Ping { number }) = next {
+            let wall_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanoseconds);
+            let _ = outbox.send(FromAgent::Pong { number, monotonic_ns: nanoseconds(epoch.elapsed()), wall_ns });
+        }
+        let ended = matches!(next, Incoming::End(_));
+        if inbox.send(next).await.is_err() || ended {
+            return;
+        }
+    }
+}
+
+/// Compares without telling by its time where the first difference is.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}

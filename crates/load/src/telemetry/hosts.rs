@@ -1,0 +1,120 @@
+//! Readings of several machines as one: what a cluster and its clients spent, wherever they run.
+
+use std::collections::BTreeSet;
+
+use super::Sample;
+use super::process::Process;
+
+/// What one machine counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reading {
+    /// Tells machines apart, whatever they are called: several readers on one machine count the same.
+    pub machine: String,
+    /// For people, where machines' drives and networks have names in common.
+    pub host: String,
+    pub sample: Sample,
+}
+
+/// All readings together, taken at the same time as far as clocks allow. Nothing that two readers of one machine both
+/// counted is counted twice. What one machine cannot tell is not known of all.
+pub fn together(readings: &[Reading]) -> Option<Sample> {
+    let mut sum = readings.first()?.sample.clone();
+    (sum.own, sum.cpu, sum.energy_uj) = (None, None, None);
+    (sum.traffic, sum.cache) = (None, None);
+    (sum.drives, sum.interfaces) = Default::default();
+    let several = readings.iter().map(|reading| &reading.machine).collect::<BTreeSet<_>>().len() > 1;
+    let mut machines = BTreeSet::new();
+    let mut own = readings.iter().filter_map(|reading| reading.sample.own);
+    if let Some(first) = own.next() {
+        sum.own = Some(own.fold(first, add_process));
+    }
+    let mut first = true;
+    for Reading { machine, host, sample } in readings {
+        sum.daemons.extend(sample.daemons.iter().map(|(name, process)| (name.clone(), *process)));
+        if let Some(traffic) = &sample.traffic {
+            // A connection has one OSD's end first, so it has one name wherever it is seen.
+            let all = sum.traffic.get_or_insert_default();
+            all.client.extend(traffic.client.iter().map(|(ends, bytes)| (ends.clone(), *bytes)));
+            all.storage.extend(traffic.storage.iter().map(|(ends, bytes)| (ends.clone(), *bytes)));
+        }
+        let name = |name: &String| if several { format!("{host}.{name}") } else { name.clone() };
+        sum.drives.extend(sample.drives.iter().map(|(drive, counts)| (name(drive), *counts)));
+        sum.interfaces.extend(sample.interfaces.iter().map(|(interface, counts)| (name(interface), *counts)));
+        if !machines.insert(machine.clone()) {
+            continue;
+        }
+        if first {
+            (sum.cpu, sum.energy_uj, sum.cache) = (sample.cpu, sample.energy_uj, sample.cache);
+            first = false;
+            continue;
+        }
+        sum.cpu = sum.cpu.zip(sample.cpu).map(|(mut all, one)| {
+            all.add(one);
+            all
+        });
+        sum.energy_uj = sum.energy_uj.zip(sample.energy_uj).map(|(all, one)| all + one);
+        // Machines without OSDs have no caches; they do not make those of others unknown.
+        sum.cache = match (sum.cache, sample.cache) {
+            (Some(mut all), Some(one)) => {
+                all.add(one);
+                Some(all)
+            }
+            (one, other) => one.or(other),
+        };
+    }
+    Some(sum)
+}
+
+fn add_process(all: Process, one: Process) -> Process {
+    let add = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+    Process {
+        user_s: all.user_s + one.user_s,
+        system_s: all.system_s + one.system_s,
+        memory_bytes: add(all.memory_bytes, one.memory_bytes),
+        memory_peak_bytes: add(all.memory_peak_bytes, one.memory_peak_bytes),
+        context_switches: add(all.context_switches, one.context_switches),
+        device_read_bytes: add(all.device_read_bytes, one.device_read_bytes),
+        device_written_bytes: add(all.device_written_bytes, one.device_written_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::cache::Counts;
+    use crate::telemetry::machine::{Drive, MachineCpu};
+
+    fn reading(machine: &str, daemon: &str, cpu_s: f64) -> Reading {
+        let process = Process { user_s: cpu_s, memory_bytes: Some(10), ..Process::default() };
+        let sample = Sample {
+            daemons: [(daemon.to_owned(), process)].into(),
+            own: Some(process),
+            cpu: Some(MachineCpu { user_s: cpu_s * 10.0, ..MachineCpu::default() }),
+            drives: [("vda".to_owned(), Drive { writes: 5, ..Drive::default() })].into(),
+            energy_uj: Some(7),
+            ..Sample::default()
+        };
+        Reading { machine: machine.into(), host: format!("host-{machine}"), sample }
+    }
+
+    #[test]
+    fn two_readers_of_one_machine_count_it_once_and_their_clients_twice() {
+        let sum = together(&[reading("a", "osd.0", 2.0), reading("a", "osd.0", 2.0)]).unwrap();
+        assert_eq!((sum.daemons.len(), sum.drives.len(), sum.energy_uj), (1, 1, Some(7)));
+        assert_eq!((sum.cpu.unwrap().user_s, sum.own.unwrap().user_s), (20.0, 4.0));
+        assert_eq!((sum.own.unwrap().memory_bytes, sum.own.unwrap().context_switches), (Some(20), None));
+        assert!(sum.drives.contains_key("vda"));
+    }
+
+    #[test]
+    fn machines_add_up_and_keep_their_drives_apart() {
+        let mut with_cache = reading("b", "osd.1", 3.0);
+        with_cache.sample.cache = Some(Counts { hit_bytes: 4, ..Counts::default() });
+        with_cache.sample.energy_uj = None;
+        let sum = together(&[reading("a", "osd.0", 2.0), with_cache]).unwrap();
+        assert_eq!((sum.daemons.len(), sum.cpu.unwrap().user_s), (2, 50.0));
+        assert_eq!(sum.drives.keys().collect::<Vec<_>>(), ["host-a.vda", "host-b.vda"]);
+        assert_eq!((sum.cache.unwrap().hit_bytes, sum.energy_uj), (4, None), "unknown of one is unknown of all");
+        assert_eq!(together(&[]), None);
+    }
+}

@@ -1,0 +1,318 @@
+//! Ceph's own load generators as load: `rados bench` and `fio` with its engine `rados`, run as processes of this machine.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bench::plan::{Group, Stop, Workload};
+use bench::tool::{Tool, ToolOutcome, read_fio, read_rados_bench};
+use bytes::Bytes;
+use client::{Cluster, Config};
+use tokio::process::Command;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::iteration::{IterationEnd, Meter};
+use crate::observer::{Event, Observer};
+use crate::telemetry::process::Children;
+
+/// Beyond the time that it was given, a tool may take so long to connect and to end.
+const EXTRA: Duration = Duration::from_secs(90);
+/// A prefill may take so long.
+const PREFILL_MAX: Duration = Duration::from_secs(3600);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The prefill writes in pieces of at most this, so many at a time.
+const PREFILL_BYTES: u64 = 4 << 20;
+const PREFILL_IN_FLIGHT: u32 = 16;
+
+/// One workload on one cluster, once, by a tool.
+pub struct ToolRun<'a> {
+    pub workload: &'a Workload,
+    pub config: &'a Config,
+    /// Path of the cluster's configuration.
+    pub configuration: &'a str,
+    pub cluster: &'a Cluster,
+    /// What the names of its objects begin with.
+    pub name: String,
+    /// Remove the objects afterwards.
+    pub remove_objects: bool,
+    /// For people.
+    pub what: String,
+    /// Beginnings of the names of objects that processes of `rados bench` have written.
+    pub written: Mutex<Vec<String>>,
+}
+
+/// What came of it.
+pub struct ToolMeasured {
+    pub outcome: Option<ToolOutcome>,
+    pub end: IterationEnd,
+    /// What the tool's process spent.
+    pub spent: Option<Children>,
+}
+
+/// Which of its runs a tool is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Prefill,
+    WarmUp(u64),
+    Measure(u64),
+}
+
+/// Whether the program of `tool` is there.
+///
+/// Errors: a sentence that says what to install.
+pub fn check(tool: Tool) -> Result<(), String> {
+    let Some((program, package)) = tool.program() else { return Ok(()) };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |folder: PathBuf| folder.join(program).is_file();
+    if std::env::split_paths(&path).any(is_there) {
+        return Ok(());
+    }
+    Err(format!(
+        "the tool {} takes the program '{program}', which is not on this machine; it is in Debian's package {package} \
+         (apt-get install {package})",
+        tool.name()
+    ))
+}
+
+impl ToolRun<'_> {
+    fn group(&self) -> &Group {
+        &self.workload.groups[0]
+    }
+
+    fn reads(&self) -> bool {
+        self.group().operations.reads() > 0
+    }
+
+    /// Runs it. Never leaves a process behind.
+    pub async fn run(
+        &self,
+        meter: &mut impl Meter,
+        observer: &mut dyn Observer,
+        interrupt: &mut watch::Receiver<bool>,
+    ) -> ToolMeasured {
+        let (mut outcome, mut spent) = (None, None);
+        let mut end = match self.steps(meter, observer, interrupt, &mut spent).await {
+            Ok(measured) => {
+                outcome = Some(measured);
+                IterationEnd::Complete
+            }
+            Err(end) => end,
+        };
+        if self.remove_objects {
+            observer.event(Event::Step(format!("{}: removing objects", self.what)));
+            if let Err(reason) = self.remove().await {
+                let said = format!("objects {}* could not all be removed: {reason}", self.name);
+                observer.event(Event::Note(format!("{}: {said}", self.what)));
+                if end == IterationEnd::Complete {
+                    end = IterationEnd::Failed(said);
+                }
+            }
+        }
+        ToolMeasured { outcome, end, spent }
+    }
+
+    async fn steps(
+        &self,
+        meter: &mut impl Meter,
+        observer: &mut dyn Observer,
+        interrupt: &mut watch::Receiver<bool>,
+        spent: &mut Option<Children>,
+    ) -> Result<ToolOutcome, IterationEnd> {
+        let Stop::DurationS(seconds) = self.workload.stop else {
+            unreachable!("a checked plan gives tools a duration")
+        };
+        if self.group().prefill() {
+            self.process(Part::Prefill, meter, observer, interrupt).await?;
+        }
+        meter.prepared().await;
+        if self.workload.warm_up_s >= 1.0 {
+            self.process(Part::WarmUp(self.workload.warm_up_s as u64), meter, observer, interrupt).await?;
+        }
+        let before = Children::read();
+        meter.boundary(0);
+        let output = self.process(Part::Measure(seconds as u64), meter, observer, interrupt).await?;
+        meter.boundary(1);
+        *spent = before.zip(Children::read()).map(|(before, after)| after.since(before));
+        let outcome = match self.workload.tool {
+            Tool::FioRados => read_fio(&output, self.reads()),
+            Tool::RadosBench | Tool::Nacre => read_rados_bench(&output),
+        };
+        outcome.map_err(|e| IterationEnd::Failed(format!("{}: {e}", self.workload.tool.name())))
+    }
+
+    /// Runs the program once. Returns what it printed.
+    async fn process(
+        &self,
+        part: Part,
+        meter: &mut impl Meter,
+        observer: &mut dyn Observer,
+        interrupt: &mut watch::Receiver<bool>,
+    ) -> Result<String, IterationEnd> {
+        let tool = self.workload.tool.name();
+        let failed = |reason: String| IterationEnd::Failed(format!("{tool}: {reason}"));
+        let (words, limit) = match part {
+            Part::Prefill => ("prefill", PREFILL_MAX),
+            Part::WarmUp(seconds) => ("warming up", Duration::from_secs(seconds)),
+            Part::Measure(seconds) => ("measuring", Duration::from_secs(seconds)),
+        };
+        let (program, arguments) = self.arguments(part);
+        let mut command = Command::new(program);
+        command.args(arguments).env_remove("CEPH_ARGS").env_remove("CEPH_CONF").kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(|e| failed(format!("{program} cannot be started: {e}")))?;
+        if let (Some(pid), Tool::RadosBench) = (child.id(), self.workload.tool) {
+            self.written.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(written_by(pid));
+        }
+        let begun = Instant::now();
+        let ended = child.wait_with_output();
+        tokio::pin!(ended);
+        let output = loop {
+            tokio::select! {
+                output = &mut ended => break output.map_err(|e| failed(e.to_string()))?,
+                // Its end kills the process.
+                Ok(_) = interrupt.wait_for(|asked| *asked) => return Err(IterationEnd::Interrupted),
+                () = tokio::time::sleep(LOOK_EVERY) => {
+                    let elapsed = begun.elapsed();
+                    if elapsed > limit + EXTRA {
+                        return Err(failed(format!("it did not end within {} s", elapsed.as_secs())));
+                    }
+                    let of = if part == Part::Prefill { String::new() } else { format!(" of {}", limit.as_secs()) };
+                    let what = &self.what;
+                    observer.event(Event::Step(format!("{what}: {tool} {words}, {}{of} s", elapsed.as_secs())));
+                    if part != Part::Prefill {
+                        meter.glance();
+                    }
+                }
+            }
+        };
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            let said = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it did not say why");
+            return Err(failed(format!("{words}: {program} ended with {}: {}", output.status, said.trim())));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The program and its arguments.
+    fn arguments(&self, part: Part) -> (&'static str, Vec<String>) {
+        match self.workload.tool {
+            Tool::FioRados => ("fio", self.fio(part)),
+            Tool::RadosBench | Tool::Nacre => ("rados", self.rados_bench(part)),
+        }
+    }
+
+    fn rados(&self) -> Vec<String> {
+        let user = self.config.who.to_string();
+        ["-c", self.configuration, "--name", &user, "-p", &self.workload.pool].map(str::to_owned).into()
+    }
+
+    /// Names of a run of `rados bench`: what reads find, and what warm-ups wrote.
+    fn run_names(&self) -> [String; 2] {
+        [self.name.clone(), format!("{}.warm-up", self.name)]
+    }
+
+    fn rados_bench(&self, part: Part) -> Vec<String> {
+        let group = self.group();
+        let mode = match (self.reads(), group.operations.random_read > 0) {
+            (false, _) => "write",
+            (true, false) => "seq",
+            (true, true) => "rand",
+        };
+        let [run, warm_up] = self.run_names();
+        let depth = group.workers_per_instance();
+        let (seconds, mode, depth, run) = match part {
+            Part::Prefill => (PREFILL_MAX.as_secs(), "write", PREFILL_IN_FLIGHT, run),
+            Part::WarmUp(seconds) => (seconds, mode, depth, if self.reads() { run } else { warm_up }),
+            Part::Measure(seconds) => (seconds, mode, depth, run),
+        };
+        let mut arguments = self.rados();
+        let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        add(&["bench", &seconds.to_string(), mode, "-t", &depth.to_string(), "--run-name", &run, "--format", "json"]);
+        if mode == "write" {
+            // Sizes of reads are those of the writes before.
+            add(&["-b", &group.io_bytes().to_string(), "--no-cleanup"]);
+            if group.io_bytes() != group.object_bytes {
+                add(&["-O", &group.object_bytes.to_string()]);
+            }
+        }
+        if part == Part::Prefill {
+            add(&["--max-objects", &group.objects.to_string()]);
+        }
+        arguments
+    }
+
+    fn fio(&self, part: Part) -> Vec<String> {
+        let group = self.group();
+        let random = group.operations.random_read + group.operations.random_write > 0;
+        let mode = match (self.reads(), random) {
+            (false, false) => "write",
+            (false, true) => "randwrite",
+            (true, false) => "read",
+            (true, true) => "randread",
+        };
+        let size = group.objects.saturating_mul(group.object_bytes);
+        let mut arguments = vec![
+            "--ioengine=rados".to_owned(),
+            format!("--conf={}", self.configuration),
+            format!("--clientname={}", self.config.who.id),
+            format!("--pool={}", self.workload.pool),
+            format!("--name={}", self.name),
+            format!("--size={size}"),
+            format!("--nrfiles={}", group.objects),
+            "--touch_objects=0".into(),
+            "--lat_percentiles=1".into(),
+            "--clat_percentiles=0".into(),
+            "--output-format=json+".into(),
+        ];
+        match part {
+            Part::Prefill => {
+                arguments.push("--rw=write".into());
+                arguments.push(format!("--bs={}", group.object_bytes.min(PREFILL_BYTES)));
+                arguments.push(format!("--iodepth={PREFILL_IN_FLIGHT}"));
+            }
+            Part::WarmUp(seconds) | Part::Measure(seconds) => {
+                arguments.push(format!("--rw={mode}"));
+                arguments.push(format!("--bs={}", group.io_bytes()));
+                arguments.push(format!("--iodepth={}", group.workers_per_instance()));
+                arguments.push(format!("--file_service_type={}", if random { "random" } else { "sequential" }));
+                arguments.push("--randrepeat=0".into());
+                arguments.push("--norandommap=1".into());
+                arguments.push("--time_based=1".into());
+                arguments.push(format!("--runtime={seconds}"));
+            }
+        }
+        arguments
+    }
+
+    /// Removes what the tool wrote, also where it was killed at it. Errors: why not all of it.
+    async fn remove(&self) -> Result<(), String> {
+        let pool = self.cluster.pool(&self.workload.pool).await.map_err(|e| e.to_string())?;
+        let mut names: Vec<Bytes> = Vec::new();
+        if self.workload.tool == Tool::FioRados {
+            names.extend((0..self.group().objects).map(|number| format!("{}.0.{number}", self.name).into()));
+        } else {
+            names.extend(self.run_names().map(Bytes::from));
+            let written = self.written.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+            let is_ours = |name: &[u8]| written.iter().any(|prefix| name.starts_with(prefix.as_bytes()));
+            let mut listing = pool.list();
+            while let Some(page) = listing.next_page().await.map_err(|e| e.to_string())? {
+                names.extend(page.into_iter().map(|object| object.name).filter(|name| is_ours(name)));
+            }
+        }
+        for name in names {
+            match pool.remove(name).await {
+                Ok(()) | Err(client::Error::Errno(types::Errno::ENOENT)) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the names of all objects begin with that process `pid` of `rados bench` writes.
+fn written_by(pid: u32) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("benchmark_data_{}_{pid}_", host.trim())
+}
