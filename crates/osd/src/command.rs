@@ -13,7 +13,7 @@ pub(crate) struct Facts<'a> {
     pub map: &'a OsdMap,
     pub version: &'a str,
     pub usage: store::SpaceUsage,
-    pub block_cache: store::BlockCacheStats,
+    pub caches: store::CacheCounts,
     pub check: pg::CheckCounts,
     pub sessions: usize,
     pub ops: OpDump<'a>,
@@ -31,7 +31,11 @@ const COMMANDS: &[(&str, &str)] = &[
     ("dump_historic_ops_by_duration", "show slowest recent ops, sorted by duration"),
     ("dump_historic_slow_ops", "show slowest recent ops"),
     ("dump_op_hops", "show where the time of recent and of slow ops went"),
+    ("perf dump", "dump running counts of this OSD"),
+    ("cache drop", "forget data that was read"),
 ];
+
+const CACHE_DROP: &str = "cache drop";
 
 /// Carries out one command.
 pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
@@ -52,11 +56,11 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
             "free_bytes": facts.usage.free_bytes,
             "client_sessions": facts.sessions,
             "block_cache": {
-                "bytes": facts.block_cache.bytes,
-                "hits": facts.block_cache.hits,
-                "hit_bytes": facts.block_cache.hit_bytes,
-                "misses": facts.block_cache.misses,
-                "miss_bytes": facts.block_cache.miss_bytes,
+                "bytes": facts.caches.blocks.bytes,
+                "hits": facts.caches.blocks.hits,
+                "hit_bytes": facts.caches.blocks.hit_bytes,
+                "misses": facts.caches.blocks.misses,
+                "miss_bytes": facts.caches.blocks.miss_bytes,
             },
             "background_check": {
                 "objects": facts.check.objects,
@@ -70,11 +74,45 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
         "dump_historic_ops_by_duration" => facts.ops.historic_by_duration(),
         "dump_historic_slow_ops" => facts.ops.historic_slow(),
         "dump_op_hops" => facts.ops.hops(),
+        "perf dump" => perf_dump(facts),
+        // That it is done is told; the OSD does it before it answers.
+        CACHE_DROP => json!({}),
         other => return refused(format!("unknown command '{other}'; this OSD knows: {}", known())),
     };
     let compact = json_string(line, "format").is_some_and(|format| format == "json") || prefix.starts_with("get_");
     let output = if compact { value.to_string() } else { format!("{value:#}\n") };
     CommandReply { result: 0, status: String::new(), output: Rope::from(output.into_bytes()) }
+}
+
+/// Running counts. Names are Ceph's where Ceph counts the same.
+fn perf_dump(facts: &Facts<'_>) -> Value {
+    let (usage, caches) = (&facts.usage, &facts.caches);
+    json!({
+        "osd": {
+            "stat_bytes": usage.total_bytes,
+            "stat_bytes_used": usage.total_bytes.saturating_sub(usage.free_bytes),
+            "stat_bytes_avail": usage.free_bytes,
+            "client_sessions": facts.sessions,
+        },
+        "store": {
+            "block_cache_bytes": caches.blocks.bytes,
+            "block_cache_hits": caches.blocks.hits,
+            "block_cache_hit_bytes": caches.blocks.hit_bytes,
+            "block_cache_misses": caches.blocks.misses,
+            "block_cache_miss_bytes": caches.blocks.miss_bytes,
+            "onode_cache_bytes": caches.onode_bytes,
+            "onode_cache_hits": caches.onode_hits,
+            "onode_cache_misses": caches.onode_misses,
+            "page_cache_bytes": caches.page_bytes,
+            "page_cache_hits": caches.page_hits,
+            "page_cache_misses": caches.page_misses,
+        },
+    })
+}
+
+/// Whether the OSD is asked to forget data that was read.
+pub(crate) fn drops_caches(command: &Command) -> bool {
+    command.cmd.first().and_then(|line| json_string(line, "prefix")).is_some_and(|prefix| prefix == CACHE_DROP)
 }
 
 fn known() -> String {
@@ -83,7 +121,8 @@ fn known() -> String {
 
 fn descriptions() -> Value {
     let entry = |(i, (words, help)): (usize, &(&str, &str))| {
-        let description = json!({ "sig": [words], "help": help, "module": "osd", "perm": "r", "flags": 0 });
+        let words: Vec<&str> = words.split(' ').collect();
+        let description = json!({ "sig": words, "help": help, "module": "osd", "perm": "r", "flags": 0 });
         (format!("cmd{i:03}"), description)
     };
     Value::Object(COMMANDS.iter().enumerate().map(entry).collect())

@@ -418,12 +418,15 @@ impl Running {
         let clients = &self.clients;
         let client_addr =
             |session: SessionId| clients.get(&session).map(|peer| peer.addrs.front().to_string()).unwrap_or_default();
+        if command::drops_caches(command) {
+            self.shard.drop_block_cache();
+        }
         let facts = Facts {
             whoami: self.shard.whoami(),
             map: self.shard.map(),
             version: VERSION,
             usage: self.shard.store().usage(),
-            block_cache: self.shard.store().block_cache_stats(),
+            caches: self.shard.store().cache_counts(),
             check: self.shard.check_counts(),
             sessions: self.clients.len(),
             ops: OpDump { shard: &self.shard, now: io.clock(), wall: io.wall_clock(), client_addr: &client_addr },

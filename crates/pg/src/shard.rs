@@ -180,6 +180,11 @@ impl Shard {
         &self.store
     }
 
+    /// Has the store forget all data that was read.
+    pub fn drop_block_cache(&mut self) {
+        self.store.drop_block_cache();
+    }
+
     /// The next request for the device.
     pub fn poll_io(&mut self) -> Option<IoRequest> {
         self.store.poll_io()

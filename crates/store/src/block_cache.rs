@@ -89,6 +89,13 @@ impl BlockCache {
         self.make_room(0);
     }
 
+    /// Lets go of everything. Counts go on.
+    pub fn forget_all(&mut self) {
+        let budget_bytes = self.budget_bytes;
+        self.set_budget(0);
+        self.set_budget(budget_bytes);
+    }
+
     pub fn stats(&self) -> BlockCacheStats {
         BlockCacheStats { bytes: self.bytes as u64, ..self.stats.get() }
     }

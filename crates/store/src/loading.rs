@@ -133,7 +133,7 @@ impl State {
     }
 
     pub fn load_head(&mut self, object: &[u8]) -> Result<Fetch<()>, Damage> {
-        if self.onodes.find(object).is_some() {
+        if self.onodes.find_counted(object).is_some() {
             return Ok(Fetch::Ready(()));
         }
         let mut key = Vec::new();

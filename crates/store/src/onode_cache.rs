@@ -39,6 +39,9 @@ pub(crate) struct OnodeCache {
     /// Never iterated, so that its order means nothing.
     index: FastMap<Arc<[u8]>, u32>,
     hand: usize,
+    /// Objects that were known, and that were not, each time one was needed.
+    hits: u64,
+    misses: u64,
 }
 
 fn bytes_of(key: &[u8], onode: Option<&Onode>) -> usize {
@@ -57,6 +60,18 @@ impl OnodeCache {
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Hits and misses.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.hits, self.misses)
+    }
+
+    /// Like [`OnodeCache::find`], and counted. What is not there is to be inserted.
+    pub fn find_counted(&mut self, key: &[u8]) -> Option<SlotId> {
+        let found = self.find(key);
+        self.hits += u64::from(found.is_some());
+        found
     }
 
     fn slot(&self, id: SlotId) -> &Slot {
@@ -102,6 +117,7 @@ impl OnodeCache {
 
     /// Takes in an object that was not known.
     pub fn insert(&mut self, key: &[u8], onode: Option<Onode>) -> SlotId {
+        self.misses += 1;
         let (key, bytes): (Arc<[u8]>, usize) = (key.into(), bytes_of(key, onode.as_ref()));
         let slot = Some(Slot { key: key.clone(), onode, lives: 0, bytes });
         let at = match self.vacant.pop() {
