@@ -165,7 +165,7 @@ fn a_lost_agent_is_named_and_nothing_is_left() {
     cluster.nacre(&["pool", "create", "mine"], LIMIT).ok();
     let (nacre, (kept, first)) = (format!("nacre={}", cluster.dir().display()), agent(&[]));
     // Killed it is seen at once, stopped after some seconds of silence.
-    for (signal, within) in [(Signal::KILL, 10), (Signal::STOP, 30)] {
+    for (signal, within) in [(Signal::KILL, 20), (Signal::STOP, 40)] {
         let (lost, second) = agent(&[]);
         let (out, all) = (cluster.scratch(&format!("run-{within}")), format!("{first},{second}"));
         let args = ["run", "--cluster", &nacre, "--agents", &all, "--pool", "mine", "--out", text(&out)];

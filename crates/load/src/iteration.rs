@@ -32,7 +32,7 @@ pub trait Meter {
     fn prepared(&mut self) -> impl Future<Output = ()>;
 
     /// Round `round` begins now, and the one before it ends.
-    fn boundary(&mut self, round: u32);
+    fn boundary(&mut self, round: u32) -> impl Future<Output = ()>;
 
     /// Some time has passed.
     fn glance(&mut self);
@@ -201,7 +201,7 @@ impl<C: Connect, K: Crew, M: Meter> Steps<'_, C, K, M> {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(boundary) => {
-                    self.meter.boundary(next_round);
+                    self.meter.boundary(next_round).await;
                     if let (Some(ended), true) = (next_round.checked_sub(1), judge.asks()) {
                         self.crew.told(ended).await;
                     }
@@ -227,7 +227,7 @@ impl<C: Connect, K: Crew, M: Meter> Steps<'_, C, K, M> {
         };
         if end != IterationEnd::Complete {
             // What the machine spent until now belongs to what was measured until now.
-            self.meter.boundary(counted.1);
+            self.meter.boundary(counted.1).await;
         }
         self.crew.go(Phase::Stop);
         let drain =

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use bench::recorder::Rounds;
 
 use crate::iteration::Meter;
+use crate::telemetry::Sample;
+use crate::telemetry::cache::Caches;
 use crate::telemetry::figures::{Work, figures};
 use crate::telemetry::process::forget_peak;
 use crate::telemetry::sources::Sources;
-use crate::telemetry::{Sample, cache};
 
 /// Between two samples of the record over time.
 const RECORD_EVERY: Duration = Duration::from_secs(1);
@@ -17,6 +18,8 @@ const RECORD_EVERY: Duration = Duration::from_secs(1);
 /// Reads what the machine counts at the boundaries of rounds, and every second for the record over time.
 pub struct ClusterMeter {
     sources: Sources,
+    /// The cluster's OSDs; absent where others ask them.
+    caches: Option<Caches>,
     start: Instant,
     /// Whether reads follow, which are to come from drives.
     reads: bool,
@@ -34,7 +37,6 @@ pub fn prepare(sources: &Sources, reads: bool) {
         // Where we may not, results say so.
         rustix::fs::sync();
         let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
-        cache::drop_caches(sources);
     }
     sources.daemons.values().for_each(|pid| forget_peak(*pid));
 }
@@ -44,6 +46,7 @@ impl ClusterMeter {
     pub fn new(sources: Sources, rounds: Rounds, reads: bool, start: Instant) -> ClusterMeter {
         ClusterMeter {
             sources,
+            caches: None,
             start,
             reads,
             boundaries: VecDeque::new(),
@@ -51,6 +54,11 @@ impl ClusterMeter {
             recorded: None,
             record: String::new(),
         }
+    }
+
+    /// The same, which also has OSDs forget and tell what they keep in memory.
+    pub fn with_caches(self, caches: Caches) -> ClusterMeter {
+        ClusterMeter { caches: Some(caches), ..self }
     }
 
     /// The reading at the begin of round `round`, if it is still kept.
@@ -87,17 +95,23 @@ impl ClusterMeter {
 
 impl Meter for ClusterMeter {
     async fn prepared(&mut self) {
+        if let Some(caches) = self.caches.as_ref().filter(|_| self.reads) {
+            caches.drop_all().await;
+        }
         let (sources, reads) = (self.sources.clone(), self.reads);
         // It may take seconds, in which others are to be heard.
         let _ = tokio::task::spawn_blocking(move || prepare(&sources, reads)).await;
     }
 
-    fn boundary(&mut self, round: u32) {
+    async fn boundary(&mut self, round: u32) {
         // An interrupt may repeat the last one, which was read on time.
         if self.boundaries.iter().any(|(number, _)| *number == round) {
             return;
         }
-        let sample = self.sample(true);
+        let mut sample = self.sample(true);
+        if let Some(caches) = &self.caches {
+            sample.cache = caches.read().await;
+        }
         self.boundaries.push_back((round, sample));
         if self.boundaries.len() > self.boundaries_max {
             self.boundaries.pop_front();
@@ -117,13 +131,14 @@ mod tests {
     use bench::plan::Stop;
     use bench::steady::SteadyRules;
 
-    #[test]
-    fn boundaries_of_the_last_window_are_kept() {
+    #[tokio::test(flavor = "current_thread")]
+    async fn boundaries_of_the_last_window_are_kept() {
         let rules = SteadyRules { window: 3, rounds_max: 20, ..SteadyRules::default() };
         let rounds = Rounds::new(Duration::ZERO, &Stop::Steady { round_s: 1.0, rules });
         let mut meter = ClusterMeter::new(Sources::default(), rounds, false, Instant::now());
-        (0..=9).for_each(|round| meter.boundary(round));
-        meter.boundary(9);
+        for round in (0..=9).chain([9]) {
+            meter.boundary(round).await;
+        }
         let work = Work { operations: 10, written_bytes: None };
         assert!(meter.figures((6, 9), work)["client_cpu_us_per_operation"].is_some());
         assert_eq!(meter.figures((6, 9), work)["server_cpu_us_per_operation"], None, "no daemon is here");

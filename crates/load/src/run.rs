@@ -25,6 +25,7 @@ use crate::pools::{self, PoolError};
 use crate::run_folder::{FolderError, RunFolder};
 use crate::task::Task;
 use crate::telemetry::Sample;
+use crate::telemetry::cache::Caches;
 use crate::telemetry::figures::{Work, figures};
 use crate::telemetry::hosts::{Reading, together};
 use crate::telemetry::sources::Sources;
@@ -442,7 +443,8 @@ impl Run<'_> {
         }
         let reads = workload.groups.iter().any(|group| group.operations.reads() > 0);
         let rounds = bench::recorder::Rounds::new(workload.warm_up(), &workload.stop);
-        let mut meter = ClusterMeter::new(connected.sources.clone(), rounds, reads, self.start);
+        let mut meter = ClusterMeter::new(connected.sources.clone(), rounds, reads, self.start)
+            .with_caches(Caches::new(connected.cluster.clone(), &connected.osd_dump));
         let mut agents = self.agents.take();
         let (measured, elsewhere) = match &mut agents {
             None => (runner.run(&mut meter, self.observer, &mut self.interrupt).await, None),
@@ -559,7 +561,8 @@ impl Run<'_> {
         let group = &workload.groups[0];
         let reads = group.operations.reads() > 0;
         let rounds = bench::recorder::Rounds::new(Duration::ZERO, &workload.stop);
-        let mut meter = ClusterMeter::new(connected.sources.clone(), rounds, reads, self.start);
+        let mut meter = ClusterMeter::new(connected.sources.clone(), rounds, reads, self.start)
+            .with_caches(Caches::new(connected.cluster.clone(), &connected.osd_dump));
         let ToolMeasured { outcome, end, spent } = run.run(&mut meter, self.observer, &mut self.interrupt).await;
         let cluster = connected.plan.name.clone();
         let file = format!("telemetry/{cluster}.{}.{iteration}.jsonl", workload.name);
@@ -762,7 +765,12 @@ impl Elsewhere {
             after.push(last);
         }
         match (together(&before), together(&after)) {
-            (Some(before), Some(after)) if rounds.0 < rounds.1 => figures(&before, &after, work),
+            (Some(mut before), Some(mut after)) if rounds.0 < rounds.1 => {
+                // The coordinator asks all OSDs, wherever they are.
+                let cache = |round: u32| meter.at(round).and_then(|sample| sample.cache);
+                (before.cache, after.cache) = (cache(rounds.0), cache(rounds.1));
+                figures(&before, &after, work)
+            }
             _ => BTreeMap::new(),
         }
     }

@@ -22,6 +22,7 @@ const EXTRA: Duration = Duration::from_secs(90);
 /// A prefill may take so long.
 const PREFILL_MAX: Duration = Duration::from_secs(3600);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+const SETTLE: Duration = Duration::from_secs(1);
 /// The prefill writes in pieces of at most this, so many at a time.
 const PREFILL_BYTES: u64 = 4 << 20;
 const PREFILL_IN_FLIGHT: u32 = 16;
@@ -102,6 +103,10 @@ impl ToolRun<'_> {
         };
         if self.remove_objects {
             observer.event(Event::Step(format!("{}: removing objects", self.what)));
+            if end != IterationEnd::Complete {
+                // What a killed process had sent may still be carried out.
+                tokio::time::sleep(SETTLE).await;
+            }
             if let Err(reason) = self.remove().await {
                 let said = format!("objects {}* could not all be removed: {reason}", self.name);
                 observer.event(Event::Note(format!("{}: {said}", self.what)));
@@ -131,9 +136,9 @@ impl ToolRun<'_> {
             self.process(Part::WarmUp(self.workload.warm_up_s as u64), meter, observer, interrupt).await?;
         }
         let before = Children::read();
-        meter.boundary(0);
+        meter.boundary(0).await;
         let output = self.process(Part::Measure(seconds as u64), meter, observer, interrupt).await?;
-        meter.boundary(1);
+        meter.boundary(1).await;
         *spent = before.zip(Children::read()).map(|(before, after)| after.since(before));
         let outcome = match self.workload.tool {
             Tool::FioRados => read_fio(&output, self.reads()),

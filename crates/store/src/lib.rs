@@ -82,6 +82,7 @@ pub use block_cache::BlockCacheStats;
 pub use budget::Memory;
 pub use commit_times::CommitTimes;
 pub use cache_counts::CacheCounts;
+pub use commit_times::CommitTimes;
 pub use config::StoreConfig;
 pub use format::FormatError;
 pub use free_space::{FreeRuns, FreeSpace};

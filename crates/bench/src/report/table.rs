@@ -176,6 +176,8 @@ impl RunResult {
             ("flushes/s", "drive_flushes_per_s", 1.0),
             ("write amplification", "write_amplification", 1.0),
             ("cache hits %", "cache_hit_percent", 1.0),
+            ("cache MiB", "cache_bytes", MIB),
+            ("onode hits %", "onode_cache_hit_percent", 1.0),
             ("power W", "power_w", 1.0),
         ];
         let mut out = String::new();

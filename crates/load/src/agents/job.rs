@@ -116,8 +116,8 @@ impl Job {
     }
 
     /// Ends the load; or the prefill, if it has not begun.
-    pub fn stop(&mut self) {
-        self.boundary();
+    pub async fn stop(&mut self) {
+        self.boundary().await;
         self.loading = None;
         if self.reached.0 != Report::Loaded {
             self.reached = (Report::Loaded, 0);
@@ -137,9 +137,9 @@ impl Job {
     }
 
     /// A round begins, and the one before it ends.
-    pub fn boundary(&mut self) {
+    pub async fn boundary(&mut self) {
         let Some((start, round)) = self.loading else { return };
-        self.meter.boundary(round);
+        self.meter.boundary(round).await;
         if let Some(ended) = round.checked_sub(1) {
             let groups = 0..self.task.groups.len();
             let operations = groups.map(|group| self.crew.operations_of(group, ended)).collect();

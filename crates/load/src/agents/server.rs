@@ -218,7 +218,7 @@ impl Agent {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(boundary.unwrap_or(live_at)), if boundary.is_some() => {
-                    job.as_mut().expect("it has a boundary").boundary();
+                    job.as_mut().expect("it has a boundary").boundary().await;
                 }
                 next = incoming.recv() => {
                     silent = 0;
@@ -301,7 +301,7 @@ impl Agent {
             (ToAgent::Prefill, Some(job)) => job.prefill(),
             (ToAgent::Prepare, Some(job)) => job.prepare(),
             (ToAgent::Load { at_ns }, Some(job)) => job.load(self.epoch + Duration::from_nanos(at_ns)),
-            (ToAgent::Stop, Some(job)) => job.stop(),
+            (ToAgent::Stop, Some(job)) => job.stop().await,
             (ToAgent::Gather { rounds }, Some(job)) => job.gather(rounds).await,
             (ToAgent::Clean, Some(job)) => job.clean(),
         }

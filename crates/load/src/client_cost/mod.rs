@@ -357,7 +357,7 @@ impl OwnCpu {
 impl Meter for OwnCpu {
     async fn prepared(&mut self) {}
 
-    fn boundary(&mut self, round: u32) {
+    async fn boundary(&mut self, round: u32) {
         self.at.push((round, generator::process_cpu()));
     }
 

@@ -108,7 +108,7 @@ impl Meter for Seen {
         self.prepared = true;
     }
 
-    fn boundary(&mut self, round: u32) {
+    async fn boundary(&mut self, round: u32) {
         self.boundaries.push(round);
     }
 

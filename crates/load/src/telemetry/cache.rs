@@ -1,19 +1,18 @@
-//! Whether reads came from a cache or from a drive: what Ceph's OSDs count of their stores, asked for over the sockets
-//! that they have for administrators.
+//! Whether reads came from a cache or from a drive: what OSDs count, asked for as `ceph tell osd.N perf dump` does, on
+//! whatever machine they run.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::Duration;
 
+use client::Cluster;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use types::OsdId;
 
-use super::sources::Sources;
-
-/// An answer longer than this is none of ours.
-const ANSWER_BYTES_MAX: u32 = 64 << 20;
-const PATIENCE: Duration = Duration::from_secs(5);
+/// An OSD that does not answer within this is not waited for: what it counted is not known.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Dropping caches may take longer.
+const DROP_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Running counts over all OSDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,92 +20,114 @@ pub struct Counts {
     /// Bytes of data that caches gave, and that had to be read.
     pub hit_bytes: u64,
     pub miss_bytes: u64,
+    /// Bytes of data in caches now.
+    pub cached_bytes: u64,
+    /// Objects whose records were in memory, and that had to be looked up.
+    pub onode_hits: u64,
+    pub onode_misses: u64,
+}
+
+/// The OSDs of a cluster, to be asked.
+#[derive(Clone)]
+pub struct Caches {
+    cluster: Cluster,
+    osds: Vec<OsdId>,
+}
+
+impl Caches {
+    /// `osds`: that of an `osd dump`.
+    pub fn new(cluster: Cluster, osds: &Value) -> Caches {
+        let up = osds.as_array().into_iter().flatten().filter(|osd| osd["up"].as_u64() == Some(1));
+        let ids = up.filter_map(|osd| osd["osd"].as_i64().and_then(|id| i32::try_from(id).ok()));
+        Caches { cluster, osds: ids.map(OsdId).collect() }
+    }
+
+    /// `None` unless every OSD answers and counts.
+    pub async fn read(&self) -> Option<Counts> {
+        let answers = self.tell_all("perf dump", PATIENCE).await;
+        if answers.is_empty() {
+            return None;
+        }
+        let mut sum = Counts::default();
+        for answer in answers {
+            sum.add(counts(&answer?)?);
+        }
+        Some(sum)
+    }
+
+    /// Has every OSD forget what it keeps in memory. Returns how many did.
+    pub async fn drop_all(&self) -> usize {
+        self.tell_all("cache drop", DROP_PATIENCE).await.iter().flatten().count()
+    }
+
+    /// Answers in JSON; `None` for an OSD that has none.
+    async fn tell_all(&self, prefix: &str, patience: Duration) -> Vec<Option<Value>> {
+        let command = json!({"prefix": prefix, "format": "json"}).to_string();
+        let mut asked = JoinSet::new();
+        for &osd in &self.osds {
+            let (cluster, command) = (self.cluster.clone(), command.clone());
+            asked.spawn(async move {
+                let answer = tokio::time::timeout(patience, cluster.osd_command(osd, &command)).await.ok()?.ok()?;
+                (answer.result >= 0).then(|| serde_json::from_slice(&answer.output).unwrap_or_default())
+            });
+        }
+        asked.join_all().await
+    }
 }
 
 impl Counts {
-    /// Adds what other OSDs counted.
+    /// Adds what others counted.
     pub fn add(&mut self, other: Counts) {
         self.hit_bytes += other.hit_bytes;
         self.miss_bytes += other.miss_bytes;
+        self.cached_bytes += other.cached_bytes;
+        self.onode_hits += other.onode_hits;
+        self.onode_misses += other.onode_misses;
     }
 }
 
-/// `None` unless every OSD answers and counts.
-pub fn read(sources: &Sources) -> Option<Counts> {
-    let mut sum = None;
-    for socket in &sources.admin_sockets {
-        let dump = ask(socket, r#"{"prefix": "perf dump", "format": "json"}"#).ok()?;
-        let store = &dump["bluestore"];
-        let count = |name: &str| store[name].as_u64();
-        let sum = sum.get_or_insert(Counts::default());
-        sum.hit_bytes += count("bluestore_buffer_hit_bytes")?;
-        sum.miss_bytes += count("bluestore_buffer_miss_bytes")?;
-    }
-    sum
-}
-
-/// Has every OSD that has such a socket forget what it keeps in memory. Returns how many did.
-pub fn drop_caches(sources: &Sources) -> usize {
-    let asked = sources.admin_sockets.iter().map(|socket| ask(socket, r#"{"prefix": "cache drop", "format": "json"}"#));
-    asked.filter(Result::is_ok).count()
-}
-
-/// One request of Ceph's protocol for administrators: the command and a zero; back comes a length, big-endian, and the answer.
-fn ask(socket: &Path, command: &str) -> std::io::Result<Value> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(command.as_bytes())?;
-    stream.write_all(&[0])?;
-    let mut length = [0; 4];
-    stream.read_exact(&mut length)?;
-    #[allow(clippy::big_endian_bytes)]
-    let length = u32::from_be_bytes(length);
-    if length > ANSWER_BYTES_MAX {
-        return Err(std::io::Error::other(format!("an answer of {length} bytes")));
-    }
-    let mut answer = Vec::new();
-    stream.take(length.into()).read_to_end(&mut answer)?;
-    serde_json::from_slice(&answer).map_err(std::io::Error::other)
+/// What one OSD, of Nacre or of Ceph, says of its store.
+fn counts(dump: &Value) -> Option<Counts> {
+    let of = |section: &str, name: &str| dump[section][name].as_u64();
+    let ours = || {
+        Some(Counts {
+            hit_bytes: of("store", "block_cache_hit_bytes")?,
+            miss_bytes: of("store", "block_cache_miss_bytes")?,
+            cached_bytes: of("store", "block_cache_bytes")?,
+            onode_hits: of("store", "onode_cache_hits")?,
+            onode_misses: of("store", "onode_cache_misses")?,
+        })
+    };
+    let ceph_s = || {
+        // Releases differ in these names.
+        let onode = |name: &str| of("bluestore", name).or_else(|| of("bluestore", &format!("bluestore_{name}")));
+        Some(Counts {
+            hit_bytes: of("bluestore", "bluestore_buffer_hit_bytes")?,
+            miss_bytes: of("bluestore", "bluestore_buffer_miss_bytes")?,
+            cached_bytes: of("bluestore", "bluestore_buffer_bytes")?,
+            onode_hits: onode("onode_hits")?,
+            onode_misses: onode("onode_misses")?,
+        })
+    };
+    ours().or_else(ceph_s)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::net::UnixListener;
 
     #[test]
-    fn counts_of_all_osds_or_none() {
-        let folder = std::env::temp_dir().join(format!("load-cache-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let mut servers = Vec::new();
-        let mut sources = Sources::default();
-        for (name, text) in [
-            ("a", r#"{"bluestore": {"bluestore_buffer_hit_bytes": 7, "bluestore_buffer_miss_bytes": 5}}"#),
-            ("b", r#"{"bluestore": {"bluestore_buffer_hit_bytes": 1, "bluestore_buffer_miss_bytes": 2}}"#),
-        ] {
-            let path = folder.join(name);
-            let _ = std::fs::remove_file(&path);
-            let listener = UnixListener::bind(&path).unwrap();
-            sources.admin_sockets.push(path);
-            servers.push(std::thread::spawn(move || {
-                let (mut stream, _) = listener.accept().unwrap();
-                let mut asked = Vec::new();
-                while asked.last() != Some(&0) {
-                    let mut byte = [0];
-                    stream.read_exact(&mut byte).unwrap();
-                    asked.push(byte[0]);
-                }
-                assert!(asked.starts_with(br#"{"prefix": "perf dump""#));
-                let mut answer = vec![0, 0, 0, u8::try_from(text.len()).unwrap()];
-                answer.extend(text.as_bytes());
-                stream.write_all(&answer).unwrap();
-            }));
-        }
-        assert_eq!(read(&sources), Some(Counts { hit_bytes: 8, miss_bytes: 7 }));
-        servers.into_iter().for_each(|server| server.join().unwrap());
-        std::fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(read(&sources), None, "nobody answers any more");
-        assert_eq!(read(&Sources::default()), None, "nobody to ask");
+    fn counts_of_both_engines() {
+        let nacre = json!({"store": {"block_cache_hit_bytes": 7, "block_cache_miss_bytes": 5, "block_cache_bytes": 3,
+                                     "onode_cache_hits": 2, "onode_cache_misses": 1}});
+        let ceph = json!({"bluestore": {"bluestore_buffer_hit_bytes": 70, "bluestore_buffer_miss_bytes": 50,
+                                        "bluestore_buffer_bytes": 30, "onode_hits": 20,
+                                        "onode_misses": 10}});
+        let mut sum = counts(&nacre).unwrap();
+        sum.add(counts(&ceph).unwrap());
+        let want = Counts { hit_bytes: 77, miss_bytes: 55, cached_bytes: 33, onode_hits: 22, onode_misses: 11 };
+        assert_eq!(sum, want);
+        assert_eq!(counts(&json!({"store": {"block_cache_hit_bytes": 7}})), None, "what is not told is not zero");
+        assert_eq!(counts(&json!(null)), None);
     }
 }

@@ -33,6 +33,12 @@ pub fn figures(before: &Sample, after: &Sample, work: Work) -> BTreeMap<String, 
     out.set("cache_hit_bytes_per_s", hits.map(|(hit, _)| hit as f64 / seconds));
     let share = hits.filter(|(hit, miss)| hit + miss > 0).map(|(hit, miss)| hit as f64 / (hit + miss) as f64 * 100.0);
     out.set("cache_hit_percent", share);
+    out.set("cache_bytes", after.cache.map(|counts| counts.cached_bytes as f64));
+    let onodes = before.cache.zip(after.cache).map(|(before, after)| {
+        (after.onode_hits.saturating_sub(before.onode_hits), after.onode_misses.saturating_sub(before.onode_misses))
+    });
+    let share = onodes.filter(|(hit, miss)| hit + miss > 0).map(|(hit, miss)| hit as f64 / (hit + miss) as f64 * 100.0);
+    out.set("onode_cache_hit_percent", share);
     let energy = before.energy_uj.zip(after.energy_uj);
     // The counter wraps; a reading behind that is of no use.
     let power = energy.and_then(|(before, after)| after.checked_sub(before)).map(|uj| uj as f64 / 1e6 / seconds);

@@ -20,7 +20,7 @@ pub struct Reading {
 pub fn together(readings: &[Reading]) -> Option<Sample> {
     let mut sum = readings.first()?.sample.clone();
     (sum.own, sum.cpu, sum.energy_uj) = (None, None, None);
-    (sum.traffic, sum.cache) = (None, None);
+    sum.traffic = None;
     (sum.drives, sum.interfaces) = Default::default();
     let several = readings.iter().map(|reading| &reading.machine).collect::<BTreeSet<_>>().len() > 1;
     let mut machines = BTreeSet::new();
@@ -44,7 +44,7 @@ pub fn together(readings: &[Reading]) -> Option<Sample> {
             continue;
         }
         if first {
-            (sum.cpu, sum.energy_uj, sum.cache) = (sample.cpu, sample.energy_uj, sample.cache);
+            (sum.cpu, sum.energy_uj) = (sample.cpu, sample.energy_uj);
             first = false;
             continue;
         }
@@ -53,14 +53,6 @@ pub fn together(readings: &[Reading]) -> Option<Sample> {
             all
         });
         sum.energy_uj = sum.energy_uj.zip(sample.energy_uj).map(|(all, one)| all + one);
-        // Machines without OSDs have no caches; they do not make those of others unknown.
-        sum.cache = match (sum.cache, sample.cache) {
-            (Some(mut all), Some(one)) => {
-                all.add(one);
-                Some(all)
-            }
-            (one, other) => one.or(other),
-        };
     }
     Some(sum)
 }
@@ -81,7 +73,6 @@ fn add_process(all: Process, one: Process) -> Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::cache::Counts;
     use crate::telemetry::machine::{Drive, MachineCpu};
 
     fn reading(machine: &str, daemon: &str, cpu_s: f64) -> Reading {
@@ -108,13 +99,12 @@ mod tests {
 
     #[test]
     fn machines_add_up_and_keep_their_drives_apart() {
-        let mut with_cache = reading("b", "osd.1", 3.0);
-        with_cache.sample.cache = Some(Counts { hit_bytes: 4, ..Counts::default() });
-        with_cache.sample.energy_uj = None;
-        let sum = together(&[reading("a", "osd.0", 2.0), with_cache]).unwrap();
+        let mut other = reading("b", "osd.1", 3.0);
+        other.sample.energy_uj = None;
+        let sum = together(&[reading("a", "osd.0", 2.0), other]).unwrap();
         assert_eq!((sum.daemons.len(), sum.cpu.unwrap().user_s), (2, 50.0));
         assert_eq!(sum.drives.keys().collect::<Vec<_>>(), ["host-a.vda", "host-b.vda"]);
-        assert_eq!((sum.cache.unwrap().hit_bytes, sum.energy_uj), (4, None), "unknown of one is unknown of all");
+        assert_eq!(sum.energy_uj, None, "unknown of one is unknown of all");
         assert_eq!(together(&[]), None);
     }
 }

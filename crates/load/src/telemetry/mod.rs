@@ -44,7 +44,7 @@ pub struct Sample {
     pub traffic: Option<Traffic>,
     /// Energy that the processors have used.
     pub energy_uj: Option<u64>,
-    /// Reads that the OSDs' caches answered; only where asked for.
+    /// What the OSDs' caches did, wherever they are; [`cache::Caches`] asks for it.
     pub cache: Option<cache::Counts>,
 }
 
@@ -61,7 +61,7 @@ impl Sample {
             interfaces: machine::interfaces(),
             traffic: if thorough { Traffic::read(sources) } else { None },
             energy_uj: machine::energy_uj(),
-            cache: if thorough { cache::read(sources) } else { None },
+            cache: None,
         }
     }
 

@@ -10,7 +10,6 @@ use serde_json::Value;
 const PROGRAMS: [&str; 4] = ["nacre", "ceph-mon", "ceph-mgr", "ceph-osd"];
 /// Where packages put the configuration of the one cluster of a machine.
 const SYSTEM_FOLDER: &str = "/etc/ceph";
-const SYSTEM_RUN: &str = "/var/run/ceph";
 
 /// A cluster's daemons on this machine, and what they use. Empty where the cluster is on others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,8 +21,6 @@ pub struct Sources {
     /// Where OSDs listen for clients, and for each other.
     pub public_ports: BTreeSet<u16>,
     pub cluster_ports: BTreeSet<u16>,
-    /// Sockets for administrators of OSDs.
-    pub admin_sockets: Vec<PathBuf>,
 }
 
 impl Sources {
@@ -33,10 +30,8 @@ impl Sources {
         let folder = configuration.parent().unwrap_or(Path::new(""));
         let run = folder.join("run");
         let mut sources = Sources::default();
-        let mut run_folder = run.clone();
         if folder == Path::new(SYSTEM_FOLDER) {
             sources.daemons = all_daemons();
-            run_folder = SYSTEM_RUN.into();
         } else {
             sources.daemons = daemons_of(&run);
         }
@@ -45,9 +40,6 @@ impl Sources {
             let id = name.trim_start_matches("osd.");
             let stores = [folder.join(name), PathBuf::from(format!("/var/lib/ceph/osd/ceph-{id}"))];
             sources.drives.extend(stores.iter().find_map(|store| drive_of(store)));
-            if let Some(socket) = admin_socket(&run_folder, name) {
-                sources.admin_sockets.push(socket);
-            }
         }
         for osd in osd_dump["osds"].as_array().into_iter().flatten() {
             let here = osd["osd"].as_u64().is_some_and(|id| sources.daemons.contains_key(&format!("osd.{id}")));
@@ -112,20 +104,6 @@ fn drive_of(store: &Path) -> Option<(u32, u32)> {
     Some((rustix::fs::major(number), rustix::fs::minor(number)))
 }
 
-fn admin_socket(run: &Path, daemon: &str) -> Option<PathBuf> {
-    let matches = |name: &str| {
-        name.strip_suffix(".asok").is_some_and(|name| {
-            // `osd.0.1234` by process id, or `ceph-osd.0` as packages have it.
-            name.strip_prefix(daemon).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-                || name.strip_suffix(daemon).is_some_and(|cluster| cluster.ends_with('-'))
-        })
-    };
-    let entries = std::fs::read_dir(run).into_iter().flatten().flatten();
-    // Sockets of former processes stay behind; the newest is the one.
-    let found = entries.filter(|entry| entry.file_name().to_str().is_some_and(matches));
-    found.max_by_key(|entry| entry.metadata().and_then(|m| m.modified()).ok()).map(|entry| entry.path())
-}
-
 fn ports(addrs: &Value) -> Vec<u16> {
     let port = |entry: &Value| entry["addr"].as_str()?.rsplit_once(':')?.1.parse().ok();
     addrs["addrvec"].as_array().into_iter().flatten().filter_map(port).collect()
@@ -153,9 +131,6 @@ mod tests {
         for (name, pid) in [("osd.0", child.id()), ("osd.1", own), ("supervisor", child.id()), ("osd.2", u32::MAX)] {
             std::fs::write(folder.join(format!("run/{name}.pid")), format!("{pid}\n")).unwrap();
         }
-        for socket in ["osd.0.77.asok", "osd.01.asok", "mon.a.asok"] {
-            std::fs::write(folder.join("run").join(socket), "").unwrap();
-        }
         let addrs = |port: u16| json!({"addrvec": [{"type": "v2", "addr": format!("127.0.0.1:{port}"), "nonce": 1}]});
         let osd =
             |id: u32, port: u16| json!({"osd": id, "public_addrs": addrs(port), "cluster_addrs": addrs(port + 1)});
@@ -165,7 +140,6 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(found.daemons, BTreeMap::from([("osd.0".to_owned(), child.id())]));
         assert_eq!((found.public_ports, found.cluster_ports), ([6800].into(), [6801].into()));
-        assert_eq!(found.admin_sockets, [folder.join("run/osd.0.77.asok")]);
         assert_eq!(found.drives.len(), 1);
         let elsewhere = Sources::find(Path::new("/nowhere/ceph.conf"), &dump);
         assert_eq!(elsewhere, Sources::default(), "ports of other machines mean nothing here");
