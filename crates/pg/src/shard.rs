@@ -43,6 +43,9 @@ enum Deferred {
     Query { from: OsdId, message: PgQuery },
 }
 
+/// What a member said of an update.
+type RepHops = ((PgInterval, EVersion), MemberHops);
+
 /// A shard of an OSD.
 pub struct Shard {
     whoami: OsdId,
@@ -63,7 +66,7 @@ pub struct Shard {
     /// Acknowledgements to primaries, gathered over a turn: the newest of each group.
     rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
     /// What goes with them about single updates.
-    rep_hops: BTreeMap<OsdId, Vec<((PgInterval, EVersion), MemberHops)>>,
+    rep_hops: BTreeMap<OsdId, Vec<RepHops>>,
     reports: BTreeMap<PgId, PgReport>,
     out: Vec<Output>,
     interrupted: BTreeSet<SessionId>,
