@@ -108,7 +108,9 @@ pub async fn run(
     observer: &mut dyn Observer,
     mut interrupt: watch::Receiver<bool>,
 ) -> Result<RunResult, RunError> {
-    check_tools(&plan, options)?;
+    if let Some(error) = refused_tool(&plan, options) {
+        return Err(error);
+    }
     let mut clusters = Vec::new();
     for of_plan in &plan.clusters {
         observer.event(Event::Step(format!("connecting to {}", of_plan.name)));
@@ -158,17 +160,14 @@ pub async fn run(
     Ok(run.result)
 }
 
-/// Checks that the tools that carry load are there.
-fn check_tools(plan: &Plan, options: &Options) -> Result<(), RunError> {
-    for workload in plan.workloads.iter().filter(|workload| !workload.tool.is_nacre()) {
-        let refused = |reason| RunError::Tool { workload: workload.name.clone(), reason };
-        tools::check(workload.tool).map_err(refused)?;
-        if !options.agents.is_empty() {
-            let name = workload.tool.name();
-            return Err(refused(format!("agents carry the load of the tool nacre only; {name} runs on this machine")));
-        }
-    }
-    Ok(())
+/// Why a tool cannot carry the load of a workload; `None` if all can.
+fn refused_tool(plan: &Plan, options: &Options) -> Option<RunError> {
+    plan.workloads.iter().filter(|workload| !workload.tool.is_nacre()).find_map(|workload| {
+        let (name, missing) = (workload.tool.name(), tools::check(workload.tool).err());
+        let elsewhere = || format!("agents carry the load of the tool nacre only; {name} runs on this machine");
+        let reason = missing.or_else(|| (!options.agents.is_empty()).then(elsewhere))?;
+        Some(RunError::Tool { workload: workload.name.clone(), reason })
+    })
 }
 
 /// Connects to the agents, and checks that there is work for each.

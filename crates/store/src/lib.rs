@@ -80,7 +80,6 @@ pub use api::*;
 pub use attrs::Attrs;
 pub use block_cache::BlockCacheStats;
 pub use budget::Memory;
-pub use commit_times::CommitTimes;
 pub use cache_counts::CacheCounts;
 pub use commit_times::CommitTimes;
 pub use config::StoreConfig;

@@ -22,7 +22,7 @@ pub fn run(options: BenchAgent) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (asked, stop) = watch::channel(false);
-        let interrupts = tokio::spawn(super::interrupts(asked, "ending; once more ends at once")?);
+        let interrupts = tokio::spawn(super::interrupts_saying(asked, "ending; once more ends at once")?);
         let told = |line: String| eprintln!("nacre bench agent: {line}");
         let served = serve(settings, told, stop).await;
         interrupts.abort();

@@ -42,10 +42,7 @@ fn measure(options: &BenchRun, clusters_min: usize) -> Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (asked, interrupt) = watch::channel(false);
-        let interrupts = tokio::spawn(interrupts(
-            asked,
-            "ending in order; once more ends at once and leaves objects and pools behind",
-        )?);
+        let interrupts = tokio::spawn(interrupts(asked)?);
         let plan = plan_maker::make(options, clusters_min).await?;
         if plan.clusters.len() < clusters_min {
             bail!("to compare takes two clusters: name them with --cluster, or in the plan");
@@ -98,7 +95,12 @@ fn status(result: &RunResult) -> u8 {
 }
 
 /// The first signal ends the run in order, the second at once.
-fn interrupts(asked: watch::Sender<bool>, words: &'static str) -> Result<impl Future<Output = ()>> {
+fn interrupts(asked: watch::Sender<bool>) -> Result<impl Future<Output = ()>> {
+    interrupts_saying(asked, "ending in order; once more ends at once and leaves objects and pools behind")
+}
+
+/// The same; `words` follow the first signal.
+fn interrupts_saying(asked: watch::Sender<bool>, words: &'static str) -> Result<impl Future<Output = ()>> {
     let listen = |kind| signal(kind).context("cannot handle signals");
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
     Ok(async move {
