@@ -32,6 +32,7 @@ mod budget;
 mod checkpoint;
 mod clone_range;
 mod commit_times;
+mod compaction;
 mod config;
 mod counting;
 mod destroying;
