@@ -3,8 +3,8 @@
 //!
 //! A walk goes through the objects again and again. In each cycle the emptiest units are held back from use; what lies in
 //! them is moved into holes of others, and a window that lies in small pieces is written again as one run, into units
-//! that were emptied. A cycle that moves next to nothing is the last one: the store is at rest until clients have changed
-//! a sixty-fourth of the device.
+//! that were emptied. A cycle that moves and gains next to nothing is the last one: the store is at rest until clients have
+//! changed a sixty-fourth of the device.
 //!
 //! *When:* in a lull, which is a whole tick in which clients neither wrote nor read data. The first of them who comes ends
 //! it: nothing more is begun, and what is under way is at most [`MOVING_BLOCKS_MAX`] blocks. While clients are there, the
@@ -32,8 +32,10 @@ const PIECE_BLOCKS: u64 = 8;
 const PIECES_MIN: u64 = 4;
 /// A walk is due when clients have changed one block in so many of the device.
 const WALK_PER_DEVICE: u64 = 64;
-/// A cycle that moves less than one block in so many is the last one.
+/// A cycle in a lull that moves less than one block in so many, and brings less in whole units, is the last one.
 const WORTH_PER_DEVICE: u64 = 1024;
+/// Beside clients a cycle was worth its while if it moved something for one held unit in so many.
+const HELD_PER_WORTH: u64 = 2;
 /// Objects listed at a time.
 const LIST_OBJECTS: usize = 64;
 /// Parts of objects looked at in one turn, and their blocks: 4 MiB.
@@ -84,8 +86,11 @@ pub(crate) struct Walk {
     tasks: VecDeque<Task>,
     /// Whether units are held for this cycle, and whether that was done in a lull.
     holds: Option<bool>,
-    /// Bytes moved before.
+    /// Units that were held when they were last chosen.
+    held: u32,
+    /// Bytes moved before, and in how many moves.
     moved_before: u64,
+    moves_before: u64,
 }
 
 /// When the store is left alone, and what it may do then.
@@ -105,6 +110,11 @@ pub(crate) struct Compaction {
 impl Compaction {
     pub fn is_lull(&self) -> bool {
         self.lull
+    }
+
+    /// Whether a walk has begun and not ended.
+    pub fn is_walking(&self) -> bool {
+        self.walk.is_some()
     }
 
     /// A client reads or writes.
@@ -236,7 +246,9 @@ impl Store {
             current: None,
             tasks: VecDeque::new(),
             holds: None,
+            held: 0,
             moved_before: self.relocation.stats.moved_bytes,
+            moves_before: self.relocation.stats.moves,
         });
     }
 
@@ -247,7 +259,7 @@ impl Store {
             walk.holds = Some(lull);
             walk.tasks.clear();
             self.allocator.release_held();
-            self.allocator.hold_emptiest(units);
+            walk.held = self.allocator.hold_emptiest(units);
         }
     }
 
@@ -378,15 +390,24 @@ impl Store {
     fn end_cycle(&mut self, lull: bool) {
         let freeing = self.freeing.waits_for_more_than(self.turns.vouched_lsn) || !self.turns.is_idle();
         self.turns.vouch_wanted |= freeing;
-        if !self.relocation.is_idle() || lull && freeing {
+        // A test that has everything moved writes all the while.
+        if !self.relocation.is_idle() || lull && freeing && !self.relocation.is_eager() {
             return;
         }
         let walk = self.relocation.compaction.walk.take().expect("a walk is under way");
         let moved_bytes = self.relocation.stats.moved_bytes - walk.moved_before;
-        let worth = moved_bytes >= self.device_bytes() / WORTH_PER_DEVICE;
+        let moves = self.relocation.stats.moves - walk.moves_before;
         // A unit that was not emptied is not tried again, since something lies there that does not move.
         let learns = lull && !self.relocation.is_eager();
         let stuck = if learns { self.allocator.release_stuck() } else { self.allocator.release_held() };
+        // The fewer blocks lie in a unit, the more is gained by moving them: bytes moved alone say nothing of that.
+        let emptied_bytes =
+            u64::from(walk.held.saturating_sub(stuck)) * u64::from(self.allocator.unit_blocks()) * BLOCK;
+        let worth = match lull {
+            true => moved_bytes.max(emptied_bytes) >= self.device_bytes() / WORTH_PER_DEVICE,
+            // What was moved is not free yet where it was.
+            false => moves > 0 && moves >= u64::from(walk.held) / HELD_PER_WORTH,
+        };
         if lull && !worth && (stuck == 0 || self.relocation.was_fruitless()) {
             self.relocation.compaction.changed_bytes = 0;
             self.allocator.forget_stuck();

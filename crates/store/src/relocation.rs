@@ -381,8 +381,9 @@ impl Store {
         if has_room && let Some(window) = self.relocation.ripe.pop_first() {
             self.begin_noted(window);
         } else {
-            // Where a test has everything moved, either way is taken.
-            self.advance_walk(lull && !(self.relocation.eager && self.relocation.stats.walks % 2 == 1));
+            // Where a test has everything moved, walks are made either way in turn.
+            let walk = self.relocation.stats.walks + u64::from(!self.relocation.compaction.is_walking());
+            self.advance_walk(lull && !(self.relocation.eager && walk.is_multiple_of(2)));
         }
     }
 
