@@ -82,6 +82,8 @@ pub(crate) struct Allocator {
     units: FreeUnits,
     /// Units that are kept from being used.
     held: BitTree,
+    /// Units that could not be emptied when they were: something lies there that does not move.
+    stuck: BitTree,
     unit_blocks: u32,
     blocks: u32,
     free: u32,
@@ -121,6 +123,7 @@ impl Allocator {
             words: vec![0; blocks.div_ceil(WORD_BITS) as usize],
             units: FreeUnits::new(blocks, unit_blocks),
             held: BitTree::new(blocks.div_ceil(unit_blocks)),
+            stuck: BitTree::new(blocks.div_ceil(unit_blocks)),
             unit_blocks,
             blocks,
             free: 0,
@@ -314,18 +317,19 @@ impl Allocator {
         Some(runs)
     }
 
-    /// Keeps units from being used that are partly free, the emptiest first, so that they can be emptied. Returns how many.
-    /// They are used all the same if nothing else is left.
+    /// Keeps units from being used that are partly free, the emptiest first, so that they can be emptied; one that is
+    /// becomes usable at once. Returns how many. They are used all the same if nothing else is left.
     pub fn hold_emptiest(&mut self, max: u32) -> u32 {
-        while self.held.len() < max {
-            let Some(unit) = self.units.find_partial(0) else { break };
+        let lacking = max.saturating_sub(self.held.len()) as usize;
+        let emptiest = self.units.partial(0, usize::MAX).filter(|unit| !self.stuck.contains(*unit));
+        for unit in emptiest.take(lacking).collect::<Vec<_>>() {
             self.units.change(unit, self.unit_bits(unit).count_ones(), 0);
             self.held.insert(unit);
         }
         self.held.len()
     }
 
-    /// Ends that; returns how many there were.
+    /// Ends that; returns how many were not emptied.
     pub fn release_held(&mut self) -> u32 {
         let count = self.held.len();
         while let Some(unit) = self.held.next(0) {
@@ -335,6 +339,25 @@ impl Allocator {
             }
         }
         count
+    }
+
+    /// The same when all that moves has left: what is not empty now is not held again.
+    pub fn release_stuck(&mut self) -> u32 {
+        let mut at = 0;
+        while let Some(unit) = self.held.next(at) {
+            if !self.stuck.contains(unit) {
+                self.stuck.insert(unit);
+            }
+            at = unit + 1;
+        }
+        self.release_held()
+    }
+
+    /// Lets units be held again that could not be emptied.
+    pub fn forget_stuck(&mut self) {
+        while let Some(unit) = self.stuck.next(0) {
+            self.stuck.remove(unit);
+        }
     }
 
     /// Whether the block's unit is one of those.
@@ -586,6 +609,11 @@ impl Allocator {
             if !self.is_set_aside(unit) {
                 let old = before >> (unit * self.unit_blocks % WORD_BITS) & mask(0, self.unit_blocks);
                 self.units.change(unit, old.count_ones(), self.unit_bits(unit).count_ones());
+            } else if self.held.contains(unit) && self.unit_bits(unit).count_ones() == self.unit_blocks {
+                self.held.remove(unit);
+                if !self.is_set_aside(unit) {
+                    self.units.change(unit, 0, self.unit_blocks);
+                }
             }
         }
     }

@@ -33,6 +33,7 @@ mod cache_counts;
 mod checkpoint;
 mod clone_range;
 mod commit_times;
+mod compaction;
 mod config;
 mod counting;
 mod destroying;

@@ -62,7 +62,7 @@ struct Read {
     skip: usize,
     len: usize,
     number: u64,
-    /// Whether its data may come from the block cache, and go there.
+    /// Whether its data goes to the block cache.
     cached: bool,
     error: Option<ReadError>,
 }
@@ -163,6 +163,9 @@ impl Store {
 
     fn read_for(&mut self, reader: Reader, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
         let key = object_key(object);
+        if reader == Reader::Caller {
+            self.relocation.compaction.disturb();
+        }
         if let Some(ticket) = self.queue.last_of_object(&key) {
             let id = self.lookups.next_id();
             self.reads.park(Parked { id, object: key, offset, len, reader, behind: ticket }, None);
@@ -232,7 +235,10 @@ impl Store {
             }
         }
         let number = self.freeing.begin_read();
-        self.reads.reads.insert(id, Read { object: key, parts, pending, skip, len, number, cached, error: None });
+        self.reads.reads.insert(
+            id,
+            Read { object: key, parts, pending, skip, len, number, cached: reader == Reader::Caller, error: None },
+        );
         Begun::Pending(id)
     }
 

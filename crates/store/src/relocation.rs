@@ -5,8 +5,8 @@
 //!   read in sequence is worth this, so reads are what finds it: no walk over all objects is needed, and data that is
 //!   never read, or read only by single blocks, costs nothing.
 //! * *Broken units.* While little free space is in whole units, the emptiest others are held back from use, and a walk over
-//!   all objects moves what lies in them into holes elsewhere. A unit of 16 blocks costs 12 or so: so does the room for
-//!   scattered data to be brought together in, on a device that is nearly full.
+//!   all objects ([`crate::compaction`]) moves what lies in them into holes elsewhere. A unit of 16 blocks costs 12 or so: so
+//!   does the room for scattered data to be brought together in, on a device that is nearly full.
 //!
 //! What is moved is an ordinary transaction with the same content: a `Map` step that carries the old checksums over, so that
 //! nothing that happened to the bytes in memory can pass for them. It is made only if object and blocks are still those
@@ -14,24 +14,25 @@
 //! several objects share stay where they are.
 //!
 //! Budget: a tenth of the bytes that clients write, and a little per second, saved up to [`BUDGET_BYTES_MAX`]; nothing while
-//! the device is busy.
+//! the device is busy. While clients stay away, compaction has a far larger one.
 
 use crate::Store;
 use crate::allocator::Run;
 use crate::block_map::BlockRef;
 use crate::btree::Fetch;
+use crate::compaction::{Compaction, MOVING_BLOCKS_MAX};
 use crate::config::BLOCK;
-use crate::key::{Key, known_object, object_key};
+use crate::key::{Key, known_object};
 use crate::redo::Redo;
 use crate::submit::aligned;
 use crate::turns::Staged;
 use crate::{Lookup, LookupId, StoreEvent};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{AlignedBuf, BLOCK_BYTES, ObjectId, crc32c};
+use types::{AlignedBuf, BLOCK_BYTES, crc32c};
 use wire::Rope;
 
 /// What is moved at once: 512 KiB of an object.
-const WINDOW_BLOCKS: u32 = 128;
+pub(crate) const WINDOW_BLOCKS: u32 = 128;
 /// A read of fewer blocks says nothing about reading in sequence: 128 KiB.
 const READ_BLOCKS_MIN: u64 = 32;
 /// Pieces shorter than this on average are scattered: 64 KiB.
@@ -47,32 +48,25 @@ const IDLE_BYTES: u64 = 16 << 20;
 const BUDGET_BYTES_MAX: u64 = 32 << 20;
 /// Requests to the device under way from which on it is busy.
 const BUSY_REQUESTS: usize = 64;
+/// Blocks that are moved at the same time while clients are there, but for a window, which is more.
+const PIECES_MAX: u32 = 32;
 /// Ticks until the next walk if one has found little to move.
 const WALK_TICKS: u64 = 60;
 /// Ticks until what was moved is free where it was.
 const SETTLE_TICKS: u64 = 2;
-/// Objects that a walk looks at in one turn.
-const WALK_OBJECTS: usize = 16;
-/// What looking at an object costs of the budget.
-const WALK_OBJECT_BYTES: u64 = 4096;
 /// Whole units are left to clients: one block in so many of the device, or of what is free if that is less.
 const WHOLE_PER_DEVICE: u64 = 64;
 const WHOLE_PER_FREE: u64 = 4;
-/// Pieces in units to be emptied that are remembered at most; the next walk finds the rest.
-const LEFTOVERS_MAX: usize = 4096;
-/// A walk empties one unit in so many, and at most [`HELD_MAX`].
-const UNITS_PER_HELD: u32 = 64;
-/// 1 GiB.
-const HELD_MAX: u32 = 16_384;
-/// Pieces of objects that are moved together.
-const PIECES_MAX: usize = 32;
-/// Stretches of fewer blocks go into holes: they were no good to readers where they lay either.
-const STRETCH_BLOCKS_MIN: usize = 8;
+/// The same in a lull.
+const WHOLE_PER_DEVICE_IN_LULL: u64 = 256;
+const WHOLE_PER_FREE_IN_LULL: u64 = 8;
+/// Nothing more is begun while so much data is on its way to the device. 4 MiB.
+const UNCOMMITTED_BYTES_MAX: u64 = 4 << 20;
 
 /// A part of an object: its number, in windows.
 type Window = (Key, u32);
 /// Blocks of an object, with their places.
-type Blocks = Vec<(u32, BlockRef)>;
+pub(crate) type Blocks = Vec<(u32, BlockRef)>;
 
 /// What relocation has done since the store was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -84,18 +78,8 @@ pub struct RelocationStats {
     pub moved_bytes: u64,
     /// Moves given up because the data changed meanwhile, could not be read, or found no room.
     pub given_up: u64,
-    /// Walks over all objects that were begun.
+    /// Walks over all objects that were begun; one after another in a lull.
     pub walks: u64,
-}
-
-#[derive(Debug)]
-enum Job {
-    None,
-    Moving(Vec<Piece>),
-    /// A walk waits for a page of metadata.
-    Looking {
-        id: LookupId,
-    },
 }
 
 /// A part of an object that is being moved.
@@ -114,7 +98,7 @@ enum PieceBytes {
 
 /// Where data is moved to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Into {
+pub(crate) enum Into {
     WholeUnits,
     Holes,
 }
@@ -137,17 +121,18 @@ pub(crate) struct Relocation {
     noted: BTreeMap<Window, u64>,
     ripe: BTreeSet<Window>,
     young: VecDeque<(u64, Window)>,
-    /// Pieces of objects that lie in units to be emptied: object, first block, end.
-    leftovers: VecDeque<(Key, u32, u32)>,
-    /// The last object that the walk under way has looked at.
-    walk: Option<ObjectId>,
-    /// Pieces that this walk has found.
-    found: u64,
-    /// No walk begins before this tick.
+    pub compaction: Compaction,
+    /// What is being moved, and how many blocks that is.
+    moving: Vec<Piece>,
+    moving_blocks: u32,
+    /// A walk waits for a page of metadata.
+    pub looking: Option<LookupId>,
+    /// While clients are there no walk begins before this tick.
     next_walk: u64,
     /// Until this tick what the last walk has moved may not be free yet where it was.
     settled_at: u64,
-    job: Job,
+    /// The last transaction before a walk that found next to nothing.
+    fruitless: Option<u64>,
     ticks: u64,
     budget_bytes: u64,
     paused: bool,
@@ -163,12 +148,13 @@ impl Default for Relocation {
             noted: BTreeMap::new(),
             ripe: BTreeSet::new(),
             young: VecDeque::new(),
-            leftovers: VecDeque::new(),
-            walk: None,
-            found: 0,
+            compaction: Compaction::default(),
+            moving: Vec::new(),
+            moving_blocks: 0,
+            looking: None,
             next_walk: 0,
             settled_at: 0,
-            job: Job::None,
+            fruitless: None,
             ticks: 0,
             budget_bytes: 0,
             paused: false,
@@ -188,7 +174,7 @@ fn sum(blocks: &[(u32, BlockRef)]) -> u64 {
 }
 
 /// How many pieces the blocks lie in.
-fn pieces(blocks: &[(u32, BlockRef)]) -> u64 {
+pub(crate) fn pieces(blocks: &[(u32, BlockRef)]) -> u64 {
     let joins = |pair: &&[(u32, BlockRef)]| pair[0].0 + 1 == pair[1].0 && pair[0].1.device + 1 == pair[1].1.device;
     (blocks.len() - blocks.windows(2).filter(joins).count()) as u64
 }
@@ -196,7 +182,12 @@ fn pieces(blocks: &[(u32, BlockRef)]) -> u64 {
 impl Relocation {
     /// Whether nothing is under way; what is only noted may wait.
     pub fn is_idle(&self) -> bool {
-        matches!(self.job, Job::None)
+        self.moving.is_empty() && self.looking.is_none()
+    }
+
+    /// Whether windows wait to be brought together.
+    pub fn has_noted(&self) -> bool {
+        !self.noted.is_empty()
     }
 
     /// Moves nothing more until clients submit something: a checkpoint was asked for, perhaps by an orderly stop, and
@@ -209,21 +200,59 @@ impl Relocation {
         self.paused = false;
     }
 
-    /// Clients have written so many bytes.
-    pub fn earn(&mut self, bytes: u64) {
-        self.add_budget(bytes / WRITTEN_PER_MOVED);
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Clients have written and freed so many bytes of a device of `device_bytes`.
+    pub fn earn(&mut self, written_bytes: u64, freed_bytes: u64, device_bytes: u64) {
+        self.add_budget(written_bytes / WRITTEN_PER_MOVED);
+        self.compaction.earn(written_bytes.max(freed_bytes), device_bytes);
     }
 
     fn add_budget(&mut self, bytes: u64) {
         self.budget_bytes = (self.budget_bytes + bytes).min(BUDGET_BYTES_MAX);
     }
 
-    fn spend(&mut self, bytes: u64) {
-        self.budget_bytes = self.budget_bytes.saturating_sub(bytes);
+    pub fn spend(&mut self, bytes: u64) {
+        if !self.compaction.spend(bytes) {
+            self.budget_bytes = self.budget_bytes.saturating_sub(bytes);
+        }
     }
 
     fn may_spend(&self) -> bool {
-        self.eager || self.budget_bytes >= u64::from(WINDOW_BLOCKS) * BLOCK
+        let window_bytes = u64::from(WINDOW_BLOCKS) * BLOCK;
+        self.eager || self.budget_bytes >= window_bytes || self.compaction.can_spend(window_bytes)
+    }
+
+    /// Whether more may be moved at the same time as what is. While clients are there, one thing comes after another.
+    pub fn may_begin(&self) -> bool {
+        let in_lull = self.compaction.is_lull() || self.eager;
+        let moving_max = if in_lull { MOVING_BLOCKS_MAX } else { PIECES_MAX };
+        self.looking.is_none() && self.moving_blocks < moving_max
+    }
+
+    pub fn is_eager(&self) -> bool {
+        self.eager
+    }
+
+    /// Whether a walk may be begun or go on while clients are there. `last`: the last transaction.
+    pub fn walk_may_go_on(&self, last: u64) -> bool {
+        self.eager || self.ticks >= self.next_walk.max(self.settled_at) && self.fruitless != Some(last)
+    }
+
+    /// Whether the last walk's cycle found next to nothing.
+    pub fn was_fruitless(&self) -> bool {
+        self.fruitless.is_some()
+    }
+
+    /// A walk's cycle is over.
+    pub fn walk_ended(&mut self, was_worth: bool, last: u64) {
+        self.settled_at = self.ticks + SETTLE_TICKS;
+        self.fruitless = (!was_worth).then_some(last);
+        if !was_worth {
+            self.next_walk = self.ticks + WALK_TICKS;
+        }
     }
 
     /// Has everything moved that can be, without waiting.
@@ -248,6 +277,7 @@ impl Relocation {
     /// A tick of about a second.
     pub fn tick(&mut self) {
         self.ticks += 1;
+        self.compaction.tick();
         self.add_budget(IDLE_BYTES);
         while self.young.front().is_some_and(|(since, _)| since + COLD_TICKS <= self.ticks) {
             let (_, window) = self.young.pop_front().expect("just seen");
@@ -257,32 +287,27 @@ impl Relocation {
 
     /// Takes an event that answers a question of its own; gives back any other.
     pub fn take_event(&mut self, event: StoreEvent) -> Option<StoreEvent> {
-        match (&mut self.job, event) {
-            (Job::Looking { id }, StoreEvent::LookupDone(done)) if *id == done => self.job = Job::None,
-            (Job::Moving(pieces), StoreEvent::ReadDone { id, result }) => {
+        match event {
+            StoreEvent::LookupDone(done) if self.looking == Some(done) => self.looking = None,
+            StoreEvent::ReadDone { id, result } => {
                 let waits = |piece: &&mut Piece| matches!(piece.bytes, PieceBytes::OnTheirWay(wanted) if wanted == id);
-                match pieces.iter_mut().find(waits) {
+                match self.moving.iter_mut().find(waits) {
                     // What cannot be read is left to those who can repair it.
                     Some(piece) => piece.bytes = PieceBytes::Here(result.unwrap_or_default()),
                     None => return Some(StoreEvent::ReadDone { id, result }),
                 }
             }
-            (_, event) => return Some(event),
+            event => return Some(event),
         }
         None
     }
 
-    /// The pieces under way, if all their bytes are there.
+    /// Pieces under way whose bytes are there.
     fn take_read(&mut self) -> Vec<Piece> {
-        let here = |piece: &Piece| matches!(piece.bytes, PieceBytes::Here(_));
-        match &mut self.job {
-            Job::Moving(pieces) if pieces.iter().all(here) => {
-                let pieces = std::mem::take(pieces);
-                self.job = Job::None;
-                pieces
-            }
-            _ => Vec::new(),
-        }
+        let here = |piece: &mut Piece| matches!(piece.bytes, PieceBytes::Here(_));
+        let pieces: Vec<Piece> = self.moving.extract_if(.., here).collect();
+        self.moving_blocks -= pieces.iter().map(|piece| piece.source.blocks.len() as u32).sum::<u32>();
+        pieces
     }
 }
 
@@ -317,7 +342,7 @@ impl Store {
     }
 
     /// The object's blocks in a range, if they are known without reading.
-    fn blocks_between(&self, key: &[u8], first: u32, end: u64) -> Option<Blocks> {
+    pub(crate) fn blocks_between(&self, key: &[u8], first: u32, end: u64) -> Option<Blocks> {
         let mut blocks = Vec::new();
         let onode =
             self.state.onodes.get(key).flatten().filter(|onode| onode.blocks.first_unknown(first, end).is_none())?;
@@ -326,11 +351,11 @@ impl Store {
     }
 
     /// Whether the object's blocks in a range are known, or cannot be; else a page of metadata is on its way.
-    fn look(&mut self, key: &[u8], first: u32, end: u64) -> bool {
+    pub(crate) fn look(&mut self, key: &[u8], first: u32, end: u64) -> bool {
         match self.state.load_blocks(key, first, end) {
             Ok(Fetch::Ready(())) | Err(_) => true,
             Ok(Fetch::Pending(read)) => {
-                self.relocation.job = Job::Looking { id: self.lookups.wait_for_page(read) };
+                self.relocation.looking = Some(self.lookups.wait_for_page(read));
                 false
             }
         }
@@ -341,51 +366,44 @@ impl Store {
         for piece in self.relocation.take_read() {
             self.move_piece(piece);
         }
-        if self.relocation.paused {
+        let lull = self.compaction_is_wanted();
+        if !lull {
+            self.end_lull();
+        }
+        let in_flight = self.in_flight.bytes() >= UNCOMMITTED_BYTES_MAX || self.log_is_nearly_full();
+        if self.relocation.paused || in_flight || !self.relocation.may_begin() || !self.relocation.may_spend() {
             return;
         }
-        let busy = self.io.under_way() >= BUSY_REQUESTS || self.wal.used_bytes() > self.wal.bytes() / 4 * 3;
-        if busy || !self.relocation.is_idle() || !self.relocation.may_spend() {
+        if !lull && (!self.relocation.is_idle() || self.io.under_way() >= BUSY_REQUESTS) {
             return;
         }
-        let mut pieces = Vec::new();
-        if !self.relocation.ripe.is_empty() && self.has_room_for_move(WINDOW_BLOCKS.into(), Into::WholeUnits) {
-            let window = self.relocation.ripe.pop_first().expect("just seen");
-            if !self.look(&window.0, window.1 * WINDOW_BLOCKS, window_end(window.1)) {
-                self.relocation.ripe.insert(window);
-                return;
-            }
-            let noted = self.relocation.noted.remove(&window).expect("what is ripe was noted");
-            let (first, end) = (window.1 * WINDOW_BLOCKS, window_end(window.1));
-            let blocks = self.blocks_between(&window.0, first, end).unwrap_or_default();
-            // Elsewhere by now: it is being written, so moving it would not last.
-            if sum(&blocks) == noted || self.relocation.eager {
-                self.begin_piece(window.0, blocks, Into::WholeUnits, &mut pieces);
-            }
-        } else if self.relocation.leftovers.is_empty() {
-            self.walk();
+        let has_room = self.has_room_for_move(WINDOW_BLOCKS.into(), Into::WholeUnits);
+        if has_room && let Some(window) = self.relocation.ripe.pop_first() {
+            self.begin_noted(window);
         } else {
-            let count = self.relocation.leftovers.len().min(PIECES_MAX);
-            let leftovers: Vec<(Key, u32, u32)> = self.relocation.leftovers.drain(..count).collect();
-            for (key, first, end) in leftovers {
-                if !pieces.is_empty() && self.blocks_between(&key, first, end.into()).is_none() {
-                    // Those that are begun come first.
-                    self.relocation.leftovers.push_front((key, first, end));
-                    continue;
-                }
-                if !self.relocation.is_idle() || !self.look(&key, first, end.into()) {
-                    self.relocation.leftovers.push_front((key, first, end));
-                    continue;
-                }
-                let blocks = self.blocks_between(&key, first, end.into()).unwrap_or_default();
-                if blocks.iter().all(|(_, block)| self.allocator.is_held(block.device)) {
-                    let into = if blocks.len() < STRETCH_BLOCKS_MIN { Into::Holes } else { Into::WholeUnits };
-                    self.begin_piece(key, blocks, into, &mut pieces);
-                }
-            }
+            // Where a test has everything moved, walks are made either way in turn.
+            let walk = self.relocation.stats.walks + u64::from(!self.relocation.compaction.is_walking());
+            self.advance_walk(lull && !(self.relocation.eager && walk.is_multiple_of(2)));
         }
-        if !pieces.is_empty() {
-            self.relocation.job = Job::Moving(pieces);
+    }
+
+    /// The log is left to clients.
+    pub(crate) fn log_is_nearly_full(&self) -> bool {
+        self.wal.used_bytes() > self.wal.bytes() / 4 * 3
+    }
+
+    /// Begins to bring a window together that reads found scattered, if it lies as it did then.
+    fn begin_noted(&mut self, window: Window) {
+        let (first, end) = (window.1 * WINDOW_BLOCKS, window_end(window.1));
+        if !self.look(&window.0, first, end) {
+            self.relocation.ripe.insert(window);
+            return;
+        }
+        let noted = self.relocation.noted.remove(&window).expect("what is ripe was noted");
+        let blocks = self.blocks_between(&window.0, first, end).unwrap_or_default();
+        // Elsewhere by now: it is being written, so moving it would not last.
+        if sum(&blocks) == noted || self.relocation.eager {
+            self.begin_piece(window.0, blocks, Into::WholeUnits);
         }
     }
 
@@ -397,7 +415,8 @@ impl Store {
         })
     }
 
-    fn begin_piece(&mut self, key: Key, blocks: Blocks, into: Into, pieces: &mut Vec<Piece>) {
+    /// Reads blocks that are to be moved, unless they had better stay.
+    pub(crate) fn begin_piece(&mut self, key: Key, blocks: Blocks, into: Into) {
         let (Some((first, _)), Some((last, _))) = (blocks.first().copied(), blocks.last().copied()) else { return };
         if !self.can_move(&blocks) || !self.has_room_for_move(blocks.len() as u64, into) {
             self.relocation.stats.given_up += 1;
@@ -412,17 +431,22 @@ impl Store {
             Lookup::Pending(id) => PieceBytes::OnTheirWay(id),
             Lookup::Damaged(_) => PieceBytes::Here(Rope::new()),
         };
-        pieces.push(Piece { source, into, bytes });
+        self.relocation.moving_blocks += source.blocks.len() as u32;
+        self.relocation.moving.push(Piece { source, into, bytes });
     }
 
     /// Space is never taken from clients: there must be more than the reserve, and some whole units for them.
-    fn has_room_for_move(&self, blocks: u64, into: Into) -> bool {
+    pub(crate) fn has_room_for_move(&self, blocks: u64, into: Into) -> bool {
         let reserved = self.reserved_blocks().saturating_sub(self.metadata.blocks());
         let free = u64::from(self.allocator.free_blocks());
         let whole = u64::from(self.allocator.whole_unit_blocks());
-        let device = u64::from(self.allocator.blocks());
+        let (per_device, per_free) = match self.relocation.compaction.is_lull() {
+            true => (WHOLE_PER_DEVICE_IN_LULL, WHOLE_PER_FREE_IN_LULL),
+            false => (WHOLE_PER_DEVICE, WHOLE_PER_FREE),
+        };
+        let kept = (u64::from(self.allocator.blocks()) / per_device).min(free / per_free);
         free > reserved + 2 * blocks + u64::from(self.allocator.unit_blocks())
-            && (into == Into::Holes || whole > blocks + (device / WHOLE_PER_DEVICE).min(free / WHOLE_PER_FREE))
+            && (into == Into::Holes || whole > blocks + kept)
     }
 
     /// Gives the blocks a new place, if nothing has changed since they were read.
@@ -511,62 +535,6 @@ impl Store {
             data.push(block.freeze());
         }
         (data.len() == len).then(|| aligned(data, &self.buffers))
-    }
-
-    /// Looks at the next objects for blocks in units to be emptied. Begins and ends walks.
-    fn walk(&mut self) {
-        let Some(from) = self.relocation.walk.take() else {
-            if self.relocation.ticks < self.relocation.settled_at && !self.relocation.eager {
-                return;
-            }
-            let held = self.allocator.release_held();
-            let relocation = &mut self.relocation;
-            if held > 0 && relocation.found < u64::from(held) {
-                relocation.next_walk = relocation.ticks + WALK_TICKS;
-            }
-            let due = relocation.ticks >= relocation.next_walk && self.allocator.lacks_whole_units();
-            let units = self.allocator.blocks() / self.allocator.unit_blocks() / UNITS_PER_HELD;
-            if (due || relocation.eager) && self.allocator.hold_emptiest(units.clamp(16, HELD_MAX)) > 0 {
-                relocation.found = 0;
-                relocation.stats.walks += 1;
-                relocation.walk = Some(ObjectId::min());
-            }
-            return;
-        };
-        let objects = match self.list(&from, &ObjectId::max(), WALK_OBJECTS) {
-            Lookup::Ready(objects) => objects,
-            Lookup::Pending(id) => {
-                self.relocation.walk = Some(from);
-                self.relocation.job = Job::Looking { id };
-                return;
-            }
-            // The rest is looked at when what is damaged was repaired.
-            Lookup::Damaged(_) => return,
-        };
-        let mut seen = from.clone();
-        for object in objects.iter().filter(|object| **object != from) {
-            if !self.look(&object_key(object), 0, u64::MAX) {
-                self.relocation.walk = Some(seen);
-                return;
-            }
-            self.relocation.spend(WALK_OBJECT_BYTES);
-            self.look_for_leftovers(object);
-            seen = object.clone();
-        }
-        self.relocation.walk = objects.last().filter(|_| objects.len() == WALK_OBJECTS).cloned();
-        self.relocation.settled_at = self.relocation.ticks + SETTLE_TICKS;
-    }
-
-    fn look_for_leftovers(&mut self, object: &ObjectId) {
-        let key = object_key(object);
-        let Some(blocks) = self.blocks_between(&key, 0, u64::MAX) else { return };
-        let found: Blocks = blocks.into_iter().filter(|(_, block)| self.allocator.is_held(block.device)).collect();
-        let stretches =
-            found.chunk_by(|a, b| a.0 + 1 == b.0).flat_map(|stretch| stretch.chunks(WINDOW_BLOCKS as usize));
-        let leftovers = stretches.map(|part| (key.clone(), part[0].0, part[0].0 + part.len() as u32));
-        let before = self.relocation.leftovers.len();
-        self.relocation.leftovers.extend(leftovers.take(LEFTOVERS_MAX - before.min(LEFTOVERS_MAX)));
-        self.relocation.found += (self.relocation.leftovers.len() - before) as u64;
     }
 }
 

@@ -189,7 +189,10 @@ impl Store {
 
     /// Whether there is work that no completion will bring about: the caller is to turn its loop again soon.
     pub fn wants_turn(&self) -> bool {
-        let work = self.checkpoint.is_running() || !self.state.destroying.is_empty() || !self.queue.is_empty();
+        let work = self.checkpoint.is_running()
+            || !self.state.destroying.is_empty()
+            || !self.queue.is_empty()
+            || self.compaction_wants_turn();
         work && self.io.is_idle() && self.state.cache.reads_in_flight() == 0 && self.stopped.is_none()
     }
 

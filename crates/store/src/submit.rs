@@ -141,6 +141,7 @@ impl Store {
     pub fn submit(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
         let txn = self.admit(txn)?;
         self.relocation.resume();
+        self.relocation.compaction.disturb();
         let ticket = self.turns.next_ticket();
         for step in &txn.steps {
             match &step.step {

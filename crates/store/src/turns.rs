@@ -294,8 +294,10 @@ impl Store {
     fn emit(&mut self, count: usize, by_checkpoint: bool) {
         let batch: Vec<Staged> = self.turns.staged.drain(..count).collect();
         let last_ticket = batch.iter().rev().find(|staged| !staged.internal).map(|staged| staged.ticket);
-        let of_clients = batch.iter().filter(|staged| !staged.internal);
-        self.relocation.earn(of_clients.map(Staged::data_bytes).sum());
+        let of_clients = || batch.iter().filter(|staged| !staged.internal);
+        let freed_blocks = of_clients().flat_map(|staged| &staged.freed).map(|run| u64::from(run.count)).sum::<u64>();
+        let written_bytes = of_clients().map(Staged::data_bytes).sum();
+        self.relocation.earn(written_bytes, freed_blocks * BLOCK, self.superblock.device_bytes);
         let vouches_for = self.turns.durable_lsn;
         let lsn = self.wal.next_lsn;
         let mut writes = Writes::default();

@@ -1,4 +1,5 @@
-//! A store that is three quarters full, before and after all of its data was overwritten ten times in small pieces.
+//! A store that is three quarters full, before and after all of its data was overwritten ten times in small pieces, and after
+//! it was then left alone for half a minute at the most.
 
 use crate::arguments::Arguments;
 use crate::driver::{StoreRun, Until};
@@ -11,27 +12,30 @@ use std::time::Duration;
 pub const NAME: &str = "ageing";
 
 const OVERWRITES: u64 = 10;
-/// So many times a run's time is given for scattered data to be brought together.
-const MENDING_RUNS: u32 = 10;
+/// How long the store is left alone at the most.
+const REST_MAX: Duration = Duration::from_secs(30);
 
 pub struct Ageing {
     /// Reads of whole objects in order, 1 MiB at a time: bytes per second.
     pub fresh_read: f64,
     pub aged_read: f64,
-    /// After some time of being read like that, while the store brings together what it finds scattered.
-    pub mended_read: f64,
-    pub mending: Duration,
-    /// 4 KiB writes per second: the first and the last tenth of the overwrites.
+    /// After the store was left alone.
+    pub rested_read: f64,
+    /// 4 KiB writes per second: the first and the last tenth of the overwrites, and as many more after the rest.
     pub fresh_writes: f64,
     pub aged_writes: f64,
+    pub rested_writes: f64,
     /// Bytes to the device for each byte overwritten.
     pub amplification: f64,
+    /// How long the store was left alone, and the bytes that it wrote then for each byte overwritten before.
+    pub rest: Duration,
+    pub rest_amplification: f64,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Ageing> {
     let device_bytes = arguments.age_bytes;
     let wal_bytes = (device_bytes / 16).max(8 << 20);
-    let objects = (device_bytes - wal_bytes) / 4 * 3 / OBJECT_BYTES;
+    let objects = (device_bytes - wal_bytes) * arguments.age_percent / 100 / OBJECT_BYTES;
     let files = StoreFiles::one(&arguments.path, device_bytes);
     let mut store = StoreRun::new(&files, arguments, wal_bytes, objects)?;
     let pieces = objects * OBJECT_BYTES / MIB;
@@ -46,25 +50,28 @@ pub fn run(arguments: &Arguments) -> Result<Ageing> {
     let written: u64 = runs.iter().map(|run| run.written_bytes).sum();
     let bytes: u64 = runs.iter().map(|run| run.bytes).sum();
     let aged_read = read(&mut store, pieces)?;
-    let mending = arguments.time * MENDING_RUNS;
-    store.run(Kind::ReadInOrder { bytes: MIB }, 1, Until::Time(mending))?;
-    let mended_read = read(&mut store, pieces)?;
-    let (fresh_writes, aged_writes) = (first.per_second(), last.per_second());
-    eprintln!("{NAME}: {fresh_writes:.0} writes/s, then {aged_writes:.0}");
-    Ok(Ageing {
+    let (rest, rest_bytes) = store.rest(REST_MAX)?;
+    let rested_read = read(&mut store, pieces)?;
+    let rested = store.run(anywhere, 32, Until::Operations(writes / 10))?;
+    let result = Ageing {
         fresh_read,
         aged_read,
-        mended_read,
-        mending,
-        fresh_writes,
-        aged_writes,
+        rested_read,
+        fresh_writes: first.per_second(),
+        aged_writes: last.per_second(),
+        rested_writes: rested.per_second(),
         amplification: written as f64 / bytes as f64,
-    })
+        rest,
+        rest_amplification: rest_bytes as f64 / bytes as f64,
+    };
+    let Ageing { fresh_writes, aged_writes, rested_writes, .. } = result;
+    eprintln!("{NAME}: {fresh_writes:.0} writes/s, then {aged_writes:.0}, rested {rested_writes:.0}");
+    Ok(result)
 }
 
 /// All objects twice, in order. The cache, which never holds them all, does not help in that.
 fn read(store: &mut StoreRun, pieces: u64) -> Result<f64> {
-    store.settle(true)?;
+    store.settle(false)?;
     store.rewind();
     let run = store.run(Kind::ReadInOrder { bytes: MIB }, 8, Until::Operations(2 * pieces))?;
     Ok(run.per_second() * MIB as f64)
@@ -75,11 +82,13 @@ impl Ageing {
         json!({
             "fresh_read_bytes_per_second": self.fresh_read,
             "aged_read_bytes_per_second": self.aged_read,
-            "mended_read_bytes_per_second": self.mended_read,
-            "mending_seconds": self.mending.as_secs(),
+            "rested_read_bytes_per_second": self.rested_read,
             "fresh_writes_per_second": self.fresh_writes,
             "aged_writes_per_second": self.aged_writes,
+            "rested_writes_per_second": self.rested_writes,
             "bytes_written_per_byte": self.amplification,
+            "rest_seconds": self.rest.as_secs_f64(),
+            "bytes_written_in_rest_per_byte": self.rest_amplification,
         })
     }
 }

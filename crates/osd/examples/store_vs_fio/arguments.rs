@@ -8,6 +8,7 @@ const HELP: &str = "usage: store_vs_fio FILE [flags]
   --gib N         size of the store (16)
   --set-mib N     bytes of objects that are written and read (4096)
   --age-mib N     size of the store that is aged (1024)
+  --age-percent N how full that one is (75)
   --seconds N     time of each run (4)
   --rounds N      runs of each row on either side (3)
   --cache-mib N   the store's block cache (21, as in `nacre up`)
@@ -25,6 +26,7 @@ pub struct Arguments {
     pub fio_bytes: u64,
     pub set_bytes: u64,
     pub age_bytes: u64,
+    pub age_percent: u64,
     pub time: Duration,
     pub rounds: usize,
     pub cache_bytes: usize,
@@ -45,6 +47,7 @@ impl Arguments {
             fio_bytes: 2 << 30,
             set_bytes: 4 << 30,
             age_bytes: 1 << 30,
+            age_percent: 75,
             time: Duration::from_secs(4),
             rounds: 3,
             cache_bytes: 21 << 20,
@@ -67,6 +70,7 @@ impl Arguments {
                 "--gib" => parsed.store_bytes = number(value()?)? << 30,
                 "--set-mib" => parsed.set_bytes = number(value()?)? << 20,
                 "--age-mib" => parsed.age_bytes = number(value()?)? << 20,
+                "--age-percent" => parsed.age_percent = number(value()?)?,
                 "--seconds" => parsed.time = Duration::from_secs(number(value()?)?),
                 "--rounds" => parsed.rounds = number(value()?)? as usize,
                 "--cache-mib" => parsed.cache_bytes = (number(value()?)? << 20) as usize,
@@ -96,6 +100,9 @@ impl Arguments {
         }
         if parsed.age_bytes < 64 << 20 || parsed.age_bytes > parsed.store_bytes {
             bail!("the store that is aged takes at least 64 MiB and at most as much as the other");
+        }
+        if !(1..=95).contains(&parsed.age_percent) {
+            bail!("the store that is aged is 1 to 95 % full");
         }
         Ok(Some(parsed))
     }

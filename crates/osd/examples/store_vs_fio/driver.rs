@@ -82,6 +82,8 @@ struct Driver {
     discards: bool,
     workload: Workload,
     phase: Option<Phase>,
+    /// The store is left alone until then at the longest.
+    rest_until: Option<Instant>,
     traffic: Traffic,
     store_tick_at: Duration,
     error: Option<String>,
@@ -122,6 +124,7 @@ impl StoreRun {
             discards: arguments.sparse,
             workload: Workload::new(objects, device_bytes),
             phase: None,
+            rest_until: None,
             traffic: Traffic::default(),
             store_tick_at: Duration::ZERO,
             error: None,
@@ -175,6 +178,18 @@ impl StoreRun {
             store.checkpoint();
         }
         self.turn_until_stopped()
+    }
+
+    /// Leaves the store alone until it has nothing left to move, or for so long. Returns how long that was, and the bytes
+    /// written meanwhile.
+    pub fn rest(&mut self, time_max: Duration) -> Result<(Duration, u64)> {
+        let (begun, before) = (Instant::now(), self.driver.traffic.written_bytes);
+        self.driver.rest_until = Some(begun + time_max);
+        self.turn_until_stopped()?;
+        self.driver.rest_until = None;
+        let rested = begun.elapsed();
+        self.settle(false)?;
+        Ok((rested, self.driver.traffic.written_bytes - before))
     }
 
     /// Begins with the first object again.
@@ -324,6 +339,12 @@ impl Handler<LoopIo> for Driver {
         let Stage::Open(store) = &self.stage else { return };
         match &self.phase {
             Some(phase) if phase.ended.is_some() => io.stop(),
+            Some(_) => {}
+            None if let Some(until) = self.rest_until => {
+                if store.is_compact() && store.is_idle() || Instant::now() >= until {
+                    io.stop();
+                }
+            }
             None if store.is_idle() => io.stop(),
             _ => {}
         }

@@ -21,6 +21,7 @@ impl Report {
             "store_bytes": arguments.store_bytes,
             "set_bytes": arguments.set_bytes,
             "aged_store_bytes": arguments.age_bytes,
+            "aged_store_percent": arguments.age_percent,
             "block_cache_bytes": arguments.cache_bytes,
             "metadata_memory_bytes": arguments.metadata_bytes,
             "seconds": arguments.time.as_secs(),
@@ -79,28 +80,24 @@ impl Report {
             println!("| 4 KiB random writes, IOPS | {one:.0} | {several:.0} | **{:.2}** |", second.ratio());
         }
         if let Some(ageing) = &self.ageing {
-            println!("\n| after overwriting everything ten times | fresh | aged | aged / fresh |\n|---|---|---|---|");
+            let rest = ageing.rest.as_secs_f64();
+            println!(
+                "\n| after overwriting everything ten times | fresh | aged | aged / fresh | left alone for {rest:.0} s | rested / fresh |\n|---|---|---|---|---|---|"
+            );
+            let line = |what: &str, fresh: f64, aged: f64, rested: f64| {
+                let (aged_ratio, rested_ratio) = (aged / fresh, rested / fresh);
+                println!(
+                    "| {what} | {fresh:.0} | {aged:.0} | **{aged_ratio:.2}** | {rested:.0} | **{rested_ratio:.2}** |"
+                );
+            };
             let mib = |bytes: f64| bytes / MIB as f64;
+            let reads = [ageing.fresh_read, ageing.aged_read, ageing.rested_read].map(mib);
+            line("objects read in order, MiB/s", reads[0], reads[1], reads[2]);
+            line("4 KiB random writes, IOPS", ageing.fresh_writes, ageing.aged_writes, ageing.rested_writes);
             println!(
-                "| objects read in order, MiB/s | {:.0} | {:.0} | **{:.2}** |",
-                mib(ageing.fresh_read),
-                mib(ageing.aged_read),
-                ageing.aged_read / ageing.fresh_read
+                "\nBytes written per byte overwritten: {:.2}, and {:.2} while it was left alone.",
+                ageing.amplification, ageing.rest_amplification
             );
-            println!(
-                "| the same, {} s of reading later | {:.0} | {:.0} | **{:.2}** |",
-                ageing.mending.as_secs(),
-                mib(ageing.fresh_read),
-                mib(ageing.mended_read),
-                ageing.mended_read / ageing.fresh_read
-            );
-            println!(
-                "| 4 KiB random writes, IOPS | {:.0} | {:.0} | **{:.2}** |",
-                ageing.fresh_writes,
-                ageing.aged_writes,
-                ageing.aged_writes / ageing.fresh_writes
-            );
-            println!("\nBytes written per byte overwritten: {:.2}.", ageing.amplification);
         }
     }
 

@@ -4,6 +4,7 @@ mod cached_reads;
 mod checkpoints;
 mod clone_range;
 mod commit;
+mod compaction;
 mod crash;
 mod damage;
 mod devices;

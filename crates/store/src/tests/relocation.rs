@@ -3,7 +3,7 @@
 use super::harness::{Bench, KIB, config, object, ready, txn, write};
 use crate::{Step, StoreConfig};
 
-fn roomy(seed: u64) -> Bench {
+pub(super) fn roomy(seed: u64) -> Bench {
     let config = StoreConfig { device_bytes: 64 << 20, wal_bytes: 1 << 20, ..config() };
     let mut bench = Bench::with(config, seed * 4 + 2);
     bench.store.relocation = Default::default();
@@ -24,7 +24,7 @@ fn scatter(bench: &mut Bench, number: u64) {
     bench.settle();
 }
 
-fn pieces(bench: &mut Bench, number: u64) -> usize {
+pub(super) fn pieces(bench: &mut Bench, number: u64) -> usize {
     ready(bench.store.placement(&object(number), 0, u64::MAX)).len()
 }
 
@@ -33,8 +33,10 @@ fn read_whole(bench: &mut Bench, number: u64) {
     assert_eq!(found.to_vec(), *bench.model.objects[&object(number)].data);
 }
 
+/// Ticks between which clients come, so that the store is never left alone.
 fn tick(bench: &mut Bench, ticks: u32) {
     for _ in 0..ticks {
+        bench.store.relocation.compaction.disturb();
         bench.store.tick();
         (0..20).for_each(|_| bench.settle());
     }
