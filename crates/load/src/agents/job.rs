@@ -117,7 +117,10 @@ impl Job {
 
     /// Ends the load; or the prefill, if it has not begun.
     pub async fn stop(&mut self) {
-        self.boundary().await;
+        // The last round has been told of already if the load went to its end.
+        if self.next_boundary().is_some() {
+            self.boundary().await;
+        }
         self.loading = None;
         if self.reached.0 != Report::Loaded {
             self.reached = (Report::Loaded, 0);
