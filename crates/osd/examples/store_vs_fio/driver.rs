@@ -340,12 +340,8 @@ impl Handler<LoopIo> for Driver {
         match &self.phase {
             Some(phase) if phase.ended.is_some() => io.stop(),
             Some(_) => {}
-            None if let Some(until) = self.rest_until => {
-                if store.is_compact() && store.is_idle() || Instant::now() >= until {
-                    io.stop();
-                }
-            }
-            None if store.is_idle() => io.stop(),
+            None if store.is_idle() && (self.rest_until.is_none() || store.is_compact()) => io.stop(),
+            None if self.rest_until.is_some_and(|until| Instant::now() >= until) => io.stop(),
             _ => {}
         }
     }
