@@ -64,7 +64,6 @@ fn server(before: &Sample, after: &Sample) -> Option<(Process, Process)> {
 }
 
 fn sum<'a>(processes: impl Iterator<Item = &'a Process>) -> Process {
-    let add = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
     let zero = Process {
         memory_bytes: Some(0),
         memory_peak_bytes: Some(0),
@@ -73,15 +72,7 @@ fn sum<'a>(processes: impl Iterator<Item = &'a Process>) -> Process {
         device_written_bytes: Some(0),
         ..Process::default()
     };
-    processes.fold(zero, |all, one| Process {
-        user_s: all.user_s + one.user_s,
-        system_s: all.system_s + one.system_s,
-        memory_bytes: add(all.memory_bytes, one.memory_bytes),
-        memory_peak_bytes: add(all.memory_peak_bytes, one.memory_peak_bytes),
-        context_switches: add(all.context_switches, one.context_switches),
-        device_read_bytes: add(all.device_read_bytes, one.device_read_bytes),
-        device_written_bytes: add(all.device_written_bytes, one.device_written_bytes),
-    })
+    processes.fold(zero, |all, one| all.plus(*one))
 }
 
 struct Figures {

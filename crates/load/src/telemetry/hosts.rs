@@ -26,7 +26,7 @@ pub fn together(readings: &[Reading]) -> Option<Sample> {
     let mut machines = BTreeSet::new();
     let mut own = readings.iter().filter_map(|reading| reading.sample.own);
     if let Some(first) = own.next() {
-        sum.own = Some(own.fold(first, add_process));
+        sum.own = Some(own.fold(first, Process::plus));
     }
     let mut first = true;
     for Reading { machine, host, sample } in readings {
@@ -55,19 +55,6 @@ pub fn together(readings: &[Reading]) -> Option<Sample> {
         sum.energy_uj = sum.energy_uj.zip(sample.energy_uj).map(|(all, one)| all + one);
     }
     Some(sum)
-}
-
-fn add_process(all: Process, one: Process) -> Process {
-    let add = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
-    Process {
-        user_s: all.user_s + one.user_s,
-        system_s: all.system_s + one.system_s,
-        memory_bytes: add(all.memory_bytes, one.memory_bytes),
-        memory_peak_bytes: add(all.memory_peak_bytes, one.memory_peak_bytes),
-        context_switches: add(all.context_switches, one.context_switches),
-        device_read_bytes: add(all.device_read_bytes, one.device_read_bytes),
-        device_written_bytes: add(all.device_written_bytes, one.device_written_bytes),
-    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,20 @@ pub struct Process {
 }
 
 impl Process {
+    /// The sum of both. What one of them does not know, the sum does not either.
+    pub fn plus(self, other: Process) -> Process {
+        let add = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+        Process {
+            user_s: self.user_s + other.user_s,
+            system_s: self.system_s + other.system_s,
+            memory_bytes: add(self.memory_bytes, other.memory_bytes),
+            memory_peak_bytes: add(self.memory_peak_bytes, other.memory_peak_bytes),
+            context_switches: add(self.context_switches, other.context_switches),
+            device_read_bytes: add(self.device_read_bytes, other.device_read_bytes),
+            device_written_bytes: add(self.device_written_bytes, other.device_written_bytes),
+        }
+    }
+
     /// `None` if there is no such process.
     pub fn read(pid: u32) -> Option<Process> {
         let file = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}")).ok();
