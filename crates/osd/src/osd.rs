@@ -236,12 +236,11 @@ impl Osd {
         if disk_wait >= UNWELL_AFTER {
             tracing::warn!("the drive has owed an answer for {} s", disk_wait.as_secs());
         }
-        let is_well = disk_wait < UNWELL_AFTER;
-        run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, self.heartbeats.as_ref(), now);
-        run.report_failures(self.heartbeats.as_mut(), is_well, now);
         if let Some(heartbeats) = &self.heartbeats {
             heartbeats.board.set_disk_wait(disk_wait);
         }
+        run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, self.heartbeats.as_ref(), now);
+        run.report_failures(self.heartbeats.as_mut(), now);
         if self.stop.is_wanted() {
             run.leave(&self.public_addrs, now);
         }
@@ -262,7 +261,7 @@ impl Running {
         let shown = map.is_up(config.id) && map.osd(config.id).is_some_and(|osd| osd.client_addrs == *public_addrs);
         let too_early = map.epoch == Epoch(0) || !self.monitor.is_open() || now < self.boot_at;
         // Marked down since its drive hangs, it would only be marked down again.
-        let is_unwell = heartbeats.is_some_and(|heartbeats| heartbeats.board.disk_wait() >= UNWELL_AFTER);
+        let is_unwell = heartbeats.is_some_and(|heartbeats| !heartbeats.board.drive_answers());
         if shown || too_early || is_unwell || self.leaving.is_some() {
             return;
         }
@@ -288,11 +287,11 @@ impl Running {
     }
 
     /// Tells the monitors of peers that cannot be reached.
-    fn report_failures(&mut self, heartbeats: Option<&mut Heartbeats>, is_well: bool, now: Duration) {
+    fn report_failures(&mut self, heartbeats: Option<&mut Heartbeats>, now: Duration) {
         let map = self.shard.map();
         let mut failures = self.peers.failures(map, now);
         // Whoever is not well blames nobody.
-        if let Some(heartbeats) = heartbeats.filter(|_| is_well) {
+        if let Some(heartbeats) = heartbeats.filter(|heartbeats| heartbeats.board.drive_answers()) {
             failures.extend(heartbeats.reports.due(&heartbeats.board.silent(), map, now));
         }
         for failure in failures {
@@ -610,7 +609,7 @@ impl<I: Io> Handler<I> for Osd {
                 if self.stop.is_wanted() {
                     run.leave(&self.public_addrs, now);
                 }
-                run.report_failures(self.heartbeats.as_mut(), true, now);
+                run.report_failures(self.heartbeats.as_mut(), now);
             }
             Event::Sent { .. } | Event::Disk { .. } => {}
         }

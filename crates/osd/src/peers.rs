@@ -1,5 +1,6 @@
 //! Sessions with other OSDs, and what their connections tell about who is alive.
 
+use crate::heartbeat::REPORT_EVERY;
 use osdmap::OsdMap;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,8 +11,6 @@ use wire::nacre::mon::OsdFailure;
 
 /// A peer without a connection for this long is reported to the monitors.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Reports are repeated while the map still shows the peer up.
-const REPORT_EVERY: Duration = Duration::from_secs(2);
 
 struct Peer {
     session: SessionId,

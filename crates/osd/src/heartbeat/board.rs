@@ -1,6 +1,6 @@
 //! What the OSD's loop and the heartbeats tell each other.
 
-use super::PeerAddrs;
+use super::{PeerAddrs, UNWELL_AFTER};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -53,8 +53,9 @@ impl Board {
         self.state().disk_wait = wait;
     }
 
-    pub(crate) fn disk_wait(&self) -> Duration {
-        self.state().disk_wait
+    /// Whether the drive has not owed an answer for so long that this OSD counts as dead.
+    pub(crate) fn drive_answers(&self) -> bool {
+        self.state().disk_wait < UNWELL_AFTER
     }
 
     /// The heartbeats: who is silent, and for how long. Returns whether there are others than before.

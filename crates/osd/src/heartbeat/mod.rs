@@ -23,6 +23,6 @@ pub(crate) use disk_wait::DiskWait;
 pub(crate) use neighbours::neighbours;
 pub use node::HeartbeatNode;
 pub(crate) use node::UNWELL_AFTER;
-pub(crate) use reports::Reports;
+pub(crate) use reports::{REPORT_EVERY, Reports};
 pub(crate) use thread::HeartbeatThread;
 use watch::{Network, PeerAddrs, Watch};

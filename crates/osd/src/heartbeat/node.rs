@@ -195,7 +195,7 @@ impl HeartbeatNode {
     }
 
     fn is_well(&self) -> bool {
-        self.pulse_watch.stuck_for() < UNWELL_AFTER && self.board.disk_wait() < UNWELL_AFTER
+        self.pulse_watch.stuck_for() < UNWELL_AFTER && self.board.drive_answers()
     }
 
     fn pump(&mut self, io: &mut impl Io) {

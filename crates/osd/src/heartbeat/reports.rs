@@ -7,7 +7,7 @@ use types::OsdId;
 use wire::nacre::mon::OsdFailure;
 
 /// Reports are repeated while the map still shows the silent OSD up.
-const REPORT_EVERY: Duration = Duration::from_secs(2);
+pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(2);
 
 /// When what was reported last.
 #[derive(Default)]
