@@ -201,7 +201,8 @@ fn stats_page(stats: &StoreStats) -> String {
 }
 
 fn repair(options: &cli::StoreRepair) -> Result<u8> {
-    let mut store = open(&options.store.path, !options.yes)?;
+    let device = open_device(&options.store.path, !options.yes)?;
+    let mut store = OfflineStore::open_to_mend(device).with_context(|| options.store.path.display().to_string())?;
     let plan = offline::plan_repair(&mut store, &options.remove_object, &mut bytes_line("verified"))?;
     if !options.yes {
         return show_plan(&plan, options.json);

@@ -182,6 +182,10 @@ impl Osd {
     }
 
     fn begin(&mut self, io: &mut impl Io, mut store: Store) {
+        if let Some(why) = store.stopped() {
+            let why = format!("{}: {why}", self.config.devices.main.display());
+            return self.fail(io, why);
+        }
         match io.is_regular_file(self.files.of(Device::Main)) {
             Ok(true) => store.prepare_ahead(),
             Ok(false) => {}

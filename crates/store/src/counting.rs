@@ -6,8 +6,9 @@
 use crate::OpenError;
 use crate::allocator::{Allocator, Run, push_run};
 use crate::block_map::BlockMap;
-use crate::btree::{Cursor, CursorPage, Fetch};
+use crate::btree::{self, Cursor, CursorPage, Fetch};
 use crate::key::{self, behind_prefix, pg_key};
+use crate::losses::Loss;
 use crate::onode::Onode;
 use crate::shared_blocks::SharedBlocks;
 use crate::state::{State, Totals};
@@ -57,6 +58,8 @@ pub(crate) struct Counting {
     /// `None`: they are known.
     pub totals: Option<Counted>,
     pub groups: BTreeSet<PgId>,
+    /// What could not be read.
+    pub losses: Vec<Loss>,
     /// Blocks that objects hold.
     pub data_blocks: u64,
     /// The data area.
@@ -80,6 +83,7 @@ impl Counting {
             shared: SharedBlocks::default(),
             totals: sum_up.then(Counted::default),
             groups: BTreeSet::new(),
+            losses: Vec::new(),
             data_blocks: 0,
             data,
             table: Some(TableId::Pgs),
@@ -114,8 +118,19 @@ impl Counting {
     pub fn advance(&mut self, state: &mut State) -> Result<bool, OpenError> {
         while let Some(table) = self.table {
             let entries = if table == TableId::Pgs { 1 } else { ENTRIES };
-            let page = self.cursor.next_page(&mut state.view(), entries, ENTRY_BYTES).map_err(open_error)?;
-            let Fetch::Ready(page) = page else { return Ok(false) };
+            let page = match self.cursor.next_page(&mut state.view(), entries, ENTRY_BYTES) {
+                Ok(Fetch::Ready(page)) => page,
+                Ok(Fetch::Pending(_)) => return Ok(false),
+                Err(damage) => {
+                    let (from, until) = self.cursor.skip_lost();
+                    if from.is_empty() && until.is_none() {
+                        // The topmost page, a leaf.
+                        return Err(open_error(damage));
+                    }
+                    self.losses.push(btree::Lost { damage, from, until }.into());
+                    continue;
+                }
+            };
             self.count(table, &page)?;
             let next = match table {
                 _ if !page.done => table,

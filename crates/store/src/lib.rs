@@ -16,6 +16,7 @@
 //!   `block_map` and `shared_blocks` (who holds which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
 //!   `block_cache` (data that was read), `preparing` (blocks written ahead of use), `relocation` (scattered data is
 //!   brought together).
+//! * `losses` and `mending`: a store parts of whose metadata cannot be read, and what is left of it.
 //! * `inspect`, `free_space` and `labels`: what tools for an offline store ask.
 //! * [`SimDevice`] is a device for tests and simulations, which loses what was not flushed.
 //!
@@ -52,6 +53,8 @@ mod key;
 mod labels;
 mod loading;
 mod lookups;
+mod losses;
+mod mending;
 mod merges;
 mod metadata_space;
 mod onode;
@@ -88,6 +91,8 @@ pub use format::FormatError;
 pub use free_space::{FreeRuns, FreeSpace};
 pub use inspect::{LogState, PlacedExtent};
 pub use labels::{LABEL_OFFSETS, LabelBlock, Labels, StoreLabel};
+pub use losses::Loss;
+pub use mending::{LostObject, Mended};
 pub use opening::{OpenError, Opening};
 pub use relocation::RelocationStats;
 pub use sim_device::SimDevice;

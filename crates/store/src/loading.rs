@@ -133,6 +133,11 @@ impl State {
     }
 
     pub fn load_head(&mut self, object: &[u8]) -> Result<Fetch<()>, Damage> {
+        if !self.damaged.is_empty()
+            && let Some(damage) = self.damaged.get(object)
+        {
+            return Err(damage.clone());
+        }
         if self.onodes.find_counted(object).is_some() {
             return Ok(Fetch::Ready(()));
         }

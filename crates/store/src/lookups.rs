@@ -10,6 +10,7 @@ use crate::tree_key::{TableId, tree_key};
 use crate::{Lookup, LookupId, ObjectStat, Store, StoreEvent};
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use types::{ObjectId, PgId};
 
@@ -188,7 +189,8 @@ impl Store {
         self.head(object).map(header).into()
     }
 
-    /// At most `max` objects in `from .. until`, in order.
+    /// At most `max` objects in `from .. until`, in order. Those whose last changes could not be replayed are among them,
+    /// though they may be gone.
     pub fn list(&mut self, from: &ObjectId, until: &ObjectId, max: usize) -> Lookup<Vec<ObjectId>> {
         self.list_or_wait(&object_key(from), &object_key(until), max).into()
     }
@@ -196,7 +198,16 @@ impl Store {
     fn list_or_wait(&mut self, from: &[u8], until: &[u8], max: usize) -> Result<Vec<ObjectId>, Unready> {
         self.applied_up_to(self.queue.last_in_range(from, until))?;
         let entries = self.entries(TableId::Objects, from, Some(until), max, false)?;
-        let objects: Result<Vec<ObjectId>, _> = entries.iter().map(|(key, _)| key::decode_object(&key[1..])).collect();
+        let mut keys: Vec<&[u8]> = entries.iter().map(|(key, _)| &key[1..]).collect();
+        if !self.state.damaged.is_empty() && from < until {
+            // Whether these are there cannot be told: whoever asks for one is told that.
+            let range = (Bound::Included(from), Bound::Excluded(until));
+            keys.extend(self.state.damaged.range::<[u8], _>(range).map(|(key, _)| &key[..]));
+            keys.sort_unstable();
+            keys.dedup();
+            keys.truncate(max);
+        }
+        let objects: Result<Vec<ObjectId>, _> = keys.into_iter().map(key::decode_object).collect();
         objects.map_err(|_| Unready::Damaged(self.state.malformed("object's key")))
     }
 
@@ -269,11 +280,12 @@ impl Store {
         if offset < end {
             let (first, end) = ((offset / BLOCK) as u32, end.div_ceil(BLOCK));
             let found = self.state.load(Need::Blocks { object: &key, first, end });
-            if matches!(found, Ok(Fetch::Pending(_))) {
-                self.lookups.keep(key.clone());
+            match found {
+                Ok(Fetch::Pending(_)) => self.lookups.keep(key.clone()),
+                // Known now, or never.
+                _ => drop(self.lookups.kept.remove(&key)),
             }
             self.ready(found)?;
-            self.lookups.kept.remove(&key);
         }
         Ok(self.state.known(&key))
     }

@@ -143,6 +143,11 @@ impl OnodeCache {
         self.vacant.push(at);
     }
 
+    /// Lets go of everything.
+    pub fn forget_all(&mut self) {
+        *self = OnodeCache { budget_bytes: self.budget_bytes, ..OnodeCache::default() };
+    }
+
     /// None of the objects of `begin .. end` is there any longer. Takes time by the number of entries.
     pub fn remove_range(&mut self, begin: &[u8], end: &[u8]) {
         for at in 0..self.slots.len() {

@@ -5,7 +5,7 @@
 //! acknowledged. Anything wrong at or before that LSN is damage, and the store does not open.
 
 use crate::allocator::{Allocator, Run};
-use crate::btree::{Damage, Fetch, PageCache, ReadId};
+use crate::btree::{Damage, Depth, Fetch, PageCache, ReadId};
 use crate::budget::Memory;
 use crate::checkpoint::Checkpoint;
 use crate::commit_times::CommitLog;
@@ -16,13 +16,15 @@ use crate::device_labels;
 use crate::freeing::{Discards, Freeing};
 use crate::io_queue::IoQueue;
 use crate::loading::Need;
+use crate::losses::Loss;
+use crate::mending::{Mended, Mending};
 use crate::metadata_space::MetadataSpace;
 use crate::preparing::Preparing;
 use crate::redo::{Redo, decode_body};
 use crate::state::{State, Totals};
 use crate::store::SPARE_BYTES;
 use crate::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
-use crate::tree_loading::{TreeLoading, open_error};
+use crate::tree_loading::TreeLoading;
 use crate::turns::Turns;
 use crate::wal::{RecordHead, RecordHeader, Wal};
 use crate::{Device, FormatError, IoDone, IoId, IoRequest, Store, StoreConfig};
@@ -115,7 +117,9 @@ enum Step {
     },
     /// The steps of a record are being applied, from the first of these on: pages that they need are being read.
     Apply(VecDeque<Redo>),
-    /// The log has ended; everything is looked at once.
+    /// The log has ended; what lost parts of the tree leave behind is cleared away.
+    Mend(Box<Mending>),
+    /// Everything is looked at once.
     Count(Box<Counting>),
     /// So many flushes are under way.
     Flush(Box<Counting>, u32),
@@ -158,6 +162,9 @@ pub struct Opening {
     wal: Option<Wal>,
     /// Blocks written by records that nothing vouches for.
     unvouched: Vec<Run>,
+    /// Whether lost parts of the metadata are given up.
+    is_to_mend: bool,
+    mended: Option<Box<Mended>>,
 }
 
 impl Store {
@@ -184,6 +191,8 @@ impl Store {
             replayed: 0,
             wal: None,
             unvouched: Vec::new(),
+            is_to_mend: false,
+            mended: None,
         };
         let unit_bytes = opening.config.indirection_unit_bytes;
         if !unit_bytes.is_power_of_two() || !(16 << 10..=256 << 10).contains(&unit_bytes) {
@@ -194,6 +203,14 @@ impl Store {
             SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| opening.read(Device::Main, offset, BLOCK));
         }
         opening
+    }
+
+    /// The same, to mend a store parts of whose metadata cannot be read: reads all of it and gives up what is lost
+    /// ([`Store::mended`] tells what that is). The rest can be used and changed, and a checkpoint makes it whole. Nothing is
+    /// written before. Blocks that only lost parts refer to count as free, so what is written may take the place of data
+    /// that a device which recovers by itself would have given back.
+    pub fn open_to_mend(config: StoreConfig) -> Opening {
+        Opening { is_to_mend: true, ..Store::open(config) }
     }
 }
 
@@ -298,7 +315,7 @@ impl Opening {
                     self.end_of_log(header.lsn)
                 }
             }
-            step @ (Step::Tree | Step::Apply(_) | Step::Count(_) | Step::Flush(..) | Step::Over) => {
+            step @ (Step::Tree | Step::Apply(_) | Step::Mend(_) | Step::Count(_) | Step::Flush(..) | Step::Over) => {
                 panic!("buffers for {step:?}")
             }
         }
@@ -341,7 +358,8 @@ impl Opening {
             state.totals = Totals::from(totals);
         }
         self.state = Some(state);
-        self.tree = Some(TreeLoading::new(root.tree));
+        let depth = if self.is_to_mend { Depth::Values } else { Depth::Space };
+        self.tree = Some(TreeLoading::new(root.tree, depth));
         self.root = Some(root);
         self.step = Step::Tree;
         self.advance_pages()
@@ -358,6 +376,7 @@ impl Opening {
         let done = match &mut self.step {
             Step::Tree => self.tree.as_mut().expect("it comes behind the root").advance(&mut state.cache),
             Step::Apply(steps) => apply_steps(state, steps),
+            Step::Mend(mending) => mending.advance(state),
             Step::Count(counting) => counting.advance(state),
             // Pages that were read ahead of need.
             _ => return Ok(()),
@@ -388,13 +407,19 @@ impl Opening {
                 self.read_log(0);
             }
             Step::Apply(_) => return self.next_record(),
+            Step::Mend(mending) => {
+                self.mended = Some(Box::new(mending.finish()?));
+                return self.count();
+            }
             Step::Count(mut counting) => {
-                let tree = self.tree.take().expect("the tree was walked");
+                let tree = self.tree.as_mut().expect("the tree was walked");
+                counting.losses.splice(..0, std::mem::take(&mut tree.losses));
+                let runs = std::mem::take(&mut tree.runs);
                 let superblock = self.superblock();
                 let space = superblock.metadata_device.map(|_| superblock.tree_space());
                 // Records that were found may sit in a device's cache. Whoever sees this state may rely on it.
                 let devices: Vec<Device> = superblock.devices().collect();
-                self.tree_blocks = counting.take_tree(&tree.runs, space)?;
+                self.tree_blocks = counting.take_tree(&runs, space)?;
                 self.step = Step::Flush(counting, devices.len() as u32);
                 for device in devices {
                     self.out.push_back(IoRequest::Flush { id: IoId(self.next_id), device });
@@ -515,9 +540,20 @@ impl Opening {
         if lsn <= self.vouched_lsn {
             return Err(OpenError::DamagedLog { lsn, vouched_lsn: self.vouched_lsn });
         }
+        let (next_omap_id, state) = (self.root().next_omap_id, self.state.as_mut().expect("it comes behind the root"));
+        let losses = &self.tree.as_ref().expect("the tree was walked").losses;
+        if self.is_to_mend && !(losses.is_empty() && state.damaged.is_empty()) {
+            self.step = Step::Mend(Box::new(Mending::new(state, losses.clone(), next_omap_id)));
+            return self.advance_pages();
+        }
+        self.count()
+    }
+
+    fn count(&mut self) -> Result<(), OpenError> {
         let (begin, device_blocks) = (self.superblock().data_begin(), self.superblock().device_blocks());
         // Sums are known unless the last checkpoint came upon damage.
-        let sum_up = self.root().totals.is_none() || (cfg!(test) && self.root().sequence.is_multiple_of(2));
+        let is_counted = self.root().totals.is_some() && self.mended.is_none();
+        let sum_up = !is_counted || (cfg!(test) && self.root().sequence.is_multiple_of(2));
         let mut allocator = Allocator::with_units(device_blocks, self.config.indirection_unit_bytes / BLOCK as u32);
         let data = Run { start: begin, count: device_blocks - begin };
         allocator.release(data);
@@ -528,11 +564,17 @@ impl Opening {
 
     fn build(&mut self, counting: Counting) -> Store {
         let superblock = self.superblock().clone();
-        let Counting { mut allocator, own, shared, totals, groups, data_blocks, .. } = counting;
+        let Counting { mut allocator, mut own, shared, totals, groups, data_blocks, losses, .. } = counting;
         let mut state = self.state.take().expect("the tree was read");
         state.shared = Some(shared);
-        let mut tree_totals = self.root().totals;
-        if let Some(counted) = totals {
+        let mut tree_totals = self.root().totals.filter(|_| self.mended.is_none());
+        let is_whole = self.mended.is_some() || losses.is_empty() && state.damaged.is_empty();
+        if !is_whole {
+            // Any block may belong to something that is lost.
+            allocator = Allocator::with_units(superblock.device_blocks(), allocator.unit_blocks());
+            own = own.map(|own| Allocator::new(own.blocks()));
+        }
+        if let Some(counted) = totals.filter(|_| is_whole) {
             let known = tree_totals.map(|_| (state.totals.objects, state.totals.stored_bytes));
             assert!(
                 known.is_none_or(|known| known == (counted.objects, counted.stored_bytes)),
@@ -592,7 +634,9 @@ impl Opening {
             io: IoQueue::new(io_device),
             buffers: BufPool::new(SPARE_BYTES),
             events: VecDeque::new(),
-            stopped: None,
+            stopped: (!is_whole).then(|| why_damaged(&losses)),
+            losses,
+            mended: self.mended.take(),
             replayed_records: self.replayed,
             now: Duration::ZERO,
             commit_log: CommitLog::default(),
@@ -600,6 +644,16 @@ impl Opening {
         store.set_metadata_aside();
         store
     }
+}
+
+/// Why a store accepts no change.
+fn why_damaged(losses: &[Loss]) -> String {
+    let what = match losses {
+        [] => "changes in the log are of objects whose metadata is damaged".to_owned(),
+        [one] => format!("metadata is damaged: {one}"),
+        [first, ..] => format!("metadata is damaged in {} places, the first: {first}", losses.len()),
+    };
+    format!("{what}; see `nacre store check` and `nacre store repair`")
 }
 
 /// Applies steps of the log, as far as what they need was read; whether all are applied.
@@ -613,14 +667,20 @@ fn apply_steps(state: &mut State, steps: &mut VecDeque<Redo>) -> Result<bool, Op
             }
         }
         let Some(redo) = steps.front() else { break };
-        if !is_loaded(state, redo)? {
-            // What the next ones need is read meanwhile.
-            for redo in steps.iter().skip(1).take(AHEAD) {
-                is_loaded(state, redo)?;
+        match is_loaded(state, redo) {
+            Ok(true) => state.apply(redo, &mut freed),
+            Ok(false) => {
+                // What the next ones need is read meanwhile.
+                for redo in steps.iter().skip(1).take(AHEAD) {
+                    let _ = is_loaded(state, redo);
+                }
+                return Ok(false);
             }
-            return Ok(false);
+            Err(damage) => {
+                let object = redo.object().expect("steps on groups need nothing");
+                state.damaged.insert(object.into(), damage);
+            }
         }
-        state.apply(redo, &mut freed);
         steps.pop_front();
     }
     state.settle();
@@ -630,12 +690,12 @@ fn apply_steps(state: &mut State, steps: &mut VecDeque<Redo>) -> Result<bool, Op
 }
 
 /// Whether all that a step needs is in memory; if not, it is being read.
-fn is_loaded(state: &mut State, redo: &Redo) -> Result<bool, OpenError> {
+fn is_loaded(state: &mut State, redo: &Redo) -> Result<bool, Damage> {
     let (mut loaded, mut failed) = (true, None);
     Need::of_redo(redo, &mut |need| match state.load(need) {
         Ok(Fetch::Ready(())) => {}
         Ok(Fetch::Pending(_)) => loaded = false,
         Err(damage) => drop(failed.get_or_insert(damage)),
     });
-    failed.map_or(Ok(loaded), |damage| Err(open_error(damage)))
+    failed.map_or(Ok(loaded), Err)
 }

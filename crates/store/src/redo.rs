@@ -122,6 +122,28 @@ fn get_object(r: &mut Reader<'_>) -> Result<Key, DecodeError> {
 }
 
 impl Redo {
+    /// The object that changes; `None` for steps on a group.
+    pub fn object(&self) -> Option<&[u8]> {
+        match self {
+            Redo::Touch { object }
+            | Redo::Map { object, .. }
+            | Redo::Unmap { object, .. }
+            | Redo::Resize { object, .. }
+            | Redo::Remove { object }
+            | Redo::SetAttr { object, .. }
+            | Redo::RemoveAttr { object, .. }
+            | Redo::OmapSet { object, .. }
+            | Redo::OmapRemove { object, .. }
+            | Redo::OmapRemoveRange { object, .. }
+            | Redo::OmapClear { object }
+            | Redo::OmapSetHeader { object, .. }
+            | Redo::Inline { object, .. }
+            | Redo::Clone { to: object, .. }
+            | Redo::CloneRange { to: object, .. } => Some(object),
+            Redo::PgSet { .. } | Redo::PgRemove { .. } | Redo::PgRemoveRange { .. } | Redo::PgDestroy { .. } => None,
+        }
+    }
+
     /// The step's number (1), then its fields in order: objects as keys behind their length (4), byte strings behind
     /// their length, lists behind their count (4).
     pub fn encode(&self, w: &mut Writer) {

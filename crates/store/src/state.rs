@@ -2,12 +2,12 @@
 
 use crate::allocator::{Run, push_run};
 use crate::block_map::{BlockRef, SEGMENT_BLOCKS, patch_segment};
-use crate::btree::{self, Cursor, Fetch, Overlay, PAGE_BLOCKS, PAGE_BYTES, PageCache, View};
+use crate::btree::{self, Cursor, Damage, Fetch, Overlay, PAGE_BLOCKS, PAGE_BYTES, PageCache, View};
 use crate::config::BLOCK;
 use crate::destroying::{Destroying, SEGMENTS_AT_ONCE};
 use crate::gathering::Gatherings;
 use crate::inline::inline_part;
-use crate::key::{self, behind_prefix, omap_key, pg_key, push_pg_key};
+use crate::key::{self, Key, behind_prefix, omap_key, pg_key, push_pg_key};
 use crate::loading::OmapCopy;
 use crate::onode::{OmapHead, Onode, run_blocks};
 use crate::onode_cache::{OnodeCache, SlotId};
@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub destroyed: u64,
     /// Objects that lose more segments at a time lose them bit by bit.
     pub segments_at_once: usize,
+    /// Objects whose changes could not be replayed, for want of what is damaged.
+    pub damaged: BTreeMap<Key, Damage>,
     /// What copies of omaps take from the tree, by omap id.
     pub omap_copies: BTreeMap<u64, OmapCopy>,
     /// Objects, and segments of them, whose records in the overlay are older than they are.
@@ -103,6 +105,7 @@ impl State {
             destroyed: 0,
             // Tests have most objects lose their segments bit by bit in some stores.
             segments_at_once: if cfg!(test) && next_omap_id.is_multiple_of(2) { 0 } else { SEGMENTS_AT_ONCE },
+            damaged: BTreeMap::new(),
             omap_copies: BTreeMap::new(),
             dirty: Vec::new(),
             tree_key: Vec::new(),
@@ -194,6 +197,7 @@ impl State {
                 self.delete_entries(TableId::Pgs, &prefix, behind_prefix(&prefix).as_deref());
                 let (begin, end) = key::pg_object_range(*pg, *pg_num);
                 if begin < end {
+                    self.damaged.retain(|object, _| *object < begin || *object >= end);
                     self.destroy_objects(&begin, &end);
                 }
             }

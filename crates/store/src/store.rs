@@ -11,6 +11,8 @@ use crate::freeing::{Discards, Freeing};
 use crate::in_flight::InFlight;
 use crate::io_queue::{IoQueue, Purpose};
 use crate::lookups::Lookups;
+use crate::losses::Loss;
+use crate::mending::Mended;
 use crate::merges::Merges;
 use crate::metadata_space::MetadataSpace;
 use crate::preparing;
@@ -70,6 +72,8 @@ pub struct Store {
     pub(crate) events: VecDeque<StoreEvent>,
     /// Why no further commit will happen.
     pub(crate) stopped: Option<String>,
+    pub(crate) losses: Vec<Loss>,
+    pub(crate) mended: Option<Box<Mended>>,
     pub(crate) replayed_records: u64,
     pub(crate) now: Duration,
     pub(crate) commit_log: CommitLog,
@@ -123,6 +127,17 @@ impl Store {
     /// Records of the log that were applied when the store was opened: none after an orderly stop.
     pub fn replayed_records(&self) -> u64 {
         self.replayed_records
+    }
+
+    /// Why nothing can be changed, if that is so: the store has stopped, or it was opened with parts of its metadata lost.
+    /// Lookups of what is not lost are answered all the same.
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    /// What was found damaged when the store was opened.
+    pub fn losses(&self) -> &[Loss] {
+        &self.losses
     }
 
     /// Whether changes come faster than the checkpoint under way takes those before them into the tree, so that memory

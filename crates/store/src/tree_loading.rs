@@ -2,6 +2,7 @@
 
 use crate::allocator::{Run, push_run};
 use crate::btree::{self, Damage, DamageKind, Depth, Found, PageCache, Walk, WalkProgress};
+use crate::losses::Loss;
 use crate::{Device, OpenError};
 
 /// Pages visited at a time.
@@ -12,6 +13,8 @@ pub(crate) struct TreeLoading {
     walk: Walk,
     /// Blocks of the tree.
     pub runs: Vec<Run>,
+    /// What cannot be read of it.
+    pub losses: Vec<Loss>,
 }
 
 /// Why a store does not open whose tree is on its main device.
@@ -25,20 +28,21 @@ pub(crate) fn open_error(damage: Damage) -> OpenError {
 }
 
 impl TreeLoading {
-    pub fn new(root: Option<btree::Root>) -> TreeLoading {
-        TreeLoading { walk: Walk::new(root, Depth::Space), runs: Vec::new() }
+    pub fn new(root: Option<btree::Root>, depth: Depth) -> TreeLoading {
+        TreeLoading { walk: Walk::new(root, depth), runs: Vec::new(), losses: Vec::new() }
     }
 
-    /// Goes on as far as what was read allows; whether all is done.
+    /// Goes on as far as what was read allows; whether all is done. Errors: the topmost page cannot be used, so nothing is
+    /// known of the rest.
     pub fn advance(&mut self, cache: &mut PageCache) -> Result<bool, OpenError> {
         loop {
-            let (runs, mut damaged) = (&mut self.runs, None);
+            let (runs, losses) = (&mut self.runs, &mut self.losses);
             let progress = self.walk.step(cache, VISITS, &mut |found| match found {
                 Found::Page { run, .. } | Found::Overflow { run } => push_run(runs, run),
-                Found::Damage(damage) => drop(damaged.get_or_insert(damage)),
+                Found::Damage(lost) => losses.push(lost.into()),
             });
-            if let Some(damage) = damaged {
-                return Err(open_error(damage));
+            if let Some(all) = self.losses.first().filter(|loss| loss.range() == (&[], None)) {
+                return Err(open_error(all.damage.clone()));
             }
             match progress {
                 WalkProgress::Working => {}

@@ -207,7 +207,7 @@ impl Store {
     /// flight allow; a checkpoint or discards move on.
     pub fn end_turn(&mut self) {
         if self.stopped.is_some() {
-            return;
+            return self.trim_objects();
         }
         self.run_queue();
         self.read_ahead_for_queue();
@@ -248,6 +248,11 @@ impl Store {
             self.io.discard(run);
         }
         self.preparing.advance(&mut self.allocator, &self.discards, &mut self.io);
+        self.trim_objects();
+    }
+
+    /// Lets go of objects that are more than fit into memory, but of none that somebody waits for.
+    fn trim_objects(&mut self) {
         let (queue, reads, lookups) = (&self.queue, &self.reads, &self.lookups);
         self.state.onodes.trim(|object| queue.keeps(object) || reads.wait_for(object) || lookups.keeps(object));
     }

@@ -1,12 +1,12 @@
 //! Everything a store holds, compared with everything it says about itself.
 
 use super::verify::Verifier;
-use super::{Device, Finding, OfflineError, OfflineStore, Progress};
+use super::{Device, Finding, OfflineError, OfflineStore, Progress, losses};
 use pg::PgTable;
 use pg::log::LogKind;
 use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{LABEL_OFFSETS, LabelBlock, ObjectStat, PlacedExtent, ReadError, StoreLabel};
 use types::{BLOCK_BYTES, Errno, ObjectId, PgId};
 
@@ -70,7 +70,7 @@ pub(crate) fn label_json(label: &StoreLabel) -> Value {
 /// Opens the store on a device and checks all of it. Writes nothing. Errors: there is no store to check, or none that
 /// this software knows.
 pub fn check<D: Device>(device: D, progress: Progress<'_>) -> Result<CheckReport, OfflineError> {
-    match OfflineStore::open(device) {
+    match OfflineStore::open_to_mend(device) {
         Ok(mut store) => check_open(&mut store, progress),
         Err(error) if error.is_damage() => {
             let mut report = CheckReport::default();
@@ -88,6 +88,7 @@ pub(crate) fn check_open<D: Device>(
 ) -> Result<CheckReport, OfflineError> {
     let mut report = CheckReport { label: Some(store.label()), ..CheckReport::default() };
     check_labels(store, &mut report);
+    let lost = check_metadata(store, &mut report)?;
     let mut walk = Walk::new(store);
     let mut bad = Vec::new();
     store.for_each_object(&ObjectId::min(), &ObjectId::max(), |store, object| {
@@ -103,9 +104,28 @@ pub(crate) fn check_open<D: Device>(
     walk.compare_totals(store, &mut report);
     for pg in store.store().pgs() {
         report.groups += 1;
-        check_group(store, pg, &mut report)?;
+        check_group(store, pg, &lost, &mut report)?;
     }
     Ok(report)
+}
+
+/// Says what of the metadata is lost. Returns the objects that are lost with it.
+fn check_metadata<D: Device>(
+    store: &mut OfflineStore<D>,
+    report: &mut CheckReport,
+) -> Result<BTreeSet<ObjectId>, OfflineError> {
+    let Some(losses) = losses::of(store)? else { return Ok(BTreeSet::new()) };
+    for (what, groups) in losses.parts {
+        report.find(Finding::Lost { what, groups });
+    }
+    if let Some(why) = losses.refused {
+        report.find(Finding::Hopeless { why });
+    }
+    let lost = losses.objects.iter().map(|(object, _)| object.clone()).collect();
+    for (object, group) in losses.objects {
+        report.find(Finding::LostObject { object, group });
+    }
+    Ok(lost)
 }
 
 fn check_labels<D: Device>(store: &OfflineStore<D>, report: &mut CheckReport) {
@@ -259,7 +279,12 @@ fn check_object_info(object: &ObjectId, stat: &ObjectStat, report: &mut CheckRep
 
 /// A group's table by itself, and its log against the objects: an object is as the last entry about it says, unless it
 /// is noted as missing.
-fn check_group<D: Device>(store: &mut OfflineStore<D>, pg: PgId, report: &mut CheckReport) -> Result<(), OfflineError> {
+fn check_group<D: Device>(
+    store: &mut OfflineStore<D>,
+    pg: PgId,
+    lost: &BTreeSet<ObjectId>,
+    report: &mut CheckReport,
+) -> Result<(), OfflineError> {
     let entries = store.pg_table(pg)?;
     let table = match PgTable::decode(entries) {
         Ok(table) => table,
@@ -277,7 +302,7 @@ fn check_group<D: Device>(store: &mut OfflineStore<D>, pg: PgId, report: &mut Ch
         last.insert(&entry.object, entry);
     }
     for (object, entry) in last {
-        if table.missing.contains_key(object) {
+        if table.missing.contains_key(object) || lost.contains(object) {
             continue;
         }
         let stat = store.ready(|store| store.stat(object))?;

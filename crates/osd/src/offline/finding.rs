@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::fmt;
 use store::ReadError;
-use types::{Errno, ObjectId, PgId};
+use types::{EVersion, Errno, ObjectId, PgId};
 
 /// Something in a store that is not as it should be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,6 +19,12 @@ pub enum Finding {
     Block { error: ReadError },
     /// What the store counts is not what is there, or two things hold the same space.
     Accounting { what: String },
+    /// A part of the metadata cannot be read. The groups may have lost objects with it, or entries of their tables.
+    Lost { what: String, groups: Vec<PgId> },
+    /// A part of the object's metadata was lost, so the object is. With a group: it lacks this version.
+    LostObject { object: ObjectId, group: Option<(PgId, EVersion)> },
+    /// So much is lost that the store cannot be repaired.
+    Hopeless { why: String },
     /// An object's attributes do not say what a placement group must know.
     ObjectInfo { object: ObjectId, what: String },
     /// A placement group's table does not hold together, or does not fit its objects.
@@ -40,6 +46,14 @@ impl Finding {
             Finding::DoesNotOpen { why } => json!({"kind": "does_not_open", "what": why}),
             Finding::Block { error } => block_json(error),
             Finding::Accounting { what } => json!({"kind": "accounting", "what": what}),
+            Finding::Lost { what, groups } => {
+                json!({"kind": "lost", "what": what, "pgs": groups.iter().map(PgId::to_string).collect::<Vec<_>>()})
+            }
+            Finding::LostObject { object, group } => json!({
+                "kind": "lost_object", "object": object.to_string(), "pg": group.map(|(pg, _)| pg.to_string()),
+                "version": group.map(|(_, version)| version.to_string()),
+            }),
+            Finding::Hopeless { why } => json!({"kind": "hopeless", "what": why}),
             Finding::ObjectInfo { object, what } => {
                 json!({"kind": "object_info", "object": object.to_string(), "what": what})
             }
@@ -68,6 +82,14 @@ fn block_json(error: &ReadError) -> Value {
     })
 }
 
+/// The first groups of a list.
+fn list(groups: &[PgId]) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<String> = groups.iter().take(SHOWN).map(PgId::to_string).collect();
+    let more = if groups.len() > SHOWN { format!(" and {} more", groups.len() - SHOWN) } else { String::new() };
+    shown.join(", ") + &more
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -92,6 +114,18 @@ impl fmt::Display for Finding {
                 write!(f, "object {object}: where its blocks are cannot be told: {damage}")
             }
             Finding::Accounting { what } => f.write_str(what),
+            Finding::Lost { what, groups } => {
+                write!(f, "metadata is lost: {what}")?;
+                match groups.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, "; concerns pgs {}", list(groups)),
+                }
+            }
+            Finding::LostObject { object, group: Some((pg, version)) } => {
+                write!(f, "object {object} is lost with it; pg {pg} should have version {version}")
+            }
+            Finding::LostObject { object, group: None } => write!(f, "object {object} is lost with it"),
+            Finding::Hopeless { why } => write!(f, "{why}: this store cannot be repaired"),
             Finding::ObjectInfo { object, what } => write!(f, "object {object}: {what}"),
             Finding::Group { pg, what } => write!(f, "pg {pg}: {what}"),
         }

@@ -13,6 +13,7 @@ mod export;
 mod finding;
 mod group;
 mod import;
+mod losses;
 mod repair;
 mod session;
 mod stats;

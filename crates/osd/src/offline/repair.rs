@@ -5,7 +5,9 @@
 //! from another member, is done when asked for by name.
 
 use super::check::check_open;
-use super::{CheckReport, Device, Finding, OfflineError, OfflineStore, Progress, group};
+use super::{CheckReport, Device, Finding, OfflineError, OfflineStore, Progress, group, losses};
+use bytes::Bytes;
+use pg::info::PgInfo;
 use pg::object_info::ObjectInfo;
 use pg::pg::Pg;
 use serde_json::{Value, json};
@@ -22,6 +24,13 @@ pub enum RepairAction {
     Roots,
     /// Removes an object; its group notes that it lacks this version, and brings it from another member.
     RemoveObject { object: ObjectId, group: Option<(PgId, EVersion)>, bad_blocks: u64 },
+    /// Has a group note that it lacks an object that is lost with damaged metadata. It brings it from another member.
+    NoteLost { object: ObjectId, group: Option<(PgId, EVersion)> },
+    /// Takes everything from a group but a note that it is incomplete: it may have lost objects, or entries of its table. It
+    /// copies everything from another member. `pg_num`: of the pool.
+    StartOver { pg: PgId, pg_num: u32 },
+    /// Makes the metadata whole without its lost parts.
+    GiveUp { parts: u64 },
 }
 
 impl RepairAction {
@@ -35,6 +44,14 @@ impl RepairAction {
                 "action": "remove_object", "object": object.to_string(), "bad_blocks": bad_blocks,
                 "pg": group.map(|(pg, _)| pg.to_string()), "version": group.map(|(_, version)| version.to_string()),
             }),
+            RepairAction::NoteLost { object, group } => json!({
+                "action": "note_lost", "object": object.to_string(),
+                "pg": group.map(|(pg, _)| pg.to_string()), "version": group.map(|(_, version)| version.to_string()),
+            }),
+            RepairAction::StartOver { pg, pg_num } => {
+                json!({"action": "start_over", "pg": pg.to_string(), "pg_num": pg_num})
+            }
+            RepairAction::GiveUp { parts } => json!({"action": "give_up", "parts": parts}),
         }
     }
 }
@@ -54,6 +71,14 @@ impl fmt::Display for RepairAction {
                     None => f.write_str("it belongs to no placement group of this store"),
                 }
             }
+            RepairAction::NoteLost { object, group: Some((pg, version)) } => {
+                write!(f, "give up object {object}; pg {pg} then brings version {version} from another member")
+            }
+            RepairAction::NoteLost { object, group: None } => write!(f, "give up object {object}"),
+            RepairAction::StartOver { pg, .. } => {
+                write!(f, "have pg {pg} start over: it then copies everything from another member")
+            }
+            RepairAction::GiveUp { parts } => write!(f, "write the metadata anew without its {parts} lost parts"),
         }
     }
 }
@@ -85,6 +110,8 @@ impl RepairPlan {
                 (device, to) == (of, offset)
             }
             (RepairAction::Roots, Finding::Root { .. }) => true,
+            (RepairAction::GiveUp { .. }, Finding::Lost { .. } | Finding::LostObject { .. }) => true,
+            (RepairAction::StartOver { pg, .. }, Finding::Group { pg: of, .. }) => pg == of,
             (RepairAction::RemoveObject { object, .. }, finding) => object_of(finding) == Some(object),
             _ => false,
         })
@@ -101,7 +128,7 @@ fn object_of(finding: &Finding) -> Option<&ObjectId> {
     }
 }
 
-/// Checks the store and says what could be done. `remove`: names of damaged objects, as a check prints them. Errors:
+/// Checks the store, which is to be one that was opened to be mended, and says what could be done. `remove`: names of damaged objects, as a check prints them. Errors:
 /// one that is not there, or is not damaged.
 pub fn plan_repair<D: Device>(
     store: &mut OfflineStore<D>,
@@ -121,6 +148,17 @@ pub fn plan_repair<D: Device>(
     }
     if report.findings.iter().any(|finding| matches!(finding, Finding::Root { .. })) {
         actions.push(RepairAction::Roots);
+    }
+    let losses = losses::of(store)?;
+    if let Some(why) = losses.as_ref().and_then(|losses| losses.refused.as_ref()) {
+        return Err(OfflineError::Refused(format!(
+            "{why}: this store cannot be repaired; remove the OSD and let the others restore what it had"
+        )));
+    }
+    if let Some(losses) = losses {
+        actions.extend(losses.objects.into_iter().map(|(object, group)| RepairAction::NoteLost { object, group }));
+        actions.extend(losses.start_over.into_iter().map(|(pg, pg_num)| RepairAction::StartOver { pg, pg_num }));
+        actions.push(RepairAction::GiveUp { parts: losses.parts.len() as u64 });
     }
     for name in remove {
         actions.push(removal(store, name, &report)?);
@@ -166,7 +204,7 @@ fn removal<D: Device>(
     Ok(RepairAction::RemoveObject { object, group, bad_blocks })
 }
 
-/// Carries out a plan on a store that may be written, and checks it again. Also gives the device back.
+/// Carries out a plan on the store that it was made for, which may be written, and checks it again. Also gives the device back.
 pub fn repair<D: Device>(
     mut store: OfflineStore<D>,
     plan: &RepairPlan,
@@ -196,10 +234,22 @@ pub fn repair<D: Device>(
                 store.submit(Transaction { pg, steps })?;
                 store.settle(false)?;
             }
+            RepairAction::NoteLost { object, group } => {
+                if let Some((pg, version)) = group {
+                    store.submit(Transaction { pg: *pg, steps: vec![Pg::missing_step(object, *version)] })?;
+                }
+            }
+            RepairAction::StartOver { pg, pg_num } => {
+                let all = Step::PgRemoveRange { begin: Bytes::new(), end: Bytes::from_static(&[0xff]) };
+                let info = PgInfo { complete: false, pg_num: *pg_num, ..PgInfo::default() };
+                store.submit(Transaction { pg: *pg, steps: vec![all, info.step()] })?;
+            }
+            // It covers the notes.
+            RepairAction::GiveUp { .. } => store.settle(true)?,
         }
     }
     store.settle(false)?;
-    let mut store = OfflineStore::open(store.into_device())?;
+    let mut store = OfflineStore::open_to_mend(store.into_device())?;
     let after = check_open(&mut store, progress)?;
     Ok((store.into_device(), RepairReport { done: plan.actions.clone(), after }))
 }

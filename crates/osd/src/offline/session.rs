@@ -4,8 +4,8 @@ use super::Device;
 use std::collections::{BTreeMap, BTreeSet};
 use store::btree::Damage;
 use store::{
-    IoId, IoRequest, LABEL_OFFSETS, LabelBlock, Labels, Lookup, LookupId, OpenError, ReadError, Store, StoreConfig,
-    StoreEvent, StoreLabel, SubmitError, Transaction,
+    IoId, IoRequest, LABEL_OFFSETS, LabelBlock, Labels, Lookup, LookupId, OpenError, Opening, ReadError, Store,
+    StoreConfig, StoreEvent, StoreLabel, SubmitError, Transaction,
 };
 use types::{AlignedBuf, BLOCK_BYTES, Errno, ObjectId, PgId};
 use wire::Rope;
@@ -148,7 +148,16 @@ impl<D: Device> OfflineStore<D> {
     ///
     /// A label that the device cannot read counts as absent: the other copy, or the other root, will do if everything
     /// fits together with it.
-    pub fn open(mut device: D) -> Result<OfflineStore<D>, OfflineError> {
+    pub fn open(device: D) -> Result<OfflineStore<D>, OfflineError> {
+        OfflineStore::open_by(device, Store::open)
+    }
+
+    /// The same, as [`Store::open_to_mend`] does: all metadata is read, and what of it is lost is given up.
+    pub fn open_to_mend(device: D) -> Result<OfflineStore<D>, OfflineError> {
+        OfflineStore::open_by(device, Store::open_to_mend)
+    }
+
+    fn open_by(mut device: D, open: fn(StoreConfig) -> Opening) -> Result<OfflineStore<D>, OfflineError> {
         let labels = read_labels(&mut device)?;
         let label = label_of(&labels, device.bytes())?;
         let config = StoreConfig {
@@ -156,7 +165,7 @@ impl<D: Device> OfflineStore<D> {
             metadata_device_bytes: device.bytes_of(store::Device::Metadata),
             ..StoreConfig::one_device(device.bytes(), label.wal_bytes, label.fsid, label.osd, label.uuid)
         };
-        let mut opening = Store::open(config);
+        let mut opening = open(config);
         let mut label_reads = BTreeSet::new();
         let store = loop {
             if let Some(result) = opening.poll_result() {

@@ -2,7 +2,7 @@
 
 use super::child::{PageRef, Root};
 use super::damage::Damage;
-use super::overlay::Record;
+use super::overlay::{BEHIND_ALL_KEYS, Overlay, Record};
 use super::page;
 use super::page_cache::{Fetch, PageCache, Use};
 use super::view::View;
@@ -52,6 +52,8 @@ pub struct Cursor {
     leaf: Option<Leaf>,
     /// The tree has no further entries in the range.
     tree_done: bool,
+    /// The keys whose entries could not be read when the last error was returned.
+    lost: Option<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
 enum Source {
@@ -74,12 +76,28 @@ impl Cursor {
             root: None,
             leaf: None,
             tree_done: false,
+            lost: None,
         }
     }
 
     /// Entries before this key were returned, as far as there are any.
     pub fn position(&self) -> &[u8] {
         &self.from
+    }
+
+    /// Passes over what could not be read, and returns the range of keys that it is. Entries of that range which are not in
+    /// the tree come nevertheless. Panics unless the last page asked for was an error.
+    pub fn skip_lost(&mut self) -> (Vec<u8>, Option<Vec<u8>>) {
+        let (from, until) = self.lost.take().expect("the last page was an error");
+        match &mut self.leaf {
+            // A value of it.
+            Some(leaf) => leaf.index += 1,
+            None => match &until {
+                Some(until) if self.end.as_ref().is_none_or(|end| until < end) => self.tree_from.clone_from(until),
+                _ => self.tree_done = true,
+            },
+        }
+        (from, until)
     }
 
     /// The next entries: at least one and at most `entries_max`, unless there are no more; none are added behind
@@ -125,7 +143,7 @@ impl Cursor {
         let mut bytes = 0;
         while out.entries.len() < entries_max && bytes < bytes_max.max(1) {
             self.wanted = entries_max - out.entries.len();
-            match self.seek(view.root, view.cache)? {
+            match self.seek(view.root, overlay, view.cache)? {
                 Fetch::Ready(()) => {}
                 Fetch::Pending(id) => return Ok(Some(id)),
             }
@@ -160,9 +178,14 @@ impl Cursor {
                     let value = if !self.with_values {
                         Bytes::new()
                     } else if leaf.page.is_overflow(leaf.index) {
-                        match leaf.page.overflow_at(leaf.index).fetch(view.cache)? {
-                            Fetch::Ready(value) => value,
-                            Fetch::Pending(id) => return Ok(Some(id)),
+                        match leaf.page.overflow_at(leaf.index).fetch(view.cache) {
+                            Ok(Fetch::Ready(value)) => value,
+                            Ok(Fetch::Pending(id)) => return Ok(Some(id)),
+                            Err(damage) => {
+                                let behind = [&key[..], &[0]].concat();
+                                self.lost = Some((key, Some(behind)));
+                                return Err(damage);
+                            }
                         }
                     } else {
                         leaf.page.value_bytes(leaf.index)
@@ -219,7 +242,7 @@ impl Cursor {
     }
 
     /// Makes sure that the leaf is there and has a next entry, or that the tree is done.
-    fn seek(&mut self, root: Option<Root>, cache: &mut PageCache) -> Result<Fetch<()>, Damage> {
+    fn seek(&mut self, root: Option<Root>, overlay: &Overlay, cache: &mut PageCache) -> Result<Fetch<()>, Damage> {
         while !self.tree_done {
             match &mut self.leaf {
                 Some(leaf) if leaf.index < leaf.page.len() => break,
@@ -232,12 +255,19 @@ impl Cursor {
                 },
                 None => match root {
                     None => self.tree_done = true,
-                    Some(root) => match self.descend(root, cache)? {
-                        Fetch::Ready(leaf) => {
-                            self.leaf = Some(leaf);
-                            self.leaves += 1;
+                    Some(root) => match overlay.erased_end(&self.tree_from) {
+                        // What is erased need not be readable.
+                        Some(end) if *end < *self.end.as_deref().unwrap_or(&BEHIND_ALL_KEYS) => {
+                            self.tree_from = end.to_vec();
                         }
-                        Fetch::Pending(id) => return Ok(Fetch::Pending(id)),
+                        Some(_) => self.tree_done = true,
+                        None => match self.descend(root, cache)? {
+                            Fetch::Ready(leaf) => {
+                                self.leaf = Some(leaf);
+                                self.leaves += 1;
+                            }
+                            Fetch::Pending(id) => return Ok(Fetch::Pending(id)),
+                        },
                     },
                 },
             }
@@ -245,8 +275,24 @@ impl Cursor {
         Ok(Fetch::Ready(()))
     }
 
-    fn descend(&self, root: Root, cache: &mut PageCache) -> Result<Fetch<Leaf>, Damage> {
-        let (mut place, mut level, mut upper) = (root.child.page, root.level, None);
+    fn descend(&mut self, root: Root, cache: &mut PageCache) -> Result<Fetch<Leaf>, Damage> {
+        let (mut lower, mut upper) = (Vec::new(), None);
+        let result = self.descend_within(root, cache, &mut lower, &mut upper);
+        if result.is_err() {
+            self.lost = Some((lower, upper));
+        }
+        result
+    }
+
+    /// `lower` and `upper` become the bounds of the page that was asked for last.
+    fn descend_within(
+        &self,
+        root: Root,
+        cache: &mut PageCache,
+        lower: &mut Vec<u8>,
+        upper: &mut Option<Vec<u8>>,
+    ) -> Result<Fetch<Leaf>, Damage> {
+        let (mut place, mut level) = (root.child.page, root.level);
         while level > 0 {
             let page = match cache.page(&place, level)? {
                 Fetch::Ready(page) => page,
@@ -254,6 +300,9 @@ impl Cursor {
             };
             let index = page.child_index(&self.tree_from);
             place = page.child(index).page;
+            if index > 0 {
+                page.key_into(index, lower);
+            }
             if index + 1 < page.len() {
                 page.key_into(index + 1, upper.get_or_insert_default());
             }
@@ -265,7 +314,7 @@ impl Cursor {
         Ok(match cache.take_page(&place, 0, Use::Keep)? {
             Fetch::Ready(page) => {
                 let index = page.lower_bound(&self.tree_from);
-                Fetch::Ready(Leaf { page, index, upper })
+                Fetch::Ready(Leaf { page, index, upper: upper.take() })
             }
             Fetch::Pending(id) => Fetch::Pending(id),
         })

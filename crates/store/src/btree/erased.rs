@@ -1,5 +1,6 @@
 //! Ranges of keys that were deleted.
 
+use super::overlay::BEHIND_ALL_KEYS;
 use super::sorted_chunks::{Graveyard, Item, SortedChunks};
 
 /// Keys from `begin` on that are below `end`.
@@ -80,7 +81,8 @@ impl Erased {
 
     /// Whether all keys of `begin .. end` are in a range.
     pub fn covers(&self, begin: &[u8], end: Option<&[u8]>) -> bool {
-        end.is_some_and(|end| self.end_of(begin).is_some_and(|stop| stop >= end))
+        let end = end.unwrap_or(&BEHIND_ALL_KEYS);
+        self.end_of(begin).is_some_and(|stop| stop >= end)
     }
 
     /// The parts of `begin .. end` that are in a range, for good. They may or may not be here any longer then.
@@ -145,6 +147,8 @@ mod tests {
             prop_assert_eq!(erased.meets(&[begin], None), model[range.start..].iter().any(|e| *e));
             prop_assert_eq!(erased.covers(&[begin], Some(&end)), model[range].iter().all(|e| *e));
             prop_assert!(!erased.covers(&[begin], None));
+            erased.add(&[begin], &BEHIND_ALL_KEYS, &mut gone);
+            prop_assert!(erased.covers(&[begin], None) && erased.covers(&[begin], Some(&end)));
             let all: Vec<&Range> = erased.ranges.iter_from(erased.ranges.lower_bound(&[])).collect();
             prop_assert!(all.windows(2).all(|pair| pair[0].end < pair[1].begin), "{all:?}");
         }

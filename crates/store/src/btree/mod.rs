@@ -79,7 +79,7 @@ pub use page_writer::BlockWrite;
 pub use space::Space;
 pub use table_changes::{Amount, TableChange, TableChanges};
 pub use view::View;
-pub use walk::{Depth, Found, Walk, WalkProgress};
+pub use walk::{Depth, Found, Lost, Walk, WalkProgress};
 
 use types::BLOCK_BYTES;
 

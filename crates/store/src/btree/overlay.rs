@@ -5,6 +5,9 @@ use super::sorted_chunks::{Graveyard, Item, Iter, SortedChunks};
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
 
+/// Sorts behind every key.
+pub(super) static BEHIND_ALL_KEYS: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
+
 /// Why an entry cannot be kept. Nothing has changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EntryError {
@@ -189,6 +192,19 @@ impl Overlay {
         check_key(end)?;
         if begin < end {
             self.active.delete_range(begin, end, &mut self.gone);
+        }
+        Ok(())
+    }
+
+    /// Hides what the tree has in `begin .. end` (to its end, if there is none), but no change made so far: for a part of
+    /// the tree that is lost. Panics if changes are frozen. Errors: nothing changes.
+    pub fn hide_tree(&mut self, begin: &[u8], end: Option<&[u8]>) -> Result<(), EntryError> {
+        assert!(self.frozen.is_none(), "a merge is under way");
+        check_key(begin)?;
+        end.map_or(Ok(()), check_key)?;
+        let end = end.unwrap_or(&BEHIND_ALL_KEYS);
+        if begin < end {
+            self.active.erased.add(begin, end, &mut self.gone.ranges);
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::page::Page;
 use super::page_cache::{Fetch, PageCache, ReadId, Use};
 use crate::allocator::Run;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 /// Pages read at once.
 const READS: usize = 32;
@@ -29,8 +30,17 @@ pub enum Found {
     Page { run: Run, level: u8 },
     /// Blocks of a large value, or of a list of its runs.
     Overflow { run: Run },
-    /// Something that cannot be used. What only it refers to is not visited.
-    Damage(Damage),
+    /// A page or a value that cannot be used. What only it refers to is not visited.
+    Damage(Lost),
+}
+
+/// A page or a value that cannot be used, and the keys whose entries are lost with it: those from `from` on and, if there
+/// is an end, below `until`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lost {
+    pub damage: Damage,
+    pub from: Vec<u8>,
+    pub until: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,9 +52,20 @@ pub enum WalkProgress {
 
 #[derive(Debug)]
 enum Step {
-    Page { child: Child, level: u8, lower: Vec<u8>, upper: Option<Vec<u8>> },
-    Value(Overflow),
-    Run(OverflowRun),
+    Page {
+        child: Child,
+        level: u8,
+        lower: Vec<u8>,
+        upper: Option<Vec<u8>>,
+    },
+    /// With the value's key.
+    Value(Overflow, Arc<[u8]>),
+    Run(OverflowRun, Arc<[u8]>),
+}
+
+/// A value of this key cannot be used.
+fn lost_value(key: &[u8], damage: Damage) -> Found {
+    Found::Damage(Lost { damage, from: key.to_vec(), until: Some([key, &[0]].concat()) })
 }
 
 /// A walk, in key order. The tree must stay while it is under way.
@@ -85,36 +106,37 @@ impl Walk {
         match step {
             Step::Page { child, level, lower, upper } => {
                 let run = child.page.run();
+                let lost = |damage| Lost { damage, from: lower.clone(), until: upper.clone() };
                 if self.is_read(child, *level) {
                     match cache.take_page(&child.page, *level, Use::Once) {
                         Ok(Fetch::Ready(page)) => match check(&page, child, lower, upper.as_deref()) {
                             Ok(()) => self.descend(&page, lower, upper.as_deref()),
-                            Err(kind) => each(Found::Damage(kind.at(run))),
+                            Err(kind) => each(Found::Damage(lost(kind.at(run)))),
                         },
                         Ok(Fetch::Pending(id)) => return Some(id),
-                        Err(damage) => each(Found::Damage(damage)),
+                        Err(damage) => each(Found::Damage(lost(damage))),
                     }
                 }
                 self.pages += 1;
                 each(Found::Page { run, level: *level });
             }
-            Step::Value(value) => {
+            Step::Value(value, key) => {
                 let mut lists = Vec::new();
                 match value.resolve(cache, &mut lists) {
                     Ok(Fetch::Ready(runs)) => {
                         lists.into_iter().for_each(|run| each(Found::Overflow { run }));
-                        self.stack.extend(runs.into_iter().rev().map(Step::Run));
+                        self.stack.extend(runs.into_iter().rev().map(|run| Step::Run(run, key.clone())));
                     }
                     Ok(Fetch::Pending(id)) => return Some(id),
-                    Err(damage) => each(Found::Damage(damage)),
+                    Err(damage) => each(lost_value(key, damage)),
                 }
             }
-            Step::Run(run) => {
+            Step::Run(run, key) => {
                 if self.depth == Depth::Values {
                     match cache.want_blocks(run) {
                         Ok(None) => drop(cache.take_blocks(run, Use::Once)),
                         Ok(Some(id)) => return Some(id),
-                        Err(damage) => each(Found::Damage(damage)),
+                        Err(damage) => each(lost_value(key, damage)),
                     }
                 }
                 each(Found::Overflow { run: run.run });
@@ -124,17 +146,17 @@ impl Walk {
     }
 
     fn descend(&mut self, page: &Page, lower: &[u8], upper: Option<&[u8]>) {
-        if page.level() == 0 {
-            self.entries += page.len() as u64;
-            let overflows = (0..page.len()).rev().filter(|index| page.is_overflow(*index));
-            self.stack.extend(overflows.map(|index| Step::Value(page.overflow_at(index))));
-            return;
-        }
         let key = |index: usize| {
             let mut key = Vec::new();
             page.key_into(index, &mut key);
             key
         };
+        if page.level() == 0 {
+            self.entries += page.len() as u64;
+            let overflows = (0..page.len()).rev().filter(|index| page.is_overflow(*index));
+            self.stack.extend(overflows.map(|index| Step::Value(page.overflow_at(index), key(index).into())));
+            return;
+        }
         for index in (0..page.len()).rev() {
             let lower = if index > 0 { key(index) } else { lower.to_vec() };
             let upper = if index + 1 < page.len() { Some(key(index + 1)) } else { upper.map(<[u8]>::to_vec) };
@@ -148,7 +170,7 @@ impl Walk {
                 Step::Page { child, level, .. } if self.is_read(child, *level) => {
                     cache.prefetch(&child.page, *level, Use::Once);
                 }
-                Step::Run(run) if self.depth == Depth::Values => drop(cache.want_blocks(run)),
+                Step::Run(run, _) if self.depth == Depth::Values => drop(cache.want_blocks(run)),
                 _ => {}
             }
         }

@@ -665,7 +665,7 @@ impl Bench {
         let mut runs = Vec::new();
         let mut found = |found: btree::Found| match found {
             btree::Found::Page { run, .. } | btree::Found::Overflow { run } => runs.push(run),
-            btree::Found::Damage(damage) => panic!("{damage}"),
+            btree::Found::Damage(lost) => panic!("{}", lost.damage),
         };
         while walk.step(&mut cache, 1000, &mut found) != WalkProgress::Done {
             while let Some(read) = cache.poll_read() {

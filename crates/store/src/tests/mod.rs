@@ -14,6 +14,7 @@ pub mod harness;
 mod inline;
 mod large;
 mod lookups;
+mod mending;
 mod model;
 mod opening;
 mod relocation;

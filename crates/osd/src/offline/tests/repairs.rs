@@ -1,19 +1,19 @@
 //! Repairs: only what is proven, and nothing without being asked.
 
-use super::harness::{Group, SimFile, checked, contents, filled, filled_by, object, open, place};
-use crate::offline::{OfflineError, RepairAction, plan_repair, repair};
+use super::harness::{Group, PG_NUM, SimFile, bytes, checked, contents, filled, filled_by, object, open, place};
+use crate::offline::{Finding, OfflineError, OfflineStore, RepairAction, plan_repair, repair};
 use store::LABEL_OFFSETS;
 use types::{EVersion, Epoch, PgId};
 
 fn plan(device: SimFile, remove: &[String]) -> Result<crate::offline::RepairPlan, OfflineError> {
-    let mut store = open(device);
+    let mut store = OfflineStore::open_to_mend(device).unwrap();
     let plan = plan_repair(&mut store, remove, &mut |_, _| ());
     assert_eq!(store.into_device().writes, 0, "a plan writes nothing");
     plan
 }
 
 fn repaired(device: SimFile, remove: &[String]) -> (SimFile, crate::offline::RepairReport) {
-    let mut store = open(device);
+    let mut store = OfflineStore::open_to_mend(device).unwrap();
     let plan = plan_repair(&mut store, remove, &mut |_, _| ()).unwrap();
     repair(store, &plan, &mut |_, _| ()).unwrap()
 }
@@ -88,4 +88,83 @@ fn an_object_whose_group_cannot_be_told_is_not_removed() {
     damaged.sim.corrupt(place(device, &victim, 0), 1);
     let error = plan(damaged, &[victim.to_string()]).unwrap_err().to_string();
     assert!(error.contains("cannot tell which placement group"), "{error}");
+}
+
+/// The device offsets of leaves of metadata, those of older trees among them, but only of some of the many with omap entries.
+fn leaves(device: &SimFile) -> Vec<u64> {
+    let is_leaf = |block: &[u8]| block[4..8] == *b"NCBT" && block[9] == 1;
+    // What all keys of a leaf begin with, if anything, is at 64: first of all the table, 3 for omap entries.
+    let is_chosen = |(at, (_, block)): &(usize, (u64, &[u8]))| block[14..16] == [0, 0] || block[64] != 3 || at % 8 == 0;
+    let leaves = device.sim.blocks().filter(|(_, block)| is_leaf(block)).enumerate();
+    leaves.filter(is_chosen).map(|(_, (offset, _))| offset).collect()
+}
+
+/// Whatever leaf is lost: what is lost with it is told, the rest stays as it was, and groups know what they lack.
+#[test]
+fn lost_metadata_is_given_up_and_groups_know_what_they_lack() {
+    let mut store = open(filled());
+    for seed in [1, 2] {
+        let mut group = Group::new(seed);
+        group.resume(&mut store);
+        for n in 20..90 {
+            store.submit(group.write(&object(seed, n), 0, bytes(900, n))).unwrap();
+        }
+    }
+    store.settle(true).unwrap();
+    let device = store.into_device();
+    let before = contents(device.copy());
+    let (mut noted, mut started_over, mut lost_tables, mut hopeless, mut harmless) = (0, 0, 0, 0, 0);
+    for leaf in leaves(&device) {
+        let mut damaged = device.copy();
+        damaged.sim.corrupt(leaf + 70, 1);
+        let found = checked(damaged.copy());
+        if found.is_clean() {
+            harmless += 1;
+            continue;
+        }
+        let is_lost = |finding: &Finding| matches!(finding, Finding::Lost { .. });
+        assert!(found.findings.iter().any(is_lost), "{:?}", found.findings);
+        let plan = match plan(damaged.copy(), &[]) {
+            Ok(plan) => plan,
+            Err(error) => {
+                assert!(error.to_string().contains("this store cannot be repaired"), "{error}");
+                assert!(found.findings.iter().any(|finding| matches!(finding, Finding::Hopeless { .. })));
+                hopeless += 1;
+                continue;
+            }
+        };
+        assert_eq!(plan.remains().collect::<Vec<_>>(), Vec::<&Finding>::new());
+        let (after, report) = repaired(damaged, &[]);
+        assert!(report.after.is_clean(), "{:?}", report.after.findings);
+        assert_eq!(report.done, plan.actions);
+        let (objects, tables) = contents(after.copy());
+        let mut store = open(after);
+        assert!(store.store().stopped().is_none());
+        let starts_over = |pg: PgId| {
+            report.done.iter().any(|action| matches!(action, RepairAction::StartOver { pg: of, .. } if *of == pg))
+        };
+        for (object, content) in &before.0 {
+            let pg = PgId { pool: object.pool, seed: object.hash % PG_NUM };
+            match objects.get(object) {
+                Some(now) => assert!(now == content, "{object} has changed"),
+                None if starts_over(pg) => started_over += 1,
+                None => {
+                    let table = pg::PgTable::decode(store.pg_table(pg).unwrap()).unwrap();
+                    assert!(table.missing.contains_key(object), "{object} is gone without a word");
+                    noted += 1;
+                }
+            }
+        }
+        assert!(objects.keys().all(|object| before.0.contains_key(object)));
+        for (pg, entries) in &before.1 {
+            let table = pg::PgTable::decode(store.pg_table(*pg).unwrap()).unwrap();
+            assert_eq!(table.info.complete, !starts_over(*pg));
+            lost_tables += u32::from(starts_over(*pg));
+            if !starts_over(*pg) {
+                assert!(entries.iter().all(|entry| tables[pg].contains(entry)));
+            }
+        }
+    }
+    let counts = (noted, started_over, lost_tables, hopeless, harmless);
+    assert!(noted > 2 && started_over > 0 && lost_tables > 2 && hopeless < 3, "{counts:?}");
 }

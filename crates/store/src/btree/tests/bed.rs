@@ -269,7 +269,7 @@ impl Bed {
                 Found::Page { run, .. } | Found::Overflow { run } => {
                     (run.start..run.end()).for_each(|block| assert!(blocks.insert(block), "block {block} held twice"));
                 }
-                Found::Damage(damage) => damaged.push(damage),
+                Found::Damage(lost) => damaged.push(lost.damage),
             });
             match progress {
                 WalkProgress::Working => {}
