@@ -190,7 +190,10 @@ fn nothing_is_hidden(bench: &Bench, device: &mut SimDevice) {
         store.checkpoint();
         (0..10).for_each(|_| store.tick());
         store.end_turn();
-        assert!(store.poll_io().is_none(), "a damaged store is written to");
+        // Pages asked for ahead of a lookup that is over may still be read.
+        while let Some(request) = store.poll_io() {
+            assert!(matches!(request, IoRequest::Read { .. }), "a damaged store is written to: {request:?}");
+        }
     }
 }
 
