@@ -204,6 +204,7 @@ impl Osd {
         let mut shard = Shard::new(id, store, self.limits);
         shard.set_check_period(self.config.check_period);
         shard.keep_ops(self.config.kept_ops_per_second);
+        shard.set_addrs(self.public_addrs.clone());
         self.stage = Stage::Running(Box::new(Running {
             shard,
             uuid,

@@ -11,7 +11,7 @@ use crate::log::LogEntry;
 use crate::lookup::NoAnswer;
 use crate::ops::{self, Answers, Effects, ListError, ListingRun, Request, Run};
 use crate::pg::Pg;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{LookupId, ReadError};
 use types::{EVersion, Errno, ObjectId, ReqId, SnapId};
 use wire::messages::{OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
@@ -37,13 +37,15 @@ pub(crate) struct ClientOp {
     pub object: ObjectId,
     pub may_write: bool,
     pub times: OpTimes,
+    /// The log knew the request when it came.
+    repeated: bool,
     progress: Progress,
 }
 
 impl ClientOp {
     pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp, times: OpTimes) -> ClientOp {
         let (object, may_write) = (op.object_id(), op.may_write());
-        ClientOp { session, tid, reqid, op, object, may_write, times, progress: Progress::default() }
+        ClientOp { session, tid, reqid, op, object, may_write, times, repeated: false, progress: Progress::default() }
     }
 
     fn is_group_op(&self) -> bool {
@@ -85,6 +87,8 @@ pub(crate) struct ClientOps {
     ops: BTreeMap<u64, ClientOp>,
     next_number: u64,
     objects: BTreeMap<ObjectId, ObjectQueue>,
+    /// Objects whose next operation is a read that waits for a lease.
+    wait_for_lease: BTreeSet<ObjectId>,
     /// Updates that are queued and not yet submitted, by request.
     queued_requests: BTreeMap<ReqId, u64>,
 }
@@ -110,6 +114,7 @@ impl ClientOps {
             // What was read belongs to the old interval, whose state may not be the new one's.
             op.progress = Progress::default();
             op.times.waits.add(WaitReasons::INACTIVE);
+            op.repeated = false;
         }
         cx.interrupted.extend(self.waiting.iter().map(|op| op.session));
     }
@@ -152,15 +157,22 @@ impl Pg {
         }
     }
 
-    fn start_op(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+    fn start_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         if let Some(errno) = refusal(&op) {
             return self.answer_error(cx, &op, errno);
         }
         if op.is_group_op() {
+            // What is missing would not be listed; and what is listed must be what there is.
+            if !self.missing.is_empty() || !self.may_read(cx) {
+                return self.ops.waiting.push_back(op);
+            }
             return self.run_group_op(cx, op);
         }
         if op.may_write {
-            if self.answer_repeated(cx, &op) {
+            op.repeated = self.log.find(&op.reqid).is_some();
+            // To answer that an update is done while members lack the object would promise more than is true.
+            if op.repeated && self.is_where_needed(cx, &op.object, true) {
+                self.answer_repeated(cx, &op);
                 return self.ops.release(cx, op.held_bytes());
             }
             if let Some(number) = self.ops.queued_requests.get(&op.reqid) {
@@ -229,9 +241,14 @@ impl Pg {
             };
             let may_write = self.ops.ops[&number].may_write;
             let must_wait = if may_write { queue.reads_running > 0 } else { queue.updates_in_flight > 0 };
-            if queue.front_blocked || must_wait {
+            if queue.front_blocked || must_wait || !self.is_where_needed(cx, object, may_write) {
                 return;
             }
+            if !may_write && !self.may_read(cx) {
+                self.ops.wait_for_lease.insert(object.clone());
+                return;
+            }
+            let queue = self.ops.objects.get_mut(object).expect("just seen");
             queue.queue.pop_front();
             match self.run_op(cx, number) {
                 Ran::Ended => {}
@@ -248,6 +265,13 @@ impl Pg {
 
     /// Runs one operation; if it ends, it is answered or, if it changes something, submitted.
     fn run_op(&mut self, cx: &mut Context<'_>, number: u64) -> Ran {
+        if self.ops.ops[&number].repeated {
+            let op = self.ops.ops.remove(&number).expect("just seen");
+            self.ops.queued_requests.remove(&op.reqid);
+            self.answer_repeated(cx, &op);
+            self.ops.release(cx, op.held_bytes());
+            return Ran::Ended;
+        }
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
         op.times.run(cx.now);
         let request = Request {
@@ -300,14 +324,39 @@ impl Pg {
         let (object, may_write) = (op.object.clone(), op.may_write);
         if op.is_group_op() {
             let op = self.ops.ops.remove(&number).expect("just seen");
+            if !self.may_read(cx) {
+                return self.ops.waiting.push_back(ClientOp { progress: Progress::default(), ..op });
+            }
             return self.run_group_op(cx, op);
         }
         if may_write {
             self.ops.objects.get_mut(&object).expect("its operation waits").front_blocked = false;
+        } else if !self.may_read(cx) {
+            // What it has read so far may not be the newest any more.
+            self.ops.ops.get_mut(&number).expect("just seen").progress = Progress::default();
+            let queue = self.ops.objects.get_mut(&object).expect("its operation waited");
+            queue.reads_running -= 1;
+            queue.queue.push_front(number);
         } else if let Ran::Ended = self.run_op(cx, number) {
             self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1;
         }
         self.run_object(cx, &object);
+    }
+
+    /// Reads that wait for leases are tried again.
+    pub(crate) fn lease_came(&mut self, cx: &mut Context<'_>) {
+        if !self.is_active() {
+            return;
+        }
+        for object in std::mem::take(&mut self.ops.wait_for_lease) {
+            self.run_object(cx, &object);
+        }
+        self.start_waiting_ops(cx);
+    }
+
+    /// An object has come to where it was missing.
+    pub(crate) fn object_is_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        self.run_object(cx, object);
     }
 
     /// An update of an object is durable everywhere.

@@ -1,8 +1,10 @@
 //! What a placement group can reach while it handles an event: the store, the clocks, and its outputs.
 
 use crate::hops::{MemberTimes, Recorder};
+use crate::leases::Leases;
 use crate::ops::Limits;
-use crate::peer::PgInterval;
+use crate::peer::{MemberState, PgInterval, PgNotify};
+use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, Store, SubmitError, Ticket, Transaction};
@@ -73,6 +75,8 @@ pub(crate) enum Waiter {
 pub(crate) struct MonitorRequests {
     pub history: Vec<PgId>,
     pub activations: Vec<PgActivation>,
+    /// Acting sets that should stand in; an empty one: none any more.
+    pub temps: Vec<(PgId, Vec<OsdId>)>,
 }
 
 /// State that all groups of a shard share, lent to one group at a time.
@@ -81,7 +85,11 @@ pub(crate) struct Context<'a> {
     pub now: Duration,
     /// The map in force.
     pub epoch: Epoch,
+    pub map: &'a OsdMap,
     pub limits: &'a Limits,
+    pub leases: &'a mut Leases,
+    /// When a group wants to be looked at again.
+    pub wakes: &'a mut BTreeSet<(Duration, PgId)>,
     pub store: &'a mut Store,
     pub commits: &'a mut VecDeque<(Ticket, PgId, OnCommit)>,
     pub waiters: &'a mut BTreeMap<LookupId, Waiter>,
@@ -102,6 +110,14 @@ impl Context<'_> {
     pub fn send_osd(&mut self, osd: OsdId, message: impl Message) {
         debug_assert_ne!(osd, self.whoami, "messages to oneself are handled in place");
         self.out.push(Output::ToOsd { osd, envelope: message.seal(0, Target::default()) });
+    }
+
+    /// Tells a primary what this member has of groups, and what it has promised to others.
+    pub fn notify(&mut self, osd: OsdId, groups: Vec<(PgInterval, MemberState)>) {
+        let (unknown, promises) = self.leases.promises(self.now);
+        let micros = |span: Duration| span.as_micros() as u64;
+        let promises = promises.into_iter().map(|(osd, span)| (osd, micros(span))).collect();
+        self.send_osd(osd, PgNotify { groups, unknown_promises: micros(unknown), promises });
     }
 
     pub fn send_client(&mut self, session: SessionId, tid: u64, message: impl Message) {

@@ -38,6 +38,12 @@ pub struct PgInfo {
 }
 
 impl PgInfo {
+    /// Takes over what is the same on all members that have the same log.
+    pub fn follow(&mut self, primary: &PgInfo) {
+        (self.last_user_version, self.stats, self.created) =
+            (primary.last_user_version, primary.stats, primary.created);
+    }
+
     /// Keeps the information in the group's table.
     pub fn step(&self) -> Step {
         Step::PgSet { key: INFO_KEY, value: self.to_vec(Target::default()).into() }

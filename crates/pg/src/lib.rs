@@ -3,8 +3,8 @@
 //!
 //! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
 //! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `replicate` (updates on
-//!   their way to all members), `peering` (how members become equal before the group serves), `recovery` (objects on
-//!   their way to members that lack them).
+//!   their way to all members), `peering` (how a group comes to serve; `merge`: how one log is brought to another), `recovery` (objects on
+//!   their way to members that lack them), `leases` (until when reads may be answered).
 //! * [`hops`]: where the time of operations goes.
 //! * `background_check`: a slow walk that reads everything, to find what has rotted.
 //! * [`ops`]: execution of one compound operation on one object.
@@ -16,11 +16,15 @@ mod context;
 pub mod hops;
 pub mod info;
 mod intake;
+mod leases;
 mod loading;
 pub mod log;
 mod lookup;
 mod maps;
+mod members;
+mod merge;
 pub mod object_info;
+mod object_reading;
 pub mod ops;
 pub mod peer;
 mod peering;

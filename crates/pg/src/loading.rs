@@ -5,7 +5,7 @@ use crate::context::{Context, Waiter};
 use crate::info::{INFO_KEY, PgInfo};
 use crate::log::{LogEntry, PgLog, log_key_range, log_keys_through};
 use crate::lookup::{NoAnswer, ready};
-use crate::peer::{PgInterval, PgNotify};
+use crate::peer::PgInterval;
 use crate::pg::{Interval, MISSING_PREFIX, Pg};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ impl Pg {
         self.enter_interval(cx);
         for (from, (pg, acting)) in loading.queries {
             if let Some(state) = self.join(from, pg, &acting) {
-                cx.send_osd(from, PgNotify { groups: vec![(pg, state)] });
+                cx.notify(from, vec![(pg, state)]);
             }
         }
     }

@@ -211,6 +211,23 @@ impl PgLog {
         old.take_while(|e| e.version <= keep_after).last().map_or(self.tail, |e| e.version)
     }
 
+    /// Takes back the entries after `version`, which the log must contain; oldest first.
+    pub fn rewind(&mut self, version: EVersion) -> Vec<LogEntry> {
+        assert!(self.contains(version), "the log cannot be rewound to {version}, which it never had");
+        let keep = usize::try_from(version.version - self.tail.version).expect("no longer than the log");
+        let taken: Vec<LogEntry> = self.entries.split_off(keep).into();
+        for entry in &taken {
+            if self.by_request.get(&entry.reqid) == Some(&entry.version.version) {
+                self.by_request.remove(&entry.reqid);
+                let before = self.entries.iter().rev().find(|older| older.reqid == entry.reqid);
+                if let Some(before) = before.map(|older| older.version.version).filter(|_| entry.reqid.tid != 0) {
+                    self.by_request.insert(entry.reqid, before);
+                }
+            }
+        }
+        taken
+    }
+
     /// Forgets entries up to and including `tail`.
     pub fn trim_to(&mut self, tail: EVersion) {
         while let Some(entry) = self.entries.pop_front_if(|e| e.version <= tail) {

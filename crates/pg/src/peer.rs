@@ -159,9 +159,30 @@ impl Decode for MemberState {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgNotify {
     pub groups: Vec<(PgInterval, MemberState)>,
+    /// For how many microseconds promises that the sender may have made before it started can last.
+    pub unknown_promises: u64,
+    /// For how many microseconds its promises to other OSDs last.
+    pub promises: Vec<(OsdId, u64)>,
 }
 
-message!(PgNotify = kind::PG_INFO, version 1 { groups });
+message!(PgNotify = kind::PG_INFO, version 2 { groups, unknown_promises, promises });
+
+/// Primary to member: may I answer reads? `stamp`: microseconds of the sender's clock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseGet {
+    pub stamp: u64,
+}
+
+message!(LeaseGet = kind::LEASE_GET, version 1 { stamp });
+
+/// Answers [`LeaseGet`]: in the groups in which the sender, which has the map `epoch`, follows the receiver.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeaseGrant {
+    pub stamp: u64,
+    pub epoch: Epoch,
+}
+
+message!(LeaseGrant = kind::LEASE_GRANT, version 1 { stamp, epoch });
 
 /// Primary to member: send me your log after `since`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -172,12 +193,12 @@ pub struct PgLogGet {
 
 message!(PgLogGet = kind::PG_LOG_GET, version 1 { pg, since });
 
-/// Log entries that the receiver lacks. From a member to its primary in answer to [`PgLogGet`]; from the primary to a
-/// member that is behind, which then appends them and waits for the objects.
+/// A member's log. From a member to its primary in answer to [`PgLogGet`]; from the primary to a member whose log does
+/// not meet it, which then starts over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgLogEntries {
     pub pg: PgInterval,
-    /// The entries follow this version. If the receiver's log ends elsewhere it cannot use them.
+    /// The entries follow this version.
     pub after: EVersion,
     pub entries: Vec<LogEntry>,
     /// The sender's information.
@@ -189,15 +210,16 @@ pub struct PgLogEntries {
 
 message!(PgLogEntries = kind::PG_LOG, version 1 { pg, after, entries, info, start_over });
 
-/// Primary to member: push these objects to me, or all you have.
+/// Primary to member: push these objects to me.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgPull {
     pub pg: PgInterval,
-    /// Empty: all.
     pub objects: Vec<ObjectId>,
+    /// A client waits for them: they go before others.
+    pub urgent: bool,
 }
 
-message!(PgPull = kind::PG_PULL, version 1 { pg, objects });
+message!(PgPull = kind::PG_PULL, version 2 { pg, objects, urgent });
 
 /// One piece of an object's state. Pieces of an object follow each other; with the last one the object is whole.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -292,21 +314,28 @@ pub struct PgPushAck {
 
 message!(PgPushAck = kind::PG_PUSH_ACK, version 1 { pg, object });
 
-/// Primary to member: all members are equal now; remember durably that you were part of this interval.
+/// Primary to member: this is the authoritative log. Bring yours to it, and remember durably that you were part of this
+/// interval.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgStart {
     pub pg: PgInterval,
-    /// The log's head, which the member's must equal.
-    pub last_update: EVersion,
-    pub created: Epoch,
+    /// The entries follow this version and end at the log's head.
+    pub after: EVersion,
+    pub entries: Vec<LogEntry>,
+    /// The primary's information.
+    pub info: PgInfo,
 }
 
-message!(PgStart = kind::PG_START, version 1 { pg, last_update, created });
+message!(PgStart = kind::PG_START, version 2 { pg, after, entries, info });
 
-/// Member to primary: [`PgStart`] is durable.
+/// Member to primary: [`PgStart`] is durable; or the member's log does not meet the authoritative one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgStarted {
     pub pg: PgInterval,
+    /// Whether the member now has the log, and has remembered the interval.
+    pub merged: bool,
+    /// Objects of which the member then lacks the newest version.
+    pub missing: BTreeMap<ObjectId, EVersion>,
 }
 
-message!(PgStarted = kind::PG_STARTED, version 1 { pg });
+message!(PgStarted = kind::PG_STARTED, version 2 { pg, merged, missing });

@@ -1,21 +1,27 @@
-//! How the members of an acting set become equal before the group serves.
+//! How a group comes to serve in a new interval. `docs/peering.md` gives the reasons.
 //!
-//! In this first form a group serves only while every member of its acting set is up. The primary of a new interval
-//! 1. asks the monitors when the group last became active, and every member what it has;
-//! 2. takes the longest log among the members that were part of that interval or a later one: it holds every update
-//!    that a client was ever answered for, since updates are answered only when all members have them;
-//! 3. brings itself up to that log, then every other member (see `recovery`);
-//! 4. has every member remember durably that it was part of this interval ([`PgStart`]);
-//! 5. has the monitors record that the group becomes active in this interval;
-//! 6. serves.
+//! The primary of a new interval
+//! 1. asks the monitors for the group's record (who served last), and every other member what it has;
+//! 2. takes the longest log among the members that the record names: it holds every update that a client was answered
+//!    for, since updates are answered only when all serving members have them;
+//! 3. has every member bring its log to that one, and remember durably that it was part of this interval ([`PgStart`]).
+//!    Objects that a member then lacks are *missing* there; a member whose log does not meet is *behind* and is copied
+//!    to as a whole, and does not count until it has everything;
+//! 4. has the monitors record who serves from now on, if they are at least the pool's `min_size`;
+//! 5. serves, while `recovery` brings what is missing to where it is missing.
 //!
-//! A member that was not part of the recorded interval may have an older state, or updates that nobody was answered
-//! for; step 2 never builds on it. An OSD that has nothing of a group which was active elsewhere never serves it empty.
+//! An OSD that is not named by the record never leads: it may have an older state, or updates that nobody was answered
+//! for. If those that are named are not in the acting set, or the primary's own log does not meet theirs, the primary has
+//! the monitors let another acting set stand in (`pg_temp`).
 
 use crate::context::{Context, OnCommit};
-use crate::log::{LogEntry, LogKind, PgLog, log_key};
+use crate::info::PgInfo;
+use crate::leases::by_another_clock;
+use crate::log::{LogEntry, PgLog, log_key};
+use crate::members::Standing;
+use crate::merge::{NoOverlap, merge};
 use crate::peer::{MemberState, PgInterval, PgLogEntries, PgLogGet, PgStart, PgStarted};
-use crate::pg::Pg;
+use crate::pg::{Interval, Pg};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::{Step, Transaction};
@@ -32,31 +38,28 @@ pub(crate) enum Phase {
     /// Not the primary.
     #[default]
     Follower,
-    /// A member of the acting set is missing.
-    Undersized,
     /// Waits for the monitors' record and for what members have.
     Gathering {
-        history: Option<PgHistory>,
         waiting: BTreeSet<OsdId>,
     },
     /// Waits for the log of the member that has the longest.
     GettingLog {
         from: OsdId,
     },
-    /// Waits for objects from another member.
-    Pulling,
-    /// Other members get what they lack.
-    Pushing {
-        waiting: BTreeSet<OsdId>,
-    },
-    /// Members remember the interval.
+    /// Members bring their logs to the authoritative one.
     Starting {
         waiting: BTreeSet<OsdId>,
     },
     /// The monitors record that the group becomes active.
     Recording,
+    /// Too few members have the log; they may become more.
+    Peered,
     Active,
-    /// No member has all data; a member that does must come back.
+    /// Waits for another acting set to stand in.
+    Remapping,
+    /// Those that served last are down.
+    Down,
+    /// Those that served last are here and have not what they should have.
     Incomplete,
 }
 
@@ -64,11 +67,23 @@ pub(crate) enum Phase {
 #[derive(Debug, Default)]
 pub(crate) struct Peering {
     phase: Phase,
-    /// What the other members have, as far as known; kept up to date while they catch up.
-    pub members: BTreeMap<OsdId, MemberState>,
+    /// What the other members have had at the interval's beginning.
+    pub told: BTreeMap<OsdId, MemberState>,
+    /// Until when their promises to other primaries may last, as this OSD's clock has it; to whom is not known of those
+    /// that were made before a member started.
+    promised: BTreeMap<Option<OsdId>, Duration>,
+    /// What the monitors last said.
+    pub history: Option<PgHistory>,
     /// The primary and interval that this member has joined.
     joined: Option<(OsdId, Epoch)>,
+    /// Whether this member has the authoritative log of the interval it has joined, and whether durably.
+    started: Option<bool>,
+    /// Acting set that is wanted instead, and the record that is, as last asked for.
+    temp_asked: Option<Vec<OsdId>>,
+    record_asked: Option<(Vec<OsdId>, bool)>,
     retry_at: Duration,
+    /// Until when the primary that served last may answer reads.
+    pub others_read_until: Duration,
 }
 
 impl Peering {
@@ -76,17 +91,9 @@ impl Peering {
         matches!(self.phase, Phase::Active)
     }
 
-    pub fn state_bits(&self) -> u64 {
-        match self.phase {
-            Phase::Follower => 0,
-            Phase::Undersized => pg_state::PEERED,
-            Phase::Gathering { .. } | Phase::GettingLog { .. } | Phase::Starting { .. } | Phase::Recording => {
-                pg_state::PEERING
-            }
-            Phase::Pulling | Phase::Pushing { .. } => pg_state::PEERED | pg_state::RECOVERING | pg_state::DEGRADED,
-            Phase::Active => pg_state::ACTIVE | pg_state::CLEAN,
-            Phase::Incomplete => pg_state::INCOMPLETE,
-        }
+    /// Whether members have the log, so that objects can be brought to them.
+    pub fn may_recover(&self) -> bool {
+        matches!(self.phase, Phase::Active | Phase::Peered)
     }
 }
 
@@ -94,15 +101,12 @@ impl Pg {
     /// The first step of an interval.
     pub(crate) fn begin_peering(&mut self, cx: &mut Context<'_>) {
         self.peering = Peering::default();
+        self.members.clear();
         if !self.is_primary(cx.whoami) {
             return;
         }
-        if !self.interval.is_full() {
-            self.peering.phase = Phase::Undersized;
-            return;
-        }
         let waiting = self.others(cx.whoami).into_iter().collect();
-        self.peering.phase = Phase::Gathering { history: None, waiting };
+        self.peering.phase = Phase::Gathering { waiting };
         self.ask(cx);
     }
 
@@ -111,8 +115,8 @@ impl Pg {
         self.peering.retry_at = cx.now + RETRY_AFTER;
         let pg = self.pg_interval();
         match &self.peering.phase {
-            Phase::Gathering { history, waiting } => {
-                if history.is_none() {
+            Phase::Gathering { waiting } => {
+                if self.peering.history.is_none() {
                     cx.monitor.history.push(self.id);
                 }
                 for osd in waiting {
@@ -120,30 +124,44 @@ impl Pg {
                 }
             }
             Phase::Starting { waiting } => {
-                let message = PgStart { pg, last_update: self.log.head(), created: self.info.created };
-                let whoami = cx.whoami;
-                for osd in waiting.iter().filter(|osd| **osd != whoami) {
-                    cx.send_osd(*osd, message.clone());
+                let others: Vec<OsdId> = waiting.iter().copied().filter(|osd| *osd != cx.whoami).collect();
+                for osd in others {
+                    let head = self.peering.told.get(&osd).and_then(|told| Some(told.info.as_ref()?.last_update));
+                    let PgLogEntries { after, entries, info, .. } = self.entries_for(head.unwrap_or_default());
+                    cx.send_osd(osd, PgStart { pg, after, entries, info });
                 }
             }
-            Phase::Recording => {
-                let (interval_since, acting) = (self.interval.since, self.interval.acting.clone());
-                cx.monitor.activations.push(PgActivation { pgid: self.id, interval_since, acting });
-            }
             _ => {}
+        }
+        if let Some((members, recovered)) = self.peering.record_asked.clone() {
+            let (interval_since, acting) = (self.interval.since, self.interval.acting.clone());
+            cx.monitor.activations.push(PgActivation { pgid: self.id, interval_since, acting, members, recovered });
+        }
+        if let Some(osds) = self.peering.temp_asked.clone() {
+            cx.monitor.temps.push((self.id, osds));
         }
     }
 
     /// Time has passed.
     pub(crate) fn peering_tick(&mut self, cx: &mut Context<'_>) {
+        match self.peering.phase {
+            // The members of the record may have come up without being in the acting set.
+            Phase::Down => self.choose_log(cx),
+            Phase::Active | Phase::Peered if cx.now >= self.peering.others_read_until => self.consider_temp(cx),
+            _ => {}
+        }
         if cx.now >= self.peering.retry_at {
+            if let Phase::Remapping = self.peering.phase {
+                // Who was to lead may be gone, too.
+                self.choose_log(cx);
+            }
             self.ask_again(cx);
         }
     }
 
     /// Repeats what is waited for, if anything is.
     pub(crate) fn ask_again(&mut self, cx: &mut Context<'_>) {
-        if matches!(self.peering.phase, Phase::Gathering { .. } | Phase::Starting { .. } | Phase::Recording) {
+        if self.is_primary(cx.whoami) && !self.is_loading() {
             self.ask(cx);
         }
     }
@@ -158,64 +176,177 @@ impl Pg {
         if self.interval.primary != Some(from) || self.interval.acting != acting {
             return None;
         }
-        // The primary names the interval; this member may have seen fewer maps and know it by a later epoch.
-        self.interval.since = pg.since;
-        self.peering.joined = Some((from, pg.since));
+        if self.peering.joined != Some((from, pg.since)) {
+            // The primary names the interval; this member may have seen fewer maps and know it by a later epoch.
+            self.interval.since = pg.since;
+            self.peering.joined = Some((from, pg.since));
+            self.peering.started = None;
+        }
         Some(self.member_state())
     }
 
-    /// A member has told what it has.
-    pub(crate) fn member_told(&mut self, cx: &mut Context<'_>, osd: OsdId, since: Epoch, state: MemberState) {
+    /// A member has told what it has, and whom it may have promised for how many microseconds that nobody else serves.
+    pub(crate) fn member_told(
+        &mut self,
+        cx: &mut Context<'_>,
+        osd: OsdId,
+        since: Epoch,
+        state: MemberState,
+        promises: &[(Option<OsdId>, u64)],
+    ) {
+        if since != self.interval.since || !self.is_primary(cx.whoami) {
+            return;
+        }
+        if self.lease_holder() == Some(osd) && !self.peering.others_read_until.is_zero() {
+            // It has seen that it does not lead any more.
+            self.peering.others_read_until = Duration::ZERO;
+            self.members_changed(cx);
+        }
         let Phase::Gathering { waiting, .. } = &mut self.peering.phase else { return };
-        if since == self.interval.since && waiting.remove(&osd) {
-            self.peering.members.insert(osd, state);
-            self.choose_log(cx);
+        if waiting.remove(&osd) {
+            self.peering.told.insert(osd, state);
+            for (holder, span) in promises {
+                let until = self.peering.promised.entry(*holder).or_default();
+                *until = (cx.now + by_another_clock(Duration::from_micros(*span))).max(*until);
+            }
+            self.gathered(cx);
+        }
+    }
+
+    /// The primary that served last, if it is known.
+    pub(crate) fn lease_holder(&self) -> Option<OsdId> {
+        self.peering.history.as_ref()?.members.first().copied()
+    }
+
+    /// Finds out until when the primary that served last may answer reads: never, if it has joined this interval.
+    fn wait_out_lease(&mut self, cx: &mut Context<'_>) {
+        self.peering.others_read_until = Duration::ZERO;
+        let Some(holder) = self.lease_holder() else { return };
+        if holder == cx.whoami || self.peering.told.contains_key(&holder) {
+            return;
+        }
+        let (unknown, promises) = cx.leases.promises(cx.now);
+        let own = promises.iter().filter(|(osd, _)| *osd == holder).map(|(_, span)| *span).max();
+        let own = cx.now + own.unwrap_or_default().max(unknown);
+        let told = [None, Some(holder)].into_iter().filter_map(|holder| self.peering.promised.get(&holder).copied());
+        let until = told.chain([own]).max().unwrap_or_default();
+        if until > cx.now {
+            self.peering.others_read_until = until;
+            cx.wakes.insert((until, self.id));
+            if cx.map.is_up(holder) {
+                // It may know already that it does not lead any more.
+                let pg = self.pg_interval();
+                cx.queries.entry(holder).or_default().push((pg, self.interval.acting.clone()));
+            }
         }
     }
 
     /// The monitors have told what they know.
     pub(crate) fn history_told(&mut self, cx: &mut Context<'_>, told: PgHistory) {
-        if let Phase::Gathering { history, .. } = &mut self.peering.phase {
-            *history = Some(told);
+        if let Phase::Gathering { .. } = &self.peering.phase {
+            self.peering.history = Some(told);
+            self.gathered(cx);
+        }
+    }
+
+    fn gathered(&mut self, cx: &mut Context<'_>) {
+        if let Phase::Gathering { waiting } = &self.peering.phase
+            && waiting.is_empty()
+            && self.peering.history.is_some()
+        {
             self.choose_log(cx);
         }
     }
 
     fn choose_log(&mut self, cx: &mut Context<'_>) {
-        let Phase::Gathering { history: Some(history), waiting } = &self.peering.phase else { return };
-        if !waiting.is_empty() {
-            return;
-        }
-        let history = history.clone();
+        let history = self.peering.history.clone().expect("gathered before");
         self.info.created = history.created;
         if history.last_epoch_started == Epoch(0) {
             // Never served, so there is nothing: whatever an earlier attempt left is as empty as this.
             return self.start_members(cx);
         }
         let own = self.member_state();
-        let may_lead = |state: &MemberState| {
-            state.info.as_ref().filter(|i| i.complete && i.last_epoch_started >= history.last_epoch_started).cloned()
+        let may_lead = |osd: OsdId, state: &MemberState| {
+            let info = state.info.as_ref().filter(|_| history.members.contains(&osd))?;
+            let has_all = info.complete && info.last_epoch_started >= history.last_epoch_started;
+            has_all.then_some((osd, info.last_update))
         };
-        let own_info = may_lead(&own);
-        let best = self.peering.members.iter().filter_map(|(osd, state)| Some((*osd, may_lead(state)?)));
+        let others = self.peering.told.iter().filter_map(|(osd, state)| may_lead(*osd, state));
         // Of equals the first wins: no log needs to move if this member is as good as any.
-        let best = own_info.iter().map(|info| (cx.whoami, info.clone())).chain(best);
-        let best = best.reduce(|a, b| if b.1.last_update > a.1.last_update { b } else { a });
-        match best {
-            None => {
-                tracing::warn!(pg = %self.id, since = %history.last_epoch_started, "no member has all data");
-                self.peering.phase = Phase::Incomplete;
-                self.queue_report(cx);
-            }
-            Some((osd, _)) if osd == cx.whoami => self.pull_missing(cx),
-            Some((osd, _)) => {
+        let best = may_lead(cx.whoami, &own).into_iter().chain(others);
+        match best.reduce(|a, b| if b.1 > a.1 { b } else { a }) {
+            None => self.cannot_lead(cx, &history),
+            Some((osd, _)) if osd == cx.whoami => self.start_members(cx),
+            Some((osd, _)) if self.stored && self.info.complete => {
                 self.peering.phase = Phase::GettingLog { from: osd };
-                // A log that cannot be built on is asked past its end: the answer is then to start over.
-                let usable = self.stored && self.info.complete;
-                let since = if usable { self.log.head() } else { EVersion::new(u32::MAX, u64::MAX) };
-                cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since });
+                cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since: self.log.head() });
                 self.queue_report(cx);
             }
+            Some((osd, _)) => self.let_lead(cx, osd),
+        }
+    }
+
+    /// Nobody in the acting set has what is needed.
+    fn cannot_lead(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
+        let is_elsewhere = |osd: &&OsdId| cx.map.is_up(**osd) && !self.interval.acting.contains(osd);
+        if let Some(osd) = history.members.iter().find(is_elsewhere).copied() {
+            return self.let_lead(cx, osd);
+        }
+        let any_down = history.members.iter().any(|osd| !cx.map.is_up(*osd));
+        if !matches!(self.peering.phase, Phase::Down | Phase::Incomplete) {
+            let (since, members) = (history.last_epoch_started, &history.members);
+            tracing::warn!(pg = %self.id, %since, ?members, "of those that served last none can lead");
+            self.peering.phase = if any_down { Phase::Down } else { Phase::Incomplete };
+            self.queue_report(cx);
+        }
+    }
+
+    /// Has an acting set stand in which `osd` leads.
+    fn let_lead(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        self.peering.phase = Phase::Remapping;
+        let wanted = self.with_past_members(cx, osd);
+        self.want_temp(cx, wanted);
+        self.queue_report(cx);
+    }
+
+    /// `first`, and all others that are in the acting or up set or may have something that is needed.
+    fn with_past_members(&self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
+        let history = self.peering.history.iter().flat_map(|history| history.members.iter().chain(&history.past));
+        let all = self.interval.acting.iter().chain(&self.interval.up).chain(history);
+        let mut osds = vec![first];
+        for osd in all.filter(|osd| cx.map.is_up(**osd)) {
+            if !osds.contains(osd) {
+                osds.push(*osd);
+            }
+        }
+        osds
+    }
+
+    fn want_temp(&mut self, cx: &mut Context<'_>, osds: Vec<OsdId>) {
+        if self.peering.temp_asked.as_ref() != Some(&osds) {
+            tracing::debug!(pg = %self.id, ?osds, "wants another acting set");
+            self.peering.temp_asked = Some(osds.clone());
+            cx.monitor.temps.push((self.id, osds));
+        }
+    }
+
+    /// Asks for the acting set that suits what members have: the up set once that has everything; until then also
+    /// those that may have what others lack.
+    pub(crate) fn consider_temp(&mut self, cx: &mut Context<'_>) {
+        let Interval { up, acting, .. } = &self.interval;
+        let has_all = |osd: &OsdId| self.is_recorded(*osd) && self.lacks_nothing(*osd, cx.whoami);
+        if up.is_empty() {
+            return;
+        }
+        if up.iter().all(has_all) {
+            if acting != up {
+                self.want_temp(cx, Vec::new());
+            }
+            return;
+        }
+        let wanted = self.with_past_members(cx, cx.whoami);
+        if wanted.iter().any(|osd| !acting.contains(osd)) {
+            self.want_temp(cx, wanted);
         }
     }
 
@@ -227,77 +358,61 @@ impl Pg {
         }
     }
 
-    /// What a member whose log ends at `since` needs of this log.
+    /// What a member whose log ends at `since` needs of this log: the entries after that, or, if this log does not have
+    /// that update, all.
     pub(crate) fn entries_for(&self, since: EVersion) -> PgLogEntries {
         let (pg, info) = (self.pg_interval(), self.info.clone());
-        match self.log.after(since) {
-            Some(entries) => {
-                let entries = entries.cloned().collect();
-                PgLogEntries { pg, after: since, entries, info, start_over: false }
-            }
-            None => {
-                let entries = self.log.entries().cloned().collect();
-                PgLogEntries { pg, after: self.log.tail(), entries, info, start_over: true }
-            }
-        }
+        let after = if self.log.contains(since) { since } else { self.log.tail() };
+        let entries = self.log.after(after).expect("the log contains it").cloned().collect();
+        PgLogEntries { pg, after, entries, info, start_over: false }
     }
 
-    /// The log that this OSD lacks: from the best member, if it is the primary, or from its primary.
+    /// A log: the authoritative one, if this is the primary; or the one to start over with.
     pub(crate) fn log_came(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgLogEntries) {
         let as_primary = matches!(self.peering.phase, Phase::GettingLog { from: best } if best == from)
             && message.pg.since == self.interval.since;
-        if !as_primary && !self.follows(from, message.pg.since) {
-            return;
-        }
-        if message.start_over {
+        if as_primary {
+            match self.merge_log(message.after, &message.entries, &message.info) {
+                Ok(steps) => {
+                    cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+                    self.start_members(cx);
+                }
+                Err(NoOverlap) => self.let_lead(cx, from),
+            }
+        } else if self.follows(from, message.pg.since) && message.start_over {
             tracing::info!(pg = %self.id, %from, "starts over: its log does not meet the others'");
             self.start_over(cx, message);
-        } else if message.after == self.log.head() {
-            self.append_entries(cx, message);
-        } else {
-            tracing::warn!(pg = %self.id, %from, after = %message.after, head = %self.log.head(), "log does not fit");
-            return;
-        }
-        if as_primary {
-            self.pull_missing(cx);
         }
     }
 
-    fn append_entries(&mut self, cx: &mut Context<'_>, message: PgLogEntries) {
+    /// Brings log, missing objects and information to the authoritative log; gives the steps that do it in the store.
+    fn merge_log(&mut self, after: EVersion, entries: &[LogEntry], theirs: &PgInfo) -> Result<Vec<Step>, NoOverlap> {
+        let merged = merge(&mut self.log, after, entries)?;
         let mut steps = Vec::new();
-        for entry in &message.entries {
+        if !merged.taken_back.is_empty() {
+            tracing::info!(pg = %self.id, updates = merged.taken_back.len(), "takes back updates that nobody else has");
+        }
+        for version in merged.taken_back {
+            steps.push(Step::PgRemove { key: log_key(version) });
+        }
+        for entry in entries.iter().filter(|entry| entry.version > merged.common) {
             steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
-            self.note_missing(entry, &mut steps);
         }
-        for entry in message.entries {
-            self.log.append(entry);
+        for object in merged.absent {
+            if self.missing.remove(&object).is_some() {
+                steps.push(Pg::found_step(&object));
+            }
+            steps.push(Step::Remove { object });
         }
-        let info = message.info;
+        for (object, version) in merged.missing {
+            steps.push(Pg::missing_step(&object, version));
+            self.missing.insert(object, version);
+        }
         self.info.last_update = self.log.head();
-        self.info.last_user_version = info.last_user_version;
-        self.info.stats = info.stats;
-        self.info.created = info.created;
+        self.info.follow(theirs);
         steps.push(self.info.step());
         self.stored = true;
-        cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
-    }
-
-    /// What a log entry of others means for this store: the object it changed is now an older one.
-    fn note_missing(&mut self, entry: &LogEntry, steps: &mut Vec<Step>) {
-        let object = &entry.object;
-        match entry.kind {
-            LogKind::Unchanged => {}
-            LogKind::Modify => {
-                steps.push(Pg::missing_step(object, entry.version));
-                self.missing.insert(object.clone(), entry.version);
-            }
-            LogKind::Delete => {
-                steps.push(Step::Remove { object: object.clone() });
-                if self.missing.remove(object).is_some() {
-                    steps.push(Pg::found_step(object));
-                }
-            }
-        }
+        Ok(steps)
     }
 
     fn start_over(&mut self, cx: &mut Context<'_>, message: PgLogEntries) {
@@ -314,6 +429,7 @@ impl Pg {
         self.info = message.info;
         self.info.last_update = self.log.head();
         self.info.log_tail = self.log.tail();
+        self.info.last_epoch_started = Epoch(0);
         self.info.complete = false;
         self.info.pg_num = self.interval.shape.pg_num;
         steps.push(self.info.step());
@@ -321,118 +437,217 @@ impl Pg {
         cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
     }
 
-    /// Goes on once this member is complete; else asks for what it lacks.
-    pub(crate) fn pull_missing(&mut self, cx: &mut Context<'_>) {
-        if self.info.complete && self.missing.is_empty() {
-            return self.push_missing(cx);
-        }
-        match self.request_pulls(cx) {
-            true => self.peering.phase = Phase::Pulling,
-            false => {
-                tracing::warn!(pg = %self.id, "objects are missing that no member has");
-                self.peering.phase = Phase::Incomplete;
-            }
-        }
-        self.queue_report(cx);
-    }
-
-    /// An object that this primary lacked is here, or everything is.
-    pub(crate) fn pulled(&mut self, cx: &mut Context<'_>) {
-        if matches!(self.peering.phase, Phase::Pulling) && self.info.complete && self.missing.is_empty() {
-            self.push_missing(cx);
-        }
-    }
-
-    /// Every other member gets the log entries and the objects that it lacks.
-    fn push_missing(&mut self, cx: &mut Context<'_>) {
-        let mut waiting = BTreeSet::new();
-        for osd in self.others(cx.whoami) {
-            if self.bring_up(cx, osd) {
-                waiting.insert(osd);
-            }
-        }
-        if waiting.is_empty() {
-            return self.start_members(cx);
-        }
-        self.peering.phase = Phase::Pushing { waiting };
-        self.queue_report(cx);
-    }
-
-    /// A member has everything that this primary has.
-    pub(crate) fn member_complete(&mut self, cx: &mut Context<'_>, osd: OsdId) {
-        let Phase::Pushing { waiting } = &mut self.peering.phase else { return };
-        waiting.remove(&osd);
-        if waiting.is_empty() {
-            self.start_members(cx);
-        }
-    }
-
+    /// This primary has the authoritative log; every other member gets it.
     fn start_members(&mut self, cx: &mut Context<'_>) {
-        let waiting = self.interval.acting.iter().copied().collect();
+        let is_new = self.peering.history.as_ref().is_some_and(|history| history.last_epoch_started == Epoch(0));
+        let mut waiting = BTreeSet::from([cx.whoami]);
+        for osd in self.others(cx.whoami) {
+            let told = self.peering.told.remove(&osd).unwrap_or_default();
+            let can_merge = is_new || told.info.as_ref().is_some_and(|info| info.complete);
+            if can_merge {
+                waiting.insert(osd);
+            } else {
+                self.members.insert(osd, Standing::Behind, BTreeMap::new());
+            }
+            self.peering.told.insert(osd, told);
+        }
         self.peering.phase = Phase::Starting { waiting };
         self.ask(cx);
-        self.remember_start(
-            cx,
-            self.interval.since,
-            OnCommit::Started { primary: cx.whoami, since: self.interval.since },
-        );
+        let then = OnCommit::Started { primary: cx.whoami, since: self.interval.since };
+        self.remember_start(cx, Vec::new(), then);
         self.queue_report(cx);
     }
 
-    fn remember_start(&mut self, cx: &mut Context<'_>, since: Epoch, then: OnCommit) {
-        self.info.last_epoch_started = since;
+    fn remember_start(&mut self, cx: &mut Context<'_>, mut steps: Vec<Step>, then: OnCommit) {
+        self.info.last_epoch_started = self.interval.since;
         self.info.complete = true;
         self.stored = true;
-        let steps = vec![self.info.step()];
+        steps.push(self.info.step());
         cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
     }
 
-    /// The primary says that all members are equal.
+    /// The primary has the authoritative log.
     pub(crate) fn start_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgStart) {
         if !self.follows(from, message.pg.since) {
             return;
         }
-        let equal = self.log.head() == message.last_update && self.missing.is_empty() && self.info.complete;
-        if !equal {
-            let (head, missing) = (self.log.head(), self.missing.len());
-            tracing::error!(pg = %self.id, %from, %head, missing, "is told to start, but is not up to date");
-            return;
+        let pg = self.pg_interval();
+        match self.peering.started {
+            // Asked again. The log must not be merged twice: updates may have followed it.
+            Some(true) => return cx.send_osd(from, PgStarted { pg, merged: true, missing: self.missing.clone() }),
+            Some(false) => return,
+            None => {}
         }
-        self.info.created = message.created;
-        self.remember_start(cx, message.pg.since, OnCommit::Started { primary: from, since: message.pg.since });
+        match self.merge_log(message.after, &message.entries, &message.info) {
+            Ok(steps) => {
+                self.peering.started = Some(false);
+                self.remember_start(cx, steps, OnCommit::Started { primary: from, since: message.pg.since });
+            }
+            Err(NoOverlap) => cx.send_osd(from, PgStarted { pg, merged: false, missing: BTreeMap::new() }),
+        }
     }
 
     /// [`Pg::remember_start`] is durable here.
     pub(crate) fn start_remembered(&mut self, cx: &mut Context<'_>, primary: OsdId, since: Epoch) {
+        let (pg, missing) = (PgInterval { pgid: self.id, since }, self.missing.clone());
         if primary == cx.whoami {
-            self.member_started(cx, cx.whoami, since);
+            self.member_started(cx, cx.whoami, PgStarted { pg, merged: true, missing });
         } else if self.follows(primary, since) {
-            cx.send_osd(primary, PgStarted { pg: self.pg_interval() });
+            self.peering.started = Some(true);
+            cx.send_osd(primary, PgStarted { pg, merged: true, missing });
         }
     }
 
-    pub(crate) fn member_started(&mut self, cx: &mut Context<'_>, osd: OsdId, since: Epoch) {
+    pub(crate) fn member_started(&mut self, cx: &mut Context<'_>, osd: OsdId, message: PgStarted) {
         let Phase::Starting { waiting } = &mut self.peering.phase else { return };
-        if since != self.interval.since {
+        if message.pg.since != self.interval.since || !waiting.remove(&osd) {
             return;
         }
-        waiting.remove(&osd);
-        if waiting.is_empty() {
-            self.peering.phase = Phase::Recording;
-            self.ask(cx);
+        let all = waiting.is_empty();
+        if osd != cx.whoami {
+            let standing = if message.merged { Standing::Serving } else { Standing::Behind };
+            self.members.insert(osd, standing, message.missing);
+        }
+        if all {
+            self.all_started(cx);
         }
     }
 
-    /// The monitors have recorded that the group becomes active in the interval that began at `since`.
-    pub(crate) fn recorded(&mut self, cx: &mut Context<'_>, since: Epoch) {
-        if !matches!(self.peering.phase, Phase::Recording) || since != self.interval.since {
+    fn all_started(&mut self, cx: &mut Context<'_>) {
+        self.peering.phase = Phase::Peered;
+        self.wait_out_lease(cx);
+        let (head, missing) = (self.log.head(), self.missing.len());
+        tracing::debug!(pg = %self.id, since = %self.interval.since, %head, missing, members = ?self.members, "peered");
+        self.members_changed(cx);
+        self.recover(cx);
+    }
+
+    /// Those that have the whole log: this primary first.
+    fn serving(&self, cx: &Context<'_>) -> Vec<OsdId> {
+        let serves = |osd: &&OsdId| self.members.standing(**osd) == Some(Standing::Serving);
+        std::iter::once(cx.whoami).chain(self.interval.acting.iter().filter(serves).copied()).collect()
+    }
+
+    /// Whether reads may be answered: every serving member has promised that nobody else serves.
+    pub(crate) fn may_read(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut holds = true;
+        for (osd, standing) in self.members.iter() {
+            if standing == Standing::Serving {
+                holds &= cx.leases.holds(osd, cx.now);
+            }
+        }
+        if !holds {
+            cx.leases.waiting.insert(self.id);
+        }
+        holds
+    }
+
+    /// Whether the monitors have recorded, in this interval, that the member serves.
+    fn is_recorded(&self, osd: OsdId) -> bool {
+        let current = |history: &&PgHistory| history.last_epoch_started == self.interval.since;
+        self.peering.history.iter().filter(current).any(|history| history.members.contains(&osd))
+    }
+
+    /// Whether the member (this primary too) has the log and all objects.
+    fn lacks_nothing(&self, osd: OsdId, whoami: OsdId) -> bool {
+        if osd == whoami { self.missing.is_empty() } else { self.members.lacks_nothing(osd) }
+    }
+
+    /// Members have got further: what the monitors should know of it is told them.
+    pub(crate) fn members_changed(&mut self, cx: &mut Context<'_>) {
+        if !matches!(self.peering.phase, Phase::Active | Phase::Peered | Phase::Recording) {
             return;
         }
-        self.peering.phase = Phase::Active;
-        let members = self.interval.acting.clone();
-        self.replication.start(&members, self.log.head());
-        tracing::debug!(pg = %self.id, %since, head = %self.log.head(), "active");
+        if cx.now < self.peering.others_read_until {
+            return;
+        }
+        let members = self.serving(cx);
+        if members.len() >= usize::from(self.interval.shape.min_size) {
+            if matches!(self.peering.phase, Phase::Peered) {
+                self.peering.phase = Phase::Recording;
+            }
+            let recovered = members.iter().all(|osd| self.lacks_nothing(*osd, cx.whoami));
+            let is_known = self.peering.history.as_ref().is_some_and(|history| {
+                history.last_epoch_started == self.interval.since
+                    && history.members == members
+                    && (!recovered || history.past.is_empty())
+            });
+            let wanted = Some((members, recovered));
+            if !is_known && self.peering.record_asked != wanted {
+                self.peering.record_asked = wanted;
+                self.ask(cx);
+            }
+        }
+        if self.peering.may_recover() {
+            self.consider_temp(cx);
+        }
         self.queue_report(cx);
-        self.start_waiting_ops(cx);
+    }
+
+    /// The monitors have recorded who serves.
+    pub(crate) fn recorded(&mut self, cx: &mut Context<'_>, history: PgHistory) {
+        let is_ours = history.last_epoch_started == self.interval.since && self.is_primary(cx.whoami);
+        let Some((members, recovered)) = &self.peering.record_asked else { return };
+        if !is_ours || history.members != *members {
+            return;
+        }
+        if !recovered || history.past.is_empty() {
+            self.peering.record_asked = None;
+        }
+        self.peering.history = Some(history);
+        if matches!(self.peering.phase, Phase::Recording) {
+            self.peering.phase = Phase::Active;
+            self.replication.start(&self.serving(cx), self.log.head());
+            tracing::debug!(pg = %self.id, since = %self.interval.since, head = %self.log.head(), "active");
+            self.recover(cx);
+            self.start_waiting_ops(cx);
+        }
+        self.members_changed(cx);
+    }
+
+    /// The state, as Ceph names it.
+    pub(crate) fn state_bits(&self, whoami: OsdId) -> u64 {
+        let undersized = match self.peering.may_recover() {
+            true => 1 + self.members.with(Standing::Serving) < usize::from(self.interval.shape.size),
+            false => !self.interval.is_full(),
+        };
+        let mut bits = match self.peering.phase {
+            Phase::Follower => 0,
+            Phase::Gathering { .. } | Phase::GettingLog { .. } | Phase::Starting { .. } | Phase::Recording => {
+                pg_state::PEERING
+            }
+            Phase::Remapping => pg_state::PEERING | pg_state::REMAPPED,
+            Phase::Peered => pg_state::PEERED,
+            Phase::Active => pg_state::ACTIVE,
+            Phase::Down => pg_state::DOWN,
+            Phase::Incomplete => pg_state::INCOMPLETE,
+        };
+        let members = self.interval.acting.iter();
+        let lack_objects = !members.clone().all(|osd| self.lacks_nothing(*osd, whoami));
+        let is_recorded = members.clone().all(|osd| self.is_recorded(*osd));
+        if self.peering.may_recover() {
+            let copying = self.members.any_copied_to();
+            if copying {
+                bits |= pg_state::BACKFILLING;
+            }
+            if lack_objects {
+                bits |= pg_state::DEGRADED;
+            }
+            if lack_objects && !copying {
+                bits |= pg_state::RECOVERING;
+            }
+        }
+        if self.interval.acting != self.interval.up && !self.interval.up.is_empty() {
+            bits |= pg_state::REMAPPED;
+        } else if self.peering.is_active() && !undersized && !lack_objects && is_recorded {
+            bits |= pg_state::CLEAN;
+        }
+        if undersized {
+            bits |= pg_state::UNDERSIZED | pg_state::DEGRADED;
+        }
+        if self.bad_blocks > 0 {
+            bits |= pg_state::INCONSISTENT;
+        }
+        bits
     }
 }

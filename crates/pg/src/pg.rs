@@ -6,16 +6,17 @@ use crate::hops::{OpSample, OpState};
 use crate::info::PgInfo;
 use crate::loading::Loading;
 use crate::log::PgLog;
+use crate::members::Members;
 use crate::peer::{MemberState, PgInterval};
 use crate::peering::Peering;
-use crate::recovery::Pushes;
+use crate::recovery::{Pulls, Pushes};
 use crate::replicate::Replication;
 use bytes::Bytes;
 use osdmap::{PgPool, UpActing};
 use std::collections::BTreeMap;
 use store::{Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
-use wire::nacre::mon::{PgReport, pg_state};
+use wire::nacre::mon::PgReport;
 use wire::{Encode, Target};
 
 /// First byte of the keys, in the group's table, of objects that are missing here.
@@ -58,7 +59,7 @@ impl Interval {
 
     /// All copies that the pool asks for have an OSD that is up.
     pub fn is_full(&self) -> bool {
-        self.acting.len() == usize::from(self.shape.size) && self.acting.iter().all(|osd| osd.is_some())
+        self.acting.len() >= usize::from(self.shape.size) && self.acting.iter().all(|osd| osd.is_some())
     }
 }
 
@@ -80,7 +81,9 @@ pub struct Pg {
     pub(crate) peering: Peering,
     pub(crate) replication: Replication,
     pub(crate) ops: ClientOps,
+    pub(crate) members: Members,
     pub(crate) pushes: Pushes,
+    pub(crate) pulls: Pulls,
     /// Blocks here that the background check has found bad.
     pub(crate) bad_blocks: u64,
     pub(crate) reads: ReadCounters,
@@ -109,7 +112,9 @@ impl Pg {
             peering: Peering::default(),
             replication: Replication::default(),
             ops: ClientOps::default(),
+            members: Members::default(),
             pushes: Pushes::default(),
+            pulls: Pulls::default(),
             bad_blocks: 0,
             reads: ReadCounters::default(),
             report_sequence: 0,
@@ -190,6 +195,9 @@ impl Pg {
             self.ops.drop_all(cx);
         }
         self.pushes = Pushes::default();
+        self.pulls = Pulls::default();
+        self.members = Members::default();
+        self.peering = Peering::default();
         if !self.is_loading() {
             self.enter_interval(cx);
         }
@@ -211,19 +219,6 @@ impl Pg {
         waiting.chain(queued).chain(in_flight)
     }
 
-    /// The state, as Ceph names it.
-    pub(crate) fn state_bits(&self) -> u64 {
-        let undersized = !self.interval.is_full();
-        let mut bits = self.peering.state_bits();
-        if undersized {
-            bits |= pg_state::UNDERSIZED | pg_state::DEGRADED;
-        }
-        if self.bad_blocks > 0 {
-            bits |= pg_state::INCONSISTENT;
-        }
-        bits
-    }
-
     /// Has the monitors learn the group's state with the next beacon.
     pub(crate) fn queue_report(&mut self, cx: &mut Context<'_>) {
         if !self.is_primary(cx.whoami) {
@@ -241,7 +236,7 @@ impl Pg {
         let objects = stats.objects.max(0) as u64;
         let report = PgReport {
             pgid: self.id,
-            state: self.state_bits(),
+            state: self.state_bits(cx.whoami),
             epoch: cx.epoch,
             sequence: self.report_sequence,
             last_update: self.log.head(),
@@ -256,7 +251,7 @@ impl Pg {
             omap_bytes: 0,
             omap_keys: 0,
             log_entries: self.log.len() as u64,
-            degraded_copies: objects * lacking,
+            degraded_copies: objects * lacking + (self.missing.len() + self.members.missing_count()) as u64,
             read_ops: self.reads.ops,
             read_kib: self.reads.bytes / 1024,
             write_ops: stats.write_ops,

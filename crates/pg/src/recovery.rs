@@ -1,23 +1,25 @@
-//! Objects on their way from a member that has them to one that lacks them, while the group does not serve.
+//! Objects on their way from a member that has them to one that lacks them, while the group serves.
+//!
+//! The primary first pulls what it lacks itself, then pushes what others lack, and copies everything to members that are
+//! behind. A few objects are on their way at a time, those that a client waits for first. Operations on an object wait
+//! while the primary lacks it, updates also while a serving member does or while it is being sent to one.
 
 use crate::context::{Context, OnCommit, Waiter};
-use crate::log::LogKind;
 use crate::lookup::{NoAnswer, ready};
-use crate::peer::{PgPull, PgPush, PgPushAck};
+use crate::members::Standing;
+use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::object_reading::ObjectReading;
+use crate::peer::{PgLogEntries, PgPull, PgPush, PgPushAck};
 use crate::pg::Pg;
-use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
-use store::{LookupId, ObjectStat, ReadError, Step, Transaction};
-use types::{Epoch, ObjectId, OsdId};
-use wire::Rope;
+use store::{LookupId, ReadError, Step, Transaction};
+use types::{EVersion, Epoch, ObjectId, OsdId};
+use wire::{Decode, Rope};
 
-/// Data bytes in one push.
-const PIECE_BYTES: u64 = 1 << 20;
-/// Omap entries in one push.
-const PIECE_OMAP_ENTRIES: usize = 1024;
 /// Objects pushed to one member and not acknowledged yet.
 const UNACKED_OBJECTS_MAX: usize = 16;
+/// Objects that are being pulled, but for those that clients wait for.
+const PULLS_MAX: usize = 16;
 /// Objects listed at a time when all are pushed.
 const LISTED_OBJECTS: usize = 256;
 
@@ -28,103 +30,206 @@ pub(crate) type Pushes = BTreeMap<OsdId, PushQueue>;
 #[derive(Debug, Default)]
 pub(crate) struct PushQueue {
     since: Epoch,
-    queue: VecDeque<ObjectId>,
+    queue: BTreeSet<ObjectId>,
+    /// Those of the queue that go first.
+    urgent: VecDeque<ObjectId>,
+    /// The receiver gets a copy of everything.
+    copies_all: bool,
     /// All objects are to be pushed; those before this cursor are in the queue or behind it.
     all_from: Option<ObjectId>,
-    /// The receiver must be told when all have been sent.
-    announce_end: bool,
-    /// The queue is done only when the receiver says that it has everything.
-    ends_with_ack: bool,
+    /// The receiver has been told that all have been sent, when the log ended here.
+    announced: Option<EVersion>,
     unacked: BTreeSet<ObjectId>,
     reading: Option<ObjectReading>,
     waits_for: Option<LookupId>,
 }
 
-/// An object of which some pieces have been sent.
-#[derive(Debug)]
-struct ObjectReading {
-    object: ObjectId,
-    stat: Arc<ObjectStat>,
-    first: bool,
-    /// `None` until asked.
-    extents: Option<VecDeque<(u64, u64)>>,
-    /// Entries up to this key have been sent; `None` once all have.
-    omap_after: Option<Bytes>,
-    /// The first piece's, once it is known.
-    omap_header: Option<Bytes>,
-    /// Bytes that have come for the next piece.
-    data: Option<(u64, Rope)>,
+impl PushQueue {
+    fn is_on_its_way(&self, object: &ObjectId) -> bool {
+        self.unacked.contains(object) || self.reading.as_ref().is_some_and(|reading| reading.object == *object)
+    }
+
+    fn is_done(&self) -> bool {
+        !self.copies_all && self.queue.is_empty() && self.reading.is_none() && self.unacked.is_empty()
+    }
+
+    fn hurry(&mut self, object: &ObjectId) {
+        if self.queue.contains(object) && !self.urgent.contains(object) {
+            self.urgent.push_back(object.clone());
+        }
+    }
+
+    fn next(&self) -> Option<&ObjectId> {
+        self.urgent.front().or(self.queue.first())
+    }
+
+    fn take_next(&mut self) -> Option<ObjectId> {
+        match self.urgent.pop_front() {
+            Some(object) => self.queue.take(&object),
+            None => self.queue.pop_first(),
+        }
+    }
+}
+
+/// What the primary gets from others.
+#[derive(Debug, Default)]
+pub(crate) struct Pulls {
+    in_flight: BTreeMap<ObjectId, OsdId>,
+    /// Members that turned out not to have what the primary lacks.
+    tried: BTreeMap<ObjectId, BTreeSet<OsdId>>,
 }
 
 impl Pg {
-    /// As primary: asks other members for what is missing here. False if nobody has it.
-    pub(crate) fn request_pulls(&mut self, cx: &mut Context<'_>) -> bool {
-        let pg = self.pg_interval();
-        let head = self.log.head();
-        let sources = self.peering.members.iter().filter_map(|(osd, state)| {
-            let info = state.info.as_ref().filter(|info| info.complete)?;
-            Some((*osd, info.last_update, &state.missing))
-        });
-        if !self.info.complete {
-            let mut whole = sources.filter(|(_, last_update, missing)| *last_update == head && missing.is_empty());
-            let Some((osd, ..)) = whole.next() else { return false };
-            cx.send_osd(osd, PgPull { pg, objects: Vec::new() });
-            return true;
+    /// As primary of a group that is peered: has objects go where they are missing.
+    pub(crate) fn recover(&mut self, cx: &mut Context<'_>) {
+        if !self.peering.may_recover() {
+            return;
         }
-        let sources: Vec<_> = sources.collect();
-        let mut pulls: BTreeMap<OsdId, Vec<ObjectId>> = BTreeMap::new();
-        for (object, version) in &self.missing {
-            let has = |(_, last_update, missing): &&(OsdId, _, &BTreeMap<ObjectId, _>)| {
-                *last_update >= *version && !missing.contains_key(object)
-            };
-            let Some((osd, ..)) = sources.iter().find(has) else { return false };
-            pulls.entry(*osd).or_default().push(object.clone());
+        self.pull_missing(cx);
+        let members: Vec<_> = self.members.iter().collect();
+        for (osd, standing) in members {
+            match standing {
+                Standing::Serving if !self.pushes.contains_key(&osd) => {
+                    let queue: BTreeSet<_> = self.members.missing(osd).cloned().collect();
+                    let queue: BTreeSet<_> = queue.into_iter().filter(|o| !self.missing.contains_key(o)).collect();
+                    self.push_objects(cx, osd, queue);
+                }
+                // Not before: it may have objects that are missing here.
+                Standing::Behind if self.missing.is_empty() => self.copy_all(cx, osd),
+                _ => {}
+            }
         }
-        for (osd, objects) in pulls {
-            cx.send_osd(osd, PgPull { pg, objects });
-        }
-        true
     }
 
-    /// As primary: has a member get what it lacks. False if it lacks nothing.
-    pub(crate) fn bring_up(&mut self, cx: &mut Context<'_>, osd: OsdId) -> bool {
-        let state = self.peering.members.get(&osd).cloned().unwrap_or_default();
-        let usable = state.info.as_ref().filter(|info| info.complete);
-        let entries = match usable {
-            Some(info) => self.entries_for(info.last_update),
-            None => crate::peer::PgLogEntries {
-                start_over: true,
-                after: self.log.tail(),
-                entries: self.log.entries().cloned().collect(),
-                ..self.entries_for(self.log.head())
-            },
-        };
-        let mut queue = PushQueue { since: self.interval.since, ..PushQueue::default() };
-        if entries.start_over {
-            queue.all_from = Some(self.range().0);
-            (queue.announce_end, queue.ends_with_ack) = (true, true);
-        } else {
-            let mut missing: BTreeSet<ObjectId> = state.missing.into_keys().collect();
-            for entry in &entries.entries {
-                match entry.kind {
-                    LogKind::Modify => drop(missing.insert(entry.object.clone())),
-                    LogKind::Delete => drop(missing.remove(&entry.object)),
-                    LogKind::Unchanged => {}
-                }
+    /// Whether an operation on the object may start, as far as it is where it must be. If not, it gets there first.
+    pub(crate) fn is_where_needed(&mut self, cx: &mut Context<'_>, object: &ObjectId, may_write: bool) -> bool {
+        if let Some(version) = self.missing.get(object).copied() {
+            if !self.pulls.in_flight.contains_key(object)
+                && let Some(source) = self.source_of(object, version)
+            {
+                self.pull(cx, source, vec![object.clone()], true);
             }
-            if entries.entries.is_empty() && missing.is_empty() {
-                return false;
-            }
-            queue.queue = missing.into_iter().collect();
-        }
-        cx.send_osd(osd, entries);
-        if queue.queue.is_empty() && !queue.announce_end {
-            // Only entries that change no object here: nothing to wait for, the start checks the log's head.
             return false;
         }
-        self.pushes.insert(osd, queue);
+        if !may_write || self.pushes.is_empty() && self.members.missing_count() == 0 {
+            return true;
+        }
+        let lacking = self.members.lacking(object);
+        for osd in &lacking {
+            if let Some(queue) = self.pushes.get_mut(osd) {
+                queue.hurry(object);
+            }
+            self.push_on(cx, *osd);
+        }
+        lacking.is_empty() && !self.pushes.values().any(|queue| queue.is_on_its_way(object))
+    }
+
+    /// Whether a member that is being copied to has the object as it is now.
+    pub(crate) fn is_copied(&self, osd: OsdId, object: &ObjectId) -> bool {
+        self.pushes.get(&osd).is_some_and(|queue| {
+            queue.all_from.as_ref().is_none_or(|from| object < from) && !queue.queue.contains(object)
+        })
+    }
+
+    // ---- what the primary lacks ----
+
+    /// A member that should have what is missing here, and was not asked in vain before.
+    fn source_of(&self, object: &ObjectId, version: EVersion) -> Option<OsdId> {
+        let tried = |osd: &OsdId| self.pulls.tried.get(object).is_some_and(|tried| tried.contains(osd));
+        let has = |(osd, standing): &(OsdId, Standing)| match standing {
+            Standing::Serving => !self.members.lacking(object).contains(osd),
+            // Its log says little, but what it sends tells its version.
+            Standing::Behind => self.peering.told.get(osd).is_some_and(|told| {
+                let info = told.info.as_ref().filter(|info| info.complete);
+                info.is_some_and(|info| info.last_update >= version) && !told.missing.contains_key(object)
+            }),
+            Standing::Copying | Standing::Copied(_) => false,
+        };
+        let mut sources: Vec<_> = self.members.iter().filter(|(osd, _)| !tried(osd)).filter(has).collect();
+        sources.sort_by_key(|(_, standing)| *standing != Standing::Serving);
+        sources.first().map(|(osd, _)| *osd)
+    }
+
+    fn pull_missing(&mut self, cx: &mut Context<'_>) {
+        let mut wanted: BTreeMap<OsdId, Vec<ObjectId>> = BTreeMap::new();
+        let mut room = PULLS_MAX.saturating_sub(self.pulls.in_flight.len());
+        for (object, version) in &self.missing {
+            if room == 0 {
+                break;
+            }
+            if !self.pulls.in_flight.contains_key(object)
+                && let Some(source) = self.source_of(object, *version)
+            {
+                wanted.entry(source).or_default().push(object.clone());
+                room -= 1;
+            }
+        }
+        for (source, objects) in wanted {
+            self.pull(cx, source, objects, false);
+        }
+    }
+
+    fn pull(&mut self, cx: &mut Context<'_>, source: OsdId, objects: Vec<ObjectId>, urgent: bool) {
+        self.pulls.in_flight.extend(objects.iter().map(|object| (object.clone(), source)));
+        cx.send_osd(source, PgPull { pg: self.pg_interval(), objects, urgent });
+    }
+
+    /// A member turned out not to have what the primary lacks.
+    fn pull_failed(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
+        tracing::warn!(pg = %self.id, %from, %object, "does not have the version that is missing here");
+        self.pulls.in_flight.remove(&object);
+        self.pulls.tried.entry(object.clone()).or_default().insert(from);
+        let wanted = self.missing.get(&object).copied();
+        if wanted.is_none_or(|version| self.source_of(&object, version).is_none()) {
+            tracing::error!(pg = %self.id, %object, "no member has the version that is missing here");
+        }
+        self.pull_missing(cx);
+    }
+
+    /// What was missing here is here, though not durably yet: what builds on it comes behind it in the store's log.
+    fn pulled(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        self.pulls.in_flight.remove(object);
+        self.pulls.tried.remove(object);
+        for osd in self.members.lacking(object) {
+            self.push_objects(cx, osd, [object.clone()].into());
+        }
+        if self.is_active() {
+            self.object_is_here(cx, object);
+        }
+        match self.missing.is_empty() {
+            true => {
+                if self.is_active() {
+                    self.start_waiting_ops(cx);
+                }
+                self.recover(cx);
+                self.members_changed(cx);
+            }
+            false => self.pull_missing(cx),
+        }
+    }
+
+    // ---- what others lack ----
+
+    fn push_objects(&mut self, cx: &mut Context<'_>, osd: OsdId, objects: BTreeSet<ObjectId>) {
+        if objects.is_empty() {
+            return;
+        }
+        let since = self.interval.since;
+        let queue = self.pushes.entry(osd).or_insert_with(|| PushQueue { since, ..PushQueue::default() });
+        queue.queue.extend(objects);
         self.push_on(cx, osd);
-        true
+    }
+
+    /// Has a member that is behind start over, and copies everything to it.
+    fn copy_all(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        tracing::info!(pg = %self.id, %osd, "is copied to as a whole");
+        self.members.set_standing(osd, Standing::Copying);
+        let message = PgLogEntries { start_over: true, ..self.entries_for(self.log.tail()) };
+        cx.send_osd(osd, message);
+        let all_from = Some(self.range().0);
+        let since = self.interval.since;
+        self.pushes.insert(osd, PushQueue { since, copies_all: true, all_from, ..PushQueue::default() });
+        self.push_on(cx, osd);
     }
 
     /// As member: the primary lacks objects.
@@ -132,16 +237,14 @@ impl Pg {
         if !self.follows(from, message.pg.since) {
             return;
         }
-        let all = message.objects.is_empty();
-        let queue = PushQueue {
-            since: message.pg.since,
-            all_from: all.then(|| self.range().0),
-            announce_end: all,
-            ends_with_ack: all,
-            queue: message.objects.into(),
-            ..PushQueue::default()
-        };
-        self.pushes.insert(from, queue);
+        let since = message.pg.since;
+        let queue = self.pushes.entry(from).or_insert_with(|| PushQueue { since, ..PushQueue::default() });
+        for object in message.objects {
+            queue.queue.insert(object.clone());
+            if message.urgent {
+                queue.hurry(&object);
+            }
+        }
         self.push_on(cx, from);
     }
 
@@ -152,8 +255,8 @@ impl Pg {
     /// Sends to one member until it has enough to acknowledge, or a lookup must be waited for.
     fn push_on(&mut self, cx: &mut Context<'_>, to: OsdId) {
         while let Some(queue) = self.pushes.get(&to) {
-            let must_wait = queue.waits_for.is_some() || queue.unacked.len() >= UNACKED_OBJECTS_MAX;
-            if must_wait && queue.reading.is_none() || queue.waits_for.is_some() {
+            let must_wait = queue.reading.is_none() && queue.unacked.len() >= UNACKED_OBJECTS_MAX;
+            if must_wait || queue.waits_for.is_some() {
                 return;
             }
             match self.push_step(cx, to) {
@@ -165,11 +268,7 @@ impl Pg {
                     cx.wait(id, Waiter::Push { pgid: self.id, to });
                     return;
                 }
-                Err(NoAnswer::Damaged(damage)) => {
-                    tracing::error!(pg = %self.id, %to, "cannot push what another member lacks: {damage}");
-                    self.pushes.remove(&to);
-                    return;
-                }
+                Err(NoAnswer::Damaged(damage)) => self.push_failed(cx, to, &damage.to_string()),
             }
         }
     }
@@ -178,15 +277,12 @@ impl Pg {
     fn push_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
         let pg = self.pg_interval();
         let (_, end) = self.range();
+        let head = self.log.head();
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         if let Some(reading) = &mut queue.reading {
-            let piece = match reading.next_piece(cx, pg)? {
-                Some(piece) => piece,
-                None => {
-                    self.pushes.remove(&to);
-                    tracing::error!(pg = %self.id, %to, "cannot read an object that another member lacks");
-                    return Ok(false);
-                }
+            let Some(piece) = reading.next_piece(cx, pg)? else {
+                self.push_failed(cx, to, "its data is shorter than it should be");
+                return Ok(true);
             };
             if piece.last {
                 queue.unacked.insert(reading.object.clone());
@@ -195,14 +291,14 @@ impl Pg {
             cx.send_osd(to, piece);
             return Ok(true);
         }
-        if let Some(object) = queue.queue.front() {
+        if let Some(object) = queue.next() {
             let stat = ready(cx.store.stat(object))?;
-            let object = queue.queue.pop_front().expect("just seen");
+            let object = queue.take_next().expect("just seen");
             match stat {
                 Some(stat) => queue.reading = Some(ObjectReading::new(object, stat)),
                 None => {
                     queue.unacked.insert(object.clone());
-                    cx.send_osd(to, PgPush { absent: true, first: true, last: true, ..PgPush::empty(pg, object) });
+                    cx.send_osd(to, PgPush::absent(pg, object));
                 }
             }
             return Ok(true);
@@ -218,12 +314,33 @@ impl Pg {
             queue.queue.extend(page);
             return Ok(true);
         }
-        if queue.announce_end {
-            queue.announce_end = false;
+        if queue.copies_all && queue.announced.is_none() && queue.unacked.is_empty() {
+            queue.announced = Some(head);
             let push = PgPush { end_of_all: true, ..PgPush::empty(pg, ObjectId::max()) };
             cx.send_osd(to, push);
         }
         Ok(false)
+    }
+
+    /// What is to be sent next cannot be read.
+    fn push_failed(&mut self, cx: &mut Context<'_>, to: OsdId, why: &str) {
+        let pg = self.pg_interval();
+        let queue = self.pushes.get_mut(&to).expect("caller has seen it");
+        let object = match queue.reading.take() {
+            Some(reading) => Some(reading.object),
+            None => queue.take_next(),
+        };
+        let name = object.as_ref().map(|object| object.to_string()).unwrap_or_default();
+        tracing::error!(pg = %self.id, %to, object = name, "cannot be sent to a member that lacks it: {why}");
+        if queue.copies_all {
+            // A copy that lacks something is none.
+            self.pushes.remove(&to);
+        } else if !self.is_primary(cx.whoami)
+            && let Some(object) = object
+        {
+            // The primary looks for it elsewhere.
+            cx.send_osd(to, PgPush::absent(pg, object));
+        }
     }
 
     /// A lookup for pushes to `to` is done.
@@ -241,21 +358,13 @@ impl Pg {
         queue.waits_for = None;
         match data {
             None => {}
-            Some(Ok(bytes)) => {
-                let reading = queue.reading.as_mut().expect("data was read for an object");
-                let offset = reading.extents.as_ref().and_then(|e| e.front()).expect("a run was being read").0;
-                reading.data = Some((offset, bytes));
-            }
-            Some(Err(e)) => {
-                tracing::error!(pg = %self.id, %to, "cannot push an object: {e}");
-                self.pushes.remove(&to);
-                return;
-            }
+            Some(Ok(bytes)) => queue.reading.as_mut().expect("data was read for an object").data_came(bytes),
+            Some(Err(e)) => self.push_failed(cx, to, &e.to_string()),
         }
         self.push_on(cx, to);
     }
 
-    /// A piece has come. Returns nothing: the acknowledgement follows when the piece is durable.
+    /// A piece has come. The acknowledgement follows when it is durable.
     pub(crate) fn pushed(&mut self, cx: &mut Context<'_>, from: OsdId, push: PgPush) {
         let since = push.pg.since;
         let as_primary = self.is_primary(cx.whoami) && since == self.interval.since;
@@ -264,10 +373,24 @@ impl Pg {
         }
         let mut steps = Vec::new();
         if push.end_of_all {
+            // Nobody builds on this before the monitors have recorded that this member serves.
             self.info.complete = true;
+            self.info.last_epoch_started = since;
             steps.push(self.info.step());
             let then = OnCommit::Pushed { from, since, object: None };
             return cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
+        }
+        if as_primary {
+            if self.pulls.in_flight.get(&push.object) != Some(&from) {
+                return;
+            }
+            let is_wanted = || {
+                let info = ObjectInfo::from_slice(push.attrs.get(OBJECT_INFO_ATTR)?).ok()?;
+                (self.missing.get(&push.object) == Some(&info.version)).then_some(())
+            };
+            if push.absent || push.first && is_wanted().is_none() {
+                return self.pull_failed(cx, from, push.object);
+            }
         }
         let object = push.object;
         if push.first {
@@ -294,28 +417,24 @@ impl Pg {
                 steps.push(Step::Truncate { object: object.clone(), size: push.size_bytes });
             }
         }
-        let mut then = OnCommit::Nothing;
-        if push.last {
-            if self.missing.contains_key(&object) {
-                steps.push(Pg::found_step(&object));
-            }
-            then = OnCommit::Pushed { from, since, object: Some(object) };
+        if !push.last {
+            return cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
         }
+        if self.missing.remove(&object).is_some() {
+            steps.push(Pg::found_step(&object));
+        }
+        let then = OnCommit::Pushed { from, since, object: Some(object.clone()) };
         cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
+        if as_primary {
+            self.pulled(cx, &object);
+        }
     }
 
     /// A pushed object, or everything, is durable here.
     pub(crate) fn push_durable(&mut self, cx: &mut Context<'_>, from: OsdId, since: Epoch, object: Option<ObjectId>) {
-        if since != self.interval.since {
-            return;
-        }
-        if let Some(object) = &object {
-            self.missing.remove(object);
-        }
-        let pg = self.pg_interval();
-        cx.send_osd(from, PgPushAck { pg, object });
-        if self.is_primary(cx.whoami) {
-            self.pulled(cx);
+        if since == self.interval.since {
+            let pg = self.pg_interval();
+            cx.send_osd(from, PgPushAck { pg, object });
         }
     }
 
@@ -325,101 +444,43 @@ impl Pg {
         if queue.since != message.pg.since {
             return;
         }
-        let ended = match &message.object {
-            Some(object) => {
-                queue.unacked.remove(object);
-                if let Some(state) = self.peering.members.get_mut(&from) {
-                    state.missing.remove(object);
-                }
-                false
+        let Some(object) = message.object else {
+            if let Some(head) = queue.announced {
+                self.pushes.remove(&from);
+                self.all_copied(cx, from, head);
             }
-            None => true,
+            return;
         };
-        let queue = self.pushes.get(&from).expect("just seen");
-        let nothing_left = queue.queue.is_empty() && queue.reading.is_none() && queue.unacked.is_empty();
-        if ended || (nothing_left && !queue.ends_with_ack) {
+        queue.unacked.remove(&object);
+        if queue.is_done() {
             self.pushes.remove(&from);
-            return self.member_complete(cx, from);
+        }
+        self.members.has_now(from, &object);
+        if self.is_active() {
+            self.object_is_here(cx, &object);
         }
         self.push_on(cx, from);
-    }
-}
-
-impl PgPush {
-    fn empty(pg: crate::peer::PgInterval, object: ObjectId) -> PgPush {
-        PgPush {
-            pg,
-            object,
-            first: false,
-            last: false,
-            absent: false,
-            size_bytes: 0,
-            attrs: BTreeMap::new(),
-            omap_header: Bytes::new(),
-            omap: Vec::new(),
-            runs: Vec::new(),
-            data: Rope::new(),
-            end_of_all: false,
+        if self.is_primary(cx.whoami) && self.members.lacks_nothing(from) {
+            self.members_changed(cx);
         }
     }
-}
 
-impl ObjectReading {
-    fn new(object: ObjectId, stat: Arc<ObjectStat>) -> ObjectReading {
-        let omap_after = stat.has_omap.then(Bytes::new);
-        ObjectReading { object, stat, first: true, extents: None, omap_after, omap_header: None, data: None }
+    /// A member that was behind has everything up to `head`, and gets every update since.
+    fn all_copied(&mut self, cx: &mut Context<'_>, osd: OsdId, head: EVersion) {
+        if !self.is_active() {
+            return self.member_copied(cx, osd);
+        }
+        self.replication.need(osd, head);
+        let until = self.replication.committed();
+        match self.replication.durable_on(osd) >= until {
+            true => self.member_copied(cx, osd),
+            false => self.members.set_standing(osd, Standing::Copied(until)),
+        }
     }
 
-    /// The next piece; `None` if the object cannot be read.
-    fn next_piece(&mut self, cx: &mut Context<'_>, pg: crate::peer::PgInterval) -> Result<Option<PgPush>, NoAnswer> {
-        let size_bytes = self.stat.size_bytes;
-        if self.extents.is_none() {
-            let extents = match size_bytes {
-                0 => Vec::new(),
-                size => ready(cx.store.extents(&self.object, 0, size))?,
-            };
-            // Cut into runs that fit a piece.
-            let runs = extents.into_iter().flat_map(|(offset, len)| {
-                (0..len.div_ceil(PIECE_BYTES)).map(move |i| {
-                    let at = i * PIECE_BYTES;
-                    (offset + at, PIECE_BYTES.min(len - at))
-                })
-            });
-            self.extents = Some(runs.collect());
-        }
-        let runs = self.extents.as_mut().expect("just set");
-        if let (None, Some(&(offset, len))) = (&self.data, runs.front()) {
-            let bytes = ready(cx.store.read(&self.object, offset, len))?;
-            self.data = Some((offset, bytes));
-        }
-        if self.first && self.omap_header.is_none() {
-            self.omap_header = Some(ready(cx.store.omap_header(&self.object))?);
-        }
-        let mut omap = Vec::new();
-        let mut omap_after = None;
-        if let Some(after) = &self.omap_after {
-            let (entries, more) = ready(cx.store.omap_list(&self.object, after, b"", PIECE_OMAP_ENTRIES))?;
-            omap_after = more.then(|| entries.last().map(|(key, _)| key.clone())).flatten();
-            omap = entries;
-        }
-        let mut piece = PgPush { size_bytes, first: self.first, omap, ..PgPush::empty(pg, self.object.clone()) };
-        if self.first {
-            let attrs = self.stat.attrs.iter();
-            piece.attrs = attrs.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect();
-            piece.omap_header = self.omap_header.take().expect("asked for above");
-        }
-        // From here on nothing is asked for any more: the piece is made.
-        self.omap_after = omap_after;
-        if let Some((offset, data)) = self.data.take() {
-            let (_, len) = runs.pop_front().expect("its bytes were read");
-            if data.len() as u64 != len {
-                return Ok(None);
-            }
-            piece.runs.push((offset, len));
-            piece.data = data;
-        }
-        self.first = false;
-        piece.last = runs.is_empty() && self.omap_after.is_none();
-        Ok(Some(piece))
+    /// A member has everything durably that clients were answered for.
+    pub(crate) fn member_copied(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        self.members.set_standing(osd, Standing::Serving);
+        self.members_changed(cx);
     }
 }

@@ -1,19 +1,20 @@
-//! Updates on their way to all members of the acting set.
+//! Updates on their way to all members.
 //!
-//! The primary gives each update the next version, submits it to its own store, and sends it to every other member.
-//! Members submit what comes in the order in which it comes. An update is done, and its client answered, once every
-//! member has it durably; so updates end in the order of their versions.
+//! The primary gives each update the next version, submits it to its own store, and sends it to every other member that
+//! has the log. Members submit what comes in the order in which it comes. An update is done, and its client answered,
+//! once every serving member has it durably; so updates end in the order of their versions.
 
 use crate::client_ops::ClientOp;
 use crate::context::{Context, OnCommit, Output};
 use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
 use crate::info::PgInfo;
 use crate::log::{LogEntry, LogKind, log_key, log_keys_through};
+use crate::members::Standing;
 use crate::ops::Effects;
 use crate::peer::RepOp;
 use crate::pg::Pg;
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{CommitTimes, Step, SubmitError, Transaction};
 use types::{EVersion, Epoch, Errno, OsdId};
@@ -36,9 +37,11 @@ struct InFlight {
 #[derive(Debug, Default)]
 pub(crate) struct Replication {
     in_flight: VecDeque<InFlight>,
-    /// How far each member, the primary included, is durable.
+    /// How far each member that gets updates, the primary included, is durable.
     durable: BTreeMap<OsdId, EVersion>,
-    /// How far all are.
+    /// Those without which no client is answered.
+    needed: BTreeSet<OsdId>,
+    /// How far all of these are.
     committed: EVersion,
 }
 
@@ -53,7 +56,24 @@ impl Replication {
     pub fn start(&mut self, members: &[OsdId], head: EVersion) {
         self.in_flight.clear();
         self.durable = members.iter().map(|osd| (*osd, head)).collect();
+        self.needed = members.iter().copied().collect();
         self.committed = head;
+    }
+
+    /// How far clients may have been answered.
+    pub fn committed(&self) -> EVersion {
+        self.committed
+    }
+
+    /// From now on no client is answered without `osd`, which has everything up to `durable`.
+    pub fn need(&mut self, osd: OsdId, durable: EVersion) {
+        let known = self.durable.entry(osd).or_default();
+        *known = durable.max(*known);
+        self.needed.insert(osd);
+    }
+
+    pub fn durable_on(&self, osd: OsdId) -> EVersion {
+        self.durable.get(&osd).copied().unwrap_or_default()
     }
 
     /// Clients that wait for updates in flight.
@@ -159,13 +179,20 @@ impl Pg {
             self.update_done(cx, &op.object);
             return;
         }
-        let members = self.others(cx.whoami);
-        if !members.is_empty() {
-            let (pg, committed) = (self.pg_interval(), self.replication.committed);
-            let hops_wanted = op.times.sampled;
-            let message = RepOp { pg, entry: entry.clone(), info: self.info.clone(), committed, steps, hops_wanted };
-            let envelope = message.seal(0, Target::default());
-            cx.out.extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
+        let (pg, committed) = (self.pg_interval(), self.replication.committed);
+        let hops_wanted = op.times.sampled;
+        let (mut with_steps, mut without) = (Vec::new(), Vec::new());
+        for (osd, standing) in self.members.receiving() {
+            let later = standing == Standing::Copying && !self.is_copied(osd, &entry.object);
+            if later { without.push(osd) } else { with_steps.push(osd) }
+        }
+        for (members, steps) in [(without, Vec::new()), (with_steps, steps)] {
+            if !members.is_empty() {
+                let message =
+                    RepOp { pg, entry: entry.clone(), info: self.info.clone(), committed, steps, hops_wanted };
+                let envelope = message.seal(0, Target::default());
+                cx.out.extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
+            }
         }
         self.append_logged(entry, logged.log_tail);
         self.replication.in_flight.push_back(InFlight { version, op, reply, acks: Vec::new() });
@@ -216,8 +243,9 @@ impl Pg {
         let times = MemberTimes { began, whole: cx.now, wanted: message.hops_wanted };
         let (since, version) = (message.pg.since, message.entry.version);
         let then = OnCommit::MemberUpdate { primary: from, since, version, times };
-        let logged = self.logged_transaction(cx, &message.entry, &message.info, message.steps, message.committed);
-        self.info = message.info;
+        self.info.follow(&message.info);
+        self.info.last_update = message.entry.version;
+        let logged = self.logged_transaction(cx, &message.entry, &self.info, message.steps, message.committed);
         self.append_logged(message.entry, logged.log_tail);
         cx.submit_or_stop(logged.transaction, then);
     }
@@ -260,12 +288,19 @@ impl Pg {
         if since != self.interval.since || !self.is_active() {
             return;
         }
-        match self.replication.durable.get_mut(&osd) {
-            Some(durable) if *durable < version => *durable = version,
-            _ => return,
+        let durable = self.replication.durable.entry(osd).or_default();
+        if *durable >= version {
+            return;
         }
-        let committed = self.replication.durable.values().copied().min().unwrap_or_default();
-        if committed == self.replication.committed {
+        *durable = version;
+        if let Some(Standing::Copied(until)) = self.members.standing(osd)
+            && version >= until
+        {
+            self.member_copied(cx, osd);
+        }
+        let needed = self.replication.needed.iter();
+        let committed = needed.map(|osd| self.replication.durable_on(*osd)).min().unwrap_or_default();
+        if committed <= self.replication.committed {
             return;
         }
         self.replication.committed = committed;

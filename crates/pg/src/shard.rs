@@ -8,12 +8,13 @@ use crate::client_ops::ClientOp;
 use crate::context::{Context, MonitorRequests, OnCommit, Output, Waiter};
 use crate::hops::{DEFAULT_PER_SECOND, MemberHops, OpTimes, Recorder, WaitReasons};
 use crate::intake::Intake;
+use crate::leases::Leases;
 use crate::loading::LoadError;
 use crate::maps::{Advance, MapError, Maps};
 use crate::ops::Limits;
 use crate::peer::{
-    PgInterval, PgLogEntries, PgLogGet, PgNotify, PgPull, PgPush, PgPushAck, PgQuery, PgStart, PgStarted, RepOp,
-    RepOpReply,
+    LeaseGet, LeaseGrant, MemberState, PgInterval, PgLogEntries, PgLogGet, PgNotify, PgPull, PgPush, PgPushAck,
+    PgQuery, PgStart, PgStarted, RepOp, RepOpReply,
 };
 use crate::pg::{Interval, Pg, PoolShape};
 use osdmap::{OsdMap, OsdMapFlags, PgMapping, UpActing};
@@ -22,11 +23,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{IoDone, IoRequest, LookupId, ReadError, Store, StoreEvent, Ticket};
 use types::{EVersion, EntityName, Epoch, Errno, OsdId, PgId, ReqId};
-use wire::addr::EntityAddr;
+use wire::addr::{EntityAddr, EntityAddrVec};
 use wire::messages::{self, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
-use wire::nacre::mon::{OsdBeacon, OsdStats, PgActivate, PgActivated, PgHistoryGet, PgHistoryReply, PgReport};
+use wire::nacre::mon::{OsdBeacon, OsdStats, PgActivate, PgActivated, PgHistoryGet, PgHistoryReply, PgReport, PgTemp};
 use wire::{DecodeError, Envelope, Message, Rope, Target};
 
 /// A client that is connected.
@@ -49,6 +50,8 @@ type RepHops = ((PgInterval, EVersion), MemberHops);
 /// A shard of an OSD.
 pub struct Shard {
     whoami: OsdId,
+    /// Where clients reach this OSD: the map must show it up there.
+    addrs: Option<EntityAddrVec>,
     limits: Limits,
     maps: Maps,
     /// Of the map in force.
@@ -58,6 +61,8 @@ pub struct Shard {
     clients: BTreeMap<SessionId, ClientSession>,
     deferred: BTreeMap<Epoch, Vec<Deferred>>,
     now: Duration,
+    leases: Leases,
+    wakes: BTreeSet<(Duration, PgId)>,
 
     commits: VecDeque<(Ticket, PgId, OnCommit)>,
     waiters: BTreeMap<LookupId, Waiter>,
@@ -84,7 +89,10 @@ macro_rules! context {
             whoami: $shard.whoami,
             now: $shard.now,
             epoch: $shard.maps.epoch(),
+            map: $shard.maps.current(),
             limits: &$shard.limits,
+            leases: &mut $shard.leases,
+            wakes: &mut $shard.wakes,
             store: &mut $shard.store,
             commits: &mut $shard.commits,
             waiters: &mut $shard.waiters,
@@ -114,6 +122,7 @@ impl Shard {
     pub fn new(whoami: OsdId, store: Store, limits: Limits) -> Shard {
         Shard {
             whoami,
+            addrs: None,
             limits,
             maps: Maps::new(),
             mapping: PgMapping::default(),
@@ -122,6 +131,8 @@ impl Shard {
             clients: BTreeMap::new(),
             deferred: BTreeMap::new(),
             now: Duration::ZERO,
+            leases: Leases::default(),
+            wakes: BTreeSet::new(),
             commits: VecDeque::new(),
             waiters: BTreeMap::new(),
             monitor: MonitorRequests::default(),
@@ -152,6 +163,17 @@ impl Shard {
     pub fn sharing_osds(&self) -> BTreeSet<OsdId> {
         let members = self.pgs.values().flat_map(|pg| pg.interval.up.iter().chain(&pg.interval.acting));
         members.copied().filter(|osd| osd.is_some() && *osd != self.whoami).collect()
+    }
+
+    /// Sets the address at which clients reach this OSD. A map that shows it elsewhere speaks of an earlier start of it:
+    /// until it is shown here it takes no part in any group, so that two starts never give out the same version.
+    pub fn set_addrs(&mut self, addrs: EntityAddrVec) {
+        self.addrs = Some(addrs);
+    }
+
+    fn is_shown_by(&self, map: &OsdMap) -> bool {
+        let is_at = |addrs: &EntityAddrVec| map.osd(self.whoami).is_some_and(|osd| osd.client_addrs == *addrs);
+        map.is_up(self.whoami) && self.addrs.as_ref().is_none_or(is_at)
     }
 
     /// Bytes that client requests hold until they are answered, and what they will read.
@@ -200,6 +222,7 @@ impl Shard {
     /// Time, to be told before other events of a turn.
     pub fn set_time(&mut self, now: Duration) {
         self.now = now;
+        self.leases.set_time(now);
         self.store.set_time(now);
     }
 
@@ -223,8 +246,28 @@ impl Shard {
         for pg in self.pgs.values_mut() {
             pg.peering_tick(context!(self));
         }
+        // Questions may have been lost.
+        self.lease_came();
         self.store.tick();
         self.recorder.tick(self.now);
+    }
+
+    /// Reads that wait may be answered now.
+    fn lease_came(&mut self) {
+        for id in std::mem::take(&mut self.leases.waiting) {
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.lease_came(context!(self));
+            }
+        }
+    }
+
+    fn wake_groups(&mut self) {
+        while self.wakes.first().is_some_and(|(at, _)| *at <= self.now) {
+            let (_, id) = self.wakes.pop_first().expect("just seen");
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.members_changed(context!(self));
+            }
+        }
     }
 
     /// This OSD is about to end: serves no group any more, and has the store write a checkpoint, so that the next start
@@ -254,7 +297,9 @@ impl Shard {
 
     /// When a turn is due though nothing happens.
     pub fn next_wake(&self) -> Option<Duration> {
-        self.may_check().then(|| self.check.next_wake()).flatten()
+        let check = self.may_check().then(|| self.check.next_wake()).flatten();
+        let groups = self.wakes.first().map(|(at, _)| *at);
+        check.into_iter().chain(groups).min()
     }
 
     /// Ceph's flag for operators who want their drives to themselves for a while.
@@ -272,6 +317,7 @@ impl Shard {
     pub fn end_turn(&mut self) {
         self.handle_store_events();
         self.check_on();
+        self.wake_groups();
         while self.has_room()
             && let Some((session, tid, op, times)) = self.intake.pop()
         {
@@ -299,6 +345,8 @@ impl Shard {
         for session in std::mem::take(&mut self.interrupted) {
             self.share_map(session);
         }
+        self.leases.follow_map(self.maps.epoch());
+        self.lease_came();
         self.run_deferred();
         Ok(())
     }
@@ -320,10 +368,11 @@ impl Shard {
                 tracing::warn!(%pool, "pool cannot be placed: {error}");
             }
         }
+        let is_shown = self.is_shown_by(map);
         let left: Vec<_> = self
             .pgs
             .keys()
-            .filter(|id| !mapping.get(**id).is_some_and(|at| at.acting.contains(&self.whoami)))
+            .filter(|id| !is_shown || !mapping.get(**id).is_some_and(|at| at.acting.contains(&self.whoami)))
             .copied()
             .collect();
         for id in left {
@@ -332,7 +381,7 @@ impl Shard {
             pg.leave(context!(self));
             self.reports.remove(&id);
         }
-        let placed = mapping.acting_on(self.whoami).try_for_each(|(id, placed)| {
+        let placed = mapping.acting_on(self.whoami).filter(|_| is_shown).try_for_each(|(id, placed)| {
             let shape = PoolShape::of(&map.pools[&id.pool]);
             self.place(id, placed, shape, advance)
         });
@@ -503,10 +552,24 @@ impl Shard {
                 }
             }
             kind::PG_INFO => {
-                for (pg_interval, state) in PgNotify::open(envelope)?.groups {
+                let PgNotify { groups, unknown_promises, promises } = PgNotify::open(envelope)?;
+                let known = promises.into_iter().map(|(holder, span)| (Some(holder), span));
+                let promises: Vec<_> = known.chain([(None, unknown_promises)]).collect();
+                for (pg_interval, state) in groups {
                     if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid) {
-                        pg.member_told(context!(self), from, pg_interval.since, state);
+                        pg.member_told(context!(self), from, pg_interval.since, state, &promises);
                     }
+                }
+            }
+            kind::LEASE_GET => {
+                let LeaseGet { stamp } = LeaseGet::open(envelope)?;
+                let grant = self.leases.grant(from, stamp, self.maps.epoch(), self.now);
+                context!(self).send_osd(from, grant);
+            }
+            kind::LEASE_GRANT => {
+                let grant = LeaseGrant::open(envelope)?;
+                if self.leases.granted(from, &grant, self.maps.epoch()) {
+                    self.lease_came();
                 }
             }
             kind::PG_LOG_GET => {
@@ -527,7 +590,7 @@ impl Shard {
             }
             kind::PG_STARTED => {
                 to_group!(self, from, envelope, PgStarted, |pg, cx, message| {
-                    pg.member_started(cx, from, message.pg.since);
+                    pg.member_started(cx, from, message);
                 });
             }
             other => tracing::warn!(%from, kind = other, "message of unknown type ignored"),
@@ -538,15 +601,18 @@ impl Shard {
     fn query(&mut self, from: OsdId, message: PgQuery) {
         let mut groups = Vec::new();
         for (pg_interval, acting) in message.groups {
-            if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid)
-                && !pg.hold_query(from, pg_interval, &acting)
-                && let Some(state) = pg.join(from, pg_interval, &acting)
-            {
-                groups.push((pg_interval, state));
-            }
+            let state = match self.pgs.get_mut(&pg_interval.pgid) {
+                Some(pg) => match pg.hold_query(from, pg_interval, &acting) {
+                    true => None,
+                    false => pg.join(from, pg_interval, &acting),
+                },
+                // Not a member (any more): that alone is news to one that waits for a lease of this OSD to end.
+                None => Some(MemberState::default()),
+            };
+            groups.extend(state.map(|state| (pg_interval, state)));
         }
         if !groups.is_empty() {
-            context!(self).send_osd(from, PgNotify { groups });
+            context!(self).notify(from, groups);
         }
     }
 
@@ -565,9 +631,9 @@ impl Shard {
                 }
             }
             kind::PG_ACTIVATED => {
-                for (pgid, since) in PgActivated::open(envelope)?.pgs {
-                    if let Some(pg) = self.pgs.get_mut(&pgid) {
-                        pg.recorded(context!(self), since);
+                for history in PgActivated::open(envelope)?.pgs {
+                    if let Some(pg) = self.pgs.get_mut(&history.pgid) {
+                        pg.recorded(context!(self), history);
                     }
                 }
             }
@@ -679,6 +745,9 @@ impl Shard {
         for (osd, groups) in std::mem::take(&mut self.queries) {
             context!(self).send_osd(osd, PgQuery { epoch, groups });
         }
+        for osd in self.leases.take_wanted(self.now) {
+            context!(self).send_osd(osd, LeaseGet { stamp: self.now.as_micros() as u64 });
+        }
         let mut replies: BTreeMap<OsdId, Vec<_>> = BTreeMap::new();
         for ((osd, pgid), (since, version)) in std::mem::take(&mut self.rep_replies) {
             replies.entry(osd).or_default().push((PgInterval { pgid, since }, version));
@@ -687,9 +756,13 @@ impl Shard {
             let hops = self.rep_hops.remove(&osd).unwrap_or_default();
             context!(self).send_osd(osd, RepOpReply { durable, hops });
         }
-        let MonitorRequests { history, activations } = std::mem::take(&mut self.monitor);
+        let MonitorRequests { history, activations, temps } = std::mem::take(&mut self.monitor);
         if !history.is_empty() {
             let envelope = PgHistoryGet { epoch, pgs: history }.seal(0, Target::default());
+            self.out.push(Output::ToMonitor { envelope });
+        }
+        if !temps.is_empty() {
+            let envelope = PgTemp { epoch, pgs: temps }.seal(0, Target::default());
             self.out.push(Output::ToMonitor { envelope });
         }
         if !activations.is_empty() {

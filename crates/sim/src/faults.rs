@@ -85,6 +85,13 @@ pub enum Fault {
         one_way: bool,
         lasts: Away,
     },
+    /// An OSD and the cluster do not hear each other, or one does not hear the other; clients reach it.
+    CutOff {
+        osd: usize,
+        heard: bool,
+        hears: bool,
+        lasts: Away,
+    },
     /// A node is cut off from all others.
     Isolate {
         node: usize,
@@ -216,7 +223,11 @@ impl Mix {
                 let spread = if rng.one_in(2) { Duration::ZERO } else { Duration::from_millis(rng.below(4000)) };
                 Fault::KillAll { crash, away: quick(rng), spread }
             }
-            Mix::Partitions => match rng.below(3) {
+            Mix::Partitions => match rng.below(5) {
+                3 | 4 => {
+                    let (heard, hears) = [(false, false), (true, false), (false, true)][rng.below(3) as usize];
+                    Fault::CutOff { osd, heard, hears, lasts: long(rng) }
+                }
                 0 => Fault::Isolate { node: a, lasts: long(rng) },
                 1 => Fault::Sever { a, b },
                 _ => Fault::Block { a, b, one_way: rng.one_in(2), lasts: long(rng) },

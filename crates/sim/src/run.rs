@@ -424,6 +424,19 @@ impl Run {
                     self.block(nodes[b], nodes[a], now + lasts.0);
                 }
             }
+            Fault::CutOff { osd, heard, hears, lasts } => {
+                let nodes = self.cluster.nodes();
+                // The monitor and the other OSDs.
+                let others = nodes[..=self.cluster.osd_count()].iter().filter(|node| **node != nodes[1 + osd]);
+                for other in others.copied() {
+                    if !heard {
+                        self.block(nodes[1 + osd], other, now + lasts.0);
+                    }
+                    if !hears {
+                        self.block(other, nodes[1 + osd], now + lasts.0);
+                    }
+                }
+            }
             Fault::Isolate { node, lasts } => {
                 let nodes = self.cluster.nodes();
                 for (index, other) in nodes.iter().enumerate() {

@@ -14,7 +14,7 @@ use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PoolFlags, WEIGHT_IN};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tracing::{debug, warn};
-use types::{OsdId, PoolId};
+use types::{OsdId, PgId, PoolId};
 use wire::EntityAddrVec;
 use wire::msgr::SessionId;
 use wire::nacre::mon::OsdBoot;
@@ -35,6 +35,8 @@ pub(super) struct OsdChanges {
     going_down: BTreeMap<OsdId, SessionId>,
     failures: FailureReports,
     flapping: Flapping,
+    /// Acting sets that primaries ask for, each with who asks.
+    pg_temp: BTreeMap<PgId, (OsdId, Vec<OsdId>)>,
     /// OSDs whose refusal stands in the cluster log already.
     refused: BTreeSet<OsdId>,
     /// Since when there is something to look at.
@@ -62,6 +64,11 @@ impl OsdChanges {
 
     pub fn failure(&mut self, target: OsdId, reporter: OsdId, host: &str, immediate: bool, now: Duration) {
         self.failures.report(target, reporter, host, immediate, now);
+        self.look(now);
+    }
+
+    pub fn pg_temp(&mut self, pg: PgId, primary: OsdId, osds: Vec<OsdId>, now: Duration) {
+        self.pg_temp.insert(pg, (primary, osds));
         self.look(now);
     }
 
@@ -120,6 +127,7 @@ impl Monitor {
         self.mark_out(now, &mut draft);
         self.mark_full(&mut draft);
         self.mark_pools_full(&mut draft);
+        self.set_pg_temp(&mut draft);
         if let Some(crush) = &draft.crush {
             draft.incremental.set_crush(crush);
         }
@@ -244,6 +252,23 @@ impl Monitor {
             draft.xinfo(map, osd).old_weight = weight;
             let why = format!("Marking {osd} out (has been down for {} seconds)", interval.as_secs());
             draft.notes.push((LogPriority::INFO, why));
+        }
+    }
+
+    /// Lets other acting sets stand in where the primaries of groups ask for it.
+    fn set_pg_temp(&mut self, draft: &mut Draft) {
+        let wanted = std::mem::take(&mut self.osd_changes.pg_temp);
+        let map = self.state.osdmap();
+        for (pg, (primary, osds)) in wanted {
+            let Ok(placed) = map.pg_to_up_acting(pg) else { continue };
+            let known: BTreeSet<OsdId> = osds.iter().copied().filter(|osd| map.is_up(*osd)).collect();
+            if placed.acting_primary != Some(primary) || known.len() != osds.len() {
+                // It asked in another interval; it asks again if it still wants that.
+                continue;
+            }
+            if map.pg_temp.get(&pg).map_or(&[][..], |osds| osds) != osds {
+                draft.incremental.new_pg_temp.insert(pg, osds);
+            }
         }
     }
 

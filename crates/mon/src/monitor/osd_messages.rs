@@ -3,6 +3,7 @@
 use super::{Action, Monitor, Now};
 use crate::state::{LogPriority, PgRecord};
 use crate::update::Update;
+use std::collections::BTreeSet;
 use tracing::{debug, info};
 use types::{OsdId, PgId};
 use wire::msgr::SessionId;
@@ -129,16 +130,29 @@ impl Monitor {
         }
         let mut pgs = Vec::new();
         for pgid in request.pgs {
-            let Some(pool) = map.pools.get(&pgid.pool).filter(|pool| pgid.seed < pool.pg_num) else { continue };
-            let record = self.state.pgs.get(&pgid);
-            pgs.push(nacre::PgHistory {
-                pgid,
-                last_epoch_started: record.map(|r| r.last_epoch_started).unwrap_or_default(),
-                acting: record.map(|r| r.acting.clone()).unwrap_or_default(),
-                created: self.state.pool_created(pgid.pool, pool),
-            });
+            pgs.extend(self.pg_history(pgid));
         }
         self.send(session, tid, nacre::PgHistoryReply { epoch: map.epoch, pgs }, out);
+    }
+
+    /// What is known of a group that exists.
+    pub(super) fn pg_history(&self, pgid: PgId) -> Option<nacre::PgHistory> {
+        let pool = self.state.osdmap().pools.get(&pgid.pool).filter(|pool| pgid.seed < pool.pg_num)?;
+        let record = self.state.pgs.get(&pgid);
+        Some(nacre::PgHistory {
+            pgid,
+            last_epoch_started: record.map(|r| r.last_epoch_started).unwrap_or_default(),
+            members: record.map(|r| r.members.clone()).unwrap_or_default(),
+            past: record.map(|r| r.past.clone()).unwrap_or_default(),
+            created: self.state.pool_created(pgid.pool, pool),
+        })
+    }
+
+    pub(super) fn pg_temp(&mut self, now: Now, session: SessionId, request: nacre::PgTemp) {
+        let Some(osd) = self.sessions[&session].osd() else { return };
+        for (pgid, osds) in request.pgs {
+            self.osd_changes.pg_temp(pgid, osd, osds, now.since_start);
+        }
     }
 
     pub(super) fn pg_activate(&mut self, session: SessionId, request: nacre::PgActivate) {
@@ -159,14 +173,21 @@ impl Monitor {
             }
             // A pool that cannot be placed has no groups that serve.
             let Ok(mapped) = self.state.osdmap().pg_to_up_acting(pg) else { continue };
-            let known = self.state.pgs.get(&pg).map(|record| record.last_epoch_started).unwrap_or_default();
+            let known = self.state.pgs.get(&pg);
+            let known_since = known.map(|record| record.last_epoch_started).unwrap_or_default();
             let is_current = mapped.acting == activation.acting && osd.is_some() && mapped.acting_primary == osd;
-            if !is_current || activation.interval_since < known {
+            let members = activation.members;
+            let are_acting = members.iter().all(|member| mapped.acting.contains(member));
+            let serves = osd.is_some_and(|osd| members.contains(&osd));
+            if !is_current || !are_acting || !serves || activation.interval_since < known_since {
                 debug!("{pg}: activation in {} is out of date", activation.interval_since);
                 continue;
             }
             asked.push(pg);
-            let record = PgRecord { last_epoch_started: activation.interval_since, acting: activation.acting };
+            let served = known.iter().flat_map(|record| record.past.iter().chain(&record.members));
+            let gone: BTreeSet<OsdId> = served.filter(|osd| !members.contains(osd)).copied().collect();
+            let past = if activation.recovered { Vec::new() } else { gone.into_iter().collect() };
+            let record = PgRecord { last_epoch_started: activation.interval_since, members, past };
             if self.state.pgs.get(&pg) != Some(&record) {
                 records.push((pg, record));
             }

@@ -11,7 +11,7 @@ use crate::state::{LogEntry, LogPriority};
 use crate::update::{Batch, Update};
 use bytes::Bytes;
 use std::collections::VecDeque;
-use types::{EntityName, EntityType, Epoch, Errno, OsdId, PgId};
+use types::{EntityName, EntityType, Errno, OsdId, PgId};
 use wire::basic::AuthName;
 use wire::messages as msg;
 use wire::msgr::SessionId;
@@ -325,8 +325,7 @@ impl Monitor {
                 self.send(session, 0, nacre::OsdGoingDownAck { osd, epoch }, out);
             }
             Answer::PgActivated { session, pgs } => {
-                let recorded = |pg: &PgId| self.state.pgs.get(pg).map(|record| (*pg, record.last_epoch_started));
-                let pgs: Vec<(PgId, Epoch)> = pgs.iter().filter_map(recorded).collect();
+                let pgs = pgs.iter().filter_map(|pg| self.pg_history(*pg)).collect();
                 self.send(session, 0, nacre::PgActivated { pgs }, out);
             }
             Answer::LogAck { session, last, channel } => {

@@ -8,8 +8,10 @@ use wire::{Decode, DecodeError, Encode, Reader, Writer};
 pub struct PgRecord {
     /// First epoch of the interval (same up and acting set) in which it last began to serve.
     pub last_epoch_started: Epoch,
-    /// The acting set of that interval, [`OsdId::NONE`] for holes: each member then had all data.
-    pub acting: Vec<OsdId>,
+    /// The members that served in it: each has every update that a client was answered for, at least in its log.
+    pub members: Vec<OsdId>,
+    /// OSDs that served before and may have objects that members still lack.
+    pub past: Vec<OsdId>,
 }
 
 /// A health code that an operator does not want to hear of.
@@ -27,9 +29,10 @@ pub struct HealthMute {
 
 impl Encode for PgRecord {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
+        w.versioned(2, 1, |w| {
             w.put(&self.last_epoch_started);
-            w.put(&self.acting);
+            w.put(&self.members);
+            w.put(&self.past);
         });
     }
 }
@@ -38,8 +41,12 @@ impl Decode for PgRecord {
     const MIN_BYTES: usize = 14;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgRecord, DecodeError> {
-        let (_, mut r) = r.versioned("placement group record", 1)?;
-        Ok(PgRecord { last_epoch_started: r.get()?, acting: r.get()? })
+        let (version, mut r) = r.versioned("placement group record", 2)?;
+        Ok(PgRecord {
+            last_epoch_started: r.get()?,
+            members: r.get()?,
+            past: if version.version >= 2 { r.get()? } else { Vec::new() },
+        })
     }
 }
 

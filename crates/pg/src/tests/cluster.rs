@@ -12,7 +12,7 @@ use wire::basic::{Locator, NO_SHARD, SPgId};
 use wire::messages::{self, Op, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
-use wire::nacre::mon::{PgActivate, PgActivated, PgHistory, PgHistoryGet, PgHistoryReply};
+use wire::nacre::mon::{PgActivate, PgActivated, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp};
 use wire::{Decode, Encode, EntityAddr, EntityAddrVec, Envelope, Message, Target};
 
 pub(super) const POOL: PoolId = PoolId(1);
@@ -58,7 +58,9 @@ pub(super) struct Cluster {
     pub shared: Vec<(SessionId, Epoch)>,
     /// From which epoch OSDs have asked for maps.
     pub wanted: Vec<(OsdId, Epoch)>,
-    started: BTreeMap<PgId, (Epoch, Vec<OsdId>)>,
+    started: BTreeMap<PgId, PgHistory>,
+    /// Acting sets that primaries have asked for.
+    pub temps: Vec<Vec<OsdId>>,
     now: Duration,
     sessions: u64,
 }
@@ -125,6 +127,7 @@ impl Cluster {
             shared: Vec::new(),
             wanted: Vec::new(),
             started: BTreeMap::new(),
+            temps: Vec::new(),
             now: Duration::from_secs(1),
             sessions: 0,
         };
@@ -336,10 +339,8 @@ impl Cluster {
     fn monitor_hears(&mut self, osd: OsdId, envelope: &Envelope) {
         let answer = match envelope.header.kind {
             kind::PG_HISTORY_GET => {
-                let history = |pgid| {
-                    let (last_epoch_started, acting) = self.started.get(&pgid).cloned().unwrap_or_default();
-                    PgHistory { pgid, last_epoch_started, acting, created: Epoch(1) }
-                };
+                let never = |pgid| PgHistory { pgid, created: Epoch(1), ..PgHistory::default() };
+                let history = |pgid| self.started.get(&pgid).cloned().unwrap_or_else(|| never(pgid));
                 let wanted = PgHistoryGet::open(envelope).expect("well-formed").pgs;
                 let pgs = wanted.into_iter().map(history).collect();
                 PgHistoryReply { epoch: self.map.epoch, pgs }.seal(0, Target::default())
@@ -347,10 +348,26 @@ impl Cluster {
             kind::PG_ACTIVATE => {
                 let asked = PgActivate::open(envelope).expect("well-formed").pgs;
                 let current = |pgid| self.map.pg_to_up_acting(pgid).expect("placed by hand").acting;
-                let asked: Vec<_> = asked.into_iter().filter(|pg| pg.acting == current(pg.pgid)).collect();
-                let pgs = asked.iter().map(|pg| (pg.pgid, pg.interval_since)).collect();
-                self.started.extend(asked.into_iter().map(|pg| (pg.pgid, (pg.interval_since, pg.acting))));
+                let mut pgs = Vec::new();
+                for pg in asked.into_iter().filter(|pg| pg.acting == current(pg.pgid)) {
+                    let known = self.started.get(&pg.pgid).into_iter();
+                    let served = known.flat_map(|known| known.past.iter().chain(&known.members));
+                    let past: BTreeSet<OsdId> = served.filter(|osd| !pg.members.contains(osd)).copied().collect();
+                    let history = PgHistory {
+                        pgid: pg.pgid,
+                        last_epoch_started: pg.interval_since,
+                        members: pg.members,
+                        past: if pg.recovered { Vec::new() } else { past.into_iter().collect() },
+                        created: Epoch(1),
+                    };
+                    self.started.insert(pg.pgid, history.clone());
+                    pgs.push(history);
+                }
                 PgActivated { pgs }.seal(0, Target::default())
+            }
+            kind::PG_TEMP => {
+                let asked = PgTemp::open(envelope).expect("well-formed").pgs;
+                return self.temps.extend(asked.into_iter().map(|(_, osds)| osds));
             }
             other => panic!("{osd} tells the monitor {other:#x}"),
         };

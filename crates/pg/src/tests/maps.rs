@@ -96,6 +96,12 @@ fn where_maps_are_gone_operations_that_clients_do_not_send_again_are_taken() {
 fn a_member_of_the_group_only_since_a_map_that_is_gone_takes_them_too() {
     let mut cluster = Cluster::new(4);
     let late = OsdId(3);
+    // It has been a member before, and has what the others have.
+    for acting in [[0, 1, 3], [0, 1, 2]] {
+        cluster.move_group(&acting);
+        cluster.update_all();
+        cluster.settle();
+    }
     let session = cluster.connect(late);
     let chosen = cluster.move_group(&[3, 1, 2]);
     cluster.append(late, session, 1, chosen);

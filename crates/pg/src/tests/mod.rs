@@ -2,6 +2,7 @@
 
 mod background_check;
 mod cluster;
+mod degraded;
 mod hops;
 mod maps;
 mod memory;

@@ -26,11 +26,11 @@ fn an_update_in_flight_is_carried_out_once_and_answered_by_the_primary_that_stay
         cluster.mark_down(2);
         cluster.update_all();
         cluster.settle();
-        assert!(cluster.answers_to(1).is_empty(), "no update without all copies");
+        assert_eq!(cluster.answers_to(1), [(session, 0, String::new())], "two copies are enough");
         cluster.mark_up(2);
         cluster.update_all();
         cluster.settle();
-        assert_eq!(cluster.answers_to(1), [(session, 0, String::new())]);
+        assert_eq!(cluster.answers_to(1).len(), 1);
         assert_eq!(cluster.content(A), "1,");
         assert_eq!(cluster.client_bytes(A), 0);
     }
@@ -52,8 +52,12 @@ fn what_waits_behind_it_keeps_its_order() {
     cluster.mark_down(2);
     cluster.update_all();
     cluster.settle();
+    cluster.mark_down(1);
+    cluster.update_all();
     // Comes while the group does not serve.
     cluster.append(A, session, 5, cluster.map.epoch);
+    cluster.settle();
+    assert_eq!(cluster.answers.len(), 4);
     cluster.mark_up(2);
     cluster.update_all();
     cluster.settle();

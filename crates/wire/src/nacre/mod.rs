@@ -43,6 +43,7 @@ pub mod kind {
     pub const PG_HISTORY: u16 = 0x4e07;
     pub const PG_ACTIVATE: u16 = 0x4e08;
     pub const PG_ACTIVATED: u16 = 0x4e09;
+    pub const PG_TEMP: u16 = 0x4e0a;
 
     /// Between OSDs (bodies in the `pg` crate).
     pub const REP_OP: u16 = 0x4e20;
@@ -60,4 +61,6 @@ pub mod kind {
     pub const PG_STARTED: u16 = 0x4e2c;
     pub const OSD_PING: u16 = 0x4e2d;
     pub const OSD_PING_REPLY: u16 = 0x4e2e;
+    pub const LEASE_GET: u16 = 0x4e2f;
+    pub const LEASE_GRANT: u16 = 0x4e30;
 }

@@ -198,13 +198,16 @@ pub struct PgHistory {
     pub pgid: PgId,
     /// Epoch of the interval in which the group last became active; 0 if it never was, and so holds nothing.
     pub last_epoch_started: Epoch,
-    /// The acting set of that interval: each member then had all data.
-    pub acting: Vec<OsdId>,
+    /// The members that served in that interval: each has every update that a client was answered for up to its end, at
+    /// least in its log.
+    pub members: Vec<OsdId>,
+    /// OSDs that served before and may have objects that members still lack.
+    pub past: Vec<OsdId>,
     /// Epoch in which the pool was made.
     pub created: Epoch,
 }
 
-block!(PgHistory, version 1 { pgid, last_epoch_started, acting, created });
+block!(PgHistory, version 2 { pgid, last_epoch_started, members, past, created });
 
 /// Answers [`PgHistoryGet`]. Groups that do not exist (any more) are left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -215,16 +218,20 @@ pub struct PgHistoryReply {
 
 message!(PgHistoryReply = kind::PG_HISTORY, version 1 { epoch, pgs });
 
-/// One group that its primary is about to let serve: every member of `acting` now has all its data durably.
+/// One group that its primary is about to let serve with `members`, or to which it adds members while it serves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgActivation {
     pub pgid: PgId,
     /// First epoch of the interval; becomes the group's `last_epoch_started`.
     pub interval_since: Epoch,
     pub acting: Vec<OsdId>,
+    /// Those of the acting set that have the whole log durably and without which no client is answered from now on.
+    pub members: Vec<OsdId>,
+    /// No member lacks any object, so nothing is to be had elsewhere.
+    pub recovered: bool,
 }
 
-block!(PgActivation, version 1 { pgid, interval_since, acting });
+block!(PgActivation, version 2 { pgid, interval_since, acting, members, recovered });
 
 /// Asks the monitors to record activations. An activation counts only if, when it is applied, the newest map still
 /// gives the group this acting set; else it is dropped, and the sender learns from the map.
@@ -236,10 +243,20 @@ pub struct PgActivate {
 
 message!(PgActivate = kind::PG_ACTIVATE, version 1 { epoch, pgs });
 
-/// Answers [`PgActivate`] once the record is durable: pairs of group and recorded `last_epoch_started`.
+/// Answers [`PgActivate`] once the record is durable: what is recorded now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgActivated {
-    pub pgs: Vec<(PgId, Epoch)>,
+    pub pgs: Vec<PgHistory>,
 }
 
-message!(PgActivated = kind::PG_ACTIVATED, version 1 { pgs });
+message!(PgActivated = kind::PG_ACTIVATED, version 2 { pgs });
+
+/// A primary asks that other acting sets stand in for the `up` sets of groups until their data has moved; an empty one:
+/// that none does any more. What the sender is not the primary of is ignored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgTemp {
+    pub epoch: Epoch,
+    pub pgs: Vec<(PgId, Vec<OsdId>)>,
+}
+
+message!(PgTemp = kind::PG_TEMP, version 1 { epoch, pgs });

@@ -133,7 +133,8 @@ fn take(h: &mut Harness, step: &Step, client: SessionId) {
             let Some(primary) = mapped.acting_primary else { return };
             let session = h.open(EntityType::OSD, primary.0.into());
             let interval_since = h.map().epoch;
-            let pgs = vec![nacre::PgActivation { pgid, interval_since, acting: mapped.acting }];
+            let (acting, members) = (mapped.acting.clone(), mapped.acting);
+            let pgs = vec![nacre::PgActivation { pgid, interval_since, acting, members, recovered: true }];
             h.say(session, nacre::PgActivate { epoch: interval_since, pgs });
         }
         Step::Log => {

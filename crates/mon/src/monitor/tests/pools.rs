@@ -75,26 +75,34 @@ fn what_groups_served_is_remembered() {
     let primary = sessions[mapped.acting_primary.unwrap().index()];
     let activate = |acting: &[OsdId], since: u32| nacre::PgActivate {
         epoch: created,
-        pgs: vec![nacre::PgActivation { pgid, interval_since: Epoch(since), acting: acting.to_vec() }],
+        pgs: vec![nacre::PgActivation {
+            pgid,
+            interval_since: Epoch(since),
+            acting: acting.to_vec(),
+            members: acting.to_vec(),
+            recovered: true,
+        }],
     };
     h.say(primary, activate(&mapped.acting[..2], created.0));
     assert_eq!(h.heard::<nacre::PgActivated>(primary), [nacre::PgActivated { pgs: vec![] }], "another acting set");
     let replica = sessions[mapped.acting[1].index()];
     h.say(replica, activate(&mapped.acting, created.0));
     assert_eq!(h.heard::<nacre::PgActivated>(replica), [nacre::PgActivated { pgs: vec![] }], "not the primary");
-    assert_eq!(ask(&mut h), [blank]);
+    assert_eq!(ask(&mut h), std::slice::from_ref(&blank));
 
     h.hold_commits = true;
     h.say(primary, activate(&mapped.acting, created.0));
     assert!(h.heard::<nacre::PgActivated>(primary).is_empty(), "not durable yet");
     h.release_commits();
-    assert_eq!(h.heard::<nacre::PgActivated>(primary), [nacre::PgActivated { pgs: vec![(pgid, created)] }]);
-    let known = nacre::PgHistory { pgid, created, last_epoch_started: created, acting: mapped.acting.clone() };
+    let members = mapped.acting.clone();
+    let known = nacre::PgHistory { last_epoch_started: created, members, ..blank };
+    let answer = nacre::PgActivated { pgs: vec![known.clone()] };
+    assert_eq!(h.heard::<nacre::PgActivated>(primary), std::slice::from_ref(&answer));
     assert_eq!(ask(&mut h), [known]);
     // The same again is answered without another record.
     let log = h.log.len();
     h.say(primary, activate(&mapped.acting, created.0));
-    assert_eq!(h.heard::<nacre::PgActivated>(primary), [nacre::PgActivated { pgs: vec![(pgid, created)] }]);
+    assert_eq!(h.heard::<nacre::PgActivated>(primary), [answer]);
     assert_eq!(h.log.len(), log);
 
     h.pool_op(client, msg::PoolOpKind::DELETE, 1, "");
@@ -134,4 +142,56 @@ fn statistics_are_summed_and_go_stale() {
     let other = sessions.iter().find(|s| **s != sessions[primary.index()]).unwrap();
     h.say(*other, report);
     assert_eq!(h.monitor.volatile().pgs[&pgid].report.state & pg_state::STALE, pg_state::STALE);
+}
+
+#[test]
+fn who_served_before_is_remembered_until_nothing_is_missing() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    let pgid = PgId::new(1, 5);
+    let acting = h.map().pg_to_up_acting(pgid).unwrap().acting;
+    let since = h.map().epoch;
+    let primary = sessions[acting[0].index()];
+    let mut record = |members: &[OsdId], recovered: bool| {
+        let (acting, members) = (acting.clone(), members.to_vec());
+        let pgs = vec![nacre::PgActivation { pgid, interval_since: since, acting, members, recovered }];
+        h.say(primary, nacre::PgActivate { epoch: since, pgs });
+        let answer = h.heard::<nacre::PgActivated>(primary).pop().expect("an answer").pgs;
+        answer.into_iter().map(|known| (known.members, known.past)).collect::<Vec<_>>()
+    };
+    assert_eq!(record(&acting[..2], true), [(acting[..2].to_vec(), vec![])]);
+    let fewer = [acting[0], acting[2]];
+    assert_eq!(record(&fewer, false), [(fewer.to_vec(), vec![acting[1]])]);
+    assert_eq!(record(&acting[..1], false)[0].1.len(), 2);
+    assert_eq!(record(&fewer, true), [(fewer.to_vec(), vec![])]);
+    assert_eq!(record(&acting[1..], true), [], "without the primary");
+    assert_eq!(record(&[acting[0], OsdId(77)], true), [], "one that is no member");
+}
+
+#[test]
+fn primaries_have_other_acting_sets_stand_in() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    let pgid = PgId::new(1, 5);
+    let up = h.map().pg_to_up_acting(pgid).unwrap().acting;
+    let turned: Vec<OsdId> = up.iter().rev().copied().collect();
+    let ask = |h: &mut Harness, from: OsdId, osds: &[OsdId]| {
+        let epoch = h.map().epoch;
+        h.say(sessions[from.index()], nacre::PgTemp { epoch, pgs: vec![(pgid, osds.to_vec())] });
+        h.pass(std::time::Duration::from_secs(1));
+        let placed = h.map().pg_to_up_acting(pgid).unwrap();
+        assert_eq!(placed.up, up);
+        placed.acting
+    };
+    assert_eq!(ask(&mut h, up[1], &turned), up, "not the primary");
+    assert_eq!(ask(&mut h, up[0], &[up[1], OsdId(77)]), up, "one that is not up");
+    assert_eq!(ask(&mut h, up[0], &[up[1], up[1]]), up, "one twice");
+    assert_eq!(ask(&mut h, up[0], &turned), turned);
+    assert_eq!(ask(&mut h, up[0], &[]), turned, "not the primary any more");
+    assert_eq!(ask(&mut h, turned[0], &[]), up);
+    assert!(h.map().pg_temp.is_empty());
 }

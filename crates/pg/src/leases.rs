@@ -1,0 +1,153 @@
+//! Read leases: a primary answers reads only as long as every serving member has promised not to let others serve.
+//!
+//! A lease is between two OSDs and covers every group in which the grantor follows the holder. The holder asks when it has
+//! reads to answer, with a stamp of its own clock; from that stamp on it holds the lease for [`LEASE`]. The grantor counts
+//! a longer time from when the question came, so that clocks may run at rates that differ by a tenth. When a member
+//! follows another primary, it tells that one how long its promises may last (see `docs/peering.md`).
+
+use crate::peer::LeaseGrant;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::{Epoch, OsdId, PgId};
+
+/// How long a holder may rely on a grant, since it asked.
+pub(crate) const LEASE: Duration = Duration::from_millis(1500);
+/// How long a grantor keeps its promise, since it was asked.
+const PROMISE: Duration = Duration::from_millis(1650);
+/// A question is repeated after this time.
+const ASK_AGAIN: Duration = Duration::from_millis(300);
+
+/// One OSD's leases.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    /// When this OSD started: what it promised before, it does not know.
+    started: Option<Duration>,
+    held: BTreeMap<OsdId, Held>,
+    /// Until when promises to others last.
+    promised: BTreeMap<OsdId, Duration>,
+    /// Whom to ask at the end of the turn.
+    wanted: BTreeSet<OsdId>,
+    /// Groups with reads that wait.
+    pub waiting: BTreeSet<PgId>,
+}
+
+/// What one grantor has granted this OSD.
+#[derive(Debug, Default)]
+struct Held {
+    until: Duration,
+    asked_at: Option<Duration>,
+    /// A grant by a grantor that had a newer map: which groups it covers is known once this OSD has that, too.
+    later: Option<(Epoch, Duration)>,
+}
+
+impl Leases {
+    pub fn set_time(&mut self, now: Duration) {
+        self.started.get_or_insert(now);
+    }
+
+    /// Whether `grantor` lets this OSD answer reads. Asks for it in time.
+    pub fn holds(&mut self, grantor: OsdId, now: Duration) -> bool {
+        let held = self.held.entry(grantor).or_default();
+        let asked_lately = held.asked_at.is_some_and(|at| now < at + ASK_AGAIN);
+        if now + LEASE / 2 >= held.until && !asked_lately {
+            self.wanted.insert(grantor);
+        }
+        now < held.until
+    }
+
+    /// Those to be asked now.
+    pub fn take_wanted(&mut self, now: Duration) -> BTreeSet<OsdId> {
+        for osd in &self.wanted {
+            self.held.entry(*osd).or_default().asked_at = Some(now);
+        }
+        std::mem::take(&mut self.wanted)
+    }
+
+    /// `holder` asks, with its `stamp`; this OSD has the map `epoch`.
+    pub fn grant(&mut self, holder: OsdId, stamp: u64, epoch: Epoch, now: Duration) -> LeaseGrant {
+        self.promised.insert(holder, now + PROMISE);
+        LeaseGrant { stamp, epoch }
+    }
+
+    /// The answer has come. Whether it counts at once.
+    pub fn granted(&mut self, grantor: OsdId, grant: &LeaseGrant, epoch: Epoch) -> bool {
+        let held = self.held.entry(grantor).or_default();
+        let Some(asked_at) = held.asked_at.filter(|at| at.as_micros() == u128::from(grant.stamp)) else { return false };
+        held.asked_at = None;
+        let until = asked_at + LEASE;
+        if grant.epoch > epoch {
+            held.later = Some((grant.epoch, until));
+            return false;
+        }
+        held.until = held.until.max(until);
+        true
+    }
+
+    /// The groups follow the map `epoch` now.
+    pub fn follow_map(&mut self, epoch: Epoch) {
+        for held in self.held.values_mut() {
+            if let Some((_, until)) = held.later.take_if(|(needed, _)| *needed <= epoch) {
+                held.until = held.until.max(until);
+            }
+        }
+    }
+
+    /// How long promises to each OSD last still; and those that may have been made before this OSD started.
+    pub fn promises(&self, now: Duration) -> (Duration, Vec<(OsdId, Duration)>) {
+        let unknown = self.started.map_or(PROMISE, |at| (at + PROMISE).saturating_sub(now));
+        let left = |(osd, until): (&OsdId, &Duration)| until.checked_sub(now).map(|left| (*osd, left));
+        (unknown, self.promised.iter().filter_map(left).collect())
+    }
+}
+
+/// What is added to a span that was measured by another clock.
+pub(crate) fn by_another_clock(span: Duration) -> Duration {
+    span + span / 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: OsdId = OsdId(0);
+    const B: OsdId = OsdId(1);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_lease_ends_before_the_promise_does() {
+        let (mut holder, mut grantor) = (Leases::default(), Leases::default());
+        grantor.set_time(ms(0));
+        assert!(!holder.holds(B, ms(5000)));
+        assert_eq!(holder.take_wanted(ms(5000)), [B].into());
+        let grant = grantor.grant(A, 5_000_000, Epoch(3), ms(5200));
+        assert!(holder.granted(B, &grant, Epoch(3)));
+        assert!(holder.holds(B, ms(6499)) && !holder.holds(B, ms(6500)));
+        assert_eq!(grantor.promises(ms(6500)), (ms(0), vec![(A, ms(350))]));
+        assert_eq!(grantor.promises(ms(7000)), (ms(0), vec![]));
+        assert_eq!(holder.take_wanted(ms(6000)), [B].into(), "asked again in time");
+        assert!(!holder.granted(B, &grant, Epoch(3)), "an answer to an older question");
+    }
+
+    #[test]
+    fn a_grantor_with_a_newer_map_grants_nothing_before_the_holder_has_it() {
+        let mut holder = Leases::default();
+        assert!(!holder.holds(B, ms(0)));
+        holder.take_wanted(ms(0));
+        assert!(!holder.granted(B, &LeaseGrant { stamp: 0, epoch: Epoch(4) }, Epoch(3)));
+        assert!(!holder.holds(B, ms(1)));
+        holder.follow_map(Epoch(3));
+        assert!(!holder.holds(B, ms(1)));
+        holder.follow_map(Epoch(4));
+        assert!(holder.holds(B, ms(1)));
+    }
+
+    #[test]
+    fn who_has_just_started_may_have_promised() {
+        let mut grantor = Leases::default();
+        grantor.set_time(ms(700));
+        assert_eq!(grantor.promises(ms(1000)).0, PROMISE - ms(300));
+    }
+}

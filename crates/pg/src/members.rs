@@ -1,0 +1,91 @@
+//! What the primary knows of the other members of the acting set while the group is peered.
+
+use std::collections::BTreeMap;
+use types::{EVersion, ObjectId, OsdId};
+
+/// What a member's part in the interval is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// It has the whole log, and gets every update: no client is answered without it.
+    Serving,
+    /// Its log does not meet the authoritative one. It may still have objects that others lack.
+    Behind,
+    /// It has started over, and is copied to. It gets updates, those of objects that it does not have yet as log
+    /// entries only.
+    Copying,
+    /// Everything has been copied, and no client is answered without it from now on. It serves once it has durably what
+    /// clients were answered for before, up to this version.
+    Copied(EVersion),
+}
+
+/// The other members.
+#[derive(Debug, Default)]
+pub(crate) struct Members(BTreeMap<OsdId, Member>);
+
+#[derive(Debug)]
+struct Member {
+    standing: Standing,
+    missing: BTreeMap<ObjectId, EVersion>,
+}
+
+impl Members {
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub fn insert(&mut self, osd: OsdId, standing: Standing, missing: BTreeMap<ObjectId, EVersion>) {
+        self.0.insert(osd, Member { standing, missing });
+    }
+
+    pub fn standing(&self, osd: OsdId) -> Option<Standing> {
+        self.0.get(&osd).map(|member| member.standing)
+    }
+
+    pub fn set_standing(&mut self, osd: OsdId, standing: Standing) {
+        self.0.get_mut(&osd).expect("a member of the interval").standing = standing;
+    }
+
+    /// How many have this standing.
+    pub fn with(&self, standing: Standing) -> usize {
+        self.0.values().filter(|member| member.standing == standing).count()
+    }
+
+    pub fn lacks_nothing(&self, osd: OsdId) -> bool {
+        self.0.get(&osd).is_some_and(|member| member.standing == Standing::Serving && member.missing.is_empty())
+    }
+
+    /// Those that serve and lack the object.
+    pub fn lacking(&self, object: &ObjectId) -> Vec<OsdId> {
+        let lacks = |(osd, member): (&OsdId, &Member)| member.missing.contains_key(object).then_some(*osd);
+        self.0.iter().filter_map(lacks).collect()
+    }
+
+    /// Objects that the member lacks.
+    pub fn missing(&self, osd: OsdId) -> impl Iterator<Item = &ObjectId> {
+        self.0.get(&osd).into_iter().flat_map(|member| member.missing.keys())
+    }
+
+    pub fn missing_count(&self) -> usize {
+        self.0.values().map(|member| member.missing.len()).sum()
+    }
+
+    /// The member has the object now.
+    pub fn has_now(&mut self, osd: OsdId, object: &ObjectId) {
+        if let Some(member) = self.0.get_mut(&osd) {
+            member.missing.remove(object);
+        }
+    }
+
+    pub fn any_copied_to(&self) -> bool {
+        self.0.values().any(|member| matches!(member.standing, Standing::Copying | Standing::Copied(_)))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (OsdId, Standing)> {
+        self.0.iter().map(|(osd, member)| (*osd, member.standing))
+    }
+
+    /// Those that updates are sent to.
+    pub fn receiving(&self) -> impl Iterator<Item = (OsdId, Standing)> {
+        self.iter().filter(|(_, standing)| *standing != Standing::Behind)
+    }
+}

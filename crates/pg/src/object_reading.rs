@@ -1,0 +1,122 @@
+//! An object on its way to another member, read piece by piece.
+
+use crate::context::Context;
+use crate::lookup::{NoAnswer, ready};
+use crate::peer::{PgInterval, PgPush};
+use bytes::Bytes;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use store::ObjectStat;
+use types::ObjectId;
+use wire::Rope;
+
+/// Data bytes in one push.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Omap entries in one push.
+const PIECE_OMAP_ENTRIES: usize = 1024;
+
+/// An object of which some pieces have been sent.
+#[derive(Debug)]
+pub(crate) struct ObjectReading {
+    pub object: ObjectId,
+    stat: Arc<ObjectStat>,
+    first: bool,
+    /// `None` until asked.
+    extents: Option<VecDeque<(u64, u64)>>,
+    /// Entries up to this key have been sent; `None` once all have.
+    omap_after: Option<Bytes>,
+    /// The first piece's, once it is known.
+    omap_header: Option<Bytes>,
+    /// Bytes that have come for the next piece.
+    data: Option<(u64, Rope)>,
+}
+
+impl PgPush {
+    /// That an object is not there.
+    pub(crate) fn absent(pg: PgInterval, object: ObjectId) -> PgPush {
+        PgPush { absent: true, first: true, last: true, ..PgPush::empty(pg, object) }
+    }
+
+    pub(crate) fn empty(pg: PgInterval, object: ObjectId) -> PgPush {
+        PgPush {
+            pg,
+            object,
+            first: false,
+            last: false,
+            absent: false,
+            size_bytes: 0,
+            attrs: BTreeMap::new(),
+            omap_header: Bytes::new(),
+            omap: Vec::new(),
+            runs: Vec::new(),
+            data: Rope::new(),
+            end_of_all: false,
+        }
+    }
+}
+
+impl ObjectReading {
+    /// Bytes that were asked for have come.
+    pub fn data_came(&mut self, bytes: Rope) {
+        let offset = self.extents.as_ref().and_then(|extents| extents.front()).expect("a run was being read").0;
+        self.data = Some((offset, bytes));
+    }
+
+    pub fn new(object: ObjectId, stat: Arc<ObjectStat>) -> ObjectReading {
+        let omap_after = stat.has_omap.then(Bytes::new);
+        ObjectReading { object, stat, first: true, extents: None, omap_after, omap_header: None, data: None }
+    }
+
+    /// The next piece; `None` if the object cannot be read.
+    pub fn next_piece(&mut self, cx: &mut Context<'_>, pg: PgInterval) -> Result<Option<PgPush>, NoAnswer> {
+        let size_bytes = self.stat.size_bytes;
+        if self.extents.is_none() {
+            let extents = match size_bytes {
+                0 => Vec::new(),
+                size => ready(cx.store.extents(&self.object, 0, size))?,
+            };
+            // Cut into runs that fit a piece.
+            let runs = extents.into_iter().flat_map(|(offset, len)| {
+                (0..len.div_ceil(PIECE_BYTES)).map(move |i| {
+                    let at = i * PIECE_BYTES;
+                    (offset + at, PIECE_BYTES.min(len - at))
+                })
+            });
+            self.extents = Some(runs.collect());
+        }
+        let runs = self.extents.as_mut().expect("just set");
+        if let (None, Some(&(offset, len))) = (&self.data, runs.front()) {
+            let bytes = ready(cx.store.read(&self.object, offset, len))?;
+            self.data = Some((offset, bytes));
+        }
+        if self.first && self.omap_header.is_none() {
+            self.omap_header = Some(ready(cx.store.omap_header(&self.object))?);
+        }
+        let mut omap = Vec::new();
+        let mut omap_after = None;
+        if let Some(after) = &self.omap_after {
+            let (entries, more) = ready(cx.store.omap_list(&self.object, after, b"", PIECE_OMAP_ENTRIES))?;
+            omap_after = more.then(|| entries.last().map(|(key, _)| key.clone())).flatten();
+            omap = entries;
+        }
+        let mut piece = PgPush { size_bytes, first: self.first, omap, ..PgPush::empty(pg, self.object.clone()) };
+        if self.first {
+            let attrs = self.stat.attrs.iter();
+            piece.attrs = attrs.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect();
+            piece.omap_header = self.omap_header.take().expect("asked for above");
+        }
+        // From here on nothing is asked for any more: the piece is made.
+        self.omap_after = omap_after;
+        if let Some((offset, data)) = self.data.take() {
+            let (_, len) = runs.pop_front().expect("its bytes were read");
+            if data.len() as u64 != len {
+                return Ok(None);
+            }
+            piece.runs.push((offset, len));
+            piece.data = data;
+        }
+        self.first = false;
+        piece.last = runs.is_empty() && self.omap_after.is_none();
+        Ok(Some(piece))
+    }
+}

@@ -1,0 +1,200 @@
+//! Groups that serve though members are down, and what becomes of members that come back.
+
+use super::cluster::{Cluster, PG};
+use std::time::Duration;
+use types::{Epoch, OsdId};
+use wire::messages::Op;
+
+const A: OsdId = OsdId(0);
+const B: OsdId = OsdId(1);
+const C: OsdId = OsdId(2);
+
+fn down(cluster: &mut Cluster, osd: OsdId) {
+    cluster.mark_down(osd.0);
+    cluster.update_all();
+    cluster.settle();
+    // If it was the primary, others wait until it does not answer reads any more.
+    cluster.pass(Duration::from_secs(2));
+}
+
+fn up(cluster: &mut Cluster, osd: OsdId) {
+    cluster.mark_up(osd.0);
+    cluster.update_all();
+    cluster.settle();
+    cluster.pass(Duration::from_secs(4));
+}
+
+/// What a reader sees if `first` is the primary.
+fn content_by(cluster: &mut Cluster, acting: [OsdId; 3]) -> String {
+    cluster.move_group(&acting.map(|osd| osd.0));
+    cluster.update_all();
+    cluster.settle();
+    cluster.pass(Duration::from_secs(4));
+    cluster.content(acting[0])
+}
+
+#[test]
+fn two_of_three_serve_and_the_third_gets_what_it_lacks() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(A);
+    cluster.append(A, session, 1, Epoch(1));
+    cluster.settle();
+    down(&mut cluster, C);
+    for tid in 2..=30 {
+        cluster.append(A, session, tid, cluster.map.epoch);
+        cluster.settle();
+        assert_eq!(cluster.answers_to(tid).len(), 1, "{tid}");
+    }
+    up(&mut cluster, C);
+    let expected: String = (1..=30).map(|tid| format!("{tid},")).collect();
+    assert_eq!(content_by(&mut cluster, [C, A, B]), expected);
+    assert_eq!(content_by(&mut cluster, [B, C, A]), expected);
+    assert!(cluster.temps.is_empty(), "{:?}", cluster.temps);
+}
+
+#[test]
+fn fewer_than_min_size_do_not_serve() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(A);
+    down(&mut cluster, B);
+    down(&mut cluster, C);
+    cluster.append(A, session, 1, cluster.map.epoch);
+    cluster.read(A, session, 2, cluster.map.epoch);
+    cluster.settle();
+    cluster.pass(Duration::from_secs(10));
+    assert!(cluster.answers.is_empty());
+    up(&mut cluster, C);
+    assert_eq!(cluster.answers_to(1).len(), 1);
+    assert_eq!(cluster.answers_to(2), [(session, 0, "1,".to_owned())]);
+}
+
+#[test]
+fn an_update_that_nobody_else_has_is_taken_back() {
+    // Whether the object was there before, and whether others change it.
+    for (existed, changed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut cluster = Cluster::new(3);
+        let session = cluster.connect(A);
+        let other = cluster.connect(B);
+        if existed {
+            cluster.append(A, session, 1, Epoch(1));
+            cluster.settle();
+        }
+        cluster.cut = [(A, B), (A, C)].into();
+        cluster.append(A, session, 2, cluster.map.epoch);
+        cluster.settle();
+        cluster.lose(A, B);
+        cluster.lose(A, C);
+        cluster.cut.clear();
+        down(&mut cluster, A);
+        assert!(cluster.is_active(B));
+        if changed {
+            cluster.append(B, other, 3, cluster.map.epoch);
+        } else {
+            // Something must come in its place, else it is not divergent but only ahead.
+            cluster.ask(B, other, 3, cluster.map.epoch, 0, Op::set_xattr(b"x", b"y"));
+        }
+        cluster.settle();
+        assert_eq!(cluster.answers_to(3).len(), 1);
+        up(&mut cluster, A);
+        let expected = [existed.then_some("1,"), changed.then_some("3,")].into_iter().flatten().collect::<String>();
+        assert_eq!(content_by(&mut cluster, [A, B, C]), expected, "existed {existed}, changed {changed}");
+        assert_eq!(content_by(&mut cluster, [C, A, B]), expected);
+    }
+}
+
+#[test]
+fn what_the_primary_lacks_is_fetched_when_a_client_wants_it() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(B);
+    down(&mut cluster, A);
+    cluster.append(B, session, 1, cluster.map.epoch);
+    cluster.settle();
+    // Pushes to A stay on their way.
+    cluster.cut = [(B, A)].into();
+    cluster.mark_up(0);
+    cluster.update_all();
+    cluster.settle();
+    let session = cluster.connect(A);
+    cluster.read(A, session, 2, cluster.map.epoch);
+    cluster.append(A, session, 3, cluster.map.epoch);
+    cluster.settle();
+    assert!(cluster.answers_to(2).is_empty());
+    cluster.cut.clear();
+    cluster.settle();
+    cluster.pass(Duration::from_secs(4));
+    assert_eq!(cluster.answers_to(2), [(session, 0, "1,".to_owned())]);
+    assert_eq!(cluster.content(A), "1,3,");
+    assert_eq!(content_by(&mut cluster, [C, A, B]), "1,3,");
+}
+
+#[test]
+fn who_was_not_there_when_others_served_does_not_lead() {
+    let mut cluster = Cluster::new(4);
+    let session = cluster.connect(A);
+    down(&mut cluster, C);
+    cluster.append(A, session, 1, cluster.map.epoch);
+    cluster.settle();
+    down(&mut cluster, A);
+    down(&mut cluster, B);
+    // Alone it has an older state, and with an OSD that never had any no better one.
+    up(&mut cluster, C);
+    let reader = cluster.connect(C);
+    cluster.read(C, reader, 2, cluster.map.epoch);
+    cluster.settle();
+    assert!(!cluster.is_active(C));
+    cluster.move_group(&[2, 3]);
+    cluster.update_all();
+    cluster.settle();
+    cluster.pass(Duration::from_secs(10));
+    assert!(!cluster.is_active(C) && cluster.answers_to(2).is_empty());
+    assert!(cluster.temps.is_empty(), "nobody could lead");
+    // One that was there comes back, but is not in the acting set.
+    cluster.mark_up(1);
+    cluster.update_all();
+    cluster.settle();
+    cluster.pass(Duration::from_secs(4));
+    let temp = cluster.temps.first().expect("another acting set is asked for").clone();
+    assert_eq!(temp, [B, C, OsdId(3)]);
+    let temp: Vec<i32> = temp.iter().map(|osd| osd.0).collect();
+    cluster.move_group(&temp);
+    cluster.update_all();
+    cluster.settle();
+    cluster.pass(Duration::from_secs(4));
+    assert!(cluster.is_active(B), "{PG} has two that have everything");
+    assert_eq!(cluster.content(B), "1,");
+}
+
+#[test]
+fn a_deposed_primary_that_does_not_know_it_answers_no_reads() {
+    for partitioned_from in [vec![B, C], vec![C]] {
+        let mut cluster = Cluster::new(3);
+        let session = cluster.connect(A);
+        cluster.append(A, session, 1, Epoch(1));
+        cluster.read(A, session, 2, Epoch(1));
+        cluster.settle();
+        assert_eq!(cluster.answers_to(2), [(session, 0, "1,".to_owned())]);
+        for osd in partitioned_from {
+            cluster.cut.extend([(A, osd), (osd, A)]);
+        }
+        // A hears nothing of this.
+        let since = cluster.mark_down(0);
+        let answered_at = |cluster: &Cluster, tid| !cluster.answers_to(tid).is_empty();
+        for osd in [B, C] {
+            cluster.update(osd);
+        }
+        cluster.settle();
+        let other = cluster.connect(B);
+        cluster.append(B, other, 3, since);
+        cluster.settle();
+        for tid in 100..140 {
+            let changed = answered_at(&cluster, 3);
+            cluster.read(A, session, tid, Epoch(1));
+            cluster.pass(Duration::from_millis(50));
+            // Either the old primary reads, or the new one serves.
+            assert!(!(changed && answered_at(&cluster, tid)), "{tid}");
+        }
+        assert!(answered_at(&cluster, 100), "the lease lasts a while");
+        assert!(answered_at(&cluster, 3), "and ends");
+        assert_eq!(cluster.content(B), "1,3,");
+    }
+}
