@@ -37,15 +37,15 @@ pub(crate) struct ClientOp {
     pub object: ObjectId,
     pub may_write: bool,
     pub times: OpTimes,
-    /// The log knew the request when it came.
-    repeated: bool,
+    /// What the log knew of the request when it came. Kept, as the log may be trimmed while the operation waits.
+    repeated: Option<Box<LogEntry>>,
     progress: Progress,
 }
 
 impl ClientOp {
     pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp, times: OpTimes) -> ClientOp {
         let (object, may_write) = (op.object_id(), op.may_write());
-        ClientOp { session, tid, reqid, op, object, may_write, times, repeated: false, progress: Progress::default() }
+        ClientOp { session, tid, reqid, op, object, may_write, times, repeated: None, progress: Progress::default() }
     }
 
     fn is_group_op(&self) -> bool {
@@ -114,7 +114,6 @@ impl ClientOps {
             // What was read belongs to the old interval, whose state may not be the new one's.
             op.progress = Progress::default();
             op.times.waits.add(WaitReasons::INACTIVE);
-            op.repeated = false;
         }
         cx.interrupted.extend(self.waiting.iter().map(|op| op.session));
     }
@@ -169,9 +168,12 @@ impl Pg {
             return self.run_group_op(cx, op);
         }
         if op.may_write {
-            op.repeated = self.log.find(&op.reqid).is_some();
+            let known = self.log.find(&op.reqid).cloned().map(Box::new);
+            // What was trimmed is never taken back; what is newer may have been.
+            let before = op.repeated.take().filter(|entry| entry.version <= self.log.tail());
+            op.repeated = known.or(before);
             // To answer that an update is done while members lack the object would promise more than is true.
-            if op.repeated && self.is_where_needed(cx, &op.object, true) {
+            if op.repeated.is_some() && self.is_where_needed(cx, &op.object, true) {
                 self.answer_repeated(cx, &op);
                 return self.ops.release(cx, op.held_bytes());
             }
@@ -193,18 +195,16 @@ impl Pg {
         self.run_object(cx, &object);
     }
 
-    /// Answers an update that the log knows, or has its answer sent to where the client is now. Returns whether the
-    /// log knows it.
-    fn answer_repeated(&mut self, cx: &mut Context<'_>, op: &ClientOp) -> bool {
-        let Some(entry) = self.log.find(&op.reqid) else { return false };
+    /// Answers an update that the log knows, or has its answer sent to where the client is now.
+    fn answer_repeated(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
+        let entry = op.repeated.as_deref().expect("the caller has seen it");
         let version = entry.version;
         let reply = reply_from_log(op, entry, cx);
         if self.replication.redirect_answer(version, op.session, op.tid, op.op.retry_attempt) {
-            return true;
+            return;
         }
         tracing::debug!(pg = %self.id, reqid = %op.reqid, %version, "repeated request answered from the log");
         cx.send_client(op.session, op.tid, reply);
-        true
     }
 
     fn answer_error(&mut self, cx: &mut Context<'_>, op: &ClientOp, errno: Errno) {
@@ -265,7 +265,7 @@ impl Pg {
 
     /// Runs one operation; if it ends, it is answered or, if it changes something, submitted.
     fn run_op(&mut self, cx: &mut Context<'_>, number: u64) -> Ran {
-        if self.ops.ops[&number].repeated {
+        if self.ops.ops[&number].repeated.is_some() {
             let op = self.ops.ops.remove(&number).expect("just seen");
             self.ops.queued_requests.remove(&op.reqid);
             self.answer_repeated(cx, &op);

@@ -68,6 +68,8 @@ pub(crate) enum Waiter {
     Check,
     /// Something to be pushed to another member.
     Push { pgid: PgId, to: OsdId },
+    /// What the primary compares.
+    Scan { pgid: PgId },
 }
 
 /// Requests to the monitors that are gathered over a turn.

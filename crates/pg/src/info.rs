@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use store::Step;
-use types::{EVersion, Epoch};
+use types::{EVersion, Epoch, ObjectId};
 use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
 
 /// Key of the [`PgInfo`] in the group's table.
@@ -26,8 +26,11 @@ pub struct PgInfo {
     pub log_tail: EVersion,
     /// The interval in which this member last was brought up to date with all others of the acting set.
     pub last_epoch_started: Epoch,
-    /// False while the whole content is being copied from another member: what is here is then no basis for anything.
+    /// False while this member is backfilled: the primary brings what is here to what the others have, object by object.
     pub complete: bool,
+    /// Of a member that is not complete: objects before this one are as the log and the missing ones say. Of the others
+    /// nothing is known, whatever is here. `None`: of no object is anything known.
+    pub last_backfill: Option<ObjectId>,
     /// Epoch in which the pool was made.
     pub created: Epoch,
     pub last_user_version: u64,
@@ -44,6 +47,11 @@ impl PgInfo {
             (primary.last_user_version, primary.stats, primary.created);
     }
 
+    /// Whether this member answers for the object: what is here is as the log and the missing ones say.
+    pub fn covers(&self, object: &ObjectId) -> bool {
+        self.complete || self.last_backfill.as_ref().is_some_and(|before| object < before)
+    }
+
     /// Keeps the information in the group's table.
     pub fn step(&self) -> Step {
         Step::PgSet { key: INFO_KEY, value: self.to_vec(Target::default()).into() }
@@ -52,7 +60,7 @@ impl PgInfo {
 
 impl Encode for PgInfo {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(2, 1, |w| {
+        w.versioned(3, 1, |w| {
             w.put(&self.last_update);
             w.put(&self.log_tail);
             w.put(&self.last_epoch_started);
@@ -64,6 +72,7 @@ impl Encode for PgInfo {
             w.u64(self.stats.write_ops);
             w.u64(self.stats.write_kib);
             w.u32(self.pg_num);
+            w.put(&self.last_backfill);
         });
     }
 }
@@ -72,7 +81,7 @@ impl Decode for PgInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgInfo, DecodeError> {
-        let (version, mut r) = r.versioned("placement group information", 2)?;
+        let (version, mut r) = r.versioned("placement group information", 3)?;
         Ok(PgInfo {
             last_update: r.get()?,
             log_tail: r.get()?,
@@ -82,6 +91,7 @@ impl Decode for PgInfo {
             last_user_version: r.u64()?,
             stats: PgStats { objects: r.i64()?, bytes: r.i64()?, write_ops: r.u64()?, write_kib: r.u64()? },
             pg_num: if version.version >= 2 { r.u32()? } else { 0 },
+            last_backfill: if version.version >= 3 { r.get()? } else { None },
         })
     }
 }

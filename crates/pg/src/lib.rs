@@ -4,12 +4,13 @@
 //! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
 //! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `replicate` (updates on
 //!   their way to all members), `peering` (how a group comes to serve; `merge`: how one log is brought to another), `recovery` (objects on
-//!   their way to members that lack them), `leases` (until when reads may be answered).
+//!   their way to members that lack them), `backfill` (members that are compared object by object), `leases` (until when reads may be answered).
 //! * [`hops`]: where the time of operations goes.
 //! * `background_check`: a slow walk that reads everything, to find what has rotted.
 //! * [`ops`]: execution of one compound operation on one object.
 //! * [`log`], [`info`], [`object_info`]: what is kept durably. [`peer`]: what OSDs say to each other.
 
+mod backfill;
 mod background_check;
 mod client_ops;
 mod context;
@@ -27,8 +28,10 @@ pub mod object_info;
 mod object_reading;
 pub mod ops;
 pub mod peer;
+pub mod peer_backfill;
 mod peering;
 pub mod pg;
+mod push_queue;
 mod recovery;
 mod replicate;
 mod shard;

@@ -10,12 +10,12 @@ pub(crate) enum Standing {
     Serving,
     /// Its log does not meet the authoritative one. It may still have objects that others lack.
     Behind,
-    /// It has started over, and is copied to. It gets updates, those of objects that it does not have yet as log
+    /// It is backfilled. It has the whole log and gets every update, those of objects that it does not have yet as log
     /// entries only.
-    Copying,
+    Backfilling,
     /// Everything has been copied, and no client is answered without it from now on. It serves once it has durably what
     /// clients were answered for before, up to this version.
-    Copied(EVersion),
+    Backfilled(EVersion),
 }
 
 /// The other members.
@@ -76,8 +76,8 @@ impl Members {
         }
     }
 
-    pub fn any_copied_to(&self) -> bool {
-        self.0.values().any(|member| matches!(member.standing, Standing::Copying | Standing::Copied(_)))
+    pub fn any_backfilled(&self) -> bool {
+        self.0.values().any(|member| matches!(member.standing, Standing::Backfilling | Standing::Backfilled(_)))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (OsdId, Standing)> {

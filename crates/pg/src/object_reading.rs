@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::lookup::{NoAnswer, ready};
+use crate::object_info::OBJECT_INFO_ATTR;
 use crate::peer::{PgInterval, PgPush};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -117,6 +118,11 @@ impl ObjectReading {
         }
         self.first = false;
         piece.last = runs.is_empty() && self.omap_after.is_none();
+        if piece.last
+            && let Some(info) = self.stat.attrs.get(OBJECT_INFO_ATTR)
+        {
+            piece.attrs.insert(Bytes::from_static(OBJECT_INFO_ATTR), info.clone());
+        }
         Ok(Some(piece))
     }
 }

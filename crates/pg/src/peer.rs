@@ -203,8 +203,8 @@ pub struct PgLogEntries {
     pub entries: Vec<LogEntry>,
     /// The sender's information.
     pub info: PgInfo,
-    /// The receiver must drop all it has of the group and starts from an empty group whose log begins behind `after`;
-    /// all objects are pushed to it.
+    /// The receiver drops its log, takes this one that begins behind `after`, and answers for no object any more: it is
+    /// backfilled.
     pub start_over: bool,
 }
 
@@ -233,7 +233,8 @@ pub struct PgPush {
     pub absent: bool,
     /// Size of the whole object.
     pub size_bytes: u64,
-    /// With the first piece: all attributes, the object information among them.
+    /// With the first piece: all attributes. With the last one: the object information again, by which the receiver
+    /// recognises the object as whole.
     pub attrs: BTreeMap<Bytes, Bytes>,
     /// With the first piece.
     pub omap_header: Bytes,
@@ -241,7 +242,7 @@ pub struct PgPush {
     /// Runs of bytes: offset and length each; the bytes themselves follow each other in the payload.
     pub runs: Vec<(u64, u64)>,
     pub data: Rope,
-    /// All objects have been pushed: the receiver, which had started over, is complete. No object comes with it.
+    /// All objects have been pushed: the receiver, which was backfilled, is complete. No object comes with it.
     pub end_of_all: bool,
 }
 

@@ -5,8 +5,8 @@
 //! 2. takes the longest log among the members that the record names: it holds every update that a client was answered
 //!    for, since updates are answered only when all serving members have them;
 //! 3. has every member bring its log to that one, and remember durably that it was part of this interval ([`PgStart`]).
-//!    Objects that a member then lacks are *missing* there; a member whose log does not meet is *behind* and is copied
-//!    to as a whole, and does not count until it has everything;
+//!    Objects that a member then lacks are *missing* there; a member whose log does not meet is *behind* and is backfilled,
+//!    and does not count until it has everything;
 //! 4. has the monitors record who serves from now on, if they are at least the pool's `min_size`;
 //! 5. serves, while `recovery` brings what is missing to where it is missing.
 //!
@@ -17,11 +17,11 @@
 use crate::context::{Context, OnCommit};
 use crate::info::PgInfo;
 use crate::leases::by_another_clock;
-use crate::log::{LogEntry, PgLog, log_key};
+use crate::log::{LogEntry, PgLog, log_key, log_key_range};
 use crate::members::Standing;
 use crate::merge::{NoOverlap, merge};
 use crate::peer::{MemberState, PgInterval, PgLogEntries, PgLogGet, PgStart, PgStarted};
-use crate::pg::{Interval, Pg};
+use crate::pg::{Interval, Pg, missing_key_range};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::{Step, Transaction};
@@ -405,8 +405,11 @@ impl Pg {
             steps.push(Step::Remove { object });
         }
         for (object, version) in merged.missing {
-            steps.push(Pg::missing_step(&object, version));
-            self.missing.insert(object, version);
+            // What is not here yet comes by backfill.
+            if self.info.covers(&object) {
+                steps.push(Pg::missing_step(&object, version));
+                self.missing.insert(object, version);
+            }
         }
         self.info.last_update = self.log.head();
         self.info.follow(theirs);
@@ -415,10 +418,11 @@ impl Pg {
         Ok(steps)
     }
 
+    /// Takes the log as it comes, and answers for no object any more: those that are here are compared by backfill.
     fn start_over(&mut self, cx: &mut Context<'_>, message: PgLogEntries) {
         let mut steps = Vec::new();
-        if self.stored {
-            steps.push(Step::PgDestroy { pg_num: self.interval.shape.pg_num });
+        for (begin, end) in [log_key_range(), missing_key_range()] {
+            steps.push(Step::PgRemoveRange { begin, end });
         }
         self.missing.clear();
         self.log = PgLog::starting_at(message.after);
@@ -431,6 +435,7 @@ impl Pg {
         self.info.log_tail = self.log.tail();
         self.info.last_epoch_started = Epoch(0);
         self.info.complete = false;
+        self.info.last_backfill = None;
         self.info.pg_num = self.interval.shape.pg_num;
         steps.push(self.info.step());
         self.stored = true;
@@ -443,8 +448,7 @@ impl Pg {
         let mut waiting = BTreeSet::from([cx.whoami]);
         for osd in self.others(cx.whoami) {
             let told = self.peering.told.remove(&osd).unwrap_or_default();
-            let can_merge = is_new || told.info.as_ref().is_some_and(|info| info.complete);
-            if can_merge {
+            if is_new || told.info.is_some() {
                 waiting.insert(osd);
             } else {
                 self.members.insert(osd, Standing::Behind, BTreeMap::new());
@@ -459,8 +463,9 @@ impl Pg {
     }
 
     fn remember_start(&mut self, cx: &mut Context<'_>, mut steps: Vec<Step>, then: OnCommit) {
-        self.info.last_epoch_started = self.interval.since;
-        self.info.complete = true;
+        if self.info.complete {
+            self.info.last_epoch_started = self.interval.since;
+        }
         self.stored = true;
         steps.push(self.info.step());
         cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
@@ -505,8 +510,17 @@ impl Pg {
         }
         let all = waiting.is_empty();
         if osd != cx.whoami {
-            let standing = if message.merged { Standing::Serving } else { Standing::Behind };
+            let told = self.peering.told.get(&osd).and_then(|told| told.info.as_ref());
+            let standing = match (message.merged, told.is_none_or(|info| info.complete)) {
+                (false, _) => Standing::Behind,
+                (true, true) => Standing::Serving,
+                (true, false) => Standing::Backfilling,
+            };
             self.members.insert(osd, standing, message.missing);
+            if standing == Standing::Backfilling {
+                let from = told.and_then(|info| info.last_backfill.clone());
+                self.begin_backfill(osd, from);
+            }
         }
         if all {
             self.all_started(cx);
@@ -626,7 +640,7 @@ impl Pg {
         let lack_objects = !members.clone().all(|osd| self.lacks_nothing(*osd, whoami));
         let is_recorded = members.clone().all(|osd| self.is_recorded(*osd));
         if self.peering.may_recover() {
-            let copying = self.members.any_copied_to();
+            let copying = self.members.any_backfilled();
             if copying {
                 bits |= pg_state::BACKFILLING;
             }

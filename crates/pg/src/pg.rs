@@ -1,5 +1,6 @@
 //! One placement group as one OSD sees it.
 
+use crate::backfill::Scan;
 use crate::client_ops::ClientOps;
 use crate::context::{Context, OnCommit};
 use crate::hops::{OpSample, OpState};
@@ -9,11 +10,12 @@ use crate::log::PgLog;
 use crate::members::Members;
 use crate::peer::{MemberState, PgInterval};
 use crate::peering::Peering;
-use crate::recovery::{Pulls, Pushes};
+use crate::push_queue::Pushes;
+use crate::recovery::Pulls;
 use crate::replicate::Replication;
 use bytes::Bytes;
 use osdmap::{PgPool, UpActing};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use store::{Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 use wire::nacre::mon::PgReport;
@@ -84,6 +86,10 @@ pub struct Pg {
     pub(crate) members: Members,
     pub(crate) pushes: Pushes,
     pub(crate) pulls: Pulls,
+    /// What the primary compares.
+    pub(crate) scan: Option<Scan>,
+    /// As primary: objects that members lack and that cannot be read here, though they should be here.
+    pub(crate) unreadable: BTreeSet<ObjectId>,
     /// Blocks here that the background check has found bad.
     pub(crate) bad_blocks: u64,
     pub(crate) reads: ReadCounters,
@@ -115,6 +121,8 @@ impl Pg {
             members: Members::default(),
             pushes: Pushes::default(),
             pulls: Pulls::default(),
+            scan: None,
+            unreadable: BTreeSet::new(),
             bad_blocks: 0,
             reads: ReadCounters::default(),
             report_sequence: 0,
@@ -196,6 +204,8 @@ impl Pg {
         }
         self.pushes = Pushes::default();
         self.pulls = Pulls::default();
+        self.scan = None;
+        self.unreadable.clear();
         self.members = Members::default();
         self.peering = Peering::default();
         if !self.is_loading() {
@@ -259,6 +269,11 @@ impl Pg {
         };
         cx.reports.insert(self.id, report);
     }
+}
+
+/// The range of keys that all missing objects lie in.
+pub(crate) fn missing_key_range() -> (Bytes, Bytes) {
+    (Bytes::from_static(&[MISSING_PREFIX]), Bytes::from_static(&[MISSING_PREFIX + 1]))
 }
 
 fn missing_key(object: &ObjectId) -> Bytes {

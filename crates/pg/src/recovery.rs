@@ -1,7 +1,7 @@
 //! Objects on their way from a member that has them to one that lacks them, while the group serves.
 //!
-//! The primary first pulls what it lacks itself, then pushes what others lack, and copies everything to members that are
-//! behind. A few objects are on their way at a time, those that a client waits for first. Operations on an object wait
+//! The primary first pulls what it lacks itself, then pushes what others lack, and has members that are behind backfilled
+//! (`backfill`). A few objects are on their way at a time, those that a client waits for first. Operations on an object wait
 //! while the primary lacks it, updates also while a serving member does or while it is being sent to one.
 
 use crate::context::{Context, OnCommit, Waiter};
@@ -9,9 +9,10 @@ use crate::lookup::{NoAnswer, ready};
 use crate::members::Standing;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::object_reading::ObjectReading;
-use crate::peer::{PgLogEntries, PgPull, PgPush, PgPushAck};
+use crate::peer::{PgPull, PgPush, PgPushAck};
 use crate::pg::Pg;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::push_queue::{Has, PushQueue};
+use std::collections::{BTreeMap, BTreeSet};
 use store::{LookupId, ReadError, Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId};
 use wire::{Decode, Rope};
@@ -20,57 +21,6 @@ use wire::{Decode, Rope};
 const UNACKED_OBJECTS_MAX: usize = 16;
 /// Objects that are being pulled, but for those that clients wait for.
 const PULLS_MAX: usize = 16;
-/// Objects listed at a time when all are pushed.
-const LISTED_OBJECTS: usize = 256;
-
-/// Pushes by receiver.
-pub(crate) type Pushes = BTreeMap<OsdId, PushQueue>;
-
-/// What one member is sent.
-#[derive(Debug, Default)]
-pub(crate) struct PushQueue {
-    since: Epoch,
-    queue: BTreeSet<ObjectId>,
-    /// Those of the queue that go first.
-    urgent: VecDeque<ObjectId>,
-    /// The receiver gets a copy of everything.
-    copies_all: bool,
-    /// All objects are to be pushed; those before this cursor are in the queue or behind it.
-    all_from: Option<ObjectId>,
-    /// The receiver has been told that all have been sent, when the log ended here.
-    announced: Option<EVersion>,
-    unacked: BTreeSet<ObjectId>,
-    reading: Option<ObjectReading>,
-    waits_for: Option<LookupId>,
-}
-
-impl PushQueue {
-    fn is_on_its_way(&self, object: &ObjectId) -> bool {
-        self.unacked.contains(object) || self.reading.as_ref().is_some_and(|reading| reading.object == *object)
-    }
-
-    fn is_done(&self) -> bool {
-        !self.copies_all && self.queue.is_empty() && self.reading.is_none() && self.unacked.is_empty()
-    }
-
-    fn hurry(&mut self, object: &ObjectId) {
-        if self.queue.contains(object) && !self.urgent.contains(object) {
-            self.urgent.push_back(object.clone());
-        }
-    }
-
-    fn next(&self) -> Option<&ObjectId> {
-        self.urgent.front().or(self.queue.first())
-    }
-
-    fn take_next(&mut self) -> Option<ObjectId> {
-        match self.urgent.pop_front() {
-            Some(object) => self.queue.take(&object),
-            None => self.queue.pop_first(),
-        }
-    }
-}
-
 /// What the primary gets from others.
 #[derive(Debug, Default)]
 pub(crate) struct Pulls {
@@ -91,12 +41,11 @@ impl Pg {
             match standing {
                 Standing::Serving if !self.pushes.contains_key(&osd) => {
                     let queue: BTreeSet<_> = self.members.missing(osd).cloned().collect();
-                    let queue: BTreeSet<_> = queue.into_iter().filter(|o| !self.missing.contains_key(o)).collect();
                     self.push_objects(cx, osd, queue);
                 }
                 // Not before: it may have objects that are missing here.
-                Standing::Behind if self.missing.is_empty() => self.copy_all(cx, osd),
-                _ => {}
+                Standing::Behind if self.missing.is_empty() => self.start_over_member(cx, osd),
+                _ => self.push_on(cx, osd),
             }
         }
     }
@@ -124,13 +73,6 @@ impl Pg {
         lacking.is_empty() && !self.pushes.values().any(|queue| queue.is_on_its_way(object))
     }
 
-    /// Whether a member that is being copied to has the object as it is now.
-    pub(crate) fn is_copied(&self, osd: OsdId, object: &ObjectId) -> bool {
-        self.pushes.get(&osd).is_some_and(|queue| {
-            queue.all_from.as_ref().is_none_or(|from| object < from) && !queue.queue.contains(object)
-        })
-    }
-
     // ---- what the primary lacks ----
 
     /// A member that should have what is missing here, and was not asked in vain before.
@@ -140,10 +82,10 @@ impl Pg {
             Standing::Serving => !self.members.lacking(object).contains(osd),
             // Its log says little, but what it sends tells its version.
             Standing::Behind => self.peering.told.get(osd).is_some_and(|told| {
-                let info = told.info.as_ref().filter(|info| info.complete);
+                let info = told.info.as_ref().filter(|info| info.covers(object));
                 info.is_some_and(|info| info.last_update >= version) && !told.missing.contains_key(object)
             }),
-            Standing::Copying | Standing::Copied(_) => false,
+            Standing::Backfilling | Standing::Backfilled(_) => self.is_copied(*osd, object),
         };
         let mut sources: Vec<_> = self.members.iter().filter(|(osd, _)| !tried(osd)).filter(has).collect();
         sources.sort_by_key(|(_, standing)| *standing != Standing::Serving);
@@ -193,6 +135,7 @@ impl Pg {
         for osd in self.members.lacking(object) {
             self.push_objects(cx, osd, [object.clone()].into());
         }
+        self.push_on_all(cx);
         if self.is_active() {
             self.object_is_here(cx, object);
         }
@@ -215,21 +158,14 @@ impl Pg {
             return;
         }
         let since = self.interval.since;
-        let queue = self.pushes.entry(osd).or_insert_with(|| PushQueue { since, ..PushQueue::default() });
-        queue.queue.extend(objects);
+        let queue = self.pushes.entry(osd).or_insert_with(|| PushQueue::new(since));
+        queue.queue.extend(objects.into_iter().map(|object| (object, Has::Unknown)));
         self.push_on(cx, osd);
     }
 
-    /// Has a member that is behind start over, and copies everything to it.
-    fn copy_all(&mut self, cx: &mut Context<'_>, osd: OsdId) {
-        tracing::info!(pg = %self.id, %osd, "is copied to as a whole");
-        self.members.set_standing(osd, Standing::Copying);
-        let message = PgLogEntries { start_over: true, ..self.entries_for(self.log.tail()) };
-        cx.send_osd(osd, message);
-        let all_from = Some(self.range().0);
-        let since = self.interval.since;
-        self.pushes.insert(osd, PushQueue { since, copies_all: true, all_from, ..PushQueue::default() });
-        self.push_on(cx, osd);
+    fn push_on_all(&mut self, cx: &mut Context<'_>) {
+        let all: Vec<OsdId> = self.pushes.keys().copied().collect();
+        all.into_iter().for_each(|osd| self.push_on(cx, osd));
     }
 
     /// As member: the primary lacks objects.
@@ -238,9 +174,9 @@ impl Pg {
             return;
         }
         let since = message.pg.since;
-        let queue = self.pushes.entry(from).or_insert_with(|| PushQueue { since, ..PushQueue::default() });
+        let queue = self.pushes.entry(from).or_insert_with(|| PushQueue::new(since));
         for object in message.objects {
-            queue.queue.insert(object.clone());
+            queue.queue.insert(object.clone(), Has::Unknown);
             if message.urgent {
                 queue.hurry(&object);
             }
@@ -248,12 +184,12 @@ impl Pg {
         self.push_on(cx, from);
     }
 
-    fn range(&self) -> (ObjectId, ObjectId) {
+    pub(crate) fn range(&self) -> (ObjectId, ObjectId) {
         osdmap::pg_range(self.id, self.interval.shape.pg_num)
     }
 
     /// Sends to one member until it has enough to acknowledge, or a lookup must be waited for.
-    fn push_on(&mut self, cx: &mut Context<'_>, to: OsdId) {
+    pub(crate) fn push_on(&mut self, cx: &mut Context<'_>, to: OsdId) {
         while let Some(queue) = self.pushes.get(&to) {
             let must_wait = queue.reading.is_none() && queue.unacked.len() >= UNACKED_OBJECTS_MAX;
             if must_wait || queue.waits_for.is_some() {
@@ -273,11 +209,10 @@ impl Pg {
         }
     }
 
-    /// One step: list, begin an object, or send a piece. `Ok(false)`: nothing is left to send.
+    /// One step: begin an object, send a piece, or go on with what is backfilled. `Ok(false)`: nothing can be sent.
     fn push_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
         let pg = self.pg_interval();
-        let (_, end) = self.range();
-        let head = self.log.head();
+        let is_primary = self.is_primary(cx.whoami);
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         if let Some(reading) = &mut queue.reading {
             let Some(piece) = reading.next_piece(cx, pg)? else {
@@ -291,54 +226,49 @@ impl Pg {
             cx.send_osd(to, piece);
             return Ok(true);
         }
-        if let Some(object) = queue.next() {
-            let stat = ready(cx.store.stat(object))?;
-            let object = queue.take_next().expect("just seen");
-            match stat {
-                Some(stat) => queue.reading = Some(ObjectReading::new(object, stat)),
-                None => {
-                    queue.unacked.insert(object.clone());
-                    cx.send_osd(to, PgPush::absent(pg, object));
-                }
+        let can =
+            |object: &ObjectId| !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains(object);
+        let Some((object, has)) = queue.next(can) else { return self.backfill_step(cx, to) };
+        let stat = ready(cx.store.stat(object))?;
+        let object = object.clone();
+        queue.take(&object);
+        let is_known = match (&stat, has) {
+            (_, Has::Unknown) => false,
+            (None, has) => has == Has::Nothing,
+            (Some(stat), has) => ObjectInfo::of(stat).is_ok_and(|info| has == Has::Version(info.version)),
+        };
+        match stat {
+            _ if is_known => {}
+            Some(stat) => queue.reading = Some(ObjectReading::new(object, stat)),
+            None => {
+                queue.unacked.insert(object.clone());
+                cx.send_osd(to, PgPush::absent(pg, object));
             }
-            return Ok(true);
         }
-        if let Some(from) = queue.all_from.clone() {
-            let page = ready(cx.store.list(&from, &end, LISTED_OBJECTS))?;
-            queue.all_from = match page.last() {
-                Some(last) if page.len() == LISTED_OBJECTS => {
-                    Some(ObjectId { snap: types::SnapId(last.snap.0 + 1), ..last.clone() })
-                }
-                _ => None,
-            };
-            queue.queue.extend(page);
-            return Ok(true);
-        }
-        if queue.copies_all && queue.announced.is_none() && queue.unacked.is_empty() {
-            queue.announced = Some(head);
-            let push = PgPush { end_of_all: true, ..PgPush::empty(pg, ObjectId::max()) };
-            cx.send_osd(to, push);
-        }
-        Ok(false)
+        Ok(true)
     }
 
     /// What is to be sent next cannot be read.
     fn push_failed(&mut self, cx: &mut Context<'_>, to: OsdId, why: &str) {
         let pg = self.pg_interval();
+        let is_primary = self.is_primary(cx.whoami);
+        let can =
+            |object: &ObjectId| !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains(object);
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
-        let object = match queue.reading.take() {
-            Some(reading) => Some(reading.object),
-            None => queue.take_next(),
+        let next = || queue.next(can).map(|(object, _)| object.clone());
+        let Some(object) = queue.reading.as_ref().map(|reading| reading.object.clone()).or_else(next) else {
+            tracing::error!(pg = %self.id, %to, "cannot list its objects: {why}");
+            return;
         };
-        let name = object.as_ref().map(|object| object.to_string()).unwrap_or_default();
-        tracing::error!(pg = %self.id, %to, object = name, "cannot be sent to a member that lacks it: {why}");
-        if queue.copies_all {
-            // A copy that lacks something is none.
-            self.pushes.remove(&to);
-        } else if !self.is_primary(cx.whoami)
-            && let Some(object) = object
-        {
+        tracing::error!(pg = %self.id, %to, %object, "cannot be sent to a member that lacks it: {why}");
+        queue.reading = None;
+        if is_primary {
+            // The receiver gets it once it can be read again.
+            queue.queue.insert(object.clone(), Has::Unknown);
+            self.unreadable.insert(object);
+        } else {
             // The primary looks for it elsewhere.
+            queue.take(&object);
             cx.send_osd(to, PgPush::absent(pg, object));
         }
     }
@@ -375,6 +305,7 @@ impl Pg {
         if push.end_of_all {
             // Nobody builds on this before the monitors have recorded that this member serves.
             self.info.complete = true;
+            self.info.last_backfill = None;
             self.info.last_epoch_started = since;
             steps.push(self.info.step());
             let then = OnCommit::Pushed { from, since, object: None };
@@ -399,6 +330,10 @@ impl Pg {
         if !push.absent {
             steps.push(Step::Touch { object: object.clone() });
             for (name, value) in push.attrs {
+                // An object of which only some has come must not look whole.
+                if name == OBJECT_INFO_ATTR && !push.last {
+                    continue;
+                }
                 steps.push(Step::SetAttr { object: object.clone(), name: name.to_vec(), value });
             }
             if !push.omap_header.is_empty() {
@@ -445,7 +380,7 @@ impl Pg {
             return;
         }
         let Some(object) = message.object else {
-            if let Some(head) = queue.announced {
+            if let Some(head) = queue.backfill.as_ref().and_then(|backfill| backfill.announced) {
                 self.pushes.remove(&from);
                 self.all_copied(cx, from, head);
             }
@@ -468,18 +403,18 @@ impl Pg {
     /// A member that was behind has everything up to `head`, and gets every update since.
     fn all_copied(&mut self, cx: &mut Context<'_>, osd: OsdId, head: EVersion) {
         if !self.is_active() {
-            return self.member_copied(cx, osd);
+            return self.member_backfilled(cx, osd);
         }
         self.replication.need(osd, head);
         let until = self.replication.committed();
         match self.replication.durable_on(osd) >= until {
-            true => self.member_copied(cx, osd),
-            false => self.members.set_standing(osd, Standing::Copied(until)),
+            true => self.member_backfilled(cx, osd),
+            false => self.members.set_standing(osd, Standing::Backfilled(until)),
         }
     }
 
     /// A member has everything durably that clients were answered for.
-    pub(crate) fn member_copied(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+    pub(crate) fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Serving);
         self.members_changed(cx);
     }

@@ -183,7 +183,7 @@ impl Pg {
         let hops_wanted = op.times.sampled;
         let (mut with_steps, mut without) = (Vec::new(), Vec::new());
         for (osd, standing) in self.members.receiving() {
-            let later = standing == Standing::Copying && !self.is_copied(osd, &entry.object);
+            let later = standing == Standing::Backfilling && !self.is_copied(osd, &entry.object);
             if later { without.push(osd) } else { with_steps.push(osd) }
         }
         for (members, steps) in [(without, Vec::new()), (with_steps, steps)] {
@@ -293,10 +293,10 @@ impl Pg {
             return;
         }
         *durable = version;
-        if let Some(Standing::Copied(until)) = self.members.standing(osd)
+        if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
             && version >= until
         {
-            self.member_copied(cx, osd);
+            self.member_backfilled(cx, osd);
         }
         let needed = self.replication.needed.iter();
         let committed = needed.map(|osd| self.replication.durable_on(*osd)).min().unwrap_or_default();

@@ -16,6 +16,7 @@ use crate::peer::{
     LeaseGet, LeaseGrant, MemberState, PgInterval, PgLogEntries, PgLogGet, PgNotify, PgPull, PgPush, PgPushAck,
     PgQuery, PgStart, PgStarted, RepOp, RepOpReply,
 };
+use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
 use crate::pg::{Interval, Pg, PoolShape};
 use osdmap::{OsdMap, OsdMapFlags, PgMapping, UpActing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -585,6 +586,15 @@ impl Shard {
             kind::PG_PUSH_ACK => {
                 to_group!(self, from, envelope, PgPushAck, |pg, cx, message| pg.push_acked(cx, from, message));
             }
+            kind::PG_SCAN => {
+                to_group!(self, from, envelope, PgScan, |pg, cx, message| pg.scan_wanted(cx, from, message));
+            }
+            kind::PG_OBJECTS => {
+                to_group!(self, from, envelope, PgObjects, |pg, cx, message| pg.scanned(cx, from, message));
+            }
+            kind::PG_BACKFILLED => {
+                to_group!(self, from, envelope, PgBackfilled, |pg, cx, message| pg.backfilled(cx, from, message));
+            }
             kind::PG_START => {
                 to_group!(self, from, envelope, PgStart, |pg, cx, message| pg.start_wanted(cx, from, &message));
             }
@@ -730,6 +740,11 @@ impl Shard {
                     && let Err(e) = pg.load_lookup_done(context!(self), id)
                 {
                     self.out.push(Output::Fatal { reason: e.to_string() });
+                }
+            }
+            Some(Waiter::Scan { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.scan_lookup_done(context!(self), id);
                 }
             }
             Some(Waiter::Push { pgid, to }) => {

@@ -44,6 +44,8 @@ pub struct ClusterConfig {
     pub groups: u32,
     /// Entries that their logs keep at least.
     pub log_entries_min: usize,
+    /// Objects that are compared at a time when a member is backfilled.
+    pub backfill_objects: usize,
     /// Size of the log of each OSD's store.
     pub wal_bytes: u64,
     /// Stores have so little memory for metadata that most lookups wait for the device.
@@ -127,7 +129,11 @@ impl Cluster {
             clients: Vec::new(),
             fixed_ports: config.fixed_ports,
             little_memory: config.little_memory,
-            limits: Limits { log_entries_min: config.log_entries_min, ..Limits::default() },
+            limits: Limits {
+                log_entries_min: config.log_entries_min,
+                backfill_objects: config.backfill_objects,
+                ..Limits::default()
+            },
             clients_made: 0,
             pool: PoolId(0),
             history: Vec::new(),

@@ -152,6 +152,8 @@ impl Run {
             fixed_ports: rng.one_in(2),
             groups,
             log_entries_min: if short_logs { 40 } else { 1000 },
+            // Few, so that there are many steps at which it can be interrupted.
+            backfill_objects: 1 + (seed / 3 % 8) as usize,
             wal_bytes,
             little_memory: seed / Mix::COUNT % 2 == 1,
         };

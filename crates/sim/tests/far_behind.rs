@@ -38,6 +38,7 @@ fn check(missed: u32, kept: bool) {
         fixed_ports: true,
         groups: 8,
         log_entries_min: 1000,
+        backfill_objects: 4,
         wal_bytes: 1 << 20,
         little_memory: false,
     };

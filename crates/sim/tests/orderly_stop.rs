@@ -32,6 +32,7 @@ fn its_next_start_replays_nothing_and_clients_hardly_notice() {
             fixed_ports: true,
             groups: 8,
             log_entries_min: 1000,
+            backfill_objects: 4,
             wal_bytes: WAL_BYTES,
             little_memory: seed % 2 == 1,
         };

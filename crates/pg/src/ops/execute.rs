@@ -24,6 +24,8 @@ pub struct Limits {
     pub log_entries_min: usize,
     /// What clients' operations may hold in memory at once. One is always taken, however large.
     pub client_bytes: usize,
+    /// Objects that are compared at a time when a member is backfilled.
+    pub backfill_objects: usize,
 }
 
 impl Default for Limits {
@@ -35,6 +37,7 @@ impl Default for Limits {
             write_reply_bytes: 32,
             log_entries_min: crate::log::LOG_ENTRIES_MIN,
             client_bytes: 64 << 20,
+            backfill_objects: 256,
         }
     }
 }

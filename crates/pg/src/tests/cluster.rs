@@ -1,13 +1,14 @@
 //! OSDs of one placement group in one thread. Messages and device requests lie in queues until the test lets them go.
 
 use crate::ops::Limits;
+use crate::peer::PgPush;
 use crate::{MapError, Output, Shard};
 use bytes::Bytes;
 use osdmap::{Incremental, OsdMap, PgPool};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{Memory, SimDevice, Store, StoreConfig};
-use types::{EntityName, Epoch, Fsid, OsdId, PgId, PoolId, Utime};
+use types::{EntityName, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId};
 use wire::messages::{self, Op, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
@@ -59,6 +60,8 @@ pub(super) struct Cluster {
     /// From which epoch OSDs have asked for maps.
     pub wanted: Vec<(OsdId, Epoch)>,
     started: BTreeMap<PgId, PgHistory>,
+    /// Objects that have been pushed, and to whom.
+    pub pushed: Vec<(OsdId, ObjectId)>,
     /// Acting sets that primaries have asked for.
     pub temps: Vec<Vec<OsdId>>,
     now: Duration,
@@ -66,7 +69,7 @@ pub(super) struct Cluster {
 }
 
 /// A node whose store has so little memory that lookups wait for the device; how little, `seed` says.
-fn node(osd: OsdId, seed: u64) -> Node {
+fn node(osd: OsdId, seed: u64, limits: Limits) -> Node {
     let config = StoreConfig::one_device(8 << 20, 256 << 10, FSID, osd, Fsid([2; 16]));
     let mut device = SimDevice::new(config.device_bytes);
     for request in Store::format(&config).expect("the device is large enough") {
@@ -86,7 +89,7 @@ fn node(osd: OsdId, seed: u64) -> Node {
     let seed = seed.wrapping_mul(5) + u64::from(osd.0.unsigned_abs());
     let (page_bytes, onode_bytes) = (seed as usize % 3 * 8192, seed as usize / 3 % 2 * 1000);
     store.set_memory(Memory { page_bytes, onode_bytes, overlay_bytes: seed as usize % 5 * 700 });
-    Node { shard: Shard::new(osd, store, Limits::default()), device }
+    Node { shard: Shard::new(osd, store, limits), device }
 }
 
 fn addrs(osd: OsdId) -> EntityAddrVec {
@@ -101,6 +104,10 @@ impl Cluster {
 
     /// The same, with other lookups that wait.
     pub fn seeded(osds: i32, seed: u64) -> Cluster {
+        Cluster::limited(osds, seed, Limits::default())
+    }
+
+    pub fn limited(osds: i32, seed: u64, limits: Limits) -> Cluster {
         let mut map = OsdMap::new(FSID);
         let mut first = Incremental::after(&map, Utime::ZERO);
         first.new_max_osd = Some(osds);
@@ -117,7 +124,7 @@ impl Cluster {
             first: map.to_vec(Target::default()).into(),
             map,
             changes: BTreeMap::new(),
-            nodes: (0..osds).map(|osd| node(OsdId(osd), seed)).collect(),
+            nodes: (0..osds).map(|osd| node(OsdId(osd), seed, limits)).collect(),
             in_transit: VecDeque::new(),
             cut: BTreeSet::new(),
             stuck_disks: BTreeSet::new(),
@@ -127,6 +134,7 @@ impl Cluster {
             shared: Vec::new(),
             wanted: Vec::new(),
             started: BTreeMap::new(),
+            pushed: Vec::new(),
             temps: Vec::new(),
             now: Duration::from_secs(1),
             sessions: 0,
@@ -246,8 +254,24 @@ impl Cluster {
 
     /// An operation of a client that has the map `epoch`; its first attempt is number 0.
     pub fn ask(&mut self, osd: OsdId, session: SessionId, tid: u64, epoch: Epoch, attempt: i32, op: Op) {
+        self.ask_of(osd, session, tid, epoch, attempt, (HASH, OBJECT), op);
+    }
+
+    /// The same of another object, by its hash and name.
+    #[allow(clippy::too_many_arguments, reason = "they are what a request is")]
+    pub fn ask_of(
+        &mut self,
+        osd: OsdId,
+        session: SessionId,
+        tid: u64,
+        epoch: Epoch,
+        attempt: i32,
+        (hash, name): (u32, &[u8]),
+        op: Op,
+    ) {
         let pgid = SPgId { pg: PG, shard: NO_SHARD };
-        let mut message = OsdOp::new(pgid, HASH, epoch, Locator::pool(POOL), Bytes::from_static(OBJECT), vec![op]);
+        let name = Bytes::copy_from_slice(name);
+        let mut message = OsdOp::new(pgid, hash, epoch, Locator::pool(POOL), name, vec![op]);
         message.flags = OpFlags::ONDISK;
         message.retry_attempt = attempt;
         let envelope = message.seal(tid, Target::default());
@@ -380,6 +404,12 @@ impl Cluster {
         let free = |(from, to, _): &(OsdId, OsdId, Envelope)| !self.cut.contains(&(*from, *to));
         let Some(index) = self.in_transit.iter().position(free) else { return false };
         let (from, to, envelope) = self.in_transit.remove(index).expect("just seen");
+        if envelope.header.kind == kind::PG_PUSH {
+            let push = PgPush::open(&envelope).expect("well-formed");
+            if push.first {
+                self.pushed.push((to, push.object));
+            }
+        }
         let now = self.now;
         self.node(to).shard.set_time(now);
         self.node(to).shard.peer_message(from, &envelope, now).expect("well-formed");

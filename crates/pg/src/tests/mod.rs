@@ -1,5 +1,6 @@
 //! Several shards and their maps, without network, clock or devices of their own.
 
+mod backfill;
 mod background_check;
 mod cluster;
 mod degraded;

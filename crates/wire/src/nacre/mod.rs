@@ -63,4 +63,5 @@ pub mod kind {
     pub const OSD_PING_REPLY: u16 = 0x4e2e;
     pub const LEASE_GET: u16 = 0x4e2f;
     pub const LEASE_GRANT: u16 = 0x4e30;
+    pub const PG_BACKFILLED: u16 = 0x4e31;
 }
