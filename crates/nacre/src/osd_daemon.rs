@@ -17,8 +17,6 @@ use wire::EntityAddrVec;
 /// The file in the data directory that holds the store. A block device may stand in its place, as a link. Devices of their
 /// own for log and metadata stand beside it, as links, under names that [`StorePaths::beside`] knows.
 pub const STORE_FILE: &str = "block";
-/// Memory where the configuration names none.
-const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
 
 /// Runs `nacre osd`, or only its `--mkfs`.
 pub fn run(options: &cli::Osd) -> Result<()> {
@@ -33,6 +31,14 @@ pub fn run(options: &cli::Osd) -> Result<()> {
         return mkfs(&settings, options, &OsdConfig { devices, ..config });
     }
     serve(config)
+}
+
+/// Memory of this machine, or of the container that this process runs in.
+fn machine_memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    let machine = info.totalram * u64::from(info.mem_unit);
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    limit.and_then(|text| text.trim().parse().ok()).map_or(machine, |limit| machine.min(limit))
 }
 
 fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
@@ -51,6 +57,9 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         None => client::Config::from_file(&settings.conf, &settings.who)?.mon_hosts,
     };
     let memory = get("osd memory target").map(|text| byte_size(&text, "osd memory target")).transpose()?;
+    if let Some(bytes) = memory.filter(|bytes| *bytes < osd::MEMORY_BYTES_MIN) {
+        bail!("'osd memory target' is {bytes} bytes; an OSD needs {} (64Mi) at least", osd::MEMORY_BYTES_MIN);
+    }
     let check_period =
         get("osd deep scrub interval").map(|text| seconds(&text, "osd deep scrub interval")).transpose()?;
     let kept_ops = get("osd op samples per second").map(|text| {
@@ -72,7 +81,7 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         monitors: monitors.iter().map(monitor_addrs).collect::<Result<_>>()?,
         location: location(&get("crush location").unwrap_or_default())?,
         device_class: get("osd device class").unwrap_or_else(|| "ssd".to_owned()),
-        memory_bytes: memory.unwrap_or(DEFAULT_MEMORY_BYTES),
+        memory_bytes: memory.unwrap_or_else(|| osd::default_memory_bytes(machine_memory_bytes())),
         check_period: check_period.unwrap_or(osd::CHECK_PERIOD),
         kept_ops_per_second: kept_ops.unwrap_or(osd::KEPT_OPS_PER_SECOND),
     })

@@ -1,6 +1,6 @@
 //! What an OSD is told at its start.
 
-use crate::StorePaths;
+use crate::{MemoryShares, StorePaths};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct OsdConfig {
     pub location: BTreeMap<String, String>,
     /// `ssd`, `nvme` or `hdd`; used when the cluster first sees it.
     pub device_class: String,
-    /// Bytes of memory the OSD may use for everything.
+    /// Bytes of memory the OSD may use for everything; [`MemoryShares`](crate::MemoryShares) tells for what.
     pub memory_bytes: u64,
     /// In this time everything in the store is read once and compared with its checksums. Zero: never.
     pub check_period: Duration,
@@ -36,28 +36,7 @@ pub struct OsdConfig {
 }
 
 impl OsdConfig {
-    /// What clients' requests and their answers may hold at once; beyond it nothing more is read from clients.
-    pub(crate) fn client_bytes_max(&self) -> usize {
-        (self.memory_bytes / 6) as usize
-    }
-
-    /// Buffers that are kept for the next use.
-    pub(crate) fn spare_bytes_max(&self) -> usize {
-        (self.memory_bytes / 6).min(32 << 20) as usize
-    }
-
-    /// Data on its way to the device beyond which nothing more is read from other OSDs.
-    pub(crate) fn uncommitted_bytes_max(&self) -> u64 {
-        self.memory_bytes / 8
-    }
-
-    /// What the store may keep of data that was read: what the others leave.
-    pub(crate) fn block_cache_bytes(&self) -> usize {
-        (self.memory_bytes / 8) as usize
-    }
-
-    /// What the store's metadata may take.
-    pub(crate) fn metadata_bytes(&self) -> usize {
-        (self.memory_bytes / 5) as usize
+    pub(crate) fn memory(&self) -> MemoryShares {
+        MemoryShares::of(self.memory_bytes)
     }
 }

@@ -15,6 +15,7 @@ mod device_files;
 pub mod heartbeat;
 mod leaving;
 mod link;
+mod memory_shares;
 mod mkfs;
 mod monitor;
 pub mod offline;
@@ -26,6 +27,7 @@ mod run;
 mod store_paths;
 
 pub use config::OsdConfig;
+pub use memory_shares::{MEMORY_BYTES_MIN, MemoryShares, default_memory_bytes};
 pub use mkfs::{MkfsError, mkfs};
 pub use osd::Osd;
 pub use pg::CHECK_PERIOD;

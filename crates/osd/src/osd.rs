@@ -126,8 +126,8 @@ impl Osd {
         let store_config = store_config(&config, files.bytes(io)?, Fsid::default());
         let opening = Box::new(Store::open(store_config));
         let (limits, stage) =
-            (Limits { client_bytes: config.client_bytes_max(), ..Limits::default() }, Stage::Opening(opening));
-        let store_memory = store::Memory::of(config.metadata_bytes());
+            (Limits { client_bytes: config.memory().client_bytes, ..Limits::default() }, Stage::Opening(opening));
+        let store_memory = store::Memory::of(config.memory().metadata_bytes);
         let mut osd = Osd {
             config,
             stop,
@@ -191,7 +191,7 @@ impl Osd {
             Ok(false) => {}
             Err(e) => return self.fail(io, format!("{}: {e}", self.config.devices.main.display())),
         }
-        store.set_block_cache_bytes(self.config.block_cache_bytes());
+        store.set_block_cache_bytes(self.config.memory().block_cache_bytes);
         store.set_memory(self.store_memory);
         let id = self.config.id;
         let uuid = store.uuid();
@@ -651,7 +651,7 @@ impl<I: Io> Handler<I> for Osd {
         // Whoever is about to stop takes nothing new.
         let store = run.shard.store();
         let behind = store.is_behind();
-        let uncommitted = store.uncommitted_bytes() > self.config.uncommitted_bytes_max();
+        let uncommitted = store.uncommitted_bytes() > self.config.memory().uncommitted_bytes;
         run.public.pause_accepted(io, run.shard.is_full() || behind || run.leaving.is_some());
         // What other OSDs send is mostly data to write. That it becomes durable here waits for nobody else, so they are
         // read from again soon.

@@ -63,7 +63,7 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let id = config.id;
     let reactor_config = reactor::Config {
         waker: Some(stop.waker.clone()),
-        pool_bytes_max: config.spare_bytes_max(),
+        pool_bytes_max: config.memory().spare_bytes,
         ..reactor::Config::default()
     };
     let mut reactor = Reactor::new(reactor_config).context("cannot make the event loop")?;

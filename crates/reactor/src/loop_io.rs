@@ -66,6 +66,8 @@ pub struct LoopIo {
     pub(crate) now: Duration,
     pub(crate) sampling: bool,
     pub(crate) stopped: bool,
+    /// Reads from files that are done, in this turn.
+    pub(crate) reads_done: usize,
     pub(crate) recorder: Option<Recorder>,
     random: Random,
 }
@@ -95,6 +97,7 @@ impl LoopIo {
             now: Duration::ZERO,
             sampling: false,
             stopped: false,
+            reads_done: 0,
             recorder,
             random: Random::new()?,
         })

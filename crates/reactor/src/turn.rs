@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 
 /// One turn in so many has each of its handler calls timed.
 const SAMPLE_EVERY: u64 = 16;
+/// A turn ends after so many reads from files, so that those which follow them are on their way before the rest is looked at: drives
+/// finish reads in batches, and a batch that is handled as a whole leaves the drive idle meanwhile.
+const READS_PER_TURN: usize = 8;
 
 impl LoopIo {
     pub(crate) fn run<H: Handler<LoopIo>>(&mut self, handler: &mut H) -> io::Result<()> {
@@ -45,7 +48,11 @@ impl LoopIo {
         self.now = self.started.elapsed();
         self.stats.turns += 1;
         self.sampling = self.stats.turns.is_multiple_of(SAMPLE_EVERY);
+        self.reads_done = 0;
         for _ in 0..self.backend.ready() {
+            if self.reads_done == READS_PER_TURN {
+                break;
+            }
             let Some(completion) = self.backend.next() else { break };
             self.stats.completions += 1;
             self.complete(handler, completion);
@@ -350,6 +357,7 @@ impl LoopIo {
                 _ => {}
             }
         }
+        self.reads_done += usize::from(is_read);
         let request = self.requests.remove(slot);
         self.stats.bytes_written += request.bytes_to_write() as u64 * u64::from(done.is_ok());
         self.files.end(request.file);

@@ -11,8 +11,7 @@ const HELP: &str = "usage: store_vs_fio FILE [flags]
   --age-percent N how full that one is (75)
   --seconds N     time of each run (4)
   --rounds N      runs of each row on either side (3)
-  --cache-mib N   the store's block cache (21, as in `nacre up`)
-  --metadata-mib N  what its metadata may take of memory (28, as in `nacre up`)
+  --memory-mib N  memory of an OSD that has such a store (1024; 112 is that of `nacre up`)
   --second DIR    where the files for a log and metadata apart are made: another drive (beside FILE)
   --only TEXT     only rows whose names contain this
   --sparse        the store is on blocks that were never written, as in a new file of an OSD
@@ -29,8 +28,7 @@ pub struct Arguments {
     pub age_percent: u64,
     pub time: Duration,
     pub rounds: usize,
-    pub cache_bytes: usize,
-    pub metadata_bytes: usize,
+    pub memory_bytes: u64,
     pub second: Option<PathBuf>,
     only: String,
     pub sparse: bool,
@@ -50,8 +48,7 @@ impl Arguments {
             age_percent: 75,
             time: Duration::from_secs(4),
             rounds: 3,
-            cache_bytes: 21 << 20,
-            metadata_bytes: 28 << 20,
+            memory_bytes: 1 << 30,
             second: None,
             only: String::new(),
             sparse: false,
@@ -73,8 +70,7 @@ impl Arguments {
                 "--age-percent" => parsed.age_percent = number(value()?)?,
                 "--seconds" => parsed.time = Duration::from_secs(number(value()?)?),
                 "--rounds" => parsed.rounds = number(value()?)? as usize,
-                "--cache-mib" => parsed.cache_bytes = (number(value()?)? << 20) as usize,
-                "--metadata-mib" => parsed.metadata_bytes = (number(value()?)? << 20) as usize,
+                "--memory-mib" => parsed.memory_bytes = number(value()?)? << 20,
                 "--second" => parsed.second = Some(value()?.into()),
                 "--only" => parsed.only = value()?,
                 "--sparse" => parsed.sparse = true,
@@ -100,6 +96,9 @@ impl Arguments {
         }
         if parsed.age_bytes < 64 << 20 || parsed.age_bytes > parsed.store_bytes {
             bail!("the store that is aged takes at least 64 MiB and at most as much as the other");
+        }
+        if parsed.memory_bytes < osd::MEMORY_BYTES_MIN {
+            bail!("an OSD has 64 MiB of memory at least");
         }
         if !(1..=95).contains(&parsed.age_percent) {
             bail!("the store that is aged is 1 to 95 % full");

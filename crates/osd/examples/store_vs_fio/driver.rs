@@ -5,6 +5,7 @@ use crate::files::StoreFiles;
 use crate::measure::{CpuTime, Latencies, Measured};
 use crate::workload::{Begun, Kind, Workload};
 use anyhow::{Context, Result, bail};
+use osd::MemoryShares;
 use reactor::{Event, FileId, FileOptions, Handler, Io, LoopIo, Reactor};
 use std::collections::{HashMap, VecDeque};
 use std::fs::OpenOptions;
@@ -17,6 +18,9 @@ use types::{Fsid, OsdId};
 /// Wakes the loop where nothing on its way to the device would.
 const KICK: u64 = 1;
 const KICK_EVERY: Duration = Duration::from_millis(1);
+/// So much is begun in a turn, or one operation: requests come to an OSD through sockets, and what came first is on its way to
+/// the drive while the rest is taken in.
+const BYTES_PER_TURN: u64 = 32 << 10;
 /// As an OSD does.
 const STORE_TICK_EVERY: Duration = Duration::from_secs(1);
 
@@ -86,6 +90,8 @@ struct Driver {
     rest_until: Option<Instant>,
     traffic: Traffic,
     store_tick_at: Duration,
+    /// More operations are to be begun in the next turn.
+    goes_on: bool,
     error: Option<String>,
 }
 
@@ -127,13 +133,15 @@ impl StoreRun {
             rest_until: None,
             traffic: Traffic::default(),
             store_tick_at: Duration::ZERO,
+            goes_on: false,
             error: None,
         };
         reactor.io().set_timer(Duration::ZERO, KICK);
         reactor.run(&mut driver)?;
         let Stage::Open(store) = &mut driver.stage else { bail!("the store did not open: {:?}", driver.error) };
-        store.set_block_cache_bytes(arguments.cache_bytes);
-        store.set_memory(store::Memory::of(arguments.metadata_bytes));
+        let memory = MemoryShares::of(arguments.memory_bytes);
+        store.set_block_cache_bytes(memory.block_cache_bytes);
+        store.set_memory(store::Memory::of(memory.metadata_bytes));
         if arguments.sparse {
             store.prepare_ahead();
         }
@@ -295,7 +303,13 @@ impl Driver {
             }
         }
         let Some(phase) = &mut self.phase else { return Ok(()) };
+        let mut room = (BYTES_PER_TURN / phase.kind.bytes()).max(1);
         while phase.under_way() < phase.depth && !phase.is_over() {
+            if room == 0 {
+                self.goes_on = true;
+                break;
+            }
+            room -= 1;
             let now = Instant::now();
             phase.operations += 1;
             match self.workload.begin(store, phase.kind).map_err(|error| error.to_string())? {
@@ -336,6 +350,9 @@ impl Handler<LoopIo> for Driver {
             store.end_turn();
         }
         self.pump(io);
+        if std::mem::take(&mut self.goes_on) {
+            io.set_timer(io.now(), KICK);
+        }
         let Stage::Open(store) = &self.stage else { return };
         match &self.phase {
             Some(phase) if phase.ended.is_some() => io.stop(),
