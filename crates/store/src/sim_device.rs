@@ -16,7 +16,7 @@ struct Queued {
 
 /// A store's devices, each with a volatile write cache of its own. Requests are queued and are done in whatever order the
 /// caller chooses; a crash keeps everything that a flush of its device covered and, of all else, any part. Devices may also
-/// lie: lose writes that they report as done, write to the wrong place, flip bits, and fail.
+/// lie: lose writes that they report as done, or parts of them, write to the wrong place, flip bits, and fail.
 ///
 /// It is mostly used as the main device, which it dereferences to; [`SimDevice::part`] is any of them.
 ///
@@ -145,6 +145,14 @@ impl SimDevice {
             media.mark_damaged(landed..landed + blocks);
         }
         media.change(Change { block: landed, ..meant });
+        IoDone { id, result: Ok(None) }
+    }
+
+    /// Reports the queued write at `index` as done, but only some of its sectors, which `random` chooses, are there. Panics
+    /// unless it is a write.
+    pub fn complete_torn(&mut self, index: usize, random: &mut dyn FnMut() -> u64) -> IoDone {
+        let (id, device, change) = self.take_write(index);
+        self.part_mut(device).change_torn(change, random);
         IoDone { id, result: Ok(None) }
     }
 

@@ -36,6 +36,17 @@ pub struct SimMedia {
     failing_flushes: u64,
 }
 
+/// A block of which some sectors are new: those whose bits are set.
+fn torn(old: Option<&Bytes>, new: &Bytes, sectors: u64) -> Bytes {
+    let mut torn = old.map_or(ZEROS.to_vec(), |old| old.to_vec());
+    for at in (0..BLOCK_BYTES).step_by(SECTOR_BYTES) {
+        if sectors >> (at / SECTOR_BYTES) & 1 == 1 {
+            torn[at..at + SECTOR_BYTES].copy_from_slice(&new[at..at + SECTOR_BYTES]);
+        }
+    }
+    torn.into()
+}
+
 fn undefined(content: Option<Bytes>) -> Bytes {
     content.unwrap_or(Bytes::from_static(&GARBAGE))
 }
@@ -78,6 +89,19 @@ impl SimMedia {
         }
         self.volatile.push_back((self.next_number, change));
         self.next_number += 1;
+    }
+
+    /// The same, but only some sectors of what is meant land.
+    pub(crate) fn change_torn(&mut self, mut change: Change, random: &mut dyn FnMut() -> u64) {
+        for (block, content) in (change.block..).zip(&mut change.content) {
+            let meant = undefined(content.take());
+            let landed = torn(self.present.get(&block), &meant, random());
+            if landed != meant {
+                self.damaged.insert(block);
+            }
+            *content = Some(landed);
+        }
+        self.change(change);
     }
 
     /// Makes the changes with numbers below this durable.
@@ -140,15 +164,10 @@ impl SimMedia {
                     0 => {}
                     1 => drop(content.insert(block, new)),
                     _ => {
-                        let mut torn = content.get(&block).map_or(ZEROS.to_vec(), |old| old.to_vec());
                         let sectors = random();
                         tell(sectors & 0xff);
-                        for at in (0..BLOCK_BYTES).step_by(SECTOR_BYTES) {
-                            if sectors >> (at / SECTOR_BYTES) & 1 == 1 {
-                                torn[at..at + SECTOR_BYTES].copy_from_slice(&new[at..at + SECTOR_BYTES]);
-                            }
-                        }
-                        content.insert(block, torn.into());
+                        let torn = torn(content.get(&block), &new, sectors);
+                        content.insert(block, torn);
                     }
                 }
             }

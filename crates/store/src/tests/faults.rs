@@ -2,15 +2,17 @@
 //! Whatever they do, a read gives the right bytes or an error that names the block, and what opens is a state that once
 //! was.
 
+use super::devices::split;
 use super::harness::{Bench, Random, config, found, object, open, read, txn, write};
 use crate::superblock::{SUPERBLOCK_OFFSETS, WAL_OFFSET};
-use crate::{IoDone, IoRequest, OpenError, ReadError, StoreConfig, StoreEvent};
+use crate::{Device, IoDone, IoRequest, OpenError, ReadError, StoreConfig, StoreEvent};
 
 /// What the drive does wrong, each one in so many of its chances; 0: never.
 #[derive(Clone, Copy, Default)]
 struct Faults {
     lost: u64,
     misdirected: u64,
+    torn: u64,
     rot: u64,
     unreadable: u64,
     /// Whether the log, the tree and labels may be hit too, or data only.
@@ -28,19 +30,22 @@ impl Faults {
             return 0;
         }
         let index = bench.random.below(bench.device.queued() as u64) as usize;
-        let data_begin = WAL_OFFSET + bench.config.wal_bytes;
-        let candidate = match bench.device.queued_write(index) {
-            Some((offset, _)) => self.may_strike(bench) && (self.metadata || offset >= data_begin),
-            None => false,
-        };
-        let (done, faults) = if candidate && self.hits(self.lost, &mut bench.random) {
-            (bench.device.complete_lost(index), 1)
-        } else if candidate && self.hits(self.misdirected, &mut bench.random) {
-            let (_, len) = bench.device.queued_write(index).expect("just seen");
-            let to = self.target(bench, len);
-            (bench.device.complete_misdirected(index, to), 1)
-        } else {
-            (bench.device.complete(index), 0)
+        let device = bench.device.queued_device(index);
+        let (done, faults) = match bench.device.queued_write(index) {
+            Some((offset, len)) if self.may_strike(bench) && self.concern(bench, device, offset) => {
+                if self.hits(self.lost, &mut bench.random) {
+                    (bench.device.complete_lost(index), 1)
+                } else if self.hits(self.misdirected, &mut bench.random) {
+                    let to = self.target(bench, device, len);
+                    (bench.device.complete_misdirected(index, to), 1)
+                } else if self.hits(self.torn, &mut bench.random) {
+                    let random = &mut bench.random;
+                    (bench.device.complete_torn(index, &mut || random.next()), 1)
+                } else {
+                    (bench.device.complete(index), 0)
+                }
+            }
+            _ => (bench.device.complete(index), 0),
         };
         bench.store.io_done(done);
         bench.pump();
@@ -52,12 +57,27 @@ impl Faults {
         self.metadata || !bench.store.checkpoint.is_running()
     }
 
+    /// Whether what is written there may be hit.
+    fn concern(&self, bench: &Bench, device: Device, offset: u64) -> bool {
+        self.metadata || device == Device::Main && offset >= self.begin(bench)
+    }
+
+    /// The main device may be hit from here on.
+    fn begin(&self, bench: &Bench) -> u64 {
+        if self.metadata { 0 } else { 4096 * u64::from(bench.store.superblock.data_begin()) }
+    }
+
     /// Where a write may land by mistake.
-    fn target(&self, bench: &mut Bench, len: u64) -> u64 {
-        let tree = if self.metadata { Vec::new() } else { bench.tree_runs() };
-        let used = 4096 * u64::from(bench.store.allocator.high_water());
-        let begin = if self.metadata { 0 } else { self.data(bench) };
-        let end = used.max(begin + len + 4096).min(bench.device.bytes());
+    fn target(&self, bench: &mut Bench, device: Device, len: u64) -> u64 {
+        let media = bench.device.part(device);
+        let (begin, used) = match device {
+            Device::Main => (self.begin(bench), 4096 * u64::from(bench.store.allocator.high_water())),
+            // Up to behind the last block that was ever written.
+            _ => (0, media.blocks().last().map_or(0, |(offset, _)| offset + 4096)),
+        };
+        let end = used.max(begin + len + 4096).min(media.bytes());
+        let has_tree = device == bench.store.superblock.tree_device();
+        let tree = if self.metadata || !has_tree { Vec::new() } else { bench.tree_runs() };
         loop {
             let at = begin + bench.random.below((end - begin - len) / 4096 + 1) * 4096;
             if tree.iter().all(|run| run.offset_bytes() + run.len_bytes() <= at || at + len <= run.offset_bytes()) {
@@ -66,30 +86,40 @@ impl Faults {
         }
     }
 
-    fn data(&self, bench: &Bench) -> u64 {
-        WAL_OFFSET + bench.config.wal_bytes
-    }
-
     /// Decay of what lies there.
     fn decay(&self, bench: &mut Bench) -> u64 {
         let mut faults = 0;
         for (one_in, rot) in [(self.rot, true), (self.unreadable, false)] {
             if self.may_strike(bench) && self.hits(one_in, &mut bench.random) {
-                let at = self.target(bench, 4096);
+                let device = match self.metadata {
+                    true => some_device(bench),
+                    false => Device::Main,
+                };
+                let at = self.target(bench, device, 4096);
                 faults += 1;
                 match rot {
                     true => {
                         // Records and chunks end in zeros that mean nothing; what means something lies at the begin.
                         let end = if bench.random.chance(2) { 256 } else { 4096 };
                         let (byte, bit) = (bench.random.below(end), bench.random.below(8));
-                        bench.device.corrupt(at + byte, 1 << bit);
+                        bench.device.part_mut(device).corrupt(at + byte, 1 << bit);
                     }
-                    false => bench.device.make_unreadable(at),
+                    false => bench.device.part_mut(device).make_unreadable(at),
                 }
             }
         }
         faults
     }
+}
+
+fn some_device(bench: &mut Bench) -> Device {
+    let devices: Vec<Device> = bench.store.superblock.devices().collect();
+    devices[bench.random.below(devices.len() as u64) as usize]
+}
+
+/// Stores on one device, or with log or metadata or both on others.
+fn some_config(seed: u64) -> StoreConfig {
+    split(config(), seed % 4 == 3, seed % 4 > 1)
 }
 
 /// Reads that failed, and how openings ended.
@@ -163,7 +193,7 @@ fn compare(bench: &mut Bench, aligned: bool, outcome: &mut Outcome) {
 fn data_faults(faults: Faults, aligned: bool) -> Outcome {
     let mut outcome = Outcome::default();
     for seed in 0..60 {
-        let mut bench = history(config(), faults, seed, aligned, &mut outcome);
+        let mut bench = history(some_config(seed), faults, seed, aligned, &mut outcome);
         settle(&mut bench, aligned, &mut outcome);
         // Without a checkpoint the last turn could pass for torn.
         bench.store.checkpoint();
@@ -180,9 +210,10 @@ fn data_faults(faults: Faults, aligned: bool) -> Outcome {
 }
 
 #[test]
-fn lost_and_misdirected_data_writes_are_never_read_as_anything_else() {
+fn lost_misdirected_and_torn_data_writes_are_never_read_as_anything_else() {
+    let none = Faults::default();
     for aligned in [true, false] {
-        for faults in [Faults { lost: 3, ..Faults::default() }, Faults { misdirected: 3, ..Faults::default() }] {
+        for faults in [Faults { lost: 3, ..none }, Faults { misdirected: 3, ..none }, Faults { torn: 3, ..none }] {
             let outcome = data_faults(faults, aligned);
             assert!(outcome.read_errors > 30 && outcome.faults > 60 && outcome.opened == 60, "{outcome:?}");
         }
@@ -194,7 +225,7 @@ fn rot_and_unreadable_blocks_are_never_read_as_anything_else() {
     for aligned in [true, false] {
         for faults in [Faults { rot: 2, ..Faults::default() }, Faults { unreadable: 2, ..Faults::default() }] {
             let outcome = data_faults(faults, aligned);
-            assert!(outcome.read_errors > 20 && outcome.faults > 60 && outcome.opened == 60, "{outcome:?}");
+            assert!(outcome.read_errors > 30 && outcome.faults > 60 && outcome.opened == 60, "{outcome:?}");
         }
     }
 }
@@ -206,15 +237,16 @@ fn faults_in_metadata_are_refused_or_harmless() {
     let kinds = [
         Faults { lost: 25, metadata: true, ..Faults::default() },
         Faults { misdirected: 25, metadata: true, ..Faults::default() },
+        Faults { torn: 25, metadata: true, ..Faults::default() },
         Faults { rot: 2, metadata: true, ..Faults::default() },
         Faults { unreadable: 3, metadata: true, ..Faults::default() },
-        Faults { lost: 60, misdirected: 60, rot: 10, unreadable: 10, metadata: true },
+        Faults { lost: 60, misdirected: 60, torn: 60, rot: 10, unreadable: 10, metadata: true },
     ];
     for (kind, faults) in kinds.into_iter().enumerate() {
         let mut outcome = Outcome::default();
         for seed in 0..120 {
             let before = outcome.faults;
-            let mut bench = history(config(), faults, seed, true, &mut outcome);
+            let mut bench = history(some_config(seed / 2), faults, seed, true, &mut outcome);
             if seed % 3 == 0 {
                 settle(&mut bench, true, &mut outcome);
             }
@@ -227,8 +259,12 @@ fn faults_in_metadata_are_refused_or_harmless() {
             match open(&mut device, &bench.config) {
                 Err(error) => {
                     outcome.refused += 1;
-                    let headless = SUPERBLOCK_OFFSETS.iter().all(|at| device.is_damaged(*at));
-                    let damage = is_damage(&error) || (headless && error == OpenError::NotAStore);
+                    let headless = |of| SUPERBLOCK_OFFSETS.iter().all(|at| device.part(of).is_damaged(*at));
+                    let damage = match error {
+                        OpenError::NotAStore => headless(Device::Main),
+                        OpenError::NotAPart { device } => headless(device),
+                        _ => is_damage(&error),
+                    };
                     assert!(injected > 0 && damage, "kind {kind}, seed {seed}: {error}");
                 }
                 Ok(mut store) => {
@@ -265,7 +301,7 @@ fn is_damage(error: &OpenError) -> bool {
 #[test]
 fn stragglers_change_nothing_but_the_time() {
     for seed in 0..20 {
-        let mut bench = Bench::new(seed);
+        let mut bench = Bench::with(some_config(seed), seed);
         bench.stragglers = true;
         for _ in 0..60 {
             bench.turn();

@@ -91,9 +91,8 @@ fn a_full_store_refuses_writes_takes_deletes_and_goes_on() {
 #[test]
 fn overwriting_a_nearly_full_store_goes_on_for_ever() {
     let mut bench = Bench::new(1);
-    // How much is kept for the next checkpoint depends on what happened since the last one.
-    let objects = fill(&mut bench) - 16;
-    bench.submit(txn((objects..objects + 16).map(|n| Step::Remove { object: object(n) }).collect())).unwrap();
+    let objects = fill(&mut bench) - 3;
+    bench.submit(txn((objects..objects + 3).map(|n| Step::Remove { object: object(n) }).collect())).unwrap();
     bench.settle();
     let mut refused = 0;
     for n in 0..3000 {
