@@ -6,19 +6,19 @@ use crate::history::Operation;
 use crate::mon_log::MonLog;
 use crate::mon_process::MonProcess;
 use crate::process::{Process, Program};
+use crate::store_disks::StoreDisks;
+use crate::stored::Stored;
 use crate::timeline;
 use mon::BootstrapSpec;
 use mon::bootstrap::bootstrap;
 use mon::log::MapLog;
 use osd::heartbeat::{Board, HeartbeatNode};
-use osd::{Osd, OsdConfig, Stop, StorePaths};
+use osd::{Osd, OsdConfig, Stop};
 use pg::ops::Limits;
 use reactor::sim::{Crash, DiskFault, NodeId, Rng, SimDisk, SimIo, World, WorldConfig};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use store::StoreConfig;
 use types::{Fsid, OsdId, PoolId, Utime};
 use wire::nacre::mon::pg_state;
 use wire::{Encode, EntityAddrVec, Target};
@@ -28,8 +28,6 @@ pub const COPIES: u8 = 3;
 
 const MON: &str = "a";
 const MON_PORT: u16 = 3300;
-const DISK: &str = "disk";
-const DISK_BYTES: u64 = 256 << 20;
 const FSID: Fsid = Fsid([7; 16]);
 
 /// How a cluster is made.
@@ -54,6 +52,7 @@ pub struct ClusterConfig {
 
 struct OsdNode {
     node: NodeId,
+    disks: StoreDisks,
     stop: Stop,
     /// It has been asked to stop.
     is_stopping: bool,
@@ -88,17 +87,8 @@ fn stop() -> Stop {
     Stop::new().expect("the system has an event counter left")
 }
 
-fn uuid(osd: usize) -> Fsid {
-    Fsid([osd as u8 + 1; 16])
-}
-
-/// What an OSD's store is made with.
-pub fn store_config(osd: usize, wal_bytes: u64) -> StoreConfig {
-    StoreConfig::one_device(DISK_BYTES, wal_bytes, FSID, OsdId(osd as i32), uuid(osd))
-}
-
 impl Cluster {
-    /// Formats the disks and the monitor's log. Nothing runs yet.
+    /// Formats the disks and the monitor's log. Nothing runs yet. Which disks stores lie on follows from the seed too.
     pub fn new(seed: u64, config: ClusterConfig) -> Cluster {
         let mut world: World<Process> = World::new(seed, config.world);
         let mon = world.add_node();
@@ -118,8 +108,14 @@ impl Cluster {
         };
         let mut log = MonLog::default();
         log.append(1, &bootstrap(&spec).to_vec(Target::PACIFIC)).expect("memory does not fail");
-        let new_osd = |node| OsdNode { node, stop: stop(), is_stopping: false, may_fail: false };
-        let osds = (0..config.osds).map(|_| new_osd(world.add_node())).collect();
+        let mut new_osd = |osd| OsdNode {
+            node: world.add_node(),
+            disks: StoreDisks::of(seed, osd, FSID, config.wal_bytes),
+            stop: stop(),
+            is_stopping: false,
+            may_fail: false,
+        };
+        let osds = (0..config.osds).map(&mut new_osd).collect();
         let mut cluster = Cluster {
             world,
             mon,
@@ -138,15 +134,13 @@ impl Cluster {
             pool: PoolId(0),
             history: Vec::new(),
         };
-        (0..config.osds).for_each(|osd| cluster.format(osd, config.wal_bytes));
+        (0..config.osds).for_each(|osd| cluster.format(osd));
         cluster
     }
 
-    fn format(&mut self, osd: usize, wal_bytes: u64) {
-        let node = self.osds[osd].node;
-        self.start(node, format!("mkfs.{osd}"), |io, _| {
-            Program::Format(FormatProcess::start(io, Path::new(DISK), &store_config(osd, wal_bytes)))
-        });
+    fn format(&mut self, osd: usize) {
+        let (node, disks) = (self.osds[osd].node, self.osds[osd].disks.clone());
+        self.start(node, format!("mkfs.{osd}"), |io, _| Program::Format(FormatProcess::start(io, &disks)));
         let formatted = self.world.run_until_done(Duration::from_secs(60), |world| !world.is_running(node));
         assert!(formatted, "formatting takes too long");
     }
@@ -204,7 +198,7 @@ impl Cluster {
         let config = OsdConfig {
             id: OsdId(osd as i32),
             fsid: FSID,
-            devices: StorePaths::one(DISK.into()),
+            devices: self.osds[osd].disks.paths.clone(),
             public_bind: SocketAddr::new(ip, port(6800)),
             cluster_bind: SocketAddr::new(ip, port(6801)),
             public_advertise: None,
@@ -255,10 +249,23 @@ impl Cluster {
         self.osds[osd].is_stopping && self.osd_runs(osd)
     }
 
-    /// Makes one request to a disk fail, unless one is to fail already.
+    /// Makes one request to one of an OSD's disks fail, unless one is to fail already.
     pub fn fail_disk(&mut self, osd: usize, fault: DiskFault) {
         if !std::mem::replace(&mut self.osds[osd].may_fail, true) {
-            self.disk(osd).inject(fault);
+            self.some_disk(osd).inject(fault);
+        }
+    }
+
+    /// Every request to one of an OSD's disks takes so many times as long.
+    pub fn slow_disk(&mut self, osd: usize, times: u32) {
+        self.some_disk(osd).slow_down(times);
+    }
+
+    /// All of an OSD's disks are as fast as they were.
+    pub fn normal_disks(&mut self, osd: usize) {
+        let OsdNode { node, disks, .. } = &self.osds[osd];
+        for (_, path) in disks.all() {
+            self.world.disk(*node, path).expect("formatted at the beginning").slow_down(1);
         }
     }
 
@@ -277,9 +284,27 @@ impl Cluster {
         self.osds[osd].node
     }
 
+    /// The disk with the data.
     pub fn disk(&mut self, osd: usize) -> &mut SimDisk {
-        let node = self.osds[osd].node;
-        self.world.disk(node, Path::new(DISK)).expect("formatted at the beginning")
+        let OsdNode { node, disks, .. } = &self.osds[osd];
+        self.world.disk(*node, &disks.paths.main).expect("formatted at the beginning")
+    }
+
+    fn some_disk(&mut self, osd: usize) -> &mut SimDisk {
+        let count = self.osds[osd].disks.all().count() as u64;
+        let which = if count > 1 { self.rng().below(count) as usize } else { 0 };
+        let OsdNode { node, disks, .. } = &self.osds[osd];
+        let (_, path) = disks.all().nth(which).expect("one of them");
+        self.world.disk(*node, path).expect("formatted at the beginning")
+    }
+
+    /// What the disks of an OSD that does not run hold.
+    ///
+    /// Errors: its store does not open.
+    pub fn stored(&self, osd: usize) -> Result<Stored<'_>, String> {
+        let OsdNode { node, disks, .. } = &self.osds[osd];
+        let peek = |path| self.world.peek_disk(*node, path).expect("formatted at the beginning");
+        Stored::open(disks.all().map(|(device, path)| (device, peek(path))).collect(), disks.config.clone())
     }
 
     /// Has a client give a monitor command.

@@ -1,37 +1,40 @@
-//! Makes the disk of a new OSD, as `mkfs` does for a real one.
+//! Makes the disks of a new OSD, as `mkfs` does for a real one.
 
+use crate::store_disks::StoreDisks;
 use reactor::sim::SimIo;
 use reactor::{Event, FileId, FileOptions, Handler, Io};
 use std::collections::VecDeque;
-use std::path::Path;
-use store::{IoRequest, Store, StoreConfig};
+use store::{Device, IoRequest, Store};
 
 /// Writes a new store's first blocks, one request after another, then ends.
 pub struct FormatProcess {
-    file: FileId,
+    files: Vec<(Device, FileId)>,
     requests: VecDeque<IoRequest>,
 }
 
 impl FormatProcess {
-    pub fn start(io: &mut SimIo, path: &Path, config: &StoreConfig) -> FormatProcess {
-        let options =
-            FileOptions { create: true, len_bytes: config.device_bytes, direct: true, ..FileOptions::default() };
-        let file = io.open_file(path, options).expect("a new disk opens");
-        let requests = Store::format(config).expect("the disk has a size that a store takes").into();
-        let mut process = FormatProcess { file, requests };
+    pub fn start(io: &mut SimIo, disks: &StoreDisks) -> FormatProcess {
+        let mut open = |(device, path)| {
+            let len_bytes = disks.config.bytes_of(device).expect("each device has a size");
+            let options = FileOptions { create: true, len_bytes, direct: true, ..FileOptions::default() };
+            (device, io.open_file(path, options).expect("a new disk opens"))
+        };
+        let files = disks.all().map(&mut open).collect();
+        let requests = Store::format(&disks.config).expect("the disks have sizes that a store takes").into();
+        let mut process = FormatProcess { files, requests };
         process.next(io);
         process
     }
 
     fn next(&mut self, io: &mut SimIo) {
-        match self.requests.pop_front() {
-            Some(IoRequest::Write { id, offset, data, .. }) => {
-                io.write(self.file, offset, data.into_pieces().collect(), id.0);
-            }
-            Some(IoRequest::Flush { id, .. }) => io.flush(self.file, id.0),
-            Some(IoRequest::Discard { id, offset, len, .. }) => io.discard(self.file, offset, len, id.0),
-            Some(IoRequest::Read { .. }) => unreachable!("a new store has nothing to read"),
-            None => io.stop(),
+        let Some(request) = self.requests.pop_front() else { return io.stop() };
+        let device = request.device();
+        let file = self.files.iter().find(|(of, _)| *of == device).expect("a device of the store").1;
+        match request {
+            IoRequest::Write { id, offset, data, .. } => io.write(file, offset, data.into_pieces().collect(), id.0),
+            IoRequest::Flush { id, .. } => io.flush(file, id.0),
+            IoRequest::Discard { id, offset, len, .. } => io.discard(file, offset, len, id.0),
+            IoRequest::Read { .. } => unreachable!("a new store has nothing to read"),
         }
     }
 }

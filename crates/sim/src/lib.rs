@@ -25,6 +25,7 @@ mod port;
 mod process;
 mod request;
 pub mod run;
+mod store_disks;
 pub mod stored;
 pub mod timeline;
 pub mod workload;

@@ -5,10 +5,9 @@ use crate::check::{
     replicas_are_identical, updates_are_applied_once,
 };
 use crate::client_process::Purpose;
-use crate::cluster::{COPIES, Cluster, ClusterConfig, store_config};
+use crate::cluster::{COPIES, Cluster, ClusterConfig};
 use crate::faults::{Fault, Mix};
 use crate::history::{Answer, ObjectName};
-use crate::stored::Stored;
 use crate::timeline;
 use crate::workload::{Workload, fill};
 use reactor::sim::{Crash, NodeId, Rng};
@@ -110,7 +109,7 @@ enum Due {
     Unblock(NodeId, NodeId),
     In(usize),
     Command(String),
-    NormalDisk(usize),
+    NormalDisks(usize),
 }
 
 struct Run {
@@ -128,7 +127,6 @@ struct Run {
     operator: usize,
     groups: u32,
     ballast: u8,
-    wal_bytes: u64,
     /// OSDs that the operator has put out.
     out: BTreeSet<usize>,
     /// Commands that take back what the operator has changed.
@@ -170,7 +168,6 @@ impl Run {
             operator: 0,
             groups,
             ballast,
-            wal_bytes,
             out: BTreeSet::new(),
             undo: BTreeSet::new(),
         }
@@ -347,7 +344,7 @@ impl Run {
                 self.undo.remove(&json);
                 self.cluster.command(self.operator, json);
             }
-            Due::NormalDisk(osd) => self.cluster.disk(osd).slow_down(1),
+            Due::NormalDisks(osd) => self.cluster.normal_disks(osd),
         }
     }
 
@@ -404,8 +401,8 @@ impl Run {
                 }
             }
             Fault::SlowDisk { osd, times, lasts } => {
-                self.cluster.disk(osd).slow_down(times);
-                self.at(now + lasts.0, Due::NormalDisk(osd));
+                self.cluster.slow_disk(osd, times);
+                self.at(now + lasts.0, Due::NormalDisks(osd));
             }
             Fault::KillClient { client } => {
                 let is_worker = self.workers.contains(&client);
@@ -476,7 +473,7 @@ impl Run {
     fn heal(&mut self) -> Result<Duration, Violation> {
         self.due.clear();
         self.cluster.world.unblock_all();
-        (0..self.cluster.osd_count()).for_each(|osd| self.cluster.disk(osd).slow_down(1));
+        (0..self.cluster.osd_count()).for_each(|osd| self.cluster.normal_disks(osd));
         // Whoever has been asked to stop does so before it is started again.
         let stopped_by = self.cluster.world.now() + STOP_MAX;
         while (0..self.cluster.osd_count()).any(|osd| self.cluster.is_stopping(osd)) {
@@ -540,8 +537,8 @@ impl Run {
         let mut groups: BTreeMap<PgId, Vec<(OsdId, _)>> = BTreeMap::new();
         for osd in 0..osds {
             let id = OsdId(osd as i32);
-            let failed = |why: String| Violation(format!("the disk of {id}: {why}"));
-            let mut stored = Stored::open(self.cluster.disk(osd), store_config(osd, self.wal_bytes)).map_err(failed)?;
+            let failed = |why: String| Violation(format!("the disks of {id}: {why}"));
+            let mut stored = self.cluster.stored(osd).map_err(failed)?;
             for seed in 0..self.groups {
                 let pg = PgId { pool, seed };
                 let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");

@@ -1,9 +1,9 @@
-//! What an OSD's disk holds, read by opening its store without the OSD.
+//! What an OSD's disks hold, read by opening its store without the OSD.
 
 use bytes::Bytes;
 use reactor::sim::SimDisk;
 use std::collections::BTreeMap;
-use store::{IoDone, IoRequest, Lookup, LookupId, ReadError, Store, StoreConfig, StoreEvent};
+use store::{Device, IoDone, IoRequest, Lookup, LookupId, ReadError, Store, StoreConfig, StoreEvent};
 use types::{BLOCK_BYTES, ObjectId};
 use wire::Rope;
 
@@ -21,33 +21,34 @@ pub struct StoredObject {
 
 /// A store that is only read from; what it writes of its own accord stays in memory.
 pub struct Stored<'a> {
-    disk: Overlay<'a>,
+    disks: Overlay<'a>,
     store: Store,
     read: BTreeMap<LookupId, Result<Rope, ReadError>>,
 }
 
-/// A disk, and blocks written since, which it does not see.
+/// The disks, and blocks written since, which they do not see.
 struct Overlay<'a> {
-    disk: &'a SimDisk,
-    blocks: BTreeMap<u64, Vec<u8>>,
+    disks: Vec<(Device, &'a SimDisk)>,
+    blocks: BTreeMap<(Device, u64), Vec<u8>>,
 }
 
 impl Overlay<'_> {
     fn carry_out(&mut self, request: IoRequest) -> IoDone {
         match request {
-            IoRequest::Read { id, offset, mut buf, .. } => {
+            IoRequest::Read { id, device, offset, mut buf } => {
+                let disk = self.disks.iter().find(|(of, _)| *of == device).expect("a device of the store").1;
                 for (i, block) in buf.as_mut_slice().chunks_mut(BLOCK_BYTES).enumerate() {
                     let at = offset + (i * BLOCK_BYTES) as u64;
-                    match self.blocks.get(&at) {
+                    match self.blocks.get(&(device, at)) {
                         Some(written) => block.copy_from_slice(written),
-                        None => block.copy_from_slice(&self.disk.peek(at, block.len())),
+                        None => block.copy_from_slice(&disk.peek(at, block.len())),
                     }
                 }
                 IoDone { id, result: Ok(Some(buf)) }
             }
-            IoRequest::Write { id, offset, data, .. } => {
+            IoRequest::Write { id, device, offset, data } => {
                 for (i, block) in data.to_vec().chunks(BLOCK_BYTES).enumerate() {
-                    self.blocks.insert(offset + (i * BLOCK_BYTES) as u64, block.to_vec());
+                    self.blocks.insert((device, offset + (i * BLOCK_BYTES) as u64), block.to_vec());
                 }
                 IoDone { id, result: Ok(None) }
             }
@@ -57,20 +58,20 @@ impl Overlay<'_> {
 }
 
 impl<'a> Stored<'a> {
-    /// Opens the store on `disk`.
+    /// Opens the store on these disks.
     ///
     /// Errors: it does not open.
-    pub fn open(disk: &'a SimDisk, config: StoreConfig) -> Result<Stored<'a>, String> {
-        let mut disk = Overlay { disk, blocks: BTreeMap::new() };
+    pub fn open(disks: Vec<(Device, &'a SimDisk)>, config: StoreConfig) -> Result<Stored<'a>, String> {
+        let mut disks = Overlay { disks, blocks: BTreeMap::new() };
         let mut opening = Store::open(config);
         loop {
             match opening.poll_result() {
-                Some(Ok(store)) => return Ok(Stored { disk, store, read: BTreeMap::new() }),
+                Some(Ok(store)) => return Ok(Stored { disks, store, read: BTreeMap::new() }),
                 Some(Err(e)) => return Err(format!("the store does not open: {e}")),
                 None => {}
             }
             let request = opening.poll_io().ok_or("the store waits for nothing and does not open")?;
-            opening.io_done(disk.carry_out(request));
+            opening.io_done(disks.carry_out(request));
         }
     }
 
@@ -95,7 +96,7 @@ impl<'a> Stored<'a> {
         let mut any = false;
         while let Some(request) = self.store.poll_io() {
             any = true;
-            self.store.io_done(self.disk.carry_out(request));
+            self.store.io_done(self.disks.carry_out(request));
         }
         while let Some(event) = self.store.poll_event() {
             if let StoreEvent::ReadDone { id, result } = event {

@@ -2,8 +2,7 @@
 
 use reactor::sim::{Crash, Rng, WorldConfig};
 use sim::client_process::Purpose;
-use sim::cluster::{Cluster, ClusterConfig, store_config};
-use sim::stored::Stored;
+use sim::cluster::{Cluster, ClusterConfig};
 use sim::workload::{Workload, fill};
 use std::time::Duration;
 
@@ -56,7 +55,7 @@ fn its_next_start_replays_nothing_and_clients_hardly_notice() {
         let took = wait(&mut cluster, "the stop", Duration::from_secs(7), |cluster| !cluster.is_stopping(1));
         assert!(took < Duration::from_secs(1), "{took:?}");
         assert!(!cluster.osd_runs(1) && up(&cluster) == OSDS - 1, "the monitor knows");
-        let stored = Stored::open(cluster.disk(1), store_config(1, WAL_BYTES)).expect("the store is good");
+        let stored = cluster.stored(1).expect("the store is good");
         assert_eq!(stored.replayed_records(), 0);
         drop(stored);
 
@@ -64,7 +63,7 @@ fn its_next_start_replays_nothing_and_clients_hardly_notice() {
         cluster.start_osd(1);
         wait(&mut cluster, "the workload", Duration::from_secs(60), done(worker));
         cluster.kill_osd(1, Crash::Process);
-        let stored = Stored::open(cluster.disk(1), store_config(1, WAL_BYTES)).expect("the store is good");
+        let stored = cluster.stored(1).expect("the store is good");
         replayed += stored.replayed_records();
     }
     assert!(replayed > 0);

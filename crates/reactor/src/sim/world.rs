@@ -174,6 +174,11 @@ impl<H: Handler<SimIo>> World<H> {
         self.io.disks.get_mut(&(node.0, path.to_owned()))
     }
 
+    /// The same, to look at.
+    pub fn peek_disk(&self, node: NodeId, path: &Path) -> Option<&SimDisk> {
+        self.io.disks.get(&(node.0, path.to_owned()))
+    }
+
     /// The next thing happens. False if nothing ever will.
     pub fn step(&mut self) -> bool {
         let Some(((at, _), happening)) = self.io.happenings.pop_first() else { return false };

@@ -117,7 +117,7 @@ fn the_third_turn_waits_and_gathers_and_acknowledgements_keep_their_order() {
 
 #[test]
 fn a_small_turn_waits_for_the_one_before_it_and_a_large_one_does_not() {
-    let mut bench = Bench::with(StoreConfig { device_bytes: 64 << 20, ..super::harness::config() }, 2);
+    let mut bench = Bench::new(2);
     bench.store.set_memory(crate::Memory::default());
     turn_of(&mut bench, 1);
     assert_eq!(requests(&mut bench), "ww");

@@ -24,6 +24,9 @@ fn usage_counts_what_is_there() {
     bench.submit(txn((1..4).map(|n| Step::Remove { object: object(n) }).collect())).unwrap();
     bench.settle();
     // What is in no checkpoint yet takes room too, and how much of an omap is gone is known with the next one.
+    let usage = bench.store.usage();
+    assert_eq!((usage.objects, usage.data_bytes, usage.stored_bytes), (0, 0, 0));
+    assert_eq!(usage.total_bytes, usage.free_bytes + usage.metadata_bytes);
     bench.store.checkpoint();
     bench.settle();
     assert_eq!(bench.store.usage(), empty);
