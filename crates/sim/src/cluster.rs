@@ -1,13 +1,13 @@
 //! A whole cluster in one simulated world: one monitor, some OSDs, some clients; and what can be done to them.
 
 use crate::client_process::{ClientProcess, POOL, Purpose};
+use crate::disk_overlay::DiskOverlay;
 use crate::format_process::FormatProcess;
 use crate::history::Operation;
 use crate::mon_log::MonLog;
 use crate::mon_process::MonProcess;
 use crate::process::{Process, Program};
 use crate::store_disks::StoreDisks;
-use crate::stored::Stored;
 use crate::timeline;
 use mon::BootstrapSpec;
 use mon::bootstrap::bootstrap;
@@ -19,6 +19,7 @@ use reactor::sim::{Crash, DiskFault, NodeId, Rng, SimDisk, SimIo, World, WorldCo
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use store::{Device, StoreConfig};
 use types::{Fsid, OsdId, PoolId, Utime};
 use wire::nacre::mon::pg_state;
 use wire::{Encode, EntityAddrVec, Target};
@@ -263,9 +264,8 @@ impl Cluster {
 
     /// All of an OSD's disks are as fast as they were.
     pub fn normal_disks(&mut self, osd: usize) {
-        let OsdNode { node, disks, .. } = &self.osds[osd];
-        for (_, path) in disks.all() {
-            self.world.disk(*node, path).expect("formatted at the beginning").slow_down(1);
+        for device in Device::ALL.into_iter().filter(|device| self.has_disk(osd, *device)).collect::<Vec<_>>() {
+            self.disk_of(osd, device).slow_down(1);
         }
     }
 
@@ -280,31 +280,46 @@ impl Cluster {
         failed.collect()
     }
 
+    /// Why an OSD has stopped by itself, since this was last asked.
+    pub fn take_failure(&mut self, osd: usize) -> Option<String> {
+        std::mem::replace(&mut self.osds[osd].stop, stop()).failure()
+    }
+
     pub fn osd_node(&self, osd: usize) -> NodeId {
         self.osds[osd].node
     }
 
     /// The disk with the data.
     pub fn disk(&mut self, osd: usize) -> &mut SimDisk {
-        let OsdNode { node, disks, .. } = &self.osds[osd];
-        self.world.disk(*node, &disks.paths.main).expect("formatted at the beginning")
+        self.disk_of(osd, Device::Main)
     }
 
-    fn some_disk(&mut self, osd: usize) -> &mut SimDisk {
-        let count = self.osds[osd].disks.all().count() as u64;
-        let which = if count > 1 { self.rng().below(count) as usize } else { 0 };
+    /// Whether the OSD's store has such a device.
+    pub fn has_disk(&self, osd: usize, device: Device) -> bool {
+        self.osds[osd].disks.paths.of(device).is_some()
+    }
+
+    /// One of the disks of an OSD. Panics if there is none.
+    pub fn disk_of(&mut self, osd: usize, device: Device) -> &mut SimDisk {
         let OsdNode { node, disks, .. } = &self.osds[osd];
-        let (_, path) = disks.all().nth(which).expect("one of them");
+        let path = disks.paths.of(device).unwrap_or_else(|| panic!("osd.{osd} has no {device}"));
         self.world.disk(*node, path).expect("formatted at the beginning")
     }
 
-    /// What the disks of an OSD that does not run hold.
-    ///
-    /// Errors: its store does not open.
-    pub fn stored(&self, osd: usize) -> Result<Stored<'_>, String> {
+    fn some_disk(&mut self, osd: usize) -> &mut SimDisk {
+        let devices: Vec<Device> = self.osds[osd].disks.all().map(|(device, _)| device).collect();
+        let which = if devices.len() > 1 { self.rng().below(devices.len() as u64) as usize } else { 0 };
+        self.disk_of(osd, devices[which])
+    }
+
+    pub(crate) fn disks_of(&self, osd: usize) -> DiskOverlay<'_> {
         let OsdNode { node, disks, .. } = &self.osds[osd];
         let peek = |path| self.world.peek_disk(*node, path).expect("formatted at the beginning");
-        Stored::open(disks.all().map(|(device, path)| (device, peek(path))).collect(), disks.config.clone())
+        DiskOverlay::new(disks.all().map(|(device, path)| (device, peek(path))).collect())
+    }
+
+    pub(crate) fn store_config(&self, osd: usize) -> &StoreConfig {
+        &self.osds[osd].disks.config
     }
 
     /// Has a client give a monitor command.

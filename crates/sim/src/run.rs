@@ -1,8 +1,8 @@
 //! One run: a cluster, a workload, misfortunes, an end in peace, and the checks.
 
 use crate::check::{
-    Violation, histories_are_linearizable, listing_agrees_with_objects, pipelined_updates_keep_their_order,
-    replicas_are_identical, updates_are_applied_once,
+    Violation, all_replicas_are_identical, histories_are_linearizable, listing_agrees_with_objects,
+    pipelined_updates_keep_their_order, updates_are_applied_once,
 };
 use crate::client_process::Purpose;
 use crate::cluster::{COPIES, Cluster, ClusterConfig};
@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
-use types::{OsdId, PgId};
 
 /// How often it is looked whether something is done.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -530,25 +529,6 @@ impl Run {
     /// Ends every OSD and compares what their disks hold.
     fn compare_replicas(&mut self) -> Result<(), Violation> {
         let crash = if self.rng.one_in(2) { Crash::Power } else { Crash::Process };
-        let pool = self.cluster.find_pool();
-        let map = self.cluster.monitor().expect("the monitor runs").state().osdmap().clone();
-        let osds = self.cluster.osd_count();
-        (0..osds).for_each(|osd| self.cluster.kill_osd(osd, crash));
-        let mut groups: BTreeMap<PgId, Vec<(OsdId, _)>> = BTreeMap::new();
-        for osd in 0..osds {
-            let id = OsdId(osd as i32);
-            let failed = |why: String| Violation(format!("the disks of {id}: {why}"));
-            let mut stored = self.cluster.stored(osd).map_err(failed)?;
-            for seed in 0..self.groups {
-                let pg = PgId { pool, seed };
-                let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
-                if placed.acting.contains(&id) {
-                    let (from, until) = osdmap::pg_range(pg, self.groups);
-                    let objects = stored.objects(&from, &until).map_err(failed)?;
-                    groups.entry(pg).or_default().push((id, objects));
-                }
-            }
-        }
-        groups.iter().try_for_each(|(pg, members)| replicas_are_identical(*pg, members))
+        all_replicas_are_identical(&mut self.cluster, self.groups, crash)
     }
 }

@@ -1,10 +1,10 @@
 //! What an OSD's disks hold, read by opening its store without the OSD.
 
+use crate::disk_overlay::DiskOverlay;
 use bytes::Bytes;
-use reactor::sim::SimDisk;
 use std::collections::BTreeMap;
-use store::{Device, IoDone, IoRequest, Lookup, LookupId, ReadError, Store, StoreConfig, StoreEvent};
-use types::{BLOCK_BYTES, ObjectId};
+use store::{Lookup, LookupId, ReadError, Store, StoreConfig, StoreEvent};
+use types::ObjectId;
 use wire::Rope;
 
 /// Objects asked for, and entries of an omap, at once.
@@ -21,48 +21,16 @@ pub struct StoredObject {
 
 /// A store that is only read from; what it writes of its own accord stays in memory.
 pub struct Stored<'a> {
-    disks: Overlay<'a>,
+    disks: DiskOverlay<'a>,
     store: Store,
     read: BTreeMap<LookupId, Result<Rope, ReadError>>,
-}
-
-/// The disks, and blocks written since, which they do not see.
-struct Overlay<'a> {
-    disks: Vec<(Device, &'a SimDisk)>,
-    blocks: BTreeMap<(Device, u64), Vec<u8>>,
-}
-
-impl Overlay<'_> {
-    fn carry_out(&mut self, request: IoRequest) -> IoDone {
-        match request {
-            IoRequest::Read { id, device, offset, mut buf } => {
-                let disk = self.disks.iter().find(|(of, _)| *of == device).expect("a device of the store").1;
-                for (i, block) in buf.as_mut_slice().chunks_mut(BLOCK_BYTES).enumerate() {
-                    let at = offset + (i * BLOCK_BYTES) as u64;
-                    match self.blocks.get(&(device, at)) {
-                        Some(written) => block.copy_from_slice(written),
-                        None => block.copy_from_slice(&disk.peek(at, block.len())),
-                    }
-                }
-                IoDone { id, result: Ok(Some(buf)) }
-            }
-            IoRequest::Write { id, device, offset, data } => {
-                for (i, block) in data.to_vec().chunks(BLOCK_BYTES).enumerate() {
-                    self.blocks.insert((device, offset + (i * BLOCK_BYTES) as u64), block.to_vec());
-                }
-                IoDone { id, result: Ok(None) }
-            }
-            IoRequest::Flush { id, .. } | IoRequest::Discard { id, .. } => IoDone { id, result: Ok(None) },
-        }
-    }
 }
 
 impl<'a> Stored<'a> {
     /// Opens the store on these disks.
     ///
     /// Errors: it does not open.
-    pub fn open(disks: Vec<(Device, &'a SimDisk)>, config: StoreConfig) -> Result<Stored<'a>, String> {
-        let mut disks = Overlay { disks, blocks: BTreeMap::new() };
+    pub fn open(mut disks: DiskOverlay<'a>, config: StoreConfig) -> Result<Stored<'a>, String> {
         let mut opening = Store::open(config);
         loop {
             match opening.poll_result() {

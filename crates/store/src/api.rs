@@ -304,7 +304,7 @@ pub struct DeviceUsage {
     pub free_bytes: u64,
 }
 
-/// How full the store is, exactly. Sizes are those of the main device, except where they say otherwise.
+/// How full the store is, exactly but for omaps. Sizes are those of the main device, except where they say otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SpaceUsage {
     /// Bytes of the device that can ever hold data and metadata.
@@ -314,6 +314,7 @@ pub struct SpaceUsage {
     pub data_bytes: u64,
     /// Logical bytes of objects.
     pub stored_bytes: u64,
+    /// Keys and values of omap entries. Those that were replaced or removed since the last checkpoint count, too.
     pub omap_bytes: u64,
     /// WAL, the metadata tree and everything else that is not data.
     pub metadata_bytes: u64,

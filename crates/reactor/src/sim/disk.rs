@@ -144,6 +144,12 @@ impl SimDisk {
         out
     }
 
+    /// Writes durably and at once, past whoever uses the disk.
+    pub fn poke(&mut self, offset: u64, bytes: &[u8]) {
+        self.durable.write(offset, bytes);
+        self.current.write(offset, bytes);
+    }
+
     /// Flips one bit in each of `count` bytes chosen by chance within `range`, durably.
     pub fn rot(&mut self, range: Range<u64>, count: u32, rng: &mut Rng) {
         for _ in 0..count {

@@ -1,9 +1,34 @@
 //! All members of a placement group hold the same objects, byte for byte.
 
 use super::Violation;
+use crate::cluster::Cluster;
 use crate::stored::StoredObject;
+use reactor::sim::Crash;
 use std::collections::BTreeMap;
 use types::{ObjectId, OsdId, PgId};
+
+/// Ends every OSD of a cluster whose pool has so many groups, and compares what their disks hold.
+pub fn all_replicas_are_identical(cluster: &mut Cluster, pg_num: u32, crash: Crash) -> Result<(), Violation> {
+    let pool = cluster.find_pool();
+    let map = cluster.monitor().expect("the monitor runs").state().osdmap().clone();
+    let osds = cluster.osd_count();
+    (0..osds).for_each(|osd| cluster.kill_osd(osd, crash));
+    let mut groups: BTreeMap<PgId, Vec<(OsdId, _)>> = BTreeMap::new();
+    for osd in 0..osds {
+        let id = OsdId(osd as i32);
+        let failed = |why: String| Violation(format!("the disks of {id}: {why}"));
+        let mut stored = cluster.stored(osd).map_err(failed)?;
+        for pg in (0..pg_num).map(|seed| PgId { pool, seed }) {
+            let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
+            if placed.acting.contains(&id) {
+                let (from, until) = osdmap::pg_range(pg, pg_num);
+                let objects = stored.objects(&from, &until).map_err(failed)?;
+                groups.entry(pg).or_default().push((id, objects));
+            }
+        }
+    }
+    groups.iter().try_for_each(|(pg, members)| replicas_are_identical(*pg, members))
+}
 
 /// What each member of `pg` holds of it.
 pub fn replicas_are_identical(

@@ -9,7 +9,7 @@ mod search;
 
 pub use applied_once::updates_are_applied_once;
 pub use client_order::pipelined_updates_keep_their_order;
-pub use converged::replicas_are_identical;
+pub use converged::{all_replicas_are_identical, replicas_are_identical};
 pub use linearizable::histories_are_linearizable;
 pub use listing::{Listed, listing_agrees_with_objects};
 

@@ -1,0 +1,62 @@
+//! Disks of an OSD that does not run, as a device of its store, that nothing is written to.
+
+use reactor::sim::SimDisk;
+use std::collections::{BTreeMap, VecDeque};
+use store::{Device, IoDone, IoRequest};
+use types::BLOCK_BYTES;
+
+/// The disks, and blocks written since, which they do not see.
+pub struct DiskOverlay<'a> {
+    disks: Vec<(Device, &'a SimDisk)>,
+    blocks: BTreeMap<(Device, u64), Vec<u8>>,
+    done: VecDeque<IoDone>,
+}
+
+impl<'a> DiskOverlay<'a> {
+    pub fn new(disks: Vec<(Device, &'a SimDisk)>) -> DiskOverlay<'a> {
+        DiskOverlay { disks, blocks: BTreeMap::new(), done: VecDeque::new() }
+    }
+
+    pub fn carry_out(&mut self, request: IoRequest) -> IoDone {
+        match request {
+            IoRequest::Read { id, device, offset, mut buf } => {
+                let disk = self.disks.iter().find(|(of, _)| *of == device).expect("a device of the store").1;
+                for (i, block) in buf.as_mut_slice().chunks_mut(BLOCK_BYTES).enumerate() {
+                    let at = offset + (i * BLOCK_BYTES) as u64;
+                    match self.blocks.get(&(device, at)) {
+                        Some(written) => block.copy_from_slice(written),
+                        None => block.copy_from_slice(&disk.peek(at, block.len())),
+                    }
+                }
+                IoDone { id, result: Ok(Some(buf)) }
+            }
+            IoRequest::Write { id, device, offset, data } => {
+                for (i, block) in data.to_vec().chunks(BLOCK_BYTES).enumerate() {
+                    self.blocks.insert((device, offset + (i * BLOCK_BYTES) as u64), block.to_vec());
+                }
+                IoDone { id, result: Ok(None) }
+            }
+            IoRequest::Flush { id, .. } | IoRequest::Discard { id, .. } => IoDone { id, result: Ok(None) },
+        }
+    }
+
+    /// What was written, with its offsets.
+    pub fn into_blocks(self) -> impl Iterator<Item = (Device, u64, Vec<u8>)> {
+        self.blocks.into_iter().map(|((device, offset), block)| (device, offset, block))
+    }
+}
+
+impl osd::offline::Device for DiskOverlay<'_> {
+    fn bytes_of(&self, device: Device) -> Option<u64> {
+        self.disks.iter().find(|(of, _)| *of == device).map(|(_, disk)| disk.len_bytes())
+    }
+
+    fn submit(&mut self, request: IoRequest) {
+        let done = self.carry_out(request);
+        self.done.push_back(done);
+    }
+
+    fn wait(&mut self) -> IoDone {
+        self.done.pop_front().expect("something is under way")
+    }
+}

@@ -1,0 +1,32 @@
+//! What can be done with the store of an OSD that does not run.
+
+use crate::cluster::Cluster;
+use crate::stored::Stored;
+use osd::offline::{self, CheckReport, OfflineStore, RepairReport};
+
+impl Cluster {
+    /// What the store of an OSD holds.
+    ///
+    /// Errors: it does not open.
+    pub fn stored(&self, osd: usize) -> Result<Stored<'_>, String> {
+        Stored::open(self.disks_of(osd), self.store_config(osd).clone())
+    }
+
+    /// What `nacre store check` finds.
+    pub fn check(&self, osd: usize) -> Result<CheckReport, String> {
+        offline::check(self.disks_of(osd), &mut |_, _| {}).map_err(|error| error.to_string())
+    }
+
+    /// What `nacre store repair --yes` does.
+    pub fn repair(&mut self, osd: usize) -> Result<RepairReport, String> {
+        let text = |error: offline::OfflineError| error.to_string();
+        let mut store = OfflineStore::open_to_mend(self.disks_of(osd)).map_err(text)?;
+        let plan = offline::plan_repair(&mut store, &[], &mut |_, _| {}).map_err(text)?;
+        let (disks, report) = offline::repair(store, &plan, &mut |_, _| {}).map_err(text)?;
+        let written: Vec<_> = disks.into_blocks().collect();
+        for (device, offset, block) in written {
+            self.disk_of(osd, device).poke(offset, &block);
+        }
+        Ok(report)
+    }
+}
