@@ -47,6 +47,7 @@ fn check(seed: u64, outcome: &mut Outcome) {
         fixed_ports: true,
         groups: GROUPS,
         log_entries_min: 1000,
+        backfill_objects: 4,
         wal_bytes: 1 << 20,
         little_memory: seed % 3 == 1,
     };

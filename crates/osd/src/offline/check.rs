@@ -282,7 +282,7 @@ fn check_object_info(object: &ObjectId, stat: &ObjectStat, report: &mut CheckRep
 }
 
 /// A group's table by itself, and its log against the objects: an object is as the last entry about it says, unless it
-/// is noted as missing.
+/// is noted as missing or backfill has not come to it.
 fn check_group<D: Device>(
     store: &mut OfflineStore<D>,
     pg: PgId,
@@ -297,16 +297,12 @@ fn check_group<D: Device>(
             return Ok(());
         }
     };
-    if !table.info.complete {
-        // Its objects are still being copied from another member.
-        return Ok(());
-    }
     let mut last = BTreeMap::new();
     for entry in table.log.iter().filter(|entry| entry.kind != LogKind::Unchanged) {
         last.insert(&entry.object, entry);
     }
     for (object, entry) in last {
-        if table.missing.contains_key(object) || lost.contains(object) {
+        if table.missing.contains_key(object) || lost.contains(object) || !table.info.covers(object) {
             continue;
         }
         let stat = store.ready(|store| store.stat(object))?;

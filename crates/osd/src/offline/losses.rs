@@ -64,6 +64,8 @@ pub(crate) fn of<D: Device>(store: &mut OfflineStore<D>) -> Result<Option<Losses
         });
         let noted = match (table, last) {
             (Some(_), Some(entry)) if entry.kind == LogKind::Delete => None,
+            // Backfill has not come to it yet.
+            (Some(table), _) if !table.info.covers(&object) => None,
             (Some(table), _) => match table.version_of(&object).or(own) {
                 Some(version) => Some((pg, version)),
                 None => {

@@ -7,7 +7,7 @@ use reactor::sim::Crash;
 use std::collections::BTreeMap;
 use types::{ObjectId, OsdId, PgId};
 
-/// Ends every OSD of a cluster whose pool has so many groups, and compares what their disks hold.
+/// Ends every OSD of a cluster whose pool has so many groups, checks their stores, and compares what these hold.
 pub fn all_replicas_are_identical(cluster: &mut Cluster, pg_num: u32, crash: Crash) -> Result<(), Violation> {
     let pool = cluster.find_pool();
     let map = cluster.monitor().expect("the monitor runs").state().osdmap().clone();
@@ -17,6 +17,10 @@ pub fn all_replicas_are_identical(cluster: &mut Cluster, pg_num: u32, crash: Cra
     for osd in 0..osds {
         let id = OsdId(osd as i32);
         let failed = |why: String| Violation(format!("the disks of {id}: {why}"));
+        let report = cluster.check(osd).map_err(failed)?;
+        if let Some(finding) = report.findings.iter().find(|finding| finding.is_damage()) {
+            return Err(failed(finding.to_string()));
+        }
         let mut stored = cluster.stored(osd).map_err(failed)?;
         for pg in (0..pg_num).map(|seed| PgId { pool, seed }) {
             let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
