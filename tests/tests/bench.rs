@@ -241,11 +241,20 @@ fn clients_cost_is_measured_beside_librados() {
     assert!(wrong.contains("no such section"), "{wrong}");
     bench(&[brief], &["client cost", "--cluster", &nacre, "--into", text(&document)]).ok();
     let said = fs::read_to_string(&document).unwrap();
-    for access in ["read", "write"] {
-        for program in ["nacre bench", "fio, rados engine", "rados bench"] {
-            assert!(said.contains(&format!("| {access} | {program} |")), "{access} by {program}: {said}");
+    let (ours, fio, rados_bench) = ("nacre bench", "fio, rados engine", "rados bench");
+    for (access, programs) in [
+        ("read", &[ours, fio, rados_bench][..]),
+        ("write", &[ours, fio]),
+        ("write, one object", &[ours, rados_bench]),
+        ("write, new objects", &[ours, rados_bench]),
+    ] {
+        for program in [ours, fio, rados_bench] {
+            let is_there = said.contains(&format!("| {access} | {program} |"));
+            assert_eq!(is_there, programs.contains(&program), "{access} by {program}: {said}");
         }
     }
+    let deep = bench(&["client-cost --depth 64 --io-size 1MiB"], &["--cluster", &nacre]).failure();
+    assert!(deep.contains("--depth"), "{deep}");
     assert!(said.starts_with("before\n") && said.ends_with("behind\n"), "{said}");
     assert_eq!(pools(&cluster), "", "nothing is left");
 }

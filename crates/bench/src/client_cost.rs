@@ -15,7 +15,7 @@ use crate::interval::MedianInterval;
 /// What `format` says.
 pub const COST_FORMAT: &str = "nacre-bench-client-cost";
 /// The version that this release writes.
-pub const COST_VERSION: u32 = 1;
+pub const COST_VERSION: u32 = 2;
 
 /// What drives the cluster, and through which library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -29,16 +29,23 @@ pub enum Program {
     RadosBench,
 }
 
-/// What operations do.
+/// What operations do, and where: how many answers a client finds at a time, and how many messages leave together,
+/// depends on how many OSDs the operations in flight are spread over. So programs are compared at the same access only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    Read,
-    Write,
+    /// Reads at random places of some objects.
+    RandomRead,
+    /// Writes at random places of some objects.
+    RandomWrite,
+    /// Writes in sequence into one object at a time: all that is in flight goes to one OSD.
+    OneObjectWrite,
+    /// Each write makes an object of its own.
+    NewObjectWrite,
 }
 
 /// What a run did and spent until some point.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     pub operations: u64,
     /// User and system time of all threads.
@@ -107,16 +114,33 @@ impl Program {
             Program::RadosBench => "rados bench",
         }
     }
+
+    /// Whether it can do this.
+    pub fn does(self, access: Access) -> bool {
+        match self {
+            Program::Nacre => true,
+            Program::Fio => matches!(access, Access::RandomRead | Access::RandomWrite),
+            // It writes in sequence only.
+            Program::RadosBench => access != Access::RandomWrite,
+        }
+    }
 }
 
 impl Access {
-    pub const ALL: [Access; 2] = [Access::Read, Access::Write];
+    pub const ALL: [Access; 4] =
+        [Access::RandomRead, Access::RandomWrite, Access::OneObjectWrite, Access::NewObjectWrite];
 
     pub fn name(self) -> &'static str {
         match self {
-            Access::Read => "read",
-            Access::Write => "write",
+            Access::RandomRead => "read",
+            Access::RandomWrite => "write",
+            Access::OneObjectWrite => "write, one object",
+            Access::NewObjectWrite => "write, new objects",
         }
+    }
+
+    pub fn is_write(self) -> bool {
+        self != Access::RandomRead
     }
 }
 
@@ -184,7 +208,7 @@ impl ClientCost {
         line("\n| operation | our client / librados under | ratio | interval | confidence | at most half |".into());
         line("|---|---|---|---|---|---|".into());
         for access in Access::ALL {
-            for other in [Program::Fio, Program::RadosBench] {
+            for other in [Program::Fio, Program::RadosBench].into_iter().filter(|other| other.does(access)) {
                 let cells = match self.ratio(access, other) {
                     Ok(Comparison { ratio, .. }) => {
                         let verdict = if ratio.high <= 0.5 {
@@ -226,7 +250,7 @@ mod tests {
             for (iteration, value) in (0..).zip(values) {
                 rows.push(CostRow {
                     program,
-                    access: Access::Read,
+                    access: Access::RandomRead,
                     iteration,
                     operations_per_s: 1000.0,
                     cpu_us_per_operation: *value,
@@ -234,7 +258,7 @@ mod tests {
             }
         }
         let generator =
-            |program, cpu_us_per_operation| Generator { program, access: Access::Read, cpu_us_per_operation };
+            |program, cpu_us_per_operation| Generator { program, access: Access::RandomRead, cpu_us_per_operation };
         ClientCost {
             format: COST_FORMAT.into(),
             version: COST_VERSION,
@@ -262,7 +286,7 @@ mod tests {
     #[test]
     fn generators_are_subtracted_where_known() {
         let cost = cost(&[10.0, 12.0, 11.0, 9.0, 10.0], &[22.0; 5], &[16.0; 5]);
-        let ratio = |other| cost.ratio(Access::Read, other).unwrap().ratio;
+        let ratio = |other| cost.ratio(Access::RandomRead, other).unwrap().ratio;
         assert!((ratio(Program::Fio).median - 8.0 / 21.0).abs() < 1e-9);
         assert!((ratio(Program::RadosBench).median - 8.0 / 16.0).abs() < 1e-9);
         let text = cost.to_markdown();
@@ -286,6 +310,6 @@ mod tests {
             missing.to_markdown()
         );
         let too_little = cost(&[1.5], &[20.0], &[]);
-        assert!(matches!(too_little.ratio(Access::Read, Program::Fio), Err(CompareError::NotPositive { .. })));
+        assert!(matches!(too_little.ratio(Access::RandomRead, Program::Fio), Err(CompareError::NotPositive { .. })));
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bench::plan::{Group, Stop, Workload};
+use bench::plan::{Stop, Workload};
 use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::LocalSet;
@@ -69,9 +69,12 @@ pub fn cost(workload: &Workload, duration: Duration) -> Result<f64, String> {
 fn measure(mut workload: Workload, duration: Duration) -> Result<f64, String> {
     workload.warm_up_s = 0.0;
     workload.stop = Stop::DurationS(duration.as_secs_f64());
-    // One object is enough, and stays in the processor's caches as what has just come from a socket does.
+    // So few objects that there is a place for each worker: they stay in the processor's caches as what has just come
+    // from a socket does.
     workload.groups.truncate(1);
-    workload.groups[0] = Group { objects: 1, instances: 1, prefill: Some(true), ..workload.groups[0].clone() };
+    let group = &mut workload.groups[0];
+    (group.objects, group.instances, group.prefill) = (1, 1, Some(true));
+    group.objects = group.workers().div_ceil(group.blocks());
     let task = Arc::new(Task::new(1, "generator", 0, &workload, 0));
     let director = Director::default();
     let record = SharedRecord::new(task.rounds);
@@ -126,7 +129,7 @@ mod tests {
     #[test]
     fn a_generator_takes_time() {
         for access in bench::client_cost::Access::ALL {
-            let workload = super::super::workload(access, 4096, 32, 0.2);
+            let workload = crate::client_cost::workload(access, 4096, 32, 0.2);
             let us = cost(&workload, Duration::from_millis(150)).unwrap();
             assert!((0.05..1000.0).contains(&us), "{access:?}: {us}");
         }

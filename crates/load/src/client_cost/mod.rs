@@ -1,5 +1,6 @@
 //! Our client's CPU time per operation beside librados's: [`measure`] lets this load generator, fio and `rados bench`
-//! take turns on one cluster and one pool, with the same sizes and the same number of operations in flight.
+//! take turns on one cluster and one pool, with the same sizes, the same number of operations in flight, and the same
+//! spread over objects: [`Access`]. Each operation is one read or one write, without hints or guards.
 //!
 //! Ours is measured in this process between two moments. The others run as processes of their own, whose total the kernel
 //! tells when they end: each runs twice, short and long, and the difference is what the operations took.
@@ -27,12 +28,20 @@ use crate::run::{OP_TIMEOUT, RunError, connect_to, engine_of};
 use crate::task::Task;
 
 pub use program::ProgramError;
-use program::{FioEngine, FioJob, RadosBenchJob};
+use program::{Ended, FioEngine, FioJob, RadosBenchJob, RadosBenchKind};
 
-/// What all work on: small enough for the caches of every cluster, so that clients and not drives are measured.
+/// What random operations work on: small enough for the caches of every cluster, so that clients and not drives are
+/// measured.
 const OBJECTS: u64 = 32;
 const OBJECT_BYTES: u64 = 1 << 20;
+/// What is written in sequence, one at a time.
+const LONG_OBJECT_BYTES: u64 = 64 << 20;
+/// Our own new objects are at most so many in a run; beyond, the first ones are written again.
+const NEW_OBJECTS: u64 = 1 << 18;
 const POOL: &str = "nacre-bench-client-cost";
+/// The name of the run of `rados bench` that writes what its reads read, and how long it may take.
+const TO_READ: &str = "client-cost-to-read";
+const FILL_MAX: Duration = Duration::from_secs(120);
 /// The shorter of two runs.
 const SHORT: Duration = Duration::from_secs(1);
 const WARM_UP_S: f64 = 1.0;
@@ -114,24 +123,33 @@ pub async fn measure(
     Ok(cost)
 }
 
-/// One group that reads or writes at random.
+/// Operations that cover the objects of an access: no more than these can be in flight.
+pub fn depth_max(io_bytes: u64) -> u64 {
+    Access::ALL.map(|access| workload(access, io_bytes, 1, 1.0).groups[0].blocks()).into_iter().min().unwrap_or(0)
+}
+
+/// One group that does this alone.
 fn workload(access: Access, io_bytes: u64, queue_depth: u32, seconds: f64) -> Workload {
-    let operations = match access {
-        Access::Read => Operations { random_read: 100, ..Operations::default() },
-        Access::Write => Operations { random_write: 100, ..Operations::default() },
+    let nothing = Operations::default();
+    let in_sequence = Operations { sequential_write: 100, ..nothing };
+    let (operations, object_bytes, objects, prefill) = match access {
+        Access::RandomRead => (Operations { random_read: 100, ..nothing }, OBJECT_BYTES, OBJECTS, true),
+        Access::RandomWrite => (Operations { random_write: 100, ..nothing }, OBJECT_BYTES, OBJECTS, true),
+        Access::OneObjectWrite => (in_sequence, LONG_OBJECT_BYTES, 1, false),
+        Access::NewObjectWrite => (in_sequence, io_bytes, NEW_OBJECTS, false),
     };
     let group = Group {
         name: "clients".into(),
-        object_bytes: OBJECT_BYTES,
+        object_bytes,
         io_bytes: Some(io_bytes),
-        objects: OBJECTS,
+        objects,
         operations,
         instances: 1,
         load: Load::Closed { queue_depth },
-        prefill: Some(true),
+        prefill: Some(prefill),
     };
     Workload {
-        name: format!("client-cost-{}", access.name()),
+        name: format!("client-cost-{access:?}"),
         pool: POOL.into(),
         tool: Tool::Nacre,
         groups: vec![group],
@@ -158,23 +176,27 @@ impl Turns<'_> {
             created = create => created?,
             Ok(_) = self.interrupt.wait_for(|asked| *asked) => return Err(CostError::Interrupted),
         }
+        self.step("writing what rados bench is to read".into());
+        let io_bytes = self.settings.io_bytes;
+        let to_read = RadosBenchKind::Write { io_bytes, object_bytes: OBJECT_BYTES, objects: Some(OBJECTS) };
+        self.rados_bench(TO_READ, to_read, FILL_MAX).await?;
         for iteration in 0..iterations {
-            // Back and forth, so that a machine that drifts one way favours nobody.
-            let mut programs = Program::ALL;
-            if iteration % 2 == 1 {
-                programs.reverse();
-            }
-            for program in programs {
-                let of = format!("{} ({} of {iterations})", program.name(), iteration + 1);
-                let figures = match program {
-                    Program::Nacre => self.ours(iteration, &of).await?,
-                    Program::Fio => self.fio(iteration, &of).await?,
-                    Program::RadosBench => self.rados_bench(iteration, &of).await?,
-                };
-                for (access, (cpu_us_per_operation, operations_per_s)) in figures {
+            for access in Access::ALL {
+                // Back and forth, so that a machine that drifts one way favours nobody.
+                let mut programs = Program::ALL;
+                if iteration % 2 == 1 {
+                    programs.reverse();
+                }
+                for program in programs.into_iter().filter(|program| program.does(access)) {
+                    let what = format!("{}, {} ({} of {iterations})", program.name(), access.name(), iteration + 1);
+                    self.step(what.clone());
+                    let ended = match program {
+                        Program::Nacre => self.ours(access, iteration, &what).await?,
+                        Program::Fio | Program::RadosBench => self.librados(program, access, iteration).await?,
+                    };
+                    let (cpu_us_per_operation, operations_per_s) = between(&what, ended)?;
                     self.observer.event(Event::Note(format!(
-                        "{of}: {}: {operations_per_s:.0} operations/s, {cpu_us_per_operation:.2} us of CPU each",
-                        access.name()
+                        "{what}: {operations_per_s:.0} operations/s, {cpu_us_per_operation:.2} us of CPU each"
                     )));
                     cost.rows.push(CostRow { program, access, iteration, operations_per_s, cpu_us_per_operation });
                 }
@@ -196,127 +218,107 @@ impl Turns<'_> {
             let ours = tokio::task::spawn_blocking(move || generator::cost(&workload, GENERATOR)).await;
             let failed = |reason: String| CostError::Failed { what: "the load generator by itself".into(), reason };
             let ours = ours.map_err(|e| failed(e.to_string()))?.map_err(failed)?;
-            let mut ended = Vec::new();
-            for duration in [SHORT, SHORT * 2] {
-                let job = FioJob {
-                    engine: FioEngine::Null,
-                    write: access == Access::Write,
-                    io_bytes,
-                    object_bytes: OBJECT_BYTES * OBJECTS,
-                    depth: queue_depth,
-                    duration,
-                };
-                let one = job.program().run(self.interrupt).await?;
-                ended.push(Spent {
-                    operations: FioJob::operations(&one.said)?,
-                    cpu_s: one.cpu_s,
-                    elapsed_s: duration.as_secs_f64(),
-                });
+            cost.generators.push(Generator { program: Program::Nacre, access, cpu_us_per_operation: ours });
+            if !Program::Fio.does(access) {
+                continue;
             }
-            let (fio, _) = between("fio without a cluster", &ended)?;
-            for (program, cpu_us_per_operation) in [(Program::Nacre, ours), (Program::Fio, fio)] {
-                cost.generators.push(Generator { program, access, cpu_us_per_operation });
+            let mut ended = [Spent::default(); 2];
+            for (ended, duration) in ended.iter_mut().zip([SHORT, SHORT * 2]) {
+                let engine = FioEngine::Null;
+                *ended = spent(self.fio(engine, access, OBJECT_BYTES * OBJECTS, duration).await?, duration);
             }
+            let (cpu_us_per_operation, _) = between("fio without a cluster", ended)?;
+            cost.generators.push(Generator { program: Program::Fio, access, cpu_us_per_operation });
         }
         Ok(())
     }
 
-    async fn ours(&mut self, iteration: u32, what: &str) -> Result<Vec<(Access, (f64, f64))>, CostError> {
+    /// What our own client did and spent, before and at the end of what counts.
+    async fn ours(&mut self, access: Access, iteration: u32, what: &str) -> Result<[Spent; 2], CostError> {
         let Settings { io_bytes, queue_depth, seconds, .. } = *self.settings;
         let connect = PoolOfCluster { config: self.config.clone(), pool: POOL.into() };
-        let mut figures = Vec::new();
-        for (index, access) in (0..).zip(Access::ALL) {
-            let workload = workload(access, io_bytes, queue_depth, seconds as f64);
-            let iteration = Iteration {
-                task: Arc::new(Task::new(1, &environment::token(), index, &workload, iteration)),
-                connect: &connect,
-                stop: workload.stop,
-                what: format!("{what}, {}", access.name()),
-                remove_objects: true,
-                drain: self.config.op_timeout.unwrap_or(OP_TIMEOUT),
-                processors: 1,
+        let workload = workload(access, io_bytes, queue_depth, seconds as f64);
+        let iteration = Iteration {
+            task: Arc::new(Task::new(1, &environment::token(), access as u32, &workload, iteration)),
+            connect: &connect,
+            stop: workload.stop,
+            what: what.to_owned(),
+            // They go with the pool.
+            remove_objects: false,
+            drain: self.config.op_timeout.unwrap_or(OP_TIMEOUT),
+            processors: 1,
+        };
+        let mut meter = OwnCpu::default();
+        let measured = iteration.run(&mut meter, self.observer, self.interrupt).await;
+        let failed = |reason: String| CostError::Failed { what: what.to_owned(), reason };
+        match measured.end {
+            IterationEnd::Complete => {}
+            IterationEnd::Interrupted => return Err(CostError::Interrupted),
+            IterationEnd::Failed(reason) => return Err(failed(reason)),
+        }
+        let group = &measured.groups[0];
+        let examples = group.mismatch_examples.iter().chain(&group.error_examples);
+        if let Some(example) = examples.into_iter().next() {
+            return Err(failed(example.clone()));
+        }
+        let spent = Spent {
+            operations: group.tally.latencies.count(),
+            cpu_s: meter.between(measured.rounds).unwrap_or_default().as_secs_f64(),
+            elapsed_s: group.measured.as_secs_f64(),
+        };
+        Ok([Spent::default(), spent])
+    }
+
+    /// What a program on librados did and spent in a short and in a long run.
+    async fn librados(&mut self, program: Program, access: Access, iteration: u32) -> Result<[Spent; 2], CostError> {
+        let io_bytes = self.settings.io_bytes;
+        let mut both = [Spent::default(); 2];
+        for (of_run, duration) in both.iter_mut().zip([SHORT, SHORT + Duration::from_secs(self.settings.seconds)]) {
+            let run_name = format!("client-cost-{iteration}-{access:?}");
+            let write = |object_bytes| RadosBenchKind::Write { io_bytes, object_bytes, objects: None };
+            let ended = match (program, access) {
+                (Program::RadosBench, Access::RandomRead) => {
+                    self.rados_bench(TO_READ, RadosBenchKind::RandomRead, duration).await?
+                }
+                (Program::RadosBench, Access::NewObjectWrite) => {
+                    self.rados_bench(&run_name, write(io_bytes), duration).await?
+                }
+                (Program::RadosBench, _) => self.rados_bench(&run_name, write(LONG_OBJECT_BYTES), duration).await?,
+                _ => {
+                    // Its engine removes its objects at its end, and reads nothing from objects that are not there.
+                    let objects: Vec<String> = (0..OBJECTS).map(|number| format!("{run_name}.{number}")).collect();
+                    self.write_whole(&objects).await?;
+                    let configuration = self.settings.configuration.clone();
+                    let engine = FioEngine::Rados { configuration: &configuration, pool: POOL, objects: &objects };
+                    self.fio(engine, access, OBJECT_BYTES, duration).await?
+                }
             };
-            let mut meter = OwnCpu::default();
-            let measured = iteration.run(&mut meter, self.observer, self.interrupt).await;
-            let failed = |reason: String| CostError::Failed { what: what.to_owned(), reason };
-            match measured.end {
-                IterationEnd::Complete => {}
-                IterationEnd::Interrupted => return Err(CostError::Interrupted),
-                IterationEnd::Failed(reason) => return Err(failed(reason)),
-            }
-            let group = &measured.groups[0];
-            let examples = group.mismatch_examples.iter().chain(&group.error_examples);
-            if let Some(example) = examples.into_iter().next() {
-                return Err(failed(example.clone()));
-            }
-            let spent = Spent {
-                operations: group.tally.latencies.count(),
-                cpu_s: meter.between(measured.rounds).unwrap_or_default().as_secs_f64(),
-                elapsed_s: group.measured.as_secs_f64(),
-            };
-            figures.push((access, between(what, &[Spent { operations: 0, cpu_s: 0.0, elapsed_s: 0.0 }, spent])?));
+            *of_run = spent(ended, duration);
         }
-        Ok(figures)
+        Ok(both)
     }
 
-    async fn fio(&mut self, iteration: u32, what: &str) -> Result<Vec<(Access, (f64, f64))>, CostError> {
-        let Settings { io_bytes, queue_depth, .. } = *self.settings;
-        let names: Vec<String> = (0..OBJECTS).map(|number| format!("client-cost.{iteration}.{number}")).collect();
-        let configuration = self.settings.configuration.clone();
-        let mut figures = Vec::new();
-        for access in Access::ALL {
-            self.step(format!("{what}, {}", access.name()));
-            let mut ended = Vec::new();
-            for duration in self.durations() {
-                // Its engine removes its objects at its end, and reads nothing from objects that are not there.
-                self.write_whole(&names).await?;
-                let job = FioJob {
-                    engine: FioEngine::Rados { configuration: &configuration, pool: POOL, objects: &names },
-                    write: access == Access::Write,
-                    io_bytes,
-                    object_bytes: OBJECT_BYTES,
-                    depth: queue_depth,
-                    duration,
-                };
-                let one = job.program().run(self.interrupt).await?;
-                let operations = FioJob::operations(&one.said)?;
-                ended.push(Spent { operations, cpu_s: one.cpu_s, elapsed_s: duration.as_secs_f64() });
-            }
-            figures.push((access, between(what, &ended)?));
-        }
-        Ok(figures)
+    async fn fio(
+        &mut self,
+        engine: FioEngine<'_>,
+        access: Access,
+        object_bytes: u64,
+        duration: Duration,
+    ) -> Result<Ended, CostError> {
+        let Settings { io_bytes, queue_depth: depth, .. } = *self.settings;
+        let job = FioJob { engine, write: access.is_write(), io_bytes, object_bytes, depth, duration };
+        Ok(job.program().run(self.interrupt).await?)
     }
 
-    async fn rados_bench(&mut self, iteration: u32, what: &str) -> Result<Vec<(Access, (f64, f64))>, CostError> {
-        let Settings { io_bytes, queue_depth, .. } = *self.settings;
-        let (run_name, configuration) = (format!("client-cost-{iteration}"), self.settings.configuration.clone());
-        let mut figures = Vec::new();
-        // It reads what it wrote.
-        for access in [Access::Write, Access::Read] {
-            self.step(format!("{what}, {}", access.name()));
-            let mut ended = Vec::new();
-            for duration in self.durations() {
-                let job = RadosBenchJob {
-                    configuration: &configuration,
-                    pool: POOL,
-                    run_name: &run_name,
-                    write: access == Access::Write,
-                    io_bytes,
-                    object_bytes: OBJECT_BYTES,
-                    depth: queue_depth,
-                    duration,
-                };
-                let one = job.program().run(self.interrupt).await?;
-                let operations = RadosBenchJob::operations(&one.said)?;
-                ended.push(Spent { operations, cpu_s: one.cpu_s, elapsed_s: duration.as_secs_f64() });
-            }
-            figures.push((access, between(what, &ended)?));
-        }
-        Ok(figures)
-    }
-
-    fn durations(&self) -> [Duration; 2] {
-        [SHORT, SHORT + Duration::from_secs(self.settings.seconds)]
+    async fn rados_bench(
+        &mut self,
+        run_name: &str,
+        kind: RadosBenchKind,
+        duration: Duration,
+    ) -> Result<Ended, CostError> {
+        let (configuration, depth) = (&self.settings.configuration, self.settings.queue_depth);
+        let job = RadosBenchJob { configuration, pool: POOL, run_name, kind, depth, duration };
+        Ok(job.program().run(self.interrupt).await?)
     }
 
     async fn write_whole(&mut self, names: &[String]) -> Result<(), CostError> {
@@ -332,12 +334,15 @@ impl Turns<'_> {
     }
 }
 
-/// What came between the first and the last.
-fn between(what: &str, ended: &[Spent]) -> Result<(f64, f64), CostError> {
-    let figures = ended.first().zip(ended.last()).and_then(|(first, last)| last.since(*first));
-    figures.ok_or_else(|| CostError::Failed {
+fn spent(ended: Ended, duration: Duration) -> Spent {
+    Spent { operations: ended.operations, cpu_s: ended.cpu_s, elapsed_s: duration.as_secs_f64() }
+}
+
+/// What came between the first and the second.
+fn between(what: &str, [first, second]: [Spent; 2]) -> Result<(f64, f64), CostError> {
+    second.since(first).ok_or_else(|| CostError::Failed {
         what: what.to_owned(),
-        reason: format!("the longer of two runs did or took no more than the shorter: {ended:?}"),
+        reason: format!("the longer of two runs did or took no more than the shorter: {first:?}, {second:?}"),
     })
 }
 

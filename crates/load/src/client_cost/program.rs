@@ -40,7 +40,8 @@ pub enum ProgramError {
 pub struct Ended {
     /// User and system time of all its threads.
     pub cpu_s: f64,
-    pub said: String,
+    /// That it completed, as it says.
+    pub operations: u64,
 }
 
 /// A program to run.
@@ -49,8 +50,10 @@ pub struct Program {
     /// Debian's package that has it.
     pub package: &'static str,
     pub arguments: Vec<String>,
-    /// How long it runs by its own account.
+    /// How long it runs by its own account, at most.
     pub duration: Duration,
+    /// Reads the number of operations in what it says.
+    pub operations: fn(&str) -> Option<u64>,
 }
 
 impl Program {
@@ -88,7 +91,10 @@ impl Program {
         let status = child.0.wait().map_err(|source| ProgramError::Start { program: name, source })?;
         let (said, complaints) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
         match spent {
-            Some(spent) if status.success() => Ok(Ended { cpu_s: spent.cpu_s(), said }),
+            Some(spent) if status.success() => match (self.operations)(&said) {
+                Some(operations) => Ok(Ended { cpu_s: spent.cpu_s(), operations }),
+                None => Err(ProgramError::Silent { program: name, said: end_of(&said) }),
+            },
             _ => Err(ProgramError::Failed { program: name, status, said: end_of(&(said + &complaints)) }),
         }
     }
@@ -165,24 +171,17 @@ impl FioJob<'_> {
                 format!("--filename={}", objects.join(":")),
             ]),
         }
-        Program { name: "fio", package: "fio", arguments, duration: self.duration }
+        Program { name: "fio", package: "fio", arguments, duration: self.duration, operations: FioJob::operations }
     }
 
-    /// Operations that fio's JSON tells.
-    pub fn operations(said: &str) -> Result<u64, ProgramError> {
-        let silent = || ProgramError::Silent { program: "fio", said: end_of(said) };
+    /// Operations that fio's JSON tells, if there were any and none failed.
+    fn operations(said: &str) -> Option<u64> {
         // Engines may print before it.
-        let json = said.find('{').ok_or_else(silent)?;
-        let value: Value = serde_json::from_str(&said[json..]).map_err(|_| silent())?;
+        let value: Value = serde_json::from_str(&said[said.find('{')?..]).ok()?;
         let job = &value["jobs"][0];
-        if job["error"].as_i64() != Some(0) {
-            return Err(silent());
-        }
         let count = |kind: &str| job[kind]["total_ios"].as_u64().unwrap_or(0);
-        match count("read") + count("write") {
-            0 => Err(silent()),
-            operations => Ok(operations),
-        }
+        let operations = count("read") + count("write");
+        (job["error"].as_i64() == Some(0) && operations > 0).then_some(operations)
     }
 }
 
@@ -192,42 +191,43 @@ pub struct RadosBenchJob<'a> {
     pub pool: &'a str,
     /// Names its objects; a read needs those of a write.
     pub run_name: &'a str,
-    pub write: bool,
-    pub io_bytes: u64,
-    pub object_bytes: u64,
+    pub kind: RadosBenchKind,
     pub depth: u32,
     pub duration: Duration,
 }
 
+/// What `rados bench` can do.
+pub enum RadosBenchKind {
+    /// Reads at random places what was written before.
+    RandomRead,
+    /// Writes new objects one after the other, each in sequence, until there are so many.
+    Write { io_bytes: u64, object_bytes: u64, objects: Option<u64> },
+}
+
 impl RadosBenchJob<'_> {
     pub fn program(&self) -> Program {
-        let mut arguments = vec![
-            "-c".to_owned(),
-            self.configuration.display().to_string(),
-            "-p".into(),
-            self.pool.into(),
-            "bench".into(),
-            self.duration.as_secs().to_string(),
-            if self.write { "write" } else { "rand" }.into(),
-            "-t".into(),
-            self.depth.to_string(),
-            "--run-name".into(),
-            self.run_name.into(),
-        ];
-        if self.write {
-            let (io, object) = (self.io_bytes.to_string(), self.object_bytes.to_string());
-            arguments.extend(["-b".into(), io, "-O".into(), object, "--no-cleanup".into()]);
+        let mut arguments = vec!["-c".to_owned(), self.configuration.display().to_string()];
+        let mut add = |words: &[&str]| arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        let mode = if let RadosBenchKind::Write { .. } = self.kind { "write" } else { "rand" };
+        add(&["-p", self.pool, "bench", &self.duration.as_secs().to_string(), mode]);
+        add(&["-t", &self.depth.to_string(), "--run-name", self.run_name]);
+        if let RadosBenchKind::Write { io_bytes, object_bytes, objects } = self.kind {
+            // Left to itself it sends a hint along with each write.
+            add(&["-b", &io_bytes.to_string(), "-O", &object_bytes.to_string(), "--no-hints", "--no-cleanup"]);
+            if let Some(objects) = objects {
+                add(&["--max-objects", &objects.to_string()]);
+            }
         }
-        Program { name: "rados", package: "ceph-common", arguments, duration: self.duration }
+        let operations = RadosBenchJob::operations;
+        Program { name: "rados", package: "ceph-common", arguments, duration: self.duration, operations }
     }
 
-    /// Operations that its text tells.
-    pub fn operations(said: &str) -> Result<u64, ProgramError> {
-        let count = said.lines().find_map(|line| {
+    /// Operations that its text tells, if there were any.
+    fn operations(said: &str) -> Option<u64> {
+        said.lines().find_map(|line| {
             let rest = line.strip_prefix("Total writes made:").or_else(|| line.strip_prefix("Total reads made:"))?;
             rest.trim().parse().ok().filter(|count| *count > 0)
-        });
-        count.ok_or_else(|| ProgramError::Silent { program: "rados bench", said: end_of(said) })
+        })
     }
 }
 
@@ -237,14 +237,14 @@ mod tests {
 
     #[test]
     fn figures_are_read_where_they_are() {
-        let fio = |said: &str| FioJob::operations(said).ok();
+        let fio = FioJob::operations;
         let job = |error: u32| {
             format!(
                 "a note\n{{\"jobs\": [{{\"error\": {error}, \"read\": {{\"total_ios\": 7}}, \"write\": {{\"total_ios\": 0}}}}]}}"
             )
         };
         assert_eq!((fio(&job(0)), fio(&job(5)), fio("{}"), fio("fio: no engine")), (Some(7), None, None, None));
-        let rados = |said: &str| RadosBenchJob::operations(said).ok();
+        let rados = RadosBenchJob::operations;
         assert_eq!(
             rados("hints = 1\nTotal time run:         2.0\nTotal writes made:      6890\nWrite size: 4096"),
             Some(6890)
@@ -260,10 +260,13 @@ mod tests {
             package: "some-package",
             arguments: vec!["-c".into(), script.to_owned()],
             duration: Duration::from_secs(1),
+            operations: |said| said.trim().parse().ok(),
         };
-        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done";
+        let busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo $i";
         let ended = program("sh", busy).run(&mut interrupt).await.unwrap();
-        assert!(ended.cpu_s >= 0.01 && ended.said == "done\n", "{} {}", ended.cpu_s, ended.said);
+        assert!(ended.cpu_s >= 0.01 && ended.operations == 100_000, "{} {}", ended.cpu_s, ended.operations);
+        let silent = program("sh", "echo nothing").run(&mut interrupt).await.err().unwrap().to_string();
+        assert!(silent.contains("does not tell") && silent.ends_with("nothing"), "{silent}");
         let failed = program("sh", "echo why >&2; exit 3").run(&mut interrupt).await.err().unwrap().to_string();
         assert!(failed.contains("why") && failed.contains('3'), "{failed}");
         let missing = program("no-such-program", "").run(&mut interrupt).await.err().unwrap().to_string();

@@ -3,7 +3,7 @@
 use super::{INTERRUPTED, interrupts, plan_maker, sections, watcher::Watcher};
 use crate::cli::bench::BenchClientCost;
 use anyhow::{Result, bail};
-use load::client_cost::{CostError, Settings, measure};
+use load::client_cost::{CostError, Settings, depth_max, measure};
 use tokio::sync::watch;
 
 /// What is compared has objects of this size.
@@ -15,6 +15,13 @@ pub fn run(options: &BenchClientCost) -> Result<u8> {
     let io_bytes = options.io_size.0;
     if !(4096..=IO_BYTES_MAX).contains(&io_bytes) || !io_bytes.is_power_of_two() {
         bail!("--io-size: {io_bytes} is not a power of two from 4 KiB to 1 MiB");
+    }
+    let depth_max = depth_max(io_bytes);
+    if u64::from(options.depth) > depth_max {
+        bail!(
+            "--depth: {} of {io_bytes} bytes do not fit side by side into what is worked on, at most {depth_max}",
+            options.depth
+        );
     }
     sections::check(&options.document)?;
     let settings = Settings {
