@@ -92,27 +92,28 @@ impl Pattern {
         bytes
     }
 
-    /// Fills `out` with the bytes that begin at `offset` of the object.
+    /// The `length` bytes that begin at `offset` of the object.
     ///
-    /// Panics if `offset + out.len()` exceeds `u64`.
-    pub fn fill(&self, offset: u64, out: &mut [u8]) {
+    /// Panics if `offset + length` exceeds `u64`.
+    pub fn bytes(&self, offset: u64, length: usize) -> Vec<u8> {
         let key = scramble(self.run);
-        let (mut index, head) = split(offset, out.len());
-        let (first, rest) = out.split_at_mut(head);
+        let (mut index, head) = split(offset, length);
+        // Written once: setting it to zero beforehand would cost as much again.
+        let mut out = Vec::with_capacity(length);
         if head > 0 {
             let skip = (offset % UNIT_BYTES as u64) as usize;
-            first.copy_from_slice(&self.unit(key, index)[skip..skip + head]);
+            out.extend_from_slice(&self.unit(key, index)[skip..skip + head]);
             index += 1;
         }
-        let mut units = rest.chunks_exact_mut(UNIT_BYTES);
-        for chunk in &mut units {
-            chunk.copy_from_slice(&self.unit(key, index));
+        for _ in 0..(length - head) / UNIT_BYTES {
+            out.extend_from_slice(&self.unit(key, index));
             index += 1;
         }
-        let tail = units.into_remainder();
-        if !tail.is_empty() {
-            tail.copy_from_slice(&self.unit(key, index)[..tail.len()]);
+        let tail = length - out.len();
+        if tail > 0 {
+            out.extend_from_slice(&self.unit(key, index)[..tail]);
         }
+        out
     }
 
     /// Compares `got`, read from `offset` of the object, with what belongs there.

@@ -70,8 +70,7 @@ impl<O: Objects> Instance<O> {
             let mut offset = 0;
             while offset < group.object_bytes {
                 let length = (group.object_bytes - offset).min(PREFILL_BYTES);
-                let mut data = vec![0; length as usize];
-                pattern.fill(offset, &mut data);
+                let data = pattern.bytes(offset, length as usize);
                 let whole = length == group.object_bytes;
                 let written = instance.objects.write(name.clone(), offset, data.into(), whole).await;
                 written.map_err(|failure| format!("writing object {name}: {}", failure.reason))?;
@@ -218,9 +217,8 @@ impl<O: Objects> Instance<O> {
     /// The bytes that a write writes.
     fn data(&self, operation: &Operation) -> Bytes {
         let Kind::Write { version } = operation.kind else { return Bytes::new() };
-        let mut data = vec![0; operation.length_bytes as usize];
-        operation.pattern(self.task.run, self.group_index, version).fill(operation.offset_bytes, &mut data);
-        data.into()
+        let pattern = operation.pattern(self.task.run, self.group_index, version);
+        pattern.bytes(operation.offset_bytes, operation.length_bytes as usize).into()
     }
 
     async fn carry_out(&self, operation: Operation, data: Bytes) -> Done {

@@ -5,9 +5,7 @@ use super::*;
 const WANTED: Pattern = Pattern { run: 7, object: 11, version: 3 };
 
 fn bytes(pattern: Pattern, offset: u64, len: usize) -> Vec<u8> {
-    let mut out = vec![0; len];
-    pattern.fill(offset, &mut out);
-    out
+    pattern.bytes(offset, len)
 }
 
 /// Replaces `range` of 4 KiB at offset 8192 by `with` and checks where and as what it is found.

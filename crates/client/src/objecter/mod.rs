@@ -80,7 +80,8 @@ pub struct Objecter<C> {
     mon: MonSession,
     osds: BTreeMap<OsdId, OsdSession>,
     by_session: BTreeMap<SessionId, OsdId>,
-    ops: BTreeMap<u64, InFlight<C>>,
+    /// Boxed, because the map moves its neighbours with each one that ends.
+    ops: BTreeMap<u64, Box<InFlight<C>>>,
     asked: BTreeMap<u64, Asked<C>>,
     commands: BTreeMap<u64, OsdCommand<C>>,
     map_waiters: Vec<(Epoch, C)>,
@@ -155,7 +156,7 @@ impl<C> Objecter<C> {
             attempts: 0,
             submitted: now,
         };
-        self.ops.insert(tid, op);
+        self.ops.insert(tid, Box::new(op));
         self.advance(tid, link, now);
     }
 
