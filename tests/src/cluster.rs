@@ -3,7 +3,7 @@
 use crate::command::{Outcome, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,6 +27,8 @@ enum Kind {
     Supervised,
     /// Log and metadata lie in files of their own.
     Split,
+    /// On an address that other hosts reach.
+    At(Ipv4Addr),
     /// A real Ceph.
     Ceph,
 }
@@ -78,6 +80,11 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::Split)
     }
 
+    /// The same as [`TestCluster::start`], on an address of this machine that other hosts reach.
+    pub fn start_at(name: &str, osds: u32, address: Ipv4Addr) -> TestCluster {
+        TestCluster::begin(name, osds, Kind::At(address))
+    }
+
     fn begin(name: &str, osds: u32, kind: Kind) -> TestCluster {
         let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
@@ -93,10 +100,12 @@ impl TestCluster {
         let args = ["up", "--detach", "--osds", &osds, "--port", &port, "--osd-size", "4GiB"];
         let drives = ["wal", "metadata"].map(|drive| self.drive(drive).display().to_string());
         let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];
+        let address = if let Kind::At(address) = self.kind { address.to_string() } else { String::new() };
         let (more, limit): (&[&str], _) = match self.kind {
             Kind::Plain => (&["--no-restart"], 90),
             Kind::Supervised => (&[], 90),
             Kind::Split => (&["--no-restart", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
+            Kind::At(_) => (&["--no-restart", "--insecure", "--bind", &address], 90),
             Kind::Ceph => (&["--no-restart", "--engine", "ceph"], 270),
         };
         self.nacre(&[&args, more].concat(), Duration::from_secs(limit)).ok();

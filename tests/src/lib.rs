@@ -1,13 +1,17 @@
 //! Whole clusters of real processes, driven by Ceph's real clients.
 //!
 //! [`TestCluster`] starts one with `nacre up` in a folder of its own on free loopback ports, and stops and removes it
-//! when it goes out of scope. The tests are in `tests/`; they need `ceph`, `rados`, fio and python3-rados.
+//! when it goes out of scope; [`Host`] is a network namespace for what is to run elsewhere. The tests are in `tests/`; they need `ceph`, `rados`, fio and python3-rados.
 
+mod background;
 mod cluster;
 mod command;
 mod files;
+mod host;
 mod processes;
 
+pub use background::Background;
 pub use cluster::{TestCluster, binary};
 pub use command::{Outcome, clients_are_here, python, run};
 pub use files::{Pattern, assert_same_bytes};
+pub use host::{Host, hosts_can_be_made};

@@ -1,12 +1,11 @@
 //! `nacre bench` with agents, and with Ceph's own tools as load, on whole clusters.
 
-use cluster_tests::{Outcome, TestCluster, binary, clients_are_here, run};
-use rustix::process::{Pid, Signal, kill_process};
+use cluster_tests::{Background, Outcome, TestCluster, binary, clients_are_here, run};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -29,65 +28,16 @@ fn result_in(folder: &Path) -> Value {
     serde_json::from_str(&text).expect("a result is JSON")
 }
 
-/// A process in the background; dropped, it is killed.
-struct Background {
-    child: Child,
-    lines: std::sync::mpsc::Receiver<String>,
-}
-
-impl Background {
-    fn start(args: &[&str]) -> Background {
-        let mut command = Command::new(binary());
-        command.arg("bench").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("nacre starts");
-        let (tell, lines) = std::sync::mpsc::channel();
-        let errors = BufReader::new(child.stderr.take().expect("asked for a pipe"));
-        // What it says must find a reader.
-        std::thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line))));
-        Background { child, lines }
-    }
-
-    /// The first line from now on that holds `words`.
-    fn says(&self, words: &str) -> String {
-        let end = Instant::now() + LIMIT;
-        let mut said = Vec::new();
-        loop {
-            match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(line) if line.contains(words) => return line,
-                Ok(line) => said.push(line),
-                Err(error) => panic!("it never said '{words}': {error}: {said:#?}"),
-            }
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-    }
-
-    fn exit_code(&mut self, limit: Duration) -> Option<i32> {
-        let end = Instant::now() + limit;
-        while Instant::now() < end {
-            if let Some(status) = self.child.try_wait().expect("child can be waited for") {
-                return status.code();
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        panic!("still runs after {limit:?}");
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn in_background(args: &[&str]) -> Background {
+    let mut command = Command::new(binary());
+    command.arg("bench").args(args);
+    Background::start(command)
 }
 
 /// An agent, and its address.
 fn agent(more: &[&str]) -> (Background, String) {
-    let agent = Background::start(&[&["agent", "--listen", "127.0.0.1:0"], more].concat());
-    let line = agent.says("listens on ");
+    let agent = in_background(&[&["agent", "--listen", "127.0.0.1:0"], more].concat());
+    let line = agent.says("listens on ", LIMIT);
     let address = line.rsplit(' ').next().unwrap().to_owned();
     (agent, address)
 }
@@ -171,9 +121,9 @@ fn a_lost_agent_is_named_and_nothing_is_left() {
         let args = ["run", "--cluster", &nacre, "--agents", &all, "--pool", "mine", "--out", text(&out)];
         let small =
             ["--object-size", "64KiB", "--objects", "60", "--instances", "2", "--warm-up", "0", "--seconds", "100"];
-        let mut run = Background::start(&[&args[..], &small].concat());
-        run.says("measuring");
-        kept.says("serves");
+        let mut run = in_background(&[&args[..], &small].concat());
+        run.says("measuring", LIMIT);
+        kept.says("serves", LIMIT);
         std::thread::sleep(Duration::from_secs(1));
         let at = Instant::now();
         lost.signal(signal);
@@ -188,18 +138,17 @@ fn a_lost_agent_is_named_and_nothing_is_left() {
         assert!(row["operations"].as_u64() > Some(0), "what the other did is there: {row}");
         let report = fs::read_to_string(out.join("report.md")).unwrap();
         assert!(report.contains(&format!("the share of agent {second} is missing")), "{report}");
-        kept.says("no longer serves");
+        kept.says("no longer serves", LIMIT);
         assert_eq!(cluster.nacre(&["ls", "mine"], LIMIT).ok(), "", "objects of the lost one are removed too");
     }
     // A coordinator that is gone leaves an agent idle, ready for the next.
     let (out, args) = (cluster.scratch("after"), ["run", "--cluster", &nacre, "--agents", &first, "--pool", "mine"]);
     let small = ["--object-size", "64KiB", "--objects", "60", "--warm-up", "0"];
-    let dying = Background::start(
-        &[&args[..], &small, &["--seconds", "100", "--out", text(&cluster.scratch("dying"))]].concat(),
-    );
-    dying.says("measuring");
+    let dying =
+        in_background(&[&args[..], &small, &["--seconds", "100", "--out", text(&cluster.scratch("dying"))]].concat());
+    dying.says("measuring", LIMIT);
     drop(dying);
-    kept.says("no longer serves");
+    kept.says("no longer serves", LIMIT);
     bench(&[&args[..], &small, &["--seconds", "1", "--out", text(&out)]].concat()).ok();
     assert_eq!(result_in(&out)["end"], "complete");
 }
@@ -245,8 +194,8 @@ fn ceph_s_tools_are_load_on_nacre() {
         let out = cluster.scratch(&format!("interrupted-{tool}"));
         let args = ["run", "--cluster", &at, "--tool", tool, "--mode", mode, "--pool", "mine", "--out", text(&out)];
         let small = ["--object-size", "64KiB", "--objects", "60", "--warm-up", "0", "--seconds", "100"];
-        let mut run = Background::start(&[&args[..], &small].concat());
-        run.says("measuring");
+        let mut run = in_background(&[&args[..], &small].concat());
+        run.says("measuring", LIMIT);
         std::thread::sleep(Duration::from_secs(2));
         run.signal(Signal::INT);
         assert_eq!(run.exit_code(LIMIT), Some(130), "{tool}");

@@ -1,0 +1,66 @@
+//! Processes that run beside a test.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// A process in the background, and what it says on standard error; dropped, it is killed.
+pub struct Background {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Background {
+    #[track_caller]
+    pub fn start(mut command: Command) -> Background {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?} cannot be started: {e}"));
+        let (tell, lines) = channel();
+        let errors = BufReader::new(child.stderr.take().expect("asked for a pipe"));
+        // What it says must find a reader.
+        std::thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line))));
+        Background { child, lines }
+    }
+
+    /// The first line from now on that holds `words`.
+    #[track_caller]
+    pub fn says(&self, words: &str, limit: Duration) -> String {
+        let end = Instant::now() + limit;
+        let mut said = Vec::new();
+        loop {
+            match self.lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) if line.contains(words) => return line,
+                Ok(line) => said.push(line),
+                Err(error) => panic!("it never said '{words}': {error}: {said:#?}"),
+            }
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id")).expect("not zero");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    /// Waits for its end. `None`: ended by a signal.
+    #[track_caller]
+    pub fn exit_code(&mut self, limit: Duration) -> Option<i32> {
+        let end = Instant::now() + limit;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().expect("child can be waited for") {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("still runs after {limit:?}");
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Both fail harmlessly if it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
