@@ -105,3 +105,47 @@ fn the_slowest_replica_and_the_largest_hop_are_named() {
     assert_eq!(tell("dump_ops_in_flight")["num_ops"], 0);
     assert_eq!(tell("dump_blocked_ops")["num_blocked_ops"], 0);
 }
+
+/// Of a real Ceph less is known, and nothing is claimed beyond that.
+#[test]
+fn a_real_ceph_tells_by_its_own_events() {
+    if !clients_are_here(&["ceph-mon", "ceph-osd", "ceph-mgr", "monmaptool", "ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start_ceph("why-ceph", 3);
+    cluster.make_pool("p", 8, 2);
+    let text = cluster.nacre(&["why", "--pool", "p"], LIMIT).ok();
+    assert!(text.contains("these OSDs are Ceph's") && text.contains("keep no such operation"), "{text}");
+    let options = ["-p", "p", "bench", "3", "write", "-b", "4096", "-t", "4", "--no-cleanup", "--run-name", "why"];
+    cluster.rados_within(&options, LIMIT).ok();
+    // Its clocks are read on several threads, and the first events lie before what it calls the beginning.
+    let about_its_time = |op: &Value| {
+        let sum: u64 = op["hops"].as_array().unwrap().iter().map(|hop| hop[1].as_u64().unwrap()).sum();
+        let total = op["total_us"].as_u64().unwrap();
+        assert!(total > 0 && sum.abs_diff(total) <= 200 + total / 20, "{sum}: {op:#}");
+        assert!(op["object"].as_str().unwrap().starts_with("benchmark_data_"), "{op:#}");
+    };
+    let page = why(&cluster, &["--pool", "p"]);
+    assert_eq!((&page["engine"], &page["silent_osds"]), (&Value::from("ceph"), &serde_json::json!([])));
+    let osds: Vec<i64> = page["osds"].as_array().unwrap().iter().map(|osd| osd["osd"].as_i64().unwrap()).collect();
+    assert_eq!(osds, [0, 1, 2]);
+    let writes = &page["operations"]["writes"];
+    assert!(writes["verdict"].as_str().unwrap().starts_with("most time goes into"), "{writes:#}");
+    for op in [&writes["median"], &writes["slowest"]] {
+        about_its_time(op);
+        let has = |name: &str| op["hops"].as_array().unwrap().iter().any(|hop| hop[0] == name);
+        assert!(has("op_commit") && has("sub_op_commit_rec"), "{op:#}");
+        assert!(op["last_member"].is_i64(), "of two copies the one that was last is known: {op:#}");
+    }
+    let times = writes["breakdown"]["last_member"]["times"].as_object().unwrap();
+    assert_eq!(times.values().map(|n| n.as_u64().unwrap()).sum::<u64>(), writes["breakdown"]["ops"].as_u64().unwrap());
+    let primary = writes["slowest"]["osd"].to_string();
+    let of_one = why(&cluster, &["--osd", &primary, "--pool", "p"]);
+    assert_eq!(of_one["operations"]["writes"]["slowest"]["reqid"], writes["slowest"]["reqid"]);
+    let text = cluster.nacre(&["why", "--pool", "p", "--median"], LIMIT).ok();
+    assert!(text.contains("sub_op_commit_rec") && !text.contains("slowest"), "{text}");
+
+    // It keeps the twenty slowest of each OSD only, whatever came later.
+    assert_eq!(page["breakdown_of"], "slowest");
+    assert!(writes["breakdown"]["ops"].as_u64().unwrap() <= 60, "{writes:#}");
+}

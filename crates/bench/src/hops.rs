@@ -59,7 +59,8 @@ pub struct OpHops {
     /// The update went to the other members.
     pub executed_us: Option<u64>,
     pub members: Vec<Member>,
-    /// The member that acknowledged last, if that was not the primary.
+    /// The member that was the last to have the update, which may be the primary; `None` for reads and where it is not
+    /// known.
     pub last_member: Option<i32>,
 }
 
@@ -101,6 +102,7 @@ pub fn kept_by_nacre(dump: &Value) -> Result<Vec<OpHops>, HopsError> {
             });
         }
         let waited_for = op["waited_for"].as_array().into_iter().flatten();
+        let write = op["write"].as_bool().ok_or(missing("write"))?;
         ops.push(OpHops {
             osd,
             reqid: text("reqid"),
@@ -108,7 +110,7 @@ pub fn kept_by_nacre(dump: &Value) -> Result<Vec<OpHops>, HopsError> {
             pg: text("pg"),
             object: text("object"),
             what: text("what"),
-            write: op["write"].as_bool().ok_or(missing("write"))?,
+            write,
             result: op["result"].as_i64().unwrap_or(0),
             sampled: op["sampled"].as_bool().unwrap_or(false),
             began: text("began"),
@@ -118,7 +120,7 @@ pub fn kept_by_nacre(dump: &Value) -> Result<Vec<OpHops>, HopsError> {
             hops,
             executed_us: op["executed_us"].as_u64(),
             members,
-            last_member: id(&op["last_member"]),
+            last_member: id(&op["last_member"]).or(write.then_some(osd)),
         });
     }
     // Chosen ones that are slow are told twice.
@@ -132,7 +134,8 @@ fn id(value: &Value) -> Option<i32> {
 }
 
 /// Clients' operations out of the answer to Ceph's `dump_historic_ops`. Its hops are the times between what Ceph calls
-/// events, each named for the event at its beginning.
+/// events, each named for the event at its end, or for what it waited for where the event at its beginning says that.
+/// Ceph forgets the fastest first, so what it keeps are the slowest of the last minutes: none stands for others.
 pub fn kept_by_ceph(osd: i32, dump: &Value) -> Result<Vec<OpHops>, HopsError> {
     let ops = dump["ops"].as_array().ok_or(HopsError { osd, missing: "ops" })?;
     let microseconds = |value: &Value| (value.as_f64().unwrap_or(0.0).clamp(0.0, 1e9) * 1e6).round() as u64;
@@ -153,8 +156,8 @@ pub fn kept_by_ceph(osd: i32, dump: &Value) -> Result<Vec<OpHops>, HopsError> {
         let hops = times.windows(2).map(|pair| {
             // Clocks are read on several threads, and a day may end.
             let us = ((pair[1].1 - pair[0].1).clamp(0.0, 3600.0) * 1e6).round() as u64;
-            let name = pair[0].0.split(" from ").next().unwrap_or_default();
-            (name.to_owned(), us)
+            let name = if is_wait(pair[0].0) { pair[0].0 } else { pair[1].0 };
+            (event_name(name).to_owned(), us)
         });
         let hops: Vec<_> = hops.collect();
         kept.push(OpHops {
@@ -166,7 +169,7 @@ pub fn kept_by_ceph(osd: i32, dump: &Value) -> Result<Vec<OpHops>, HopsError> {
             what: inside.split_once('[').and_then(|(_, rest)| rest.split(']').next()).unwrap_or_default().to_owned(),
             write: inside.contains("+write+"),
             result: 0,
-            sampled: true,
+            sampled: false,
             began: op["initiated_at"].as_str().unwrap_or_default().to_owned(),
             age_us: microseconds(&op["age"]),
             total_us: microseconds(&op["duration"]),
@@ -174,7 +177,7 @@ pub fn kept_by_ceph(osd: i32, dump: &Value) -> Result<Vec<OpHops>, HopsError> {
             hops,
             executed_us: None,
             members: Vec::new(),
-            last_member: last_subop(&times),
+            last_member: last_member(osd, &times),
         });
     }
     Ok(kept)
@@ -189,10 +192,29 @@ fn seconds_of_day(stamp: &str) -> Option<f64> {
     Some(hours * 3600.0 + minutes * 60.0 + seconds)
 }
 
-/// The OSD of the last `sub_op_commit_rec from 2`, if Ceph says so.
-fn last_subop(events: &[(&str, f64)]) -> Option<i32> {
-    let from = events.iter().rev().find_map(|(event, _)| event.strip_prefix("sub_op_commit_rec from "))?;
-    from.trim_start_matches("osd.").parse().ok()
+/// An event without the OSDs that it names.
+fn event_name(event: &str) -> &str {
+    event.split(" from ").next().unwrap_or_default()
+}
+
+/// Whether an event tells what is waited for from then on. For other members an update waits all the time until it is
+/// done; which of them, or the primary itself, it waited for the events behind tell.
+fn is_wait(event: &str) -> bool {
+    let waits = ["waiting for ", "op must wait", "delayed"].iter().any(|words| event.starts_with(words));
+    waits && !event.starts_with(WAITING_FOR_SUBOPS)
+}
+
+const WAITING_FOR_SUBOPS: &str = "waiting for subops from ";
+const SUBOP_COMMITTED: &str = "sub_op_commit_rec";
+
+/// Who was the last to have an update, as far as Ceph says so: 16.2 does not say whose acknowledgement came.
+fn last_member(primary: i32, events: &[(&str, f64)]) -> Option<i32> {
+    let committed = |(event, _): &&(&str, f64)| *event == "op_commit" || event.starts_with(SUBOP_COMMITTED);
+    let (last, _) = events.iter().rev().find(committed)?;
+    let Some(from) = last.strip_prefix(SUBOP_COMMITTED) else { return Some(primary) };
+    // Where there is but one other, it was that one.
+    let only = || events.iter().find_map(|(event, _)| event.strip_prefix(WAITING_FOR_SUBOPS));
+    from.strip_prefix(" from ").or_else(only)?.trim_start_matches("osd.").parse().ok()
 }
 
 #[cfg(test)]

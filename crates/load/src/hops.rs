@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default)]
 pub struct Gathered {
     pub ops: Vec<OpHops>,
-    /// The OSDs keep Ceph's history only: its last operations, with the names of its events.
+    /// The OSDs keep Ceph's history only: its slowest operations, with the names of its events.
     pub from_ceph: bool,
     /// OSDs that answered; one in how many of their operations each chose lately, where they say so.
     pub osds: Vec<(OsdId, Option<u64>)>,
@@ -75,14 +75,8 @@ async fn ask(cluster: &Cluster, osd: OsdId) -> Result<Answer, Silence> {
     match tell(cluster, osd, "dump_op_hops").await {
         Ok(dump) => Ok(Answer { ops: kept_by_nacre(&dump)?, kept_in: dump["one_op_kept_in"].as_u64(), ceph: false }),
         Err(Silence::Refused(_)) => {
-            // Not one of ours. The slowest go last: those that are the last as well are dropped.
-            let mut ops = kept_by_ceph(osd.0, &tell(cluster, osd, "dump_historic_ops").await?)?;
-            for mut op in kept_by_ceph(osd.0, &tell(cluster, osd, "dump_historic_ops_by_duration").await?)? {
-                if !ops.iter().any(|known| (&known.reqid, &known.began) == (&op.reqid, &op.began)) {
-                    op.sampled = false;
-                    ops.push(op);
-                }
-            }
+            // Not one of ours. Ceph's other command of the kind, by duration, tells the same operations in another order.
+            let ops = kept_by_ceph(osd.0, &tell(cluster, osd, "dump_historic_ops").await?)?;
             Ok(Answer { ops, kept_in: None, ceph: true })
         }
         Err(silence) => Err(silence),

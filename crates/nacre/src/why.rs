@@ -37,7 +37,7 @@ pub fn run(options: &cli::Why) -> Result<()> {
         let why: Vec<String> = gathered.silent.iter().map(|(osd, why)| format!("{osd}: {why}")).collect();
         bail!("no OSD tells of its operations ({})", if why.is_empty() { "none is up".into() } else { why.join("; ") });
     }
-    let kinds = [("writes", true), ("reads", false)].map(|(name, write)| Kind::of(name, &gathered.ops, write));
+    let kinds = [("writes", true), ("reads", false)].map(|(name, write)| Kind::of(name, &gathered, write));
     match options.json {
         true => println!("{:#}", json_page(&gathered, &kinds)),
         false => print!("{}", text_page(&gathered, &kinds, options)),
@@ -46,9 +46,11 @@ pub fn run(options: &cli::Why) -> Result<()> {
 }
 
 impl Kind {
-    fn of(name: &'static str, ops: &[OpHops], write: bool) -> Kind {
-        let of_kind: Vec<&OpHops> = ops.iter().filter(|op| op.write == write).collect();
-        let mut chosen: Vec<&OpHops> = of_kind.iter().copied().filter(|op| op.sampled).collect();
+    fn of(name: &'static str, gathered: &Gathered, write: bool) -> Kind {
+        let of_kind: Vec<&OpHops> = gathered.ops.iter().filter(|op| op.write == write).collect();
+        // A Ceph has none that stand for others: then it is about the slowest, and says so.
+        let stands = |op: &&OpHops| op.sampled || gathered.from_ceph;
+        let mut chosen: Vec<&OpHops> = of_kind.iter().copied().filter(stands).collect();
         let breakdown = Breakdown::of(&chosen);
         chosen.sort_by_key(|op| op.total_us);
         Kind {
@@ -74,6 +76,7 @@ fn json_page(gathered: &Gathered, kinds: &[Kind]) -> Value {
     json!({
         "version": VERSION,
         "engine": if gathered.from_ceph { "ceph" } else { "nacre" },
+        "breakdown_of": if gathered.from_ceph { "slowest" } else { "chosen" },
         "osds": gathered.osds.iter().map(osd).collect::<Vec<_>>(),
         "silent_osds": gathered.silent.iter().map(silent).collect::<Vec<_>>(),
         "operations": kinds,
@@ -86,18 +89,24 @@ fn text_page(gathered: &Gathered, kinds: &[Kind], options: &cli::Why) -> String 
         text += &format!("{osd} tells nothing: {why}\n");
     }
     if gathered.from_ceph {
-        text += "these OSDs are Ceph's: they keep their last operations (20 each by default) and name them by events; what \
-                 their members' drives took is not told\n";
+        text += "these OSDs are Ceph's: they keep the slowest operations of the last minutes only (20 each in ten minutes by \
+                 default), so what is usual is not told; hops bear the names of Ceph's events, and what their members' drives \
+                 took is not told\n";
     }
     let mut any = false;
     for kind in kinds {
         if let Some(breakdown) = kind.breakdown.as_ref().filter(|_| !options.slowest) {
             any = true;
-            text += &format!("\n{}: {} operations kept", kind.name, breakdown.ops);
+            let of = if gathered.from_ceph { "of the slowest operations" } else { "operations kept" };
+            text += &format!("\n{}: {} {of}", kind.name, breakdown.ops);
             text += &breakdown.verdict().map(|verdict| format!("; {verdict}\n")).unwrap_or_else(|| "\n".into());
             text += &breakdown_table(breakdown);
             if let Some(op) = &kind.median {
-                text += &format!("\n  the median one:\n{}", timeline(op));
+                text += &format!(
+                    "\n  the median one{}:\n{}",
+                    if gathered.from_ceph { " of these" } else { "" },
+                    timeline(op)
+                );
             }
         }
         if let Some(op) = kind.slowest.as_ref().filter(|_| !options.median) {
@@ -133,11 +142,11 @@ mod tests {
     fn the_median_is_of_those_that_were_chosen_and_the_slowest_of_all() {
         let mut ops: Vec<OpHops> = (1..=9).map(|tid| op(tid, true, true, 100 * tid)).collect();
         ops.push(op(50, true, false, 77_000));
-        let kind = Kind::of("writes", &ops, true);
+        let gathered = Gathered { ops, osds: vec![(OsdId(0), Some(1))], ..Gathered::default() };
+        let kind = Kind::of("writes", &gathered, true);
         assert_eq!(kind.median.as_ref().map(|op| op.total_us), Some(500));
         assert_eq!(kind.slowest.as_ref().map(|op| op.total_us), Some(77_000));
-        let kinds = [kind, Kind::of("reads", &ops, false)];
-        let gathered = Gathered { osds: vec![(OsdId(0), Some(1))], ..Gathered::default() };
+        let kinds = [kind, Kind::of("reads", &gathered, false)];
         let page = text_page(&gathered, &kinds, &options(&[]));
         assert!(page.starts_with("writes: 9 operations kept; most time goes into replicas"), "{page}");
         assert!(page.contains("the slowest of the writes:") && !page.contains("reads"), "{page}");
@@ -146,7 +155,14 @@ mod tests {
         let json = json_page(&gathered, &kinds);
         assert_eq!(json["operations"]["writes"]["slowest"]["last_member"], 2);
         assert_eq!(json["operations"]["reads"]["breakdown"], Value::Null);
-        let nothing = [Kind::of("writes", &[], true)];
+        let nothing = [Kind::of("writes", &Gathered::default(), true)];
         assert!(text_page(&gathered, &nothing, &options(&[])).contains("keep no such operation"));
+
+        // Of Ceph's none stands for others.
+        let gathered = Gathered { from_ceph: true, ..gathered };
+        let kind = Kind::of("writes", &gathered, true);
+        assert_eq!(kind.breakdown.as_ref().map(|breakdown| breakdown.ops), Some(10));
+        let page = text_page(&gathered, &[kind], &options(&[]));
+        assert!(page.contains("writes: 10 of the slowest operations; most") && page.contains("of these"), "{page}");
     }
 }

@@ -18,7 +18,7 @@ pub struct HopRow {
 /// What the members that acknowledged last say of their part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LastMember {
-    /// How often each OSD was the last; `-1` is the primary itself.
+    /// How often each OSD was the last, where that is known; `-1` is the primary itself.
     pub times: BTreeMap<i32, u64>,
     /// Its own hops, and `network`, which is all of the time from the update's execution until the acknowledgement came
     /// that it does not account for: sending, the network, messages that waited to be read.
@@ -82,11 +82,10 @@ fn last_member(ops: &[&OpHops]) -> LastMember {
     let mut times = BTreeMap::new();
     let mut parts: Vec<(&OpHops, &Member)> = Vec::new();
     for op in ops {
-        *times.entry(op.last_member.unwrap_or(-1)).or_insert(0) += 1;
+        let Some(last) = op.last_member else { continue };
+        *times.entry(if last == op.osd { -1 } else { last }).or_insert(0) += 1;
         // Of equals that came in one message, the one that the primary took last.
-        if let Some(last) = op.last_member
-            && let Some(member) = op.members.iter().find(|member| member.osd == last)
-        {
+        if let Some(member) = op.members.iter().find(|member| member.osd == last) {
             parts.push((op, member));
         }
     }

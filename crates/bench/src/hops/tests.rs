@@ -44,36 +44,83 @@ fn what_nacre_tells_becomes_a_breakdown() {
     assert_eq!(Breakdown::of(&[]), None);
 }
 
-#[test]
-fn what_ceph_tells_becomes_hops_between_its_events() {
-    let event = |event: &str, seconds: &str| json!({"event": event, "time": format!("2026-11-21T21:34:{seconds}+0000"), "duration": 0});
+/// What Ceph 16.2 tells of an operation with these events, and what is made of it.
+fn of_ceph(description: &str, events: &[(&str, &str)]) -> Vec<OpHops> {
+    let event = |(event, seconds): &(&str, &str)| json!({"event": event, "time": format!("2026-11-21T21:34:{seconds}+0000"), "duration": 0});
     let op = |description: &str| {
         json!({
             "description": description, "initiated_at": "2026-11-21T21:34:35.000000+0000", "age": 2.5, "duration": 0.0049,
-            "type_data": {"flag_point": "commit sent; apply or cleanup", "events": [
-                event("initiated", "35.000000"), event("throttled", "34.999999"), event("all_read", "35.000100"),
-                event("started", "35.000200"), event("op_commit", "35.003200"),
-                event("sub_op_commit_rec", "35.004800"), event("done", "35.004900"),
-            ]},
+            "type_data": {
+                "flag_point": "commit sent; apply or cleanup",
+                "events": events.iter().map(event).collect::<Vec<_>>(),
+            },
         })
     };
-    let client = "osd_op(client.4123.0:1 1.3 1:e9a5352a:::b:head [writefull 0~4096] snapc 0=[] ondisk+write+known_if_redirected e11)";
-    let dump = json!({"size": 20, "duration": 600, "ops": [op(client), op("osd_repop(client.4123.0:1 1.0 e11/10 1:18137794:::a:head v 11'1)")]});
-    let ops = kept_by_ceph(5, &dump).unwrap();
+    let of_another = op("osd_repop(client.4123.0:1 1.0 e11/10 1:18137794:::a:head v 11'1)");
+    kept_by_ceph(5, &json!({"size": 20, "duration": 600, "ops": [op(description), of_another]})).unwrap()
+}
+
+const CEPH_WRITE: &str = "osd_op(client.4123.0:1 1.3 1:e9a5352a:::b:head [writefull 0~4096] snapc 0=[] ondisk+write+known_if_redirected e11)";
+
+#[test]
+fn what_ceph_tells_becomes_hops_between_its_events() {
+    let events = [
+        ("initiated", "35.000000"),
+        ("throttled", "34.999999"),
+        ("all_read", "35.000100"),
+        ("reached_pg", "35.000150"),
+        ("op must wait for map", "35.000150"),
+        ("reached_pg", "35.000180"),
+        ("started", "35.000200"),
+        ("waiting for subops from 1,2", "35.000300"),
+        ("op_commit", "35.003200"),
+        ("sub_op_commit_rec", "35.004800"),
+        ("sub_op_commit_rec", "35.004850"),
+        ("done", "35.004900"),
+    ];
+    let ops = of_ceph(CEPH_WRITE, &events);
     let [op] = &ops[..] else { panic!("{ops:?}") };
     assert_eq!((op.osd, op.reqid.as_str(), op.pg.as_str(), op.object.as_str()), (5, "client.4123.0:1", "1.3", "b"));
     assert_eq!((op.pool, op.write, op.total_us, op.what.as_str()), (Some(1), true, 4900, "writefull 0~4096"));
+    assert!(!op.sampled, "it may have been kept for being slow");
     let hops: Vec<(&str, u64)> = op.hops.iter().map(|(hop, us)| (hop.as_str(), *us)).collect();
     let expected = [
-        ("initiated", 0),
-        ("throttled", 101),
-        ("all_read", 100),
-        ("started", 3000),
-        ("op_commit", 1600),
-        ("sub_op_commit_rec", 100),
+        ("throttled", 0),
+        ("all_read", 101),
+        ("reached_pg", 50),
+        ("op must wait for map", 0),
+        ("op must wait for map", 30),
+        ("started", 20),
+        ("waiting for subops", 100),
+        ("op_commit", 2900),
+        ("sub_op_commit_rec", 1600),
+        ("sub_op_commit_rec", 50),
+        ("done", 50),
     ];
     assert_eq!(hops, expected);
+    let breakdown = Breakdown::of(&[op]).unwrap();
+    assert_eq!(breakdown.verdict().unwrap(), "most time goes into op_commit (59 %)");
+    let waited = breakdown.rows.iter().find(|row| row.hop == "sub_op_commit_rec").unwrap();
+    assert_eq!(waited.median_us, 1650, "what bears the same name is added up");
+    let text = timeline(op);
+    assert!(text.contains("  op must wait for map         30 us "), "{text}");
     assert!(kept_by_ceph(5, &json!({})).is_err());
+}
+
+#[test]
+fn who_was_last_is_told_where_ceph_says_so() {
+    let check = |from: &str, committed: [&str; 2], expected: Option<i32>| {
+        let waiting = format!("waiting for subops from {from}");
+        let events = [("initiated", "35.0"), (&waiting, "35.1"), (committed[0], "35.2"), (committed[1], "35.3")];
+        let ops = of_ceph(CEPH_WRITE, &events);
+        assert_eq!(ops[0].last_member, expected, "{from} {committed:?}");
+        let times = Breakdown::of(&[&ops[0]]).unwrap().last_member.unwrap().times;
+        assert_eq!(times, expected.map(|osd| (if osd == 5 { -1 } else { osd }, 1)).into_iter().collect());
+    };
+    check("1,2", ["sub_op_commit_rec", "op_commit"], Some(5));
+    check("1,2", ["op_commit", "sub_op_commit_rec"], None);
+    check("2", ["op_commit", "sub_op_commit_rec"], Some(2));
+    check("1,2", ["op_commit", "sub_op_commit_rec from osd.2"], Some(2));
 }
 
 #[test]

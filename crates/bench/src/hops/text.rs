@@ -5,6 +5,8 @@ use std::fmt::Write;
 
 /// Characters of the longest bar.
 const BAR: usize = 40;
+/// Hops' names get so many characters at least.
+const NAME: usize = 13;
 
 /// A table of hops: median, 99th percentile and share of the whole.
 pub fn breakdown_table(breakdown: &Breakdown) -> String {
@@ -21,7 +23,9 @@ pub fn breakdown_table(breakdown: &Breakdown) -> String {
             line(&mut text, &format!("  {}", row.hop), row.median_us, row.p99_us, Some(row.share));
         }
     }
-    if let Some(last) = &breakdown.last_member {
+    if let Some(last) = &breakdown.last_member
+        && !last.times.is_empty()
+    {
         let all: u64 = last.times.values().sum();
         let mut times: Vec<_> = last.times.iter().collect();
         times.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
@@ -48,21 +52,27 @@ pub fn timeline(op: &OpHops) -> String {
     if !op.waited_for.is_empty() {
         let _ = writeln!(text, "  waited for: {}", op.waited_for.join(", "));
     }
+    let longest = op.hops.iter().filter(|(_, us)| *us > 0).map(|(hop, _)| hop.len()).max().unwrap_or(0);
+    let width = longest.max(NAME) + 1;
     let mut at = 0;
     for (hop, us) in &op.hops {
         if *us > 0 {
-            let _ = writeln!(text, "  {:<14}{us:>10} us  {}", hop, bar(at, *us, op.total_us));
+            let _ = writeln!(text, "  {hop:<width$}{us:>10} us  {}", bar(at, *us, op.total_us));
         }
         at += us;
     }
     for member in &op.members {
         let sent = op.executed_us.unwrap_or(0);
         let away = member.acked_us.saturating_sub(sent);
-        let _ =
-            writeln!(text, "  {:<14}{away:>10} us  {}", format!("osd.{}", member.osd), bar(sent, away, op.total_us));
-        let _ = writeln!(text, "  {:<14}{:>13}  {}", "", "", parts(member, away));
+        let _ = writeln!(
+            text,
+            "  {:<width$}{away:>10} us  {}",
+            format!("osd.{}", member.osd),
+            bar(sent, away, op.total_us)
+        );
+        let _ = writeln!(text, "  {:<width$}{:>13}  {}", "", "", parts(member, away));
     }
-    if let Some(last) = op.last_member {
+    if let Some(last) = op.last_member.filter(|last| *last != op.osd) {
         let told = op.members.iter().any(|member| member.osd == last);
         let more = if told { "" } else { " (it was not asked how long its part took)" };
         let _ = writeln!(text, "  last to have it: osd.{last}{more}");
