@@ -1,6 +1,7 @@
 //! `ceph tell osd.N ...`: what operators ask one OSD.
 
 use crate::op_dump::OpDump;
+use crate::pg_command;
 use osdmap::OsdMap;
 use serde_json::{Value, json};
 use types::{Errno, OsdId};
@@ -125,11 +126,15 @@ fn descriptions() -> Value {
         let description = json!({ "sig": words, "help": help, "module": "osd", "perm": "r", "flags": 0 });
         (format!("cmd{i:03}"), description)
     };
-    Value::Object(COMMANDS.iter().enumerate().map(entry).collect())
+    let mut all: serde_json::Map<String, Value> = COMMANDS.iter().enumerate().map(entry).collect();
+    for (i, description) in pg_command::descriptions().into_iter().enumerate() {
+        all.insert(format!("cmd{:03}", COMMANDS.len() + i), description);
+    }
+    Value::Object(all)
 }
 
 /// The string under `key` of a JSON object.
-fn json_string(text: &str, key: &str) -> Option<String> {
+pub(crate) fn json_string(text: &str, key: &str) -> Option<String> {
     let value: Value = serde_json::from_str(text).ok()?;
     Some(value.get(key)?.as_str()?.to_owned())
 }

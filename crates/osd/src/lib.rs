@@ -22,6 +22,7 @@ pub mod offline;
 mod op_dump;
 mod osd;
 mod peers;
+mod pg_command;
 mod pulse_watch;
 mod run;
 mod store_paths;

@@ -10,6 +10,7 @@ use crate::mkfs::store_config;
 use crate::monitor::MonitorLink;
 use crate::op_dump::OpDump;
 use crate::peers::Peers;
+use crate::pg_command;
 use crate::run::Stop;
 use pg::ops::Limits;
 use pg::{Output, Shard};
@@ -424,6 +425,10 @@ impl Running {
             |session: SessionId| clients.get(&session).map(|peer| peer.addrs.front().to_string()).unwrap_or_default();
         if command::drops_caches(command) {
             self.shard.drop_block_cache();
+        }
+        if let Some(reply) = pg_command::answer(command, &mut self.shard) {
+            self.public.messenger.send(session, reply.seal(envelope.header.tid, Target::default()));
+            return;
         }
         let facts = Facts {
             whoami: self.shard.whoami(),

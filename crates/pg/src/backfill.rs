@@ -56,7 +56,7 @@ pub(crate) struct Scan {
 }
 
 /// The cursor right behind an object.
-fn behind(object: &ObjectId) -> ObjectId {
+pub(crate) fn behind(object: &ObjectId) -> ObjectId {
     ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() }
 }
 

@@ -8,7 +8,8 @@ use crate::context::{Context, Waiter};
 use crate::hops::{OpTimes, Replicated, WaitReasons};
 use crate::intake::output_bytes;
 use crate::log::LogEntry;
-use crate::lookup::NoAnswer;
+use crate::lookup::{NoAnswer, ready};
+use crate::object_info::ObjectInfo;
 use crate::ops::{self, Answers, Effects, ListError, ListingRun, Request, Run};
 use crate::pg::Pg;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -128,6 +129,12 @@ impl ClientOps {
         *cx.client_bytes += bytes;
     }
 
+    /// An update that no client has asked for is about to be submitted.
+    pub fn count_update(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
+        self.hold(cx, op.held_bytes());
+        self.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
+    }
+
     /// An operation that held `bytes` has been answered.
     pub fn release(&mut self, cx: &mut Context<'_>, bytes: usize) {
         self.held_bytes -= bytes;
@@ -230,6 +237,11 @@ impl Pg {
         cx.send_client(op.session, op.tid, reply);
     }
 
+    /// Whether operations on the object are not answered yet.
+    pub(crate) fn ops_wait_for(&self, object: &ObjectId) -> bool {
+        self.ops.objects.get(object).is_some_and(|queue| !queue.queue.is_empty())
+    }
+
     /// Starts what may start on one object.
     fn run_object(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         while let Some(queue) = self.ops.objects.get_mut(object) {
@@ -318,10 +330,14 @@ impl Pg {
         let Some(op) = self.ops.ops.get_mut(&number).filter(|op| op.progress.waits_for == Some(id)) else { return };
         op.progress.waits_for = None;
         op.times.unblocked(cx.now, data.is_some());
+        let (object, may_write) = (op.object.clone(), op.may_write);
+        if matches!(data, Some(Err(_))) && self.fetch_instead(cx, number) {
+            return;
+        }
+        let Some(op) = self.ops.ops.get_mut(&number) else { return };
         if let Some(result) = data {
             op.progress.answers.read_done(id, result);
         }
-        let (object, may_write) = (op.object.clone(), op.may_write);
         if op.is_group_op() {
             let op = self.ops.ops.remove(&number).expect("just seen");
             if !self.may_read(cx) {
@@ -331,16 +347,39 @@ impl Pg {
         }
         if may_write {
             self.ops.objects.get_mut(&object).expect("its operation waits").front_blocked = false;
-        } else if !self.may_read(cx) {
-            // What it has read so far may not be the newest any more.
-            self.ops.ops.get_mut(&number).expect("just seen").progress = Progress::default();
-            let queue = self.ops.objects.get_mut(&object).expect("its operation waited");
-            queue.reads_running -= 1;
-            queue.queue.push_front(number);
+        } else if !self.may_read(cx) || self.missing.contains_key(&object) {
+            // What it has read so far may not be the newest any more, or is being replaced.
+            self.read_anew(number);
         } else if let Ran::Ended = self.run_op(cx, number) {
             self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1;
         }
         self.run_object(cx, &object);
+    }
+
+    /// What a read wants is damaged here: if another member has the object, it is fetched from there and the read begins
+    /// anew.
+    fn fetch_instead(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
+        let op = &self.ops.ops[&number];
+        if op.may_write || op.is_group_op() {
+            return false;
+        }
+        let object = op.object.clone();
+        let Ok(Some(stat)) = ready(cx.store.stat(&object)) else { return false };
+        let version = ObjectInfo::of(&stat).map(|info| info.version);
+        let Some(version) = version.ok().filter(|version| self.is_elsewhere(&object, *version)) else { return false };
+        self.read_anew(number);
+        self.object_damaged(cx, &object, version);
+        self.run_object(cx, &object);
+        true
+    }
+
+    /// What a read has seen so far does not count; it goes back to where it was.
+    fn read_anew(&mut self, number: u64) {
+        let op = self.ops.ops.get_mut(&number).expect("operation is known");
+        op.progress = Progress::default();
+        let queue = self.ops.objects.get_mut(&op.object).expect("its operation waited");
+        queue.reads_running -= 1;
+        queue.queue.push_front(number);
     }
 
     /// Reads that wait for leases are tried again.

@@ -4,6 +4,7 @@ use crate::hops::{MemberTimes, Recorder};
 use crate::leases::Leases;
 use crate::ops::Limits;
 use crate::peer::{MemberState, PgInterval, PgNotify};
+use crate::reservations::Reservations;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -70,6 +71,8 @@ pub(crate) enum Waiter {
     Push { pgid: PgId, to: OsdId },
     /// What the primary compares.
     Scan { pgid: PgId },
+    /// A copy that is removed.
+    Stray { pgid: PgId },
 }
 
 /// Requests to the monitors that are gathered over a turn.
@@ -106,6 +109,7 @@ pub(crate) struct Context<'a> {
     /// Bytes that client requests hold until they are answered.
     pub client_bytes: &'a mut usize,
     pub recorder: &'a mut Recorder,
+    pub reservations: &'a mut Reservations,
 }
 
 impl Context<'_> {

@@ -4,7 +4,7 @@
 //! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
 //! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `replicate` (updates on
 //!   their way to all members), `peering` (how a group comes to serve; `merge`: how one log is brought to another), `recovery` (objects on
-//!   their way to members that lack them), `backfill` (members that are compared object by object), `leases` (until when reads may be answered).
+//!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `leases` (until when reads may be answered).
 //! * [`hops`]: where the time of operations goes.
 //! * `background_check`: a slow walk that reads everything, to find what has rotted.
 //! * [`ops`]: execution of one compound operation on one object.
@@ -14,6 +14,8 @@ mod backfill;
 mod background_check;
 mod client_ops;
 mod context;
+mod counts;
+mod healing;
 pub mod hops;
 pub mod info;
 mod intake;
@@ -29,19 +31,25 @@ mod object_reading;
 pub mod ops;
 pub mod peer;
 pub mod peer_backfill;
+pub mod peer_reserve;
+pub mod peer_strays;
 mod peering;
 pub mod pg;
 mod push_queue;
 mod recovery;
 mod replicate;
+mod reservations;
 mod shard;
 mod step_codec;
+mod strays;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unfound;
 
 pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use context::Output;
 pub use maps::MapError;
 pub use shard::Shard;
 pub use table::{PgTable, PgTableError};
+pub use unfound::{GiveUpError, MemberView, PgView};

@@ -76,10 +76,6 @@ impl Members {
         }
     }
 
-    pub fn any_backfilled(&self) -> bool {
-        self.0.values().any(|member| matches!(member.standing, Standing::Backfilling | Standing::Backfilled(_)))
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = (OsdId, Standing)> {
         self.0.iter().map(|(osd, member)| (*osd, member.standing))
     }

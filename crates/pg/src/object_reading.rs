@@ -2,13 +2,13 @@
 
 use crate::context::Context;
 use crate::lookup::{NoAnswer, ready};
-use crate::object_info::OBJECT_INFO_ATTR;
+use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::peer::{PgInterval, PgPush};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use store::ObjectStat;
-use types::ObjectId;
+use types::{EVersion, ObjectId};
 use wire::Rope;
 
 /// Data bytes in one push.
@@ -57,6 +57,11 @@ impl PgPush {
 }
 
 impl ObjectReading {
+    /// Which version it is, if that can be told.
+    pub fn version(&self) -> Option<EVersion> {
+        ObjectInfo::of(&self.stat).ok().map(|info| info.version)
+    }
+
     /// Bytes that were asked for have come.
     pub fn data_came(&mut self, bytes: Rope) {
         let offset = self.extents.as_ref().and_then(|extents| extents.front()).expect("a run was being read").0;

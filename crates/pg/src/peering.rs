@@ -640,15 +640,9 @@ impl Pg {
         let lack_objects = !members.clone().all(|osd| self.lacks_nothing(*osd, whoami));
         let is_recorded = members.clone().all(|osd| self.is_recorded(*osd));
         if self.peering.may_recover() {
-            let copying = self.members.any_backfilled();
-            if copying {
-                bits |= pg_state::BACKFILLING;
-            }
-            if lack_objects {
+            bits |= self.healing_bits();
+            if self.degraded_and_misplaced().0 > 0 {
                 bits |= pg_state::DEGRADED;
-            }
-            if lack_objects && !copying {
-                bits |= pg_state::RECOVERING;
             }
         }
         if self.interval.acting != self.interval.up && !self.interval.up.is_empty() {

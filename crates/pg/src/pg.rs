@@ -3,6 +3,8 @@
 use crate::backfill::Scan;
 use crate::client_ops::ClientOps;
 use crate::context::{Context, OnCommit};
+use crate::counts::Recovered;
+use crate::healing::Healing;
 use crate::hops::{OpSample, OpState};
 use crate::info::PgInfo;
 use crate::loading::Loading;
@@ -92,6 +94,9 @@ pub struct Pg {
     pub(crate) unreadable: BTreeSet<ObjectId>,
     /// Blocks here that the background check has found bad.
     pub(crate) bad_blocks: u64,
+    pub(crate) healing: Healing,
+    /// What has been brought to where it was missing.
+    pub(crate) recovered: Recovered,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
 }
@@ -124,6 +129,8 @@ impl Pg {
             scan: None,
             unreadable: BTreeSet::new(),
             bad_blocks: 0,
+            healing: Healing::default(),
+            recovered: Recovered::default(),
             reads: ReadCounters::default(),
             report_sequence: 0,
         }
@@ -166,6 +173,7 @@ impl Pg {
 
     /// The pool is gone, and the group with it.
     pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
+        cx.reservations.forget(self.id);
         self.ops.drop_all(cx);
         if self.stored {
             let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
@@ -177,6 +185,7 @@ impl Pg {
     /// This OSD is no member any more.
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
         cx.interrupted.extend(self.replication.sessions());
+        cx.reservations.forget(self.id);
         self.ops.drop_all(cx);
     }
 
@@ -205,6 +214,8 @@ impl Pg {
         self.pushes = Pushes::default();
         self.pulls = Pulls::default();
         self.scan = None;
+        self.healing = Healing::default();
+        cx.reservations.forget(self.id);
         self.unreadable.clear();
         self.members = Members::default();
         self.peering = Peering::default();
@@ -241,9 +252,7 @@ impl Pg {
         }
         self.report_sequence += 1;
         let stats = &self.info.stats;
-        let size = u64::from(self.interval.shape.size);
-        let lacking = size.saturating_sub(self.interval.acting.iter().filter(|osd| osd.is_some()).count() as u64);
-        let objects = stats.objects.max(0) as u64;
+        let (degraded_copies, misplaced_copies) = self.degraded_and_misplaced();
         let report = PgReport {
             pgid: self.id,
             state: self.state_bits(cx.whoami),
@@ -256,12 +265,17 @@ impl Pg {
             created: self.info.created,
             up: self.interval.up.clone(),
             acting: self.interval.acting.clone(),
-            objects,
+            objects: stats.objects.max(0) as u64,
             bytes: stats.bytes.max(0) as u64,
             omap_bytes: 0,
             omap_keys: 0,
             log_entries: self.log.len() as u64,
-            degraded_copies: objects * lacking + (self.missing.len() + self.members.missing_count()) as u64,
+            degraded_copies,
+            misplaced_copies,
+            missing_on_primary: self.missing.len() as u64,
+            unfound: self.unfound_count(),
+            recovered_objects: self.recovered.objects,
+            recovered_bytes: self.recovered.bytes,
             read_ops: self.reads.ops,
             read_kib: self.reads.bytes / 1024,
             write_ops: stats.write_ops,

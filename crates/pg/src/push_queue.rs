@@ -2,7 +2,7 @@
 
 use crate::backfill::Backfill;
 use crate::object_reading::ObjectReading;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use store::LookupId;
 use types::{EVersion, Epoch, ObjectId, OsdId};
 
@@ -26,7 +26,8 @@ pub(crate) struct PushQueue {
     pub urgent: VecDeque<ObjectId>,
     /// The receiver is backfilled.
     pub backfill: Option<Backfill>,
-    pub unacked: BTreeSet<ObjectId>,
+    /// With their sizes.
+    pub unacked: BTreeMap<ObjectId, u64>,
     pub reading: Option<ObjectReading>,
     pub waits_for: Option<LookupId>,
 }
@@ -37,7 +38,7 @@ impl PushQueue {
     }
 
     pub fn is_on_its_way(&self, object: &ObjectId) -> bool {
-        self.unacked.contains(object) || self.reading.as_ref().is_some_and(|reading| reading.object == *object)
+        self.unacked.contains_key(object) || self.reading.as_ref().is_some_and(|reading| reading.object == *object)
     }
 
     /// Nothing is left to be sent, and nothing will be.
@@ -51,10 +52,20 @@ impl PushQueue {
         }
     }
 
+    /// The object is to be sent, if it is not on its way.
+    pub fn want(&mut self, object: ObjectId) {
+        if !self.is_on_its_way(&object) {
+            self.queue.insert(object, Has::Unknown);
+        }
+    }
+
     /// The next object that can be sent.
-    pub fn next(&self, can: impl Fn(&ObjectId) -> bool) -> Option<(&ObjectId, Has)> {
+    pub fn next(&self, only_urgent: bool, can: impl Fn(&ObjectId) -> bool) -> Option<(&ObjectId, Has)> {
         let urgent = self.urgent.iter().filter_map(|object| self.queue.get_key_value(object));
-        urgent.chain(&self.queue).find(|(object, _)| can(object)).map(|(object, has)| (object, *has))
+        urgent
+            .chain(self.queue.iter().filter(|_| !only_urgent))
+            .find(|(object, _)| can(object))
+            .map(|(object, has)| (object, *has))
     }
 
     pub fn take(&mut self, object: &ObjectId) {

@@ -5,6 +5,7 @@
 //! while the primary lacks it, updates also while a serving member does or while it is being sent to one.
 
 use crate::context::{Context, OnCommit, Waiter};
+use crate::healing::Work;
 use crate::lookup::{NoAnswer, ready};
 use crate::members::Standing;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
@@ -29,25 +30,91 @@ pub(crate) struct Pulls {
     tried: BTreeMap<ObjectId, BTreeSet<OsdId>>,
 }
 
+impl Pulls {
+    pub fn forget(&mut self, object: &ObjectId) {
+        self.in_flight.remove(object);
+        self.tried.remove(object);
+    }
+}
+
 impl Pg {
     /// As primary of a group that is peered: has objects go where they are missing.
     pub(crate) fn recover(&mut self, cx: &mut Context<'_>) {
         if !self.peering.may_recover() {
             return;
         }
-        self.pull_missing(cx);
+        self.plan_healing(cx);
+        if self.healing.does(Work::Recovery) {
+            self.pull_missing(cx);
+        }
         let members: Vec<_> = self.members.iter().collect();
         for (osd, standing) in members {
             match standing {
-                Standing::Serving if !self.pushes.contains_key(&osd) => {
-                    let queue: BTreeSet<_> = self.members.missing(osd).cloned().collect();
-                    self.push_objects(cx, osd, queue);
-                }
-                // Not before: it may have objects that are missing here.
-                Standing::Behind if self.missing.is_empty() => self.start_over_member(cx, osd),
+                Standing::Behind if self.healing.does(Work::Backfill) => self.start_over_member(cx, osd),
                 _ => self.push_on(cx, osd),
             }
         }
+    }
+
+    /// It is this group's turn: what members lack is to be sent.
+    pub(crate) fn queue_missing(&mut self) {
+        let since = self.interval.since;
+        let members: Vec<OsdId> = self.members.iter().map(|(osd, _)| osd).collect();
+        for osd in members {
+            let missing: Vec<ObjectId> = self.members.missing(osd).cloned().collect();
+            if !missing.is_empty() {
+                let queue = self.pushes.entry(osd).or_insert_with(|| PushQueue::new(since));
+                missing.into_iter().for_each(|object| queue.want(object));
+            }
+        }
+    }
+
+    /// Whether the object is here, so that it can be sent.
+    pub(crate) fn is_readable(&self, object: &ObjectId) -> bool {
+        !self.missing.contains_key(object) && !self.unreadable.contains(object)
+    }
+
+    /// Whether something that is missing here is on its way, or can be had.
+    pub(crate) fn can_pull_any(&self) -> bool {
+        let can = |(object, version): (&ObjectId, &EVersion)| self.source_of(object, *version).is_some();
+        !self.pulls.in_flight.is_empty() || self.missing.iter().any(can)
+    }
+
+    /// Objects that are missing here and that nobody who is there has.
+    pub(crate) fn unfound(&self) -> impl Iterator<Item = (&ObjectId, EVersion)> {
+        let is_unfound = |(object, version): &(&ObjectId, &EVersion)| {
+            !self.pulls.in_flight.contains_key(*object) && self.source_of(object, **version).is_none()
+        };
+        let missing = self.missing.iter().filter(|_| self.peering.may_recover()).filter(is_unfound);
+        missing.map(|(object, version)| (object, *version))
+    }
+
+    pub(crate) fn unfound_count(&self) -> u64 {
+        self.unfound().count() as u64
+    }
+
+    /// Whether another member should have this version of an object.
+    pub(crate) fn is_elsewhere(&self, object: &ObjectId, version: EVersion) -> bool {
+        self.peering.may_recover() && self.source_of(object, version).is_some()
+    }
+
+    /// What is here of an object, which others have, cannot be read: it is missing here from now on.
+    pub(crate) fn object_damaged(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
+        if self.missing.insert(object.clone(), version).is_none() {
+            tracing::warn!(pg = %self.id, %object, %version, "is damaged here and is fetched from another member");
+            let steps = vec![Pg::missing_step(object, version)];
+            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        }
+        self.unreadable.remove(object);
+        // Nobody is sent one part of what was here and one of what comes.
+        for queue in self.pushes.values_mut() {
+            if queue.reading.as_ref().is_some_and(|reading| reading.object == *object) {
+                (queue.reading, queue.waits_for) = (None, None);
+                queue.want(object.clone());
+            }
+        }
+        self.members_changed(cx);
+        self.recover(cx);
     }
 
     /// Whether an operation on the object may start, as far as it is where it must be. If not, it gets there first.
@@ -64,10 +131,11 @@ impl Pg {
             return true;
         }
         let lacking = self.members.lacking(object);
+        let since = self.interval.since;
         for osd in &lacking {
-            if let Some(queue) = self.pushes.get_mut(osd) {
-                queue.hurry(object);
-            }
+            let queue = self.pushes.entry(*osd).or_insert_with(|| PushQueue::new(since));
+            queue.want(object.clone());
+            queue.hurry(object);
             self.push_on(cx, *osd);
         }
         lacking.is_empty() && !self.pushes.values().any(|queue| queue.is_on_its_way(object))
@@ -124,18 +192,19 @@ impl Pg {
         let wanted = self.missing.get(&object).copied();
         if wanted.is_none_or(|version| self.source_of(&object, version).is_none()) {
             tracing::error!(pg = %self.id, %object, "no member has the version that is missing here");
+            self.queue_report(cx);
         }
-        self.pull_missing(cx);
+        self.recover(cx);
+        if self.ops_wait_for(&object) {
+            self.is_where_needed(cx, &object, false);
+        }
     }
 
     /// What was missing here is here, though not durably yet: what builds on it comes behind it in the store's log.
-    fn pulled(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+    fn pulled(&mut self, cx: &mut Context<'_>, object: &ObjectId, bytes: u64) {
+        self.recovered.add(bytes);
         self.pulls.in_flight.remove(object);
         self.pulls.tried.remove(object);
-        for osd in self.members.lacking(object) {
-            self.push_objects(cx, osd, [object.clone()].into());
-        }
-        self.push_on_all(cx);
         if self.is_active() {
             self.object_is_here(cx, object);
         }
@@ -147,26 +216,11 @@ impl Pg {
                 self.recover(cx);
                 self.members_changed(cx);
             }
-            false => self.pull_missing(cx),
+            false => self.recover(cx),
         }
     }
 
     // ---- what others lack ----
-
-    fn push_objects(&mut self, cx: &mut Context<'_>, osd: OsdId, objects: BTreeSet<ObjectId>) {
-        if objects.is_empty() {
-            return;
-        }
-        let since = self.interval.since;
-        let queue = self.pushes.entry(osd).or_insert_with(|| PushQueue::new(since));
-        queue.queue.extend(objects.into_iter().map(|object| (object, Has::Unknown)));
-        self.push_on(cx, osd);
-    }
-
-    fn push_on_all(&mut self, cx: &mut Context<'_>) {
-        let all: Vec<OsdId> = self.pushes.keys().copied().collect();
-        all.into_iter().for_each(|osd| self.push_on(cx, osd));
-    }
 
     /// As member: the primary lacks objects.
     pub(crate) fn pull_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgPull) {
@@ -176,7 +230,7 @@ impl Pg {
         let since = message.pg.since;
         let queue = self.pushes.entry(from).or_insert_with(|| PushQueue::new(since));
         for object in message.objects {
-            queue.queue.insert(object.clone(), Has::Unknown);
+            queue.want(object.clone());
             if message.urgent {
                 queue.hurry(&object);
             }
@@ -220,7 +274,7 @@ impl Pg {
                 return Ok(true);
             };
             if piece.last {
-                queue.unacked.insert(reading.object.clone());
+                queue.unacked.insert(reading.object.clone(), piece.size_bytes);
                 queue.reading = None;
             }
             cx.send_osd(to, piece);
@@ -228,7 +282,10 @@ impl Pg {
         }
         let can =
             |object: &ObjectId| !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains(object);
-        let Some((object, has)) = queue.next(can) else { return self.backfill_step(cx, to) };
+        let is_turn = !is_primary || self.healing.may_work();
+        let Some((object, has)) = queue.next(!is_turn, can) else {
+            return if self.healing.does(Work::Backfill) { self.backfill_step(cx, to) } else { Ok(false) };
+        };
         let stat = ready(cx.store.stat(object))?;
         let object = object.clone();
         queue.take(&object);
@@ -241,7 +298,7 @@ impl Pg {
             _ if is_known => {}
             Some(stat) => queue.reading = Some(ObjectReading::new(object, stat)),
             None => {
-                queue.unacked.insert(object.clone());
+                queue.unacked.insert(object.clone(), 0);
                 cx.send_osd(to, PgPush::absent(pg, object));
             }
         }
@@ -255,17 +312,20 @@ impl Pg {
         let can =
             |object: &ObjectId| !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains(object);
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
-        let next = || queue.next(can).map(|(object, _)| object.clone());
+        let next = || queue.next(false, can).map(|(object, _)| object.clone());
         let Some(object) = queue.reading.as_ref().map(|reading| reading.object.clone()).or_else(next) else {
             tracing::error!(pg = %self.id, %to, "cannot list its objects: {why}");
             return;
         };
         tracing::error!(pg = %self.id, %to, %object, "cannot be sent to a member that lacks it: {why}");
-        queue.reading = None;
+        let version = queue.reading.take().and_then(|reading| reading.version());
         if is_primary {
             // The receiver gets it once it can be read again.
-            queue.queue.insert(object.clone(), Has::Unknown);
-            self.unreadable.insert(object);
+            queue.want(object.clone());
+            self.unreadable.insert(object.clone());
+            if let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) {
+                self.object_damaged(cx, &object, version);
+            }
         } else {
             // The primary looks for it elsewhere.
             queue.take(&object);
@@ -361,7 +421,7 @@ impl Pg {
         let then = OnCommit::Pushed { from, since, object: Some(object.clone()) };
         cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
         if as_primary {
-            self.pulled(cx, &object);
+            self.pulled(cx, &object, push.size_bytes);
         }
     }
 
@@ -386,7 +446,9 @@ impl Pg {
             }
             return;
         };
-        queue.unacked.remove(&object);
+        if let Some(bytes) = queue.unacked.remove(&object) {
+            self.recovered.add(bytes);
+        }
         if queue.is_done() {
             self.pushes.remove(&from);
         }
@@ -394,8 +456,15 @@ impl Pg {
         if self.is_active() {
             self.object_is_here(cx, &object);
         }
-        self.push_on(cx, from);
-        if self.is_primary(cx.whoami) && self.members.lacks_nothing(from) {
+        if !self.is_primary(cx.whoami) {
+            return self.push_on(cx, from);
+        }
+        let lacks = self.members.missing(from).next().is_some();
+        match lacks {
+            true => self.push_on(cx, from),
+            false => self.recover(cx),
+        }
+        if self.members.lacks_nothing(from) {
             self.members_changed(cx);
         }
     }
@@ -417,5 +486,6 @@ impl Pg {
     pub(crate) fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Serving);
         self.members_changed(cx);
+        self.recover(cx);
     }
 }

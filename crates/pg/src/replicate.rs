@@ -209,6 +209,10 @@ impl Pg {
         committed: EVersion,
     ) -> Logged {
         let log_tail = self.log.trim_target(committed, cx.limits.log_entries_min);
+        if entry.kind == LogKind::Delete && self.missing.contains_key(&entry.object) {
+            // Given up: nobody has it.
+            steps.push(Pg::found_step(&entry.object));
+        }
         steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
         if log_tail != self.log.tail() {
             let (begin, end) = log_keys_through(log_tail);
@@ -219,6 +223,9 @@ impl Pg {
     }
 
     fn append_logged(&mut self, entry: LogEntry, log_tail: EVersion) {
+        if entry.kind == LogKind::Delete {
+            self.missing.remove(&entry.object);
+        }
         self.log.append(entry);
         self.log.trim_to(log_tail);
         self.info.log_tail = log_tail;

@@ -17,7 +17,12 @@ use crate::peer::{
     PgQuery, PgStart, PgStarted, RepOp, RepOpReply,
 };
 use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
+use crate::peer_reserve::{PgReleased, PgReserve, PgReserved};
+use crate::peer_strays::{PgStrays, PgUnneeded};
 use crate::pg::{Interval, Pg, PoolShape};
+use crate::reservations::{Change, Reservations};
+use crate::strays::Strays;
+use crate::unfound::{GiveUpError, PgView};
 use osdmap::{OsdMap, OsdMapFlags, PgMapping, UpActing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -82,6 +87,8 @@ pub struct Shard {
     dirty: BTreeSet<PgId>,
     check: BackgroundCheck,
     pub(crate) recorder: Recorder,
+    reservations: Reservations,
+    strays: Strays,
 }
 
 macro_rules! context {
@@ -104,6 +111,7 @@ macro_rules! context {
             interrupted: &mut $shard.interrupted,
             client_bytes: &mut $shard.client_bytes,
             recorder: &mut $shard.recorder,
+            reservations: &mut $shard.reservations,
         }
     };
 }
@@ -148,6 +156,8 @@ impl Shard {
             dirty: Default::default(),
             check: BackgroundCheck::new(),
             recorder: Recorder::new(DEFAULT_PER_SECOND),
+            reservations: Reservations::default(),
+            strays: Strays::default(),
         }
     }
 
@@ -247,6 +257,9 @@ impl Shard {
         for pg in self.pgs.values_mut() {
             pg.peering_tick(context!(self));
         }
+        if self.is_shown_by(self.maps.current()) {
+            self.strays.ask(context!(self), &self.pgs, &self.mapping);
+        }
         // Questions may have been lost.
         self.lease_came();
         self.store.tick();
@@ -279,6 +292,7 @@ impl Shard {
             pg.leave(context!(self));
         }
         self.check.set_period(Duration::ZERO);
+        self.strays = Strays::default();
         self.deferred.clear();
         self.intake.clear();
         self.reports.clear();
@@ -300,7 +314,7 @@ impl Shard {
     pub fn next_wake(&self) -> Option<Duration> {
         let check = self.may_check().then(|| self.check.next_wake()).flatten();
         let groups = self.wakes.first().map(|(at, _)| *at);
-        check.into_iter().chain(groups).min()
+        check.into_iter().chain(groups).chain(self.strays.next_wake()).min()
     }
 
     /// Ceph's flag for operators who want their drives to themselves for a while.
@@ -318,12 +332,14 @@ impl Shard {
     pub fn end_turn(&mut self) {
         self.handle_store_events();
         self.check_on();
+        self.strays.run(context!(self));
         self.wake_groups();
         while self.has_room()
             && let Some((session, tid, op, times)) = self.intake.pop()
         {
             self.dispatch_op(session, tid, op, times);
         }
+        self.settle_reservations();
         self.flush_gathered();
         self.store.end_turn();
     }
@@ -388,6 +404,8 @@ impl Shard {
         });
         self.mapping = mapping;
         placed?;
+        let pgs = &self.pgs;
+        self.strays.keep_only(|id| !pgs.contains_key(id) && map.pools.contains_key(&id.pool));
         tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), computed, "map in force");
         Ok(())
     }
@@ -595,6 +613,28 @@ impl Shard {
             kind::PG_BACKFILLED => {
                 to_group!(self, from, envelope, PgBackfilled, |pg, cx, message| pg.backfilled(cx, from, message));
             }
+            kind::PG_RESERVE => {
+                to_group!(self, from, envelope, PgReserve, |pg, cx, message| pg.slot_wanted(cx, from, &message));
+            }
+            kind::PG_RESERVED => {
+                to_group!(self, from, envelope, PgReserved, |pg, cx, message| pg.slot_told(cx, from, &message));
+            }
+            kind::PG_RELEASED => {
+                let PgReleased { pg } = PgReleased::open(envelope)?;
+                self.reservations.release_for(from, pg);
+            }
+            kind::PG_STRAYS => self.strays_told(from, PgStrays::open(envelope)?),
+            kind::PG_UNNEEDED => {
+                let PgUnneeded { epoch, groups } = PgUnneeded::open(envelope)?;
+                // With an older map it is not known whether this OSD is to have them again; it asks once more.
+                let groups = groups.into_iter().filter(|_| epoch <= self.maps.epoch());
+                for pgid in groups.filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
+                    let leads = self.mapping.get(pgid).is_some_and(|placed| placed.acting_primary == Some(from));
+                    if leads && self.store.pgs_contain(pgid) {
+                        self.strays.remove(self.maps.current(), pgid);
+                    }
+                }
+            }
             kind::PG_START => {
                 to_group!(self, from, envelope, PgStart, |pg, cx, message| pg.start_wanted(cx, from, &message));
             }
@@ -606,6 +646,23 @@ impl Shard {
             other => tracing::warn!(%from, kind = other, "message of unknown type ignored"),
         }
         Ok(())
+    }
+
+    /// Another OSD has copies of groups that it is no member of.
+    fn strays_told(&mut self, from: OsdId, message: PgStrays) {
+        let epoch = self.maps.epoch();
+        if message.epoch > epoch {
+            return;
+        }
+        let mut groups = Vec::new();
+        for pgid in message.groups {
+            if self.pgs.get(&pgid).is_some_and(|pg| pg.needs_no_copy_of(self.whoami, from)) {
+                groups.push(pgid);
+            }
+        }
+        if !groups.is_empty() {
+            context!(self).send_osd(from, PgUnneeded { epoch, groups });
+        }
     }
 
     fn query(&mut self, from: OsdId, message: PgQuery) {
@@ -623,6 +680,22 @@ impl Shard {
         }
         if !groups.is_empty() {
             context!(self).notify(from, groups);
+        }
+    }
+
+    // ---- operators ----
+
+    /// What this OSD, as its primary, knows of a group.
+    pub fn pg_view(&self, pgid: PgId) -> Option<PgView> {
+        let pg = self.pgs.get(&pgid).filter(|pg| pg.is_primary(self.whoami))?;
+        Some(pg.view(self.whoami, self.maps.epoch()))
+    }
+
+    /// Gives up the objects of a group that nobody has, and says how many.
+    pub fn give_up_unfound(&mut self, pgid: PgId) -> Result<usize, GiveUpError> {
+        match self.pgs.get_mut(&pgid).filter(|pg| pg.is_primary(self.whoami)) {
+            Some(pg) => pg.give_up_unfound(context!(self)),
+            None => Err(GiveUpError::NotPrimary),
         }
     }
 
@@ -667,6 +740,8 @@ impl Shard {
 
     /// The beacon that is due, with all reports that have gathered.
     pub fn beacon(&mut self, heartbeat_peers: u64, commit_latency_us: u64) -> OsdBeacon {
+        let healing = self.pgs.values().filter(|pg| pg.is_primary(self.whoami) && pg.healing.may_work());
+        self.dirty.extend(healing.map(Pg::id));
         for id in std::mem::take(&mut self.dirty) {
             if let Some(pg) = self.pgs.get_mut(&id) {
                 pg.queue_report(context!(self));
@@ -747,9 +822,32 @@ impl Shard {
                     pg.scan_lookup_done(context!(self), id);
                 }
             }
+            Some(Waiter::Stray { pgid }) => self.strays.lookup_done(context!(self), pgid, id),
             Some(Waiter::Push { pgid, to }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
                     pg.push_lookup_done(context!(self), to, id, data);
+                }
+            }
+        }
+    }
+
+    /// Tells groups, and primaries elsewhere, whose turn it is to heal.
+    fn settle_reservations(&mut self) {
+        loop {
+            let changes = self.reservations.settle();
+            if changes.is_empty() {
+                return;
+            }
+            for change in changes {
+                match change {
+                    Change::Local { pgid, granted } => {
+                        if let Some(pg) = self.pgs.get_mut(&pgid) {
+                            pg.local_slot(context!(self), granted);
+                        }
+                    }
+                    Change::Remote { primary, pg, granted } => {
+                        context!(self).send_osd(primary, PgReserved { pg, granted });
+                    }
                 }
             }
         }

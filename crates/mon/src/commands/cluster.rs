@@ -4,7 +4,7 @@ use super::context::{Context, stamp};
 use super::osd_query::{count, important_flags, osd_counts, remapped_pgs, stat_text, stat_value};
 use super::table::Command;
 use super::text_table::TextTable;
-use super::{Answer, health, mon, pg, pools, units};
+use super::{Answer, health, mon, pg, pools, progress, units};
 use crate::volatile::pg_state_text;
 use osdmap::PgPool;
 use serde_json::{Map, Value, json};
@@ -66,9 +66,13 @@ fn status_text(c: &Context<'_>) -> String {
         out += &format!("         flags {flags}\n");
     }
     out += &data_text(c);
-    if let Some(io) = pools::io_text(&pg::total_rates(c)) {
-        out += &format!(" \n  io:\n    client:   {io}\n");
+    let rates = pg::total_rates(c);
+    let lines = [("client:   ", pools::io_text(&rates)), ("recovery: ", pools::recovery_text(&rates))];
+    let lines: String = lines.into_iter().filter_map(|(what, io)| Some(format!("    {what}{}\n", io?))).collect();
+    if !lines.is_empty() {
+        out += &format!(" \n  io:\n{lines}");
     }
+    out += &progress::status_text(c);
     out + " \n"
 }
 
@@ -87,10 +91,7 @@ fn data_text(c: &Context<'_>) -> String {
     if inactive > 0.0 {
         lines.push(format!("{:.3}% pgs not active", inactive * 100.0));
     }
-    if totals.degraded_copies > 0 {
-        let share = totals.degraded_copies as f64 * 100.0 / totals.copies.max(1) as f64;
-        lines.push(format!("{}/{} objects degraded ({share:.3}%)", totals.degraded_copies, totals.copies));
-    }
+    lines.extend(totals.complaints());
     let states = states_by_count(c);
     let width = states.first().map_or(0, |(n, _)| n.to_string().len());
     lines.extend(states.iter().map(|(n, name)| format!("{n:<width$} {name}")));
@@ -140,7 +141,7 @@ fn status_value(c: &Context<'_>) -> Value {
         "fsmap": {"epoch": 1, "by_rank": [], "up:standby": 0},
         "mgrmap": {"available": true, "num_standbys": 0, "modules": [], "services": {}},
         "servicemap": {"epoch": 1, "modified": stamp(c.state.monmap.created), "services": {}},
-        "progress_events": {},
+        "progress_events": progress::status_value(c),
     })
 }
 
@@ -165,12 +166,10 @@ fn pgmap_value(c: &Context<'_>) -> Value {
     if inactive > 0.0 {
         put("inactive_pgs_ratio", json!(inactive));
     }
-    if totals.degraded_copies > 0 {
-        put("degraded_objects", json!(totals.degraded_copies));
-        put("degraded_total", json!(totals.copies));
-        put("degraded_ratio", json!(totals.degraded_copies as f64 / totals.copies.max(1) as f64));
-    }
-    pools::add_io(&pg::total_rates(c), &mut object);
+    totals.put_complaints(&mut object);
+    let rates = pg::total_rates(c);
+    pools::add_io(&rates, &mut object);
+    pools::add_recovery(&rates, &mut object);
     Value::Object(object)
 }
 

@@ -1,6 +1,7 @@
 //! What Ceph's manager daemon is asked. The monitor does what a manager would; there are no modules to load.
 
 use super::context::{Context, stamp, with_status};
+use super::progress;
 use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, done, refuse};
@@ -29,10 +30,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("balancer eval {option:String,req=false}", "r", "print how evenly data is spread", balancer_eval),
     Command::new("balancer off", "rw", "stop balancing", |_| done("")),
     Command::new("balancer on", "rw", "begin balancing", no_balancer),
-    Command::new("progress", "r", "print what is going on", |_| done("Nothing in progress")),
-    Command::new("progress json", "r", "print what is going on as JSON", |c| {
-        c.value(json!({"completed": [], "events": []}))
-    }),
+    Command::new("progress", "r", "print what is going on", progress::print),
+    Command::new("progress json", "r", "print what is going on as JSON", progress::json),
     Command::new("device ls", "r", "list devices with health records", |c| {
         let columns = [("DEVICE", 'l'), ("HOST:DEV", 'l'), ("DAEMONS", 'l'), ("WEAR", 'l'), ("LIFE EXPECTANCY", 'l')];
         c.either(|| TextTable::with_columns(&columns).render(true), || json!([]))

@@ -43,6 +43,7 @@ mod pool_applications;
 mod pool_print;
 mod pool_settings;
 mod pools;
+mod progress;
 mod signature;
 mod table;
 #[cfg(test)]

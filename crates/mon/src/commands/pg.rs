@@ -75,9 +75,8 @@ fn stat(c: &Context<'_>) -> Answer {
         if let Some(io) = io_short(&rates) {
             out += &format!("; {io}");
         }
-        if totals.degraded_copies > 0 {
-            let share = totals.degraded_copies as f64 * 100.0 / totals.copies.max(1) as f64;
-            out += &format!("; {}/{} objects degraded ({share:.3}%)", totals.degraded_copies, totals.copies);
+        for complaint in totals.complaints() {
+            out += &format!("; {complaint}");
         }
         out + "\n"
     };
@@ -100,11 +99,7 @@ fn stat(c: &Context<'_>) -> Answer {
                 put(key, json!(n));
             }
         }
-        if totals.degraded_copies > 0 {
-            put("degraded_objects", json!(totals.degraded_copies));
-            put("degraded_total", json!(totals.copies));
-            put("degraded_ratio", json!(totals.degraded_copies as f64 / totals.copies.max(1) as f64));
-        }
+        totals.put_complaints(&mut summary);
         json!({"pg_ready": true, "pg_summary": summary})
     };
     c.either(text, value)
@@ -117,6 +112,8 @@ pub(super) fn total_rates(c: &Context<'_>) -> IoRates {
         read_bytes: sum.read_bytes + rates.read_bytes,
         write_ops: sum.write_ops + rates.write_ops,
         write_bytes: sum.write_bytes + rates.write_bytes,
+        recovered_objects: sum.recovered_objects + rates.recovered_objects,
+        recovered_bytes: sum.recovered_bytes + rates.recovered_bytes,
     })
 }
 
@@ -204,8 +201,8 @@ fn list_text(c: &Context<'_>, pgs: &[&PgStat]) -> String {
             r.pgid.to_string(),
             r.objects.to_string(),
             r.degraded_copies.to_string(),
-            "0".to_owned(),
-            "0".to_owned(),
+            r.misplaced_copies.to_string(),
+            r.unfound.to_string(),
             r.bytes.to_string(),
             r.omap_bytes.to_string(),
             r.omap_keys.to_string(),

@@ -1,6 +1,6 @@
 //! Statistics of placement groups as values and tables.
 //!
-//! What Ceph counts and nothing here can have yet (clones, cache tiers, scrub errors, misplaced objects) is 0.
+//! What Ceph counts and nothing here can have yet (clones, cache tiers, scrub errors) is 0.
 
 use super::context::{osds_text, osds_value, stamp};
 use super::text_table::TextTable;
@@ -67,6 +67,11 @@ pub(super) fn sum_value(totals: &PgTotals) -> Value {
             "num_objects" | "num_objects_dirty" => totals.objects,
             "num_object_copies" => totals.copies,
             "num_objects_degraded" => totals.degraded_copies,
+            "num_objects_misplaced" => totals.misplaced_copies,
+            "num_objects_unfound" => totals.unfound,
+            "num_objects_missing_on_primary" => totals.missing_on_primary,
+            "num_objects_recovered" => totals.recovered_objects,
+            "num_bytes_recovered" => totals.recovered_bytes,
             "num_read" => totals.read_ops,
             "num_read_kb" => totals.read_kib,
             "num_write" => totals.write_ops,
@@ -196,8 +201,9 @@ pub(super) fn totals_columns(first: &'static str) -> impl Iterator<Item = (&'sta
 
 /// The cells below [`totals_columns`] but the first.
 pub(super) fn totals_cells(t: &PgTotals) -> [String; 10] {
-    [t.objects, 0, t.degraded_copies, 0, 0, t.bytes, t.omap_bytes, t.omap_keys, t.log_entries, t.log_entries]
-        .map(|n| n.to_string())
+    let counts = [t.objects, t.missing_on_primary, t.degraded_copies, t.misplaced_copies, t.unfound, t.bytes];
+    let more = [t.omap_bytes, t.omap_keys, t.log_entries, t.log_entries];
+    std::array::from_fn(|i| counts.iter().chain(&more).nth(i).expect("as many as columns").to_string())
 }
 
 pub(super) fn brief_text(pgs: &[&PgStat]) -> String {

@@ -217,6 +217,22 @@ pub(super) fn io_text(rates: &IoRates) -> Option<String> {
     Some(parts.join(", "))
 }
 
+/// What is being brought to where it is missing, if anything is.
+pub(super) fn recovery_text(rates: &IoRates) -> Option<String> {
+    let (bytes, objects) = (rates.recovered_bytes.round() as u64, rates.recovered_objects.round() as u64);
+    (bytes + objects > 0).then(|| format!("{}/s, {} objects/s", units::bytes(bytes), units::count(objects)))
+}
+
+/// The same as entries of an object.
+pub(super) fn add_recovery(rates: &IoRates, object: &mut Map<String, Value>) {
+    let (bytes, objects) = (rates.recovered_bytes.round() as u64, rates.recovered_objects.round() as u64);
+    if bytes + objects > 0 {
+        object.insert("recovering_objects_per_sec".to_owned(), json!(objects));
+        object.insert("recovering_bytes_per_sec".to_owned(), json!(bytes));
+        object.insert("recovering_keys_per_sec".to_owned(), json!(0));
+    }
+}
+
 /// Adds the rates that are not zero, as Ceph names them.
 pub(super) fn add_io(rates: &IoRates, object: &mut Map<String, Value>) {
     let (read, written) = (rates.read_bytes.round() as u64, rates.write_bytes.round() as u64);
@@ -245,9 +261,9 @@ fn stats(c: &Context<'_>) -> Answer {
         let one = |(id, name, _): (PoolId, &str, &PgPool)| {
             let totals = c.volatile.totals(Some(id));
             let mut lines = Vec::new();
-            if totals.degraded_copies > 0 {
-                let share = totals.degraded_copies as f64 * 100.0 / totals.copies.max(1) as f64;
-                lines.push(format!("  {}/{} objects degraded ({share:.3}%)", totals.degraded_copies, totals.copies));
+            lines.extend(totals.complaints().into_iter().map(|complaint| format!("  {complaint}")));
+            if let Some(io) = recovery_text(&rates(id)) {
+                lines.push(format!("  recovery io {io}"));
             }
             if let Some(io) = io_text(&rates(id)) {
                 lines.push(format!("  client io {io}"));
@@ -262,17 +278,18 @@ fn stats(c: &Context<'_>) -> Answer {
     let value = || {
         let one = |(id, name, _): (PoolId, &str, &PgPool)| {
             let totals = c.volatile.totals(Some(id));
-            let mut recovery = json!({});
-            if totals.degraded_copies > 0 {
-                recovery = json!({
-                    "degraded_objects": totals.degraded_copies,
-                    "degraded_total": totals.copies,
-                    "degraded_ratio": totals.degraded_copies as f64 / totals.copies.max(1) as f64,
-                });
-            }
+            let (mut recovery, mut recovery_rate) = (Map::new(), Map::new());
+            totals.put_complaints(&mut recovery);
+            add_recovery(&rates(id), &mut recovery_rate);
             let mut io = Map::new();
             add_io(&rates(id), &mut io);
-            json!({"pool_name": name, "pool_id": id.0, "recovery": recovery, "recovery_rate": {}, "client_io_rate": io})
+            json!({
+                "pool_name": name,
+                "pool_id": id.0,
+                "recovery": recovery,
+                "recovery_rate": recovery_rate,
+                "client_io_rate": io,
+            })
         };
         pools().map(one).collect()
     };

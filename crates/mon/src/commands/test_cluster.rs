@@ -124,7 +124,8 @@ impl TestCluster {
             cluster.volatile.pgs.insert(pg, stat);
         }
         cluster.volatile.pool_sizes = map.pools.iter().map(|(id, pool)| (*id, pool.size)).collect();
-        let rates = IoRates { read_ops: 0.0, read_bytes: 0.0, write_ops: 5.0, write_bytes: 1_249_759.0 };
+        let rates =
+            IoRates { read_ops: 0.0, read_bytes: 0.0, write_ops: 5.0, write_bytes: 1_249_759.0, ..IoRates::default() };
         cluster.volatile.rates.insert(PoolId(1), rates);
         cluster
     }

@@ -46,14 +46,22 @@ pub(super) fn check(volatile: &Volatile, report: &mut HealthReport) {
     }
     let (mut counts, detail) = watch(volatile, &DEGRADED);
     let totals = volatile.totals(None);
+    let of_all = |count: u64, all: u64| format!("{count}/{all} objects");
+    let percent = |count: u64, all: u64| 100.0 * count as f64 / all.max(1) as f64;
     if totals.degraded_copies > 0 {
         let (degraded, copies) = (totals.degraded_copies, totals.copies);
-        let percent = 100.0 * degraded as f64 / copies.max(1) as f64;
-        counts.insert(0, format!("{degraded}/{copies} objects degraded ({percent:.3}%)"));
+        counts.insert(0, format!("{} degraded ({:.3}%)", of_all(degraded, copies), percent(degraded, copies)));
     }
     if !counts.is_empty() {
         let summary = format!("Degraded data redundancy: {}", counts.join(", "));
         report.raise("PG_DEGRADED", Severity::Warn, summary, detail);
+    }
+    if totals.unfound > 0 {
+        let (unfound, objects) = (totals.unfound, totals.objects);
+        let summary = format!("{} unfound ({:.3}%)", of_all(unfound, objects), percent(unfound, objects));
+        let some = volatile.pgs.iter().filter(|(_, pg)| pg.report.unfound > 0);
+        let detail = some.map(|(id, pg)| format!("pg {id} has {} unfound objects", pg.report.unfound)).collect();
+        report.raise("OBJECT_UNFOUND", Severity::Warn, summary, detail);
     }
     let (counts, detail) = watch(volatile, &DAMAGED);
     if !detail.is_empty() {

@@ -47,6 +47,9 @@ impl Monitor {
                 pg.last_change = self.volatile.now;
             }
         }
+        let known = (0..map.weights().len() as i32).map(OsdId);
+        let placed_on: BTreeSet<OsdId> = known.filter(|osd| map.exists(*osd) && map.is_in(*osd)).collect();
+        self.volatile.progress.follow_map(placed_on, self.volatile.now);
         self.volatile.osds.retain(|osd, _| map.exists(*osd));
         self.volatile.io.retain(|pool, _| map.pools.contains_key(pool));
         self.volatile.rates.retain(|pool, _| map.pools.contains_key(pool));
@@ -60,6 +63,11 @@ impl Monitor {
             let counts = counted.get(&pool).copied().unwrap_or_default();
             self.volatile.rates.entry(pool).or_default().follow(&counts, seconds, RATE_WINDOW_S);
         }
+        let totals = self.volatile.totals(None);
+        let heals = pg_state::RECOVERING | pg_state::BACKFILLING | pg_state::RECOVERY_WAIT | pg_state::BACKFILL_WAIT;
+        let moves = self.volatile.pgs.values().any(|pg| pg.report.state & heals != 0);
+        let left = totals.degraded_copies + totals.misplaced_copies;
+        self.volatile.progress.measure(left, moves, self.volatile.now);
         // What is left of a burst after a while is noise.
         self.volatile.rates.retain(|_, rates| !rates.is_idle());
     }

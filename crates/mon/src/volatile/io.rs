@@ -9,6 +9,9 @@ pub struct IoRates {
     pub read_bytes: f64,
     pub write_ops: f64,
     pub write_bytes: f64,
+    /// Brought to where it was missing.
+    pub recovered_objects: f64,
+    pub recovered_bytes: f64,
 }
 
 /// Client I/O counted between two points in time.
@@ -18,6 +21,8 @@ pub struct IoCounts {
     pub read_kib: u64,
     pub write_ops: u64,
     pub write_kib: u64,
+    pub recovered_objects: u64,
+    pub recovered_bytes: u64,
 }
 
 impl IoCounts {
@@ -32,6 +37,8 @@ impl IoCounts {
             read_kib: new.read_kib.saturating_sub(old.read_kib),
             write_ops: new.write_ops.saturating_sub(old.write_ops),
             write_kib: new.write_kib.saturating_sub(old.write_kib),
+            recovered_objects: new.recovered_objects.saturating_sub(old.recovered_objects),
+            recovered_bytes: new.recovered_bytes.saturating_sub(old.recovered_bytes),
         }
     }
 
@@ -40,6 +47,8 @@ impl IoCounts {
         self.read_kib += other.read_kib;
         self.write_ops += other.write_ops;
         self.write_kib += other.write_kib;
+        self.recovered_objects += other.recovered_objects;
+        self.recovered_bytes += other.recovered_bytes;
     }
 }
 
@@ -52,10 +61,13 @@ impl IoRates {
         blend(&mut self.read_bytes, counted.read_kib * 1024);
         blend(&mut self.write_ops, counted.write_ops);
         blend(&mut self.write_bytes, counted.write_kib * 1024);
+        blend(&mut self.recovered_objects, counted.recovered_objects);
+        blend(&mut self.recovered_bytes, counted.recovered_bytes);
     }
 
     /// Whether nothing worth showing is left of a burst.
     pub fn is_idle(&self) -> bool {
-        self.read_ops.max(self.write_ops) < 0.01 && self.read_bytes.max(self.write_bytes) < 1.0
+        self.read_ops.max(self.write_ops).max(self.recovered_objects) < 0.01
+            && self.read_bytes.max(self.write_bytes).max(self.recovered_bytes) < 1.0
     }
 }

@@ -3,12 +3,13 @@
 
 mod io;
 mod pg_stat;
-mod pg_state;
+mod progress;
 mod space;
 
 pub use io::{IoCounts, IoRates};
 pub use pg_stat::PgStat;
-pub use pg_state::{pg_state_bit, pg_state_text};
+pub use progress::{Event as ProgressEvent, Progress};
+pub use wire::nacre::{pg_state_bit, pg_state_text};
 
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PoolId, Utime};
@@ -35,6 +36,12 @@ pub struct PgTotals {
     /// Copies there should be: objects times replicas.
     pub copies: u64,
     pub degraded_copies: u64,
+    /// Copies that are to be elsewhere.
+    pub misplaced_copies: u64,
+    pub missing_on_primary: u64,
+    pub unfound: u64,
+    pub recovered_objects: u64,
+    pub recovered_bytes: u64,
     pub log_entries: u64,
     pub read_ops: u64,
     pub read_kib: u64,
@@ -58,6 +65,8 @@ pub struct Volatile {
     pub rates: BTreeMap<PoolId, IoRates>,
     /// Client I/O by pool since the rates were last computed.
     pub(crate) io: BTreeMap<PoolId, IoCounts>,
+    /// What moves objects, and how far it is.
+    pub progress: Progress,
     /// How many copies of each object a pool keeps.
     pub(crate) pool_sizes: BTreeMap<PoolId, u8>,
 }
@@ -101,6 +110,34 @@ impl Volatile {
 }
 
 impl PgTotals {
+    /// What is wrong with copies, as Ceph tells it, a line each.
+    pub fn complaints(&self) -> Vec<String> {
+        let of_all = |count: u64, all: u64, what: &str| {
+            let share = count as f64 * 100.0 / all.max(1) as f64;
+            (count > 0).then(|| format!("{count}/{all} objects {what} ({share:.3}%)"))
+        };
+        let all = [
+            of_all(self.degraded_copies, self.copies, "degraded"),
+            of_all(self.misplaced_copies, self.copies, "misplaced"),
+            of_all(self.unfound, self.objects, "unfound"),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    /// The same as entries of an object.
+    pub fn put_complaints(&self, object: &mut serde_json::Map<String, serde_json::Value>) {
+        let counts = [
+            ("degraded", self.degraded_copies, self.copies),
+            ("misplaced", self.misplaced_copies, self.copies),
+            ("unfound", self.unfound, self.objects),
+        ];
+        for (what, count, all) in counts.into_iter().filter(|(_, count, _)| *count > 0) {
+            object.insert(format!("{what}_objects"), count.into());
+            object.insert(format!("{what}_total"), all.into());
+            object.insert(format!("{what}_ratio"), (count as f64 / all.max(1) as f64).into());
+        }
+    }
+
     pub(crate) fn add(&mut self, pg: &PgReport) {
         self.pgs += 1;
         self.objects += pg.objects;
@@ -108,6 +145,11 @@ impl PgTotals {
         self.omap_bytes += pg.omap_bytes;
         self.omap_keys += pg.omap_keys;
         self.degraded_copies += pg.degraded_copies;
+        self.misplaced_copies += pg.misplaced_copies;
+        self.missing_on_primary += pg.missing_on_primary;
+        self.unfound += pg.unfound;
+        self.recovered_objects += pg.recovered_objects;
+        self.recovered_bytes += pg.recovered_bytes;
         self.log_entries += pg.log_entries;
         self.read_ops += pg.read_ops;
         self.read_kib += pg.read_kib;

@@ -172,7 +172,7 @@ fn whatever_comes_between_nothing_is_lost() {
         let mut up = true;
         for _ in 0..40 {
             let n = next(40) as u32;
-            match next(12) {
+            match next(14) {
                 0..5 => written.append(n),
                 5 if written.contents.contains_key(&n) => written.remove(n),
                 6 => {
@@ -180,6 +180,11 @@ fn whatever_comes_between_nothing_is_lost() {
                     written.set_up(D, up);
                 }
                 7 => (0..next(60)).for_each(|_| written.append(n % 3)),
+                8 => {
+                    let others = [[1, 3], [1, 2], [2, 3], [3, 2]][next(4) as usize];
+                    written.move_group(&[0, others[0], others[1]]);
+                }
+                9 => written.cluster.pass(Duration::from_millis(next(6000))),
                 _ => {
                     for _ in 0..next(60) {
                         let pick = next(1000);
@@ -191,6 +196,7 @@ fn whatever_comes_between_nothing_is_lost() {
         if !up {
             written.set_up(D, true);
         }
+        written.move_group(&[0, 1, 3]);
         written.heal();
         written.check(D, [A, B]);
         written.check(B, [D, A]);

@@ -4,6 +4,7 @@ mod backfill;
 mod background_check;
 mod cluster;
 mod degraded;
+mod healing;
 mod hops;
 mod maps;
 mod memory;

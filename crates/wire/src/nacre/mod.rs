@@ -5,6 +5,9 @@
 
 pub mod heartbeat;
 pub mod mon;
+mod pg_state_names;
+
+pub use pg_state_names::{pg_state_bit, pg_state_text};
 
 /// Implements [`crate::Message`] for a struct whose front is one versioned block of its fields, in order.
 #[macro_export]
@@ -64,4 +67,9 @@ pub mod kind {
     pub const LEASE_GET: u16 = 0x4e2f;
     pub const LEASE_GRANT: u16 = 0x4e30;
     pub const PG_BACKFILLED: u16 = 0x4e31;
+    pub const PG_RESERVE: u16 = 0x4e32;
+    pub const PG_RESERVED: u16 = 0x4e33;
+    pub const PG_RELEASED: u16 = 0x4e34;
+    pub const PG_STRAYS: u16 = 0x4e35;
+    pub const PG_UNNEEDED: u16 = 0x4e36;
 }

@@ -96,6 +96,11 @@ pub mod pg_state {
     pub const STALE: u64 = 1 << 14;
     /// Peering is done but too few members are there to serve.
     pub const PEERED: u64 = 1 << 15;
+    /// Waits for its turn to recover, or to backfill.
+    pub const RECOVERY_WAIT: u64 = 1 << 16;
+    pub const BACKFILL_WAIT: u64 = 1 << 17;
+    /// Nobody who is up has the newest version of some objects.
+    pub const RECOVERY_UNFOUND: u64 = 1 << 18;
 }
 
 /// One placement group as its primary sees it.
@@ -123,6 +128,14 @@ pub struct PgReport {
     pub log_entries: u64,
     /// Objects that miss a copy, counted once per missing copy.
     pub degraded_copies: u64,
+    /// Copies that are to be elsewhere and are not yet.
+    pub misplaced_copies: u64,
+    pub missing_on_primary: u64,
+    /// Objects of whose newest version nobody who is up has a copy.
+    pub unfound: u64,
+    /// What this primary has brought to where it was missing since it became primary.
+    pub recovered_objects: u64,
+    pub recovered_bytes: u64,
     /// Client operations and KiB since the group was created, as Ceph counts them.
     pub read_ops: u64,
     pub read_kib: u64,
@@ -130,9 +143,10 @@ pub struct PgReport {
     pub write_kib: u64,
 }
 
-block!(PgReport, version 1 {
+block!(PgReport, version 2 {
     pgid, state, epoch, sequence, last_update, log_start, interval_since, last_epoch_started, created, up, acting,
-    objects, bytes, omap_bytes, omap_keys, log_entries, degraded_copies, read_ops, read_kib, write_ops, write_kib,
+    objects, bytes, omap_bytes, omap_keys, log_entries, degraded_copies, misplaced_copies,
+    missing_on_primary, unfound, recovered_objects, recovered_bytes, read_ops, read_kib, write_ops, write_kib,
 });
 
 /// Sign of life of an OSD, with its statistics and those of the groups it is primary of. Sent every few seconds, at

@@ -1,6 +1,6 @@
 //! Names of the states of placement groups.
 
-use wire::nacre::mon::pg_state as bits;
+use super::mon::pg_state as bits;
 
 /// Bits with their names, in the order in which Ceph prints them.
 const NAMES: &[(u64, &str)] = &[
@@ -8,8 +8,10 @@ const NAMES: &[(u64, &str)] = &[
     (bits::CREATING, "creating"),
     (bits::ACTIVE, "active"),
     (bits::CLEAN, "clean"),
+    (bits::RECOVERY_WAIT, "recovery_wait"),
     (bits::RECOVERING, "recovering"),
     (bits::DOWN, "down"),
+    (bits::RECOVERY_UNFOUND, "recovery_unfound"),
     (bits::UNDERSIZED, "undersized"),
     (bits::DEGRADED, "degraded"),
     (bits::REMAPPED, "remapped"),
@@ -17,6 +19,7 @@ const NAMES: &[(u64, &str)] = &[
     (bits::DEEP_SCRUB, "deep"),
     (bits::INCONSISTENT, "inconsistent"),
     (bits::PEERING, "peering"),
+    (bits::BACKFILL_WAIT, "backfill_wait"),
     (bits::BACKFILLING, "backfilling"),
     (bits::INCOMPLETE, "incomplete"),
     (bits::PEERED, "peered"),

@@ -1,0 +1,75 @@
+//! Bars of what moves objects.
+
+use super::Answer;
+use super::context::Context;
+use super::units;
+use crate::volatile::ProgressEvent;
+use serde_json::{Map, Value, json};
+
+/// Characters between the brackets.
+const BAR_WIDTH: usize = 28;
+
+fn remaining(event: &ProgressEvent) -> String {
+    event.remaining().map(|left| format!(" (remaining: {})", units::age(left))).unwrap_or_default()
+}
+
+fn title(c: &Context<'_>, event: &ProgressEvent) -> String {
+    format!("{} ({})", event.message, units::age(c.since(event.began)))
+}
+
+/// Two lines for each, or nothing.
+fn lines(c: &Context<'_>) -> String {
+    let one = |event: &ProgressEvent| {
+        let done = ((event.share() * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
+        let (done, left) = ("=".repeat(done), ".".repeat(BAR_WIDTH - done));
+        format!("    {}\n      [{done}{left}]{}\n", title(c, event), remaining(event))
+    };
+    c.volatile.progress.events.iter().map(one).collect()
+}
+
+/// The part of `ceph -s`.
+pub(super) fn status_text(c: &Context<'_>) -> String {
+    let lines = lines(c);
+    if lines.is_empty() { lines } else { format!(" \n  progress:\n{lines}") }
+}
+
+/// The same as a value.
+pub(super) fn status_value(c: &Context<'_>) -> Value {
+    let one = |event: &ProgressEvent| {
+        let message = format!("{}{}", title(c, event), remaining(event));
+        (event.id.to_string(), json!({"message": message, "progress": event.share(), "add_to_ceph_s": true}))
+    };
+    Value::Object(c.volatile.progress.events.iter().map(one).collect::<Map<_, _>>())
+}
+
+pub(super) fn print(c: &Context<'_>) -> Answer {
+    let text = lines(c);
+    c.text(if text.is_empty() { "Nothing in progress\n".to_owned() } else { text })
+}
+
+pub(super) fn json(c: &Context<'_>) -> Answer {
+    let seconds = |at: types::Utime| at.to_unix().as_secs_f64();
+    let one = |event: &ProgressEvent| {
+        json!({
+            "id": event.id.to_string(),
+            "message": event.message,
+            "refs": [],
+            "add_to_ceph_s": true,
+            "progress": event.share(),
+            "started_at": seconds(event.began),
+            "time_remaining": event.remaining().map(|left| left.as_secs()),
+        })
+    };
+    let events: Vec<Value> = c.volatile.progress.events.iter().map(one).collect();
+    let ended = |(event, at): &(ProgressEvent, types::Utime)| {
+        json!({
+            "id": event.id.to_string(),
+            "message": event.message,
+            "refs": [],
+            "started_at": seconds(event.began),
+            "finished_at": seconds(*at),
+        })
+    };
+    let completed: Vec<Value> = c.volatile.progress.completed.iter().map(ended).collect();
+    c.value(json!({"events": events, "completed": completed}))
+}

@@ -1,0 +1,156 @@
+//! How far what moves objects has come, as bars that say when it will be done.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+use types::{OsdId, Utime};
+
+/// The estimate goes by how fast it went during this time.
+const MEASURED_OVER: Duration = Duration::from_secs(60);
+/// What has caused nothing to move within this time will not.
+const NOTHING_AFTER: Duration = Duration::from_secs(30);
+/// Finished ones that are remembered.
+const KEPT: usize = 50;
+
+/// One thing that makes objects move.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Event {
+    pub id: u64,
+    pub message: String,
+    pub began: Utime,
+    /// Copies that were to be made at most, and that are left.
+    pub most: u64,
+    pub left: u64,
+    /// Copies left at some times, oldest first.
+    measured: VecDeque<(Utime, u64)>,
+}
+
+/// All of them.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Progress {
+    pub events: Vec<Event>,
+    /// With when they ended, oldest first.
+    pub completed: VecDeque<(Event, Utime)>,
+    begun: u64,
+    /// OSDs that data is placed on; `None` before the first map.
+    placed_on: Option<BTreeSet<OsdId>>,
+}
+
+impl Event {
+    /// Which share is done: 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.most == 0 { 0.0 } else { 1.0 - self.left as f64 / self.most as f64 }
+    }
+
+    /// How long it will take still, if that can be told.
+    pub fn remaining(&self) -> Option<Duration> {
+        let ((first, before), (last, left)) = (self.measured.front()?, self.measured.back()?);
+        let seconds = last.to_unix().saturating_sub(first.to_unix()).as_secs_f64();
+        let made = before.checked_sub(*left).filter(|made| *made > 0 && seconds > 0.0)?;
+        Some(Duration::from_secs_f64(*left as f64 * seconds / made as f64))
+    }
+
+    fn measure(&mut self, left: u64, now: Utime) {
+        if left > self.left {
+            // More has come to it: how fast it went shows from here on.
+            self.measured.clear();
+        }
+        self.left = left;
+        self.most = self.most.max(left);
+        self.measured.push_back((now, left));
+        let age = |at: Utime| now.to_unix().saturating_sub(at.to_unix());
+        while self.measured.len() > 2 && age(self.measured[1].0) >= MEASURED_OVER {
+            self.measured.pop_front();
+        }
+    }
+}
+
+impl Progress {
+    /// A map: data is placed on these OSDs.
+    pub fn follow_map(&mut self, placed_on: BTreeSet<OsdId>, now: Utime) {
+        if let Some(before) = self.placed_on.replace(placed_on.clone()) {
+            let out = before.difference(&placed_on).map(|osd| (osd, "out"));
+            let changed: Vec<_> = out.chain(placed_on.difference(&before).map(|osd| (osd, "in"))).collect();
+            for (osd, how) in changed {
+                self.begin(format!("Rebalancing after {osd} marked {how}"), now);
+            }
+        }
+    }
+
+    fn begin(&mut self, message: String, now: Utime) {
+        self.begun += 1;
+        self.events.push(Event { id: self.begun, message, began: now, ..Event::default() });
+    }
+
+    /// So many copies are to be made still. To be called about once a second.
+    pub fn measure(&mut self, left: u64, moves: bool, now: Utime) {
+        if left > 0 && moves && self.events.is_empty() {
+            self.begin("Global Recovery Event".to_owned(), now);
+        }
+        for event in &mut self.events {
+            event.measure(left, now);
+        }
+        let age = |event: &Event| now.to_unix().saturating_sub(event.began.to_unix());
+        let is_over = |event: &mut Event| event.left == 0 && (event.most > 0 || age(event) >= NOTHING_AFTER);
+        for event in self.events.extract_if(.., is_over) {
+            if event.most > 0 {
+                self.completed.push_back((event, now));
+            }
+        }
+        while self.completed.len() > KEPT {
+            self.completed.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Utime {
+        Utime::from_unix(Duration::from_secs(1_700_000_000 + seconds))
+    }
+
+    fn osds(osds: &[i32]) -> BTreeSet<OsdId> {
+        osds.iter().copied().map(OsdId).collect()
+    }
+
+    #[test]
+    fn the_estimate_holds_while_the_pace_does() {
+        let mut progress = Progress::default();
+        progress.follow_map(osds(&[0, 1, 2]), at(0));
+        assert!(progress.events.is_empty(), "the first map is no news");
+        progress.follow_map(osds(&[0, 1]), at(10));
+        for second in 10..20 {
+            progress.measure(0, false, at(second));
+        }
+        // 100 copies a second, after some seconds in which nothing moved.
+        for second in 20..60u64 {
+            let left = 4000 - 100 * (second - 20);
+            progress.measure(left, true, at(second));
+            let event = &progress.events[0];
+            assert_eq!(event.message, "Rebalancing after osd.2 marked out");
+            if [30, 40, 50].contains(&second) {
+                let remaining = event.remaining().unwrap().as_secs_f64();
+                assert!((remaining / (left as f64 / 100.0) - 1.0).abs() < 0.05, "at {second}: {remaining}");
+                assert!((event.share() - (second - 20) as f64 / 40.0).abs() < 0.01);
+            }
+        }
+        progress.measure(0, false, at(60));
+        assert!(progress.events.is_empty());
+        assert_eq!(progress.completed.len(), 1);
+    }
+
+    #[test]
+    fn what_moves_nothing_is_no_event_for_long_and_what_moves_is_one() {
+        let mut progress = Progress::default();
+        progress.follow_map(osds(&[0]), at(0));
+        progress.follow_map(osds(&[0, 1]), at(1));
+        (1..40).for_each(|second| progress.measure(0, false, at(second)));
+        assert!(progress.events.is_empty() && progress.completed.is_empty());
+        progress.measure(7, false, at(40));
+        assert!(progress.events.is_empty(), "degraded, but nobody heals");
+        progress.measure(7, true, at(41));
+        assert_eq!(progress.events[0].message, "Global Recovery Event");
+        assert_eq!(progress.events[0].remaining(), None);
+    }
+}

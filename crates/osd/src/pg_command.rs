@@ -1,0 +1,169 @@
+//! `ceph pg ID ...`: what operators ask a group's primary.
+
+use crate::command::json_string;
+use pg::{PgView, Shard};
+use serde_json::{Value, json};
+use types::{Errno, ObjectId, OsdId, PgId, SnapId};
+use wire::Rope;
+use wire::messages::{Command, CommandReply};
+use wire::nacre::pg_state_text;
+
+/// The commands: what follows `pg ID`, choices of a further argument, help, and whether it changes anything.
+const COMMANDS: &[(&str, Option<&str>, &str, &str)] = &[
+    ("query", None, "show details of a specific pg", "r"),
+    ("list_unfound", None, "list unfound objects on this pg", "r"),
+    ("mark_unfound_lost", Some("revert|delete"), "mark all unfound objects in this pg as lost", "rw"),
+];
+
+/// As `get_command_descriptions` lists them.
+pub(crate) fn descriptions() -> Vec<Value> {
+    let one = |(cmd, choices, help, perm): &(&str, Option<&str>, &str, &str)| {
+        let mut sig = vec![
+            json!("pg"),
+            json!({"name": "pgid", "type": "CephPgid"}),
+            json!({"name": "cmd", "type": "CephChoices", "strings": cmd}),
+        ];
+        sig.extend(choices.map(|choices| json!({"name": "mulcmd", "type": "CephChoices", "strings": choices})));
+        json!({"sig": sig, "help": help, "module": "osd", "perm": perm, "flags": 0})
+    };
+    COMMANDS.iter().map(one).collect()
+}
+
+/// Carries out a command about a group; `None`: it is another one.
+pub(crate) fn answer(command: &Command, shard: &mut Shard) -> Option<CommandReply> {
+    let line = command.cmd.first().map(String::as_str).unwrap_or_default();
+    let prefix = json_string(line, "prefix")?;
+    let cmd = if prefix == "pg" { json_string(line, "cmd")? } else { prefix };
+    if !COMMANDS.iter().any(|(known, ..)| *known == cmd) {
+        return None;
+    }
+    let (result, status, output) = match carry_out(&cmd, line, shard) {
+        Ok(Done::Value(value)) => (0, String::new(), format!("{value:#}\n")),
+        Ok(Done::Said(status)) => (0, status, String::new()),
+        Err((errno, status)) => (errno.as_result(), status, String::new()),
+    };
+    Some(CommandReply { result, status, output: Rope::from(output.into_bytes()) })
+}
+
+enum Done {
+    Value(Value),
+    Said(String),
+}
+
+fn carry_out(cmd: &str, line: &str, shard: &mut Shard) -> Result<Done, (Errno, String)> {
+    let text = json_string(line, "pgid").unwrap_or_default();
+    let Ok(pgid) = text.parse::<PgId>() else { return Err((Errno::EINVAL, format!("'{text}' is no placement group"))) };
+    let whoami = shard.whoami();
+    let Some(view) = shard.pg_view(pgid) else {
+        return Err((Errno::ENOENT, format!("{whoami} is not the primary of pg {pgid}")));
+    };
+    match cmd {
+        "query" => Ok(Done::Value(query(&view, whoami))),
+        "list_unfound" => Ok(Done::Value(unfound(&view))),
+        _ if json_string(line, "mulcmd").as_deref() != Some("delete") => {
+            let why = "what is older than the newest version is not kept track of, so nothing can be reverted; 'delete' gives \
+                       the objects up";
+            Err((Errno::EOPNOTSUPP, why.to_owned()))
+        }
+        _ => match shard.give_up_unfound(pgid) {
+            Ok(count) => Ok(Done::Said(format!("pg has {count} objects unfound and apparently lost marking"))),
+            Err(error) => Err((Errno::EINVAL, error.to_string())),
+        },
+    }
+}
+
+fn numbers(osds: &[OsdId]) -> Vec<i32> {
+    osds.iter().map(|osd| osd.0).collect()
+}
+
+fn query(view: &PgView, whoami: OsdId) -> Value {
+    let members: Vec<Value> = view
+        .members
+        .iter()
+        .map(|member| {
+            let backfill = member.backfill.as_ref().map_or("MAX".to_owned(), |cursor| cursor.to_string());
+            json!({
+                "peer": member.osd.0.to_string(),
+                "pgid": view.pgid.to_string(),
+                "serves": member.serves,
+                "last_backfill": backfill,
+                "stats": {"stat_sum": {"num_objects_missing": member.missing}},
+            })
+        })
+        .collect();
+    let backfill_targets: Vec<String> =
+        view.members.iter().filter(|member| !member.serves).map(|member| member.osd.0.to_string()).collect();
+    let mut involved: Vec<String> = vec![whoami.0.to_string()];
+    involved.extend(view.members.iter().map(|member| member.osd.0.to_string()));
+    json!({
+        "snap_trimq": "[]",
+        "snap_trimq_len": 0,
+        "state": pg_state_text(view.state),
+        "epoch": view.epoch.0,
+        "up": numbers(&view.up),
+        "acting": numbers(&view.acting),
+        "backfill_targets": backfill_targets,
+        "acting_recovery_backfill": involved,
+        "info": {
+            "pgid": view.pgid.to_string(),
+            "last_update": view.last_update.to_string(),
+            "log_tail": view.log_tail.to_string(),
+            "last_backfill": "MAX",
+            "history": {"last_epoch_started": view.last_epoch_started.0, "same_interval_since": view.interval_since.0},
+            "stats": {
+                "state": pg_state_text(view.state),
+                "stat_sum": {
+                    "num_objects": view.objects,
+                    "num_bytes": view.bytes,
+                    "num_objects_missing_on_primary": view.missing,
+                    "num_objects_degraded": view.degraded,
+                    "num_objects_misplaced": view.misplaced,
+                    "num_objects_unfound": view.unfound.len(),
+                },
+                "up": numbers(&view.up),
+                "acting": numbers(&view.acting),
+                "up_primary": view.up.first().map_or(-1, |osd| osd.0),
+                "acting_primary": whoami.0,
+            },
+        },
+        "peer_info": members,
+    })
+}
+
+fn unfound(view: &PgView) -> Value {
+    let objects: Vec<Value> = view
+        .unfound
+        .iter()
+        .map(|(object, version)| {
+            json!({
+                "oid": oid(object),
+                "need": version.to_string(),
+                "have": "0'0",
+                "flags": "none",
+                "locations": [],
+            })
+        })
+        .collect();
+    json!({
+        "num_missing": view.missing,
+        "num_unfound": view.unfound.len(),
+        "objects": objects,
+        "state": pg_state_text(view.state),
+        "available_might_have_unfound": true,
+        "might_have_unfound": [],
+        "more": false,
+    })
+}
+
+fn oid(object: &ObjectId) -> Value {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    json!({
+        "oid": text(&object.name),
+        "key": text(&object.key),
+        "snapid": if object.snap == SnapId::HEAD { -2 } else { object.snap.0 as i64 },
+        "hash": object.hash,
+        "max": 0,
+        "pool": object.pool.0,
+        "namespace": text(&object.nspace),
+    })
+}

@@ -1,0 +1,180 @@
+//! When a group heals: what it has to do, and whether it is its turn.
+//!
+//! A group first needs a slot of its own OSD, then one of each member that it brings objects to, asked for one after the
+//! other in the order of their numbers, so that no two groups wait for each other. What a client waits for needs none.
+
+use crate::context::Context;
+use crate::members::Standing;
+use crate::peer_reserve::{PgReleased, PgReserve, PgReserved};
+use crate::pg::Pg;
+use types::OsdId;
+use wire::nacre::mon::pg_state;
+
+/// Priorities, in Ceph's order: who cannot serve, who lacks what the log tells, who has too few copies, who is only to be
+/// elsewhere.
+const INACTIVE: u64 = 220;
+const RECOVERY: u64 = 180;
+const BACKFILL_DEGRADED: u64 = 140;
+const BACKFILL: u64 = 100;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// Objects that logs tell to be missing.
+    Recovery,
+    /// Members that are compared object by object.
+    Backfill,
+}
+
+/// What a primary heals, and how far it may.
+#[derive(Debug, Default)]
+pub(crate) struct Healing {
+    work: Option<Work>,
+    priority: u64,
+    /// Members whose slots are needed, in order.
+    targets: Vec<OsdId>,
+    /// This OSD's own slot is there.
+    local: bool,
+    /// So many of the members have given theirs.
+    granted: usize,
+}
+
+impl Healing {
+    /// Whether it is this group's turn, and for this.
+    pub fn does(&self, work: Work) -> bool {
+        self.may_work() && self.work == Some(work)
+    }
+
+    pub fn may_work(&self) -> bool {
+        self.work.is_some() && self.local && self.granted == self.targets.len()
+    }
+}
+
+impl Pg {
+    /// What there is to do, the most urgent first, and to whom objects then go.
+    fn wanted_work(&self) -> Option<(Work, Vec<OsdId>)> {
+        if !self.peering.may_recover() {
+            return None;
+        }
+        let lacks = |osd: &OsdId| self.members.missing(*osd).any(|object| self.is_readable(object));
+        let lacking: Vec<OsdId> = self.members.iter().map(|(osd, _)| osd).filter(lacks).collect();
+        if !lacking.is_empty() || self.can_pull_any() {
+            return Some((Work::Recovery, lacking));
+        }
+        let is_behind = |standing| matches!(standing, Standing::Behind | Standing::Backfilling);
+        let behind: Vec<OsdId> = self.members.iter().filter(|(_, s)| is_behind(*s)).map(|(osd, _)| osd).collect();
+        // What is missing here can be neither compared nor sent.
+        let can_compare = self.missing.is_empty() && self.unreadable.is_empty();
+        (!behind.is_empty() && can_compare).then_some((Work::Backfill, behind))
+    }
+
+    fn priority(&self, work: Work) -> u64 {
+        let serving = 1 + self.members.with(Standing::Serving) as u64;
+        let (size, min_size) = (u64::from(self.interval.shape.size), u64::from(self.interval.shape.min_size));
+        match work {
+            _ if serving < min_size => INACTIVE + (min_size - serving),
+            Work::Recovery => RECOVERY + size.saturating_sub(serving),
+            Work::Backfill if serving < size => BACKFILL_DEGRADED + (size - serving),
+            Work::Backfill => BACKFILL,
+        }
+    }
+
+    /// Asks for what the present work needs, if that is not what was asked for.
+    pub(crate) fn plan_healing(&mut self, cx: &mut Context<'_>) {
+        let wanted = self.wanted_work();
+        let (work, targets) = wanted.map_or((None, Vec::new()), |(work, targets)| (Some(work), targets));
+        let priority = work.map_or(0, |work| self.priority(work));
+        // Members that need nothing any more keep their slots until all is done.
+        let covered = targets.iter().all(|osd| self.healing.targets.contains(osd));
+        if work == self.healing.work && covered && priority <= self.healing.priority {
+            return;
+        }
+        self.stop_healing(cx);
+        if work.is_some() {
+            self.healing = Healing { work, priority, targets, local: false, granted: 0 };
+            cx.reservations.ask(self.id, priority);
+        }
+        self.queue_report(cx);
+    }
+
+    /// Gives back what is held.
+    fn stop_healing(&mut self, cx: &mut Context<'_>) {
+        let healing = std::mem::take(&mut self.healing);
+        if healing.work.is_none() {
+            return;
+        }
+        cx.reservations.release(self.id);
+        let pg = self.pg_interval();
+        // The next one has been asked already.
+        let asked = if healing.local { healing.granted + 1 } else { 0 };
+        for osd in healing.targets.into_iter().take(asked) {
+            cx.send_osd(osd, PgReleased { pg });
+        }
+    }
+
+    /// This OSD's own slot has come, or is gone.
+    pub(crate) fn local_slot(&mut self, cx: &mut Context<'_>, granted: bool) {
+        if self.healing.work.is_none() {
+            return;
+        }
+        match granted {
+            true => {
+                self.healing.local = true;
+                self.ask_next_target(cx);
+            }
+            false => {
+                self.stop_healing(cx);
+                self.recover(cx);
+            }
+        }
+    }
+
+    fn ask_next_target(&mut self, cx: &mut Context<'_>) {
+        match self.healing.targets.get(self.healing.granted) {
+            Some(osd) => {
+                let (pg, priority) = (self.pg_interval(), self.healing.priority);
+                cx.send_osd(*osd, PgReserve { pg, priority });
+            }
+            None => {
+                tracing::debug!(pg = %self.id, work = ?self.healing.work, targets = ?self.healing.targets, "heals");
+                self.queue_missing();
+                self.recover(cx);
+                self.queue_report(cx);
+            }
+        }
+    }
+
+    /// A member has given a slot, or takes it back.
+    pub(crate) fn slot_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserved) {
+        if message.pg.since != self.interval.since || !self.healing.local {
+            return;
+        }
+        let next = self.healing.targets.get(self.healing.granted) == Some(&from);
+        if message.granted && next {
+            self.healing.granted += 1;
+            self.ask_next_target(cx);
+        } else if !message.granted && self.healing.targets.contains(&from) {
+            self.stop_healing(cx);
+            self.recover(cx);
+        }
+    }
+
+    /// As member: the primary wants to bring objects here.
+    pub(crate) fn slot_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, message: &PgReserve) {
+        if self.follows(from, message.pg.since) {
+            cx.reservations.ask_for(from, message.pg, message.priority);
+        }
+    }
+
+    /// What `ceph -s` shows of this.
+    pub(crate) fn healing_bits(&self) -> u64 {
+        let unfound = self.unfound_count() > 0;
+        match (self.healing.work, self.healing.may_work()) {
+            (Some(Work::Recovery), true) => pg_state::RECOVERING,
+            (Some(Work::Recovery), false) => pg_state::RECOVERY_WAIT,
+            (Some(Work::Backfill), true) => pg_state::BACKFILLING,
+            (Some(Work::Backfill), false) => pg_state::BACKFILL_WAIT,
+            (None, _) if unfound => pg_state::RECOVERY_UNFOUND,
+            (None, _) => 0,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Who may heal now: an OSD lets a few groups at a time bring objects from it as their primary, and a few to it, those that
+//! need it most first.
+
+use crate::peer::PgInterval;
+use std::collections::BTreeMap;
+use types::{OsdId, PgId};
+
+/// Groups that heal at the same time, on each side.
+const SLOTS: usize = 3;
+
+/// Slots, and who has or wants one.
+#[derive(Debug)]
+struct Slots<K> {
+    held: BTreeMap<K, u64>,
+    /// With the order in which they came.
+    waiting: BTreeMap<K, (u64, u64)>,
+    came: u64,
+}
+
+/// What has changed for whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// This OSD's group may heal, as far as this OSD is concerned; or no longer.
+    Local { pgid: PgId, granted: bool },
+    /// The primary may bring objects here; or no longer.
+    Remote { primary: OsdId, pg: PgInterval, granted: bool },
+}
+
+/// One OSD's reservations.
+#[derive(Debug, Default)]
+pub(crate) struct Reservations {
+    /// Of groups whose primary this OSD is.
+    local: Slots<PgId>,
+    /// Of groups of other primaries.
+    remote: Slots<(PgInterval, OsdId)>,
+}
+
+impl<K> Default for Slots<K> {
+    fn default() -> Slots<K> {
+        Slots { held: BTreeMap::new(), waiting: BTreeMap::new(), came: 0 }
+    }
+}
+
+impl<K: Ord + Copy> Slots<K> {
+    fn ask(&mut self, key: K, priority: u64) {
+        match self.held.get_mut(&key) {
+            Some(held) => *held = priority,
+            None => {
+                self.came += 1;
+                self.waiting.entry(key).or_insert((priority, self.came)).0 = priority;
+            }
+        }
+    }
+
+    fn forget(&mut self, is_gone: impl Fn(&K) -> bool) {
+        self.held.retain(|key, _| !is_gone(key));
+        self.waiting.retain(|key, _| !is_gone(key));
+    }
+
+    /// Gives free slots to those that need them most, and those of lower priority to higher ones; whom it took one from must
+    /// ask again.
+    fn settle(&mut self) -> Vec<(K, bool)> {
+        let mut changes = Vec::new();
+        loop {
+            let best = self.waiting.iter().max_by_key(|(_, (priority, came))| (*priority, std::cmp::Reverse(*came)));
+            let Some((&key, &(priority, _))) = best else { return changes };
+            if self.held.len() >= SLOTS {
+                let least = self.held.iter().min_by_key(|(_, priority)| **priority);
+                let Some((&loser, _)) = least.filter(|(_, least)| **least < priority) else { return changes };
+                self.held.remove(&loser);
+                changes.push((loser, false));
+            }
+            self.waiting.remove(&key);
+            self.held.insert(key, priority);
+            changes.push((key, true));
+        }
+    }
+}
+
+impl Reservations {
+    /// This OSD's group wants to heal.
+    pub fn ask(&mut self, pgid: PgId, priority: u64) {
+        self.local.ask(pgid, priority);
+    }
+
+    pub fn release(&mut self, pgid: PgId) {
+        self.local.forget(|key| *key == pgid);
+    }
+
+    /// Another primary wants to bring objects here.
+    pub fn ask_for(&mut self, primary: OsdId, pg: PgInterval, priority: u64) {
+        // Of a group there is one primary at a time.
+        self.remote.forget(|(other, by)| other.pgid == pg.pgid && (*other, *by) != (pg, primary));
+        self.remote.ask((pg, primary), priority);
+    }
+
+    pub fn release_for(&mut self, primary: OsdId, pg: PgInterval) {
+        self.remote.forget(|key| *key == (pg, primary));
+    }
+
+    /// The group's interval has ended.
+    pub fn forget(&mut self, pgid: PgId) {
+        self.local.forget(|key| *key == pgid);
+        self.remote.forget(|(pg, _)| pg.pgid == pgid);
+    }
+
+    /// What must be told.
+    pub fn settle(&mut self) -> Vec<Change> {
+        let local = self.local.settle().into_iter().map(|(pgid, granted)| Change::Local { pgid, granted });
+        let remote = self.remote.settle().into_iter();
+        let remote = remote.map(|((pg, primary), granted)| Change::Remote { primary, pg, granted });
+        local.chain(remote).collect()
+    }
+
+    /// Groups that hold a slot as primary, and for other primaries.
+    #[cfg(test)]
+    pub fn held(&self) -> (usize, std::collections::BTreeSet<OsdId>) {
+        (self.local.held.len(), self.remote.held.keys().map(|(_, primary)| *primary).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(seed: u32, granted: bool) -> Change {
+        Change::Local { pgid: PgId::new(1, seed), granted }
+    }
+
+    #[test]
+    fn those_that_need_it_most_come_first_and_in_their_order() {
+        let mut reservations = Reservations::default();
+        (0..5).for_each(|seed| reservations.ask(PgId::new(1, seed), 100));
+        assert_eq!(reservations.settle(), [local(0, true), local(1, true), local(2, true)]);
+        assert_eq!(reservations.settle(), []);
+        reservations.ask(PgId::new(1, 4), 180);
+        assert_eq!(reservations.settle(), [local(0, false), local(4, true)]);
+        reservations.ask(PgId::new(1, 0), 100);
+        reservations.release(PgId::new(1, 4));
+        assert_eq!(reservations.settle(), [local(3, true)], "the other one has to wait again");
+        reservations.forget(PgId::new(1, 1));
+        assert_eq!(reservations.settle(), [local(0, true)]);
+        assert_eq!(reservations.held().0, SLOTS);
+    }
+
+    #[test]
+    fn a_group_of_equal_priority_takes_nothing_away() {
+        let mut reservations = Reservations::default();
+        let pg = |seed| PgInterval { pgid: PgId::new(1, seed), since: types::Epoch(3) };
+        (0..4).for_each(|seed| reservations.ask_for(OsdId(seed as i32), pg(seed), 180));
+        assert_eq!(reservations.settle().len(), SLOTS);
+        reservations.release_for(OsdId(1), pg(1));
+        assert_eq!(reservations.settle(), [Change::Remote { primary: OsdId(3), pg: pg(3), granted: true }]);
+        assert_eq!(reservations.held().1, [0, 2, 3].map(OsdId).into());
+    }
+}

@@ -1,0 +1,212 @@
+//! What is damaged is fetched from where it is sound, and what is not needed any more is removed.
+
+use super::cluster::{Cluster, PG, POOL};
+use crate::ops::Limits;
+use bytes::Bytes;
+use std::time::Duration;
+use store::{Lookup, Store};
+use types::{ObjectId, OsdId};
+use wire::messages::Op;
+use wire::nacre::mon::{PgReport, pg_state};
+
+const A: OsdId = OsdId(0);
+const B: OsdId = OsdId(1);
+const C: OsdId = OsdId(2);
+const D: OsdId = OsdId(3);
+/// Three blocks, the last one not full.
+const BYTES: usize = 10_000;
+
+fn name(n: u32) -> Vec<u8> {
+    format!("o{n}").into_bytes()
+}
+
+fn object(n: u32) -> ObjectId {
+    ObjectId::head(POOL, n, b"", &name(n))
+}
+
+fn text(n: u32) -> String {
+    char::from(b'a' + n as u8 % 26).to_string().repeat(BYTES)
+}
+
+fn filled(osds: i32, objects: u32) -> Cluster {
+    let mut cluster = Cluster::limited(osds, 7, Limits { backfill_objects: 3, ..Limits::default() });
+    let session = cluster.connect(A);
+    for n in 0..objects {
+        let op = Op::append(Bytes::from(text(n)));
+        cluster.ask_of(A, session, u64::from(n) + 1, cluster.map.epoch, 0, (n, &name(n)), op);
+        cluster.settle();
+    }
+    // What is on the devices only can rot.
+    for osd in (0..osds).map(OsdId) {
+        cluster.store(osd).checkpoint();
+        cluster.turn(osd);
+        cluster.settle();
+        cluster.shard(osd).drop_block_cache();
+    }
+    cluster
+}
+
+fn ready<T>(cluster: &mut Cluster, osd: OsdId, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> T {
+    loop {
+        match ask(cluster.store(osd)) {
+            Lookup::Ready(value) => return value,
+            Lookup::Pending(_) => {
+                cluster.turn(osd);
+                cluster.settle();
+            }
+            Lookup::Damaged(damage) => panic!("{damage}"),
+        }
+    }
+}
+
+/// Spoils a block of an object.
+fn spoil(cluster: &mut Cluster, osd: OsdId, n: u32) {
+    let extents = ready(cluster, osd, |store| store.placement(&object(n), 4096, 1));
+    let at = extents[0].device_offset + (4096 - extents[0].object_offset);
+    cluster.device_of(osd).corrupt(at, 0x10);
+    cluster.shard(osd).drop_block_cache();
+}
+
+fn heal(cluster: &mut Cluster) {
+    for _ in 0..3 {
+        cluster.settle();
+        cluster.pass(Duration::from_secs(4));
+    }
+}
+
+/// The answer to a read on `primary`, if there is one yet.
+fn read(cluster: &mut Cluster, primary: OsdId, n: u32) -> Option<(i32, String)> {
+    let tid = 1_000_000 + cluster.answers.len() as u64;
+    let session = cluster.connect(primary);
+    let epoch = cluster.map.epoch;
+    cluster.ask_of(primary, session, tid, epoch, 0, (n, &name(n)), Op::read(0, 0));
+    cluster.settle();
+    let answers = cluster.answers_to(tid);
+    answers.into_iter().next().map(|(_, result, content)| (result, content))
+}
+
+fn report(cluster: &mut Cluster) -> PgReport {
+    cluster.shard(A).monitor_connected();
+    let reports = cluster.shard(A).beacon(0, 0).pgs;
+    reports.into_iter().find(|report| report.pgid == PG).expect("the primary reports")
+}
+
+fn move_group(cluster: &mut Cluster, acting: &[i32]) {
+    cluster.move_group(acting);
+    cluster.update_all();
+}
+
+#[test]
+fn what_is_damaged_on_the_primary_is_read_from_another_member_and_made_good() {
+    let mut cluster = filled(3, 3);
+    spoil(&mut cluster, A, 1);
+    // The first one asked is no better.
+    spoil(&mut cluster, B, 1);
+    let (first, second) = (read(&mut cluster, A, 1), read(&mut cluster, A, 1));
+    assert_eq!((first.as_ref().map(|(_, content)| content.len()), first.clone()), (Some(BYTES), second));
+    assert_eq!(first.unwrap().1, text(1));
+    heal(&mut cluster);
+    cluster.shard(A).drop_block_cache();
+    cluster.pushed.clear();
+    assert_eq!(read(&mut cluster, A, 1).unwrap().1, text(1));
+    assert!(cluster.pushed.is_empty(), "it is sound here now");
+    assert_eq!(report(&mut cluster).state, pg_state::ACTIVE | pg_state::CLEAN);
+}
+
+#[test]
+fn what_nobody_has_is_told_to_be_unfound() {
+    let mut cluster = filled(3, 3);
+    [A, B, C].into_iter().for_each(|osd| spoil(&mut cluster, osd, 1));
+    assert_eq!(read(&mut cluster, A, 1), None, "waits, as somebody may still bring it");
+    heal(&mut cluster);
+    let told = report(&mut cluster);
+    assert_eq!((told.unfound, told.missing_on_primary), (1, 1));
+    assert_eq!(told.state & pg_state::RECOVERY_UNFOUND, pg_state::RECOVERY_UNFOUND);
+    assert_eq!(told.state & (pg_state::CLEAN | pg_state::RECOVERING), 0);
+    assert_eq!(read(&mut cluster, A, 2).unwrap().1, text(2), "the others are served");
+    let view = cluster.shard(A).pg_view(PG).unwrap();
+    assert_eq!(view.unfound.iter().map(|(object, _)| object.clone()).collect::<Vec<_>>(), [object(1)]);
+    assert_eq!(cluster.shard(B).give_up_unfound(PG), Err(crate::GiveUpError::NotPrimary));
+
+    let answered = cluster.answers.len();
+    assert_eq!(cluster.shard(A).give_up_unfound(PG), Ok(1));
+    cluster.turn(A);
+    heal(&mut cluster);
+    let waited = cluster.answers.iter().skip(answered).find(|answer| answer.tid != 0).expect("the read is answered");
+    assert_eq!(waited.reply.result, types::Errno::ENOENT.as_result());
+    assert_eq!(report(&mut cluster).state, pg_state::ACTIVE | pg_state::CLEAN);
+    assert_eq!(cluster.shard(A).give_up_unfound(PG), Err(crate::GiveUpError::NothingUnfound));
+    move_group(&mut cluster, &[2, 0, 1]);
+    heal(&mut cluster);
+    assert_eq!(read(&mut cluster, C, 1).unwrap().0, types::Errno::ENOENT.as_result());
+    assert_eq!(read(&mut cluster, C, 2).unwrap().1, text(2));
+}
+
+#[test]
+fn a_member_is_backfilled_though_the_primary_has_damaged_objects() {
+    let mut cluster = filled(4, 12);
+    [2, 3, 9].into_iter().for_each(|n| spoil(&mut cluster, A, n));
+    move_group(&mut cluster, &[0, 1, 3]);
+    heal(&mut cluster);
+    assert_eq!(report(&mut cluster).state, pg_state::ACTIVE | pg_state::CLEAN);
+    move_group(&mut cluster, &[3, 0, 1]);
+    heal(&mut cluster);
+    for n in 0..12 {
+        assert_eq!(read(&mut cluster, D, n).unwrap().1, text(n), "{n}");
+    }
+}
+
+#[test]
+fn degraded_and_misplaced_copies_are_counted_down() {
+    let mut cluster = filled(4, 30);
+    move_group(&mut cluster, &[0, 1, 3]);
+    let mut seen = Vec::new();
+    for _ in 0..2000 {
+        (0..4).for_each(|pick| cluster.step(pick));
+        let told = report(&mut cluster);
+        if told.state & pg_state::BACKFILLING != 0 {
+            seen.push(told.degraded_copies);
+        }
+    }
+    heal(&mut cluster);
+    assert!(seen.first().is_some_and(|first| *first >= 25), "{seen:?}");
+    assert!(seen.iter().any(|count| (5..25).contains(count)), "{seen:?}");
+    let told = report(&mut cluster);
+    assert_eq!((told.degraded_copies, told.misplaced_copies, told.recovered_objects), (0, 0, 30));
+    assert_eq!(told.recovered_bytes, 30 * BYTES as u64);
+}
+
+#[test]
+fn a_copy_that_is_not_needed_goes_and_one_that_may_be_stays() {
+    let mut cluster = filled(4, 100);
+    let objects =
+        |cluster: &mut Cluster| ready(cluster, C, |store| store.list(&ObjectId::min(), &ObjectId::max(), 1000)).len();
+    cluster.stuck_disks = [D].into();
+    move_group(&mut cluster, &[0, 1, 3]);
+    heal(&mut cluster);
+    heal(&mut cluster);
+    assert_eq!(objects(&mut cluster), 100, "the new member does not have everything yet");
+    cluster.stuck_disks.clear();
+    let mut some = 100;
+    for _ in 0..100 {
+        cluster.pass(Duration::from_millis(500));
+        some = objects(&mut cluster);
+        if some < 100 {
+            break;
+        }
+    }
+    assert!((1..100).contains(&some), "in slices: {some}");
+    // It is a member again before it is done.
+    move_group(&mut cluster, &[0, 1, 2]);
+    heal(&mut cluster);
+    heal(&mut cluster);
+    move_group(&mut cluster, &[2, 0, 1]);
+    heal(&mut cluster);
+    for n in 0..100 {
+        assert_eq!(read(&mut cluster, C, n).unwrap().1, text(n), "{n}");
+    }
+    move_group(&mut cluster, &[0, 1, 3]);
+    (0..60).for_each(|_| cluster.pass(Duration::from_millis(500)));
+    assert_eq!(objects(&mut cluster), 0);
+    assert!(cluster.store(C).pgs().is_empty());
+}
