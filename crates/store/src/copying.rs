@@ -231,6 +231,12 @@ impl Copies {
         self.whole.iter().find(|of| of.to == *to)
     }
 
+    /// The id behind those of the transaction's copies.
+    pub fn ids_end(&self, ticket: u64) -> Option<u64> {
+        assert!(self.ticket != ticket || self.unfinished.is_empty(), "copies taken before they are whole");
+        self.whole.iter().filter(|_| self.ticket == ticket).map(|of| of.id + 1).max()
+    }
+
     /// What was copied for an object that is to be.
     pub fn of(&self, ticket: u64, to: &[u8]) -> Option<&CopyOf> {
         self.whole.iter().find(|of| *of.to == *to && self.ticket == ticket)

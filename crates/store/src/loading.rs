@@ -96,6 +96,7 @@ impl<'a> Need<'a> {
                 each(Need::Head(&of.to));
             }
             Redo::DropCopy { .. }
+            | Redo::OmapIds { .. }
             | Redo::PgSet { .. }
             | Redo::PgRemove { .. }
             | Redo::PgRemoveRange { .. }

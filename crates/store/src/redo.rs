@@ -114,6 +114,10 @@ pub(crate) enum Redo {
     DropCopy {
         of: CopyOf,
     },
+    /// Omaps made from here on get ids from `next` on: those before it are of copies that the transaction takes.
+    OmapIds {
+        next: u64,
+    },
 }
 
 fn put_copy(w: &mut Writer, of: &CopyOf) {
@@ -162,7 +166,11 @@ impl Redo {
             | Redo::Clone { to: object, .. }
             | Redo::CloneRange { to: object, .. } => Some(object),
             Redo::CloneCopied { of, .. } | Redo::DropCopy { of } => Some(&of.to),
-            Redo::PgSet { .. } | Redo::PgRemove { .. } | Redo::PgRemoveRange { .. } | Redo::PgDestroy { .. } => None,
+            Redo::PgSet { .. }
+            | Redo::PgRemove { .. }
+            | Redo::PgRemoveRange { .. }
+            | Redo::PgDestroy { .. }
+            | Redo::OmapIds { .. } => None,
         }
     }
 
@@ -288,6 +296,10 @@ impl Redo {
                 w.u8(21);
                 put_copy(w, of);
             }
+            Redo::OmapIds { next } => {
+                w.u8(22);
+                w.u64(*next);
+            }
         }
     }
 
@@ -313,6 +325,7 @@ impl Redo {
             Redo::CloneRange { from, to, .. } => 29 + from.len() + to.len(),
             Redo::CloneCopied { from, of } => 18 + from.len() + of.to.len(),
             Redo::DropCopy { of } => 14 + of.to.len(),
+            Redo::OmapIds { .. } => 9,
         };
         bytes as u64
     }
@@ -379,6 +392,7 @@ impl Decode for Redo {
             19 => Redo::decode_clone_range(r)?,
             20 => Redo::CloneCopied { from: get_object(r)?, of: get_copy(r)? },
             21 => Redo::DropCopy { of: get_copy(r)? },
+            22 => Redo::OmapIds { next: r.u64()? },
             other => return Err(DecodeError::Value { what: "redo step", value: other.into() }),
         })
     }
@@ -464,6 +478,7 @@ mod tests {
             ),
             (object(), copies()).prop_map(|(from, of)| Redo::CloneCopied { from, of }),
             copies().prop_map(|of| Redo::DropCopy { of }),
+            any::<u64>().prop_map(|next| Redo::OmapIds { next }),
         ]
     }
 
@@ -477,7 +492,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(count in 0u32..3, kind in 0u8..23, bytes: Vec<u8>) {
+        fn any_bytes_are_read_or_refused(count in 0u32..3, kind in 0u8..24, bytes: Vec<u8>) {
             let head = [1u32.to_le_bytes(), count.to_le_bytes()].concat();
             let _ = decode_body(&[&head[..], &[kind], &bytes].concat());
             let _ = decode_body(&bytes);

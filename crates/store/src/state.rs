@@ -189,6 +189,7 @@ impl State {
             Redo::Clone { from, to } => self.clone_object(from, to, None, freed),
             Redo::CloneCopied { from, of } => self.clone_object(from, &of.to, Some(of), freed),
             Redo::DropCopy { of } => self.drop_copy(of),
+            Redo::OmapIds { next } => self.next_omap_id = self.next_omap_id.max(*next),
             Redo::CloneRange { from, to, size, from_first, to_first, count } => {
                 self.clone_range((from, *from_first), (to, *to_first), *count, *size, freed);
             }
@@ -412,7 +413,6 @@ impl State {
         self.remove(to, freed);
         match (copied, &mut copy.omap) {
             (Some(of), omap) => {
-                self.next_omap_id = self.next_omap_id.max(of.id + 1);
                 omap.iter_mut().for_each(|omap| omap.id = of.id);
                 self.delete_copy_entry(of.id);
             }

@@ -161,6 +161,10 @@ impl Store {
     pub(crate) fn apply_accepted(&mut self, ticket: u64, txn: Accepted) {
         let mut staged = Staged::new(ticket, txn.steps.len());
         let destroying = self.state.destroying.len();
+        if let Some(next) = self.copies.as_ref().and_then(|copies| copies.ids_end(ticket)) {
+            // Omaps that its steps make before they take the copies get other ids, also when it is replayed.
+            self.apply(Redo::OmapIds { next }, &mut staged);
+        }
         for KeyedStep { step, object, from } in txn.steps {
             self.stage(txn.pg, step, object, from, &mut staged);
         }

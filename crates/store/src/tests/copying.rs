@@ -258,6 +258,31 @@ fn transactions_that_change_before_they_clone_copy_what_they_changed() {
     }
 }
 
+/// The copies' ids are given before the transaction's steps are applied, when it is replayed too.
+#[test]
+fn omaps_that_a_transaction_makes_before_it_clones_are_not_mixed_with_the_copies() {
+    for rules in 0..4u64 {
+        let mut bench = Bench::new(rules);
+        let replayed_bytes = (rules % 2) * 1000;
+        bench.store.state.copy_rules = CopyRules { at_once_segments: 0, slice_entries: 2, replayed_bytes };
+        let set = |number, first| Step::OmapSet { object: object(number), entries: entries(first, 5) };
+        bench.submit(txn(vec![set(1, 0), set(2, 10)])).unwrap();
+        bench.settle();
+        if rules < 2 {
+            bench.store.checkpoint();
+            bench.settle();
+        }
+        bench.submit(txn(vec![set(3, 20), clone(1, 4), set(5, 30), clone(2, 6), set(7, 40)])).unwrap();
+        bench.submit(txn(vec![set(8, 50), Step::OmapClear { object: object(5) }])).unwrap();
+        bench.settle();
+        let mut bench = bench.crash(&mut Random::new(rules));
+        bench.submit(txn(vec![set(9, 60)])).unwrap();
+        bench.settle();
+        bench.check_all();
+        bench.nothing_is_left_over();
+    }
+}
+
 #[test]
 fn what_names_a_copy_has_a_key_of_its_length() {
     let of = crate::copying::CopyOf { to: object_key(&object(1)), id: 0x1234, segments: true };
