@@ -180,7 +180,7 @@ impl Store {
         let used = self.wal.used_bytes() + self.turns.staged_log_bytes();
         let wanted = self.checkpoint.wanted.is_some_and(|ticket| ticket <= self.turns.last_staged());
         let full = self.state.overlay.bytes().0 > self.memory.overlay_bytes;
-        let due = wanted || full || used > self.wal.bytes() / 2;
+        let due = wanted || full || self.copies_want_checkpoint() || used > self.wal.bytes() / 2;
         if due && !self.checkpoint.is_running() && self.can_begin_checkpoint() {
             self.begin_checkpoint();
         }

@@ -7,6 +7,7 @@ use crate::OpenError;
 use crate::allocator::{Allocator, Run, push_run};
 use crate::block_map::BlockMap;
 use crate::btree::{self, Cursor, CursorPage, Fetch};
+use crate::copying::CopyOf;
 use crate::key::{self, behind_prefix, pg_key};
 use crate::losses::Loss;
 use crate::onode::Onode;
@@ -60,6 +61,8 @@ pub(crate) struct Counting {
     pub groups: BTreeSet<PgId>,
     /// What could not be read.
     pub losses: Vec<Loss>,
+    /// Copies that no clone took.
+    pub copies: Vec<CopyOf>,
     /// Blocks that objects hold.
     pub data_blocks: u64,
     /// The data area.
@@ -84,6 +87,7 @@ impl Counting {
             totals: sum_up.then(Counted::default),
             groups: BTreeSet::new(),
             losses: Vec::new(),
+            copies: Vec::new(),
             data_blocks: 0,
             data,
             table: Some(TableId::Pgs),
@@ -138,7 +142,8 @@ impl Counting {
                 TableId::Pgs => TableId::Segments,
                 TableId::Objects => TableId::Omap,
                 TableId::Omap => TableId::Segments,
-                TableId::Segments => {
+                TableId::Segments => TableId::Copies,
+                TableId::Copies => {
                     self.table = None;
                     break;
                 }
@@ -186,6 +191,10 @@ impl Counting {
                     for (_, run) in map.runs(0, u64::MAX) {
                         self.claim(run)?;
                     }
+                }
+                TableId::Copies => {
+                    let of = CopyOf::decode(key, value).map_err(OpenError::CheckpointEntry)?;
+                    self.copies.push(of);
                 }
             }
         }

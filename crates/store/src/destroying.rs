@@ -112,6 +112,11 @@ impl State {
         }
     }
 
+    /// Takes all segments from an object.
+    pub fn destroy_all_segments(&mut self, object: &[u8]) {
+        self.destroy_segments(object, 0, SEGMENTS_END);
+    }
+
     /// Whether all of the object's blocks `first .. end` are known, and so few that they can go at once.
     fn can_go_at_once(&self, onode: &Onode, first: u32, end: u64) -> bool {
         onode.blocks.first_unknown(first, end).is_none()

@@ -10,8 +10,8 @@
 //!   the last `checkpoint` took changes into it: together `state`, changed only by `redo` steps, which are also what the
 //!   log (`wal`) holds. In memory are those changes, some pages, and some objects taken apart (`onode_cache`), each under
 //!   its `budget`. What steps need is brought in first (`loading`); transactions wait for it in a `queue`, and answers to
-//!   `lookups` come later (`gathering`). `destroying` finds bit by bit what was held by what is gone, `counting` at opening
-//!   which blocks are free.
+//!   `lookups` come later (`gathering`). `destroying` finds bit by bit what was held by what is gone, `copying` copies bit by
+//!   bit what a clone of something large will hold, `counting` finds at opening which blocks are free.
 //! * Data: `allocator` (with `free_units` over `bit_tree`) and `freeing` (free blocks and the way to become one),
 //!   `block_map` and `shared_blocks` (who holds which), `in_flight` and `merges` (blocks not on the device yet), `reads`,
 //!   `block_cache` (data that was read), `preparing` (blocks written ahead of use), `relocation` (scattered data is
@@ -36,6 +36,7 @@ mod clone_range;
 mod commit_times;
 mod compaction;
 mod config;
+mod copying;
 mod counting;
 mod destroying;
 mod device_labels;

@@ -30,6 +30,22 @@ impl<'a> Need<'a> {
         Need::Cut { object, first: 0, end: u64::MAX }
     }
 
+    pub fn object(&self) -> &'a [u8] {
+        match self {
+            Need::Head(object) | Need::Copy(object) | Need::Blocks { object, .. } | Need::Cut { object, .. } => object,
+        }
+    }
+
+    /// The same of another object.
+    pub fn of<'b>(&self, object: &'b [u8]) -> Need<'b> {
+        match *self {
+            Need::Head(_) => Need::Head(object),
+            Need::Copy(_) => Need::Copy(object),
+            Need::Blocks { first, end, .. } => Need::Blocks { object, first, end },
+            Need::Cut { first, end, .. } => Need::Cut { object, first, end },
+        }
+    }
+
     /// The blocks behind an object's new size, and the one that the new end is in.
     pub fn behind(object: &'a [u8], size: u64) -> Need<'a> {
         match u32::try_from(size / BLOCK) {
@@ -72,7 +88,19 @@ impl<'a> Need<'a> {
                 each(of(from, from_first));
                 each(of(to, to_first));
             }
-            Redo::PgSet { .. } | Redo::PgRemove { .. } | Redo::PgRemoveRange { .. } | Redo::PgDestroy { .. } => {}
+            Redo::CloneCopied { from, of } => {
+                each(match of.segments {
+                    true => Need::Head(from),
+                    false => Need::Blocks { object: from, first: 0, end: u64::MAX },
+                });
+                each(Need::Head(&of.to));
+            }
+            Redo::DropCopy { .. }
+            | Redo::OmapIds { .. }
+            | Redo::PgSet { .. }
+            | Redo::PgRemove { .. }
+            | Redo::PgRemoveRange { .. }
+            | Redo::PgDestroy { .. } => {}
         }
     }
 }

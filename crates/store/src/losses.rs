@@ -86,7 +86,7 @@ fn text(table: TableId, key: &[u8]) -> String {
     let number = |bytes: &[u8]| bytes.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte));
     match table {
         TableId::Pgs => pg_of(key).map(|pg| format!("pg {pg}")),
-        TableId::Omap => key.get(..8).map(|id| number(id).to_string()),
+        TableId::Omap | TableId::Copies => key.get(..8).map(|id| number(id).to_string()),
         TableId::Objects | TableId::Segments => {
             let name = key.split_last_chunk::<SEGMENT_NUMBER_BYTES>().filter(|_| table == TableId::Segments);
             let whole = decode_object(key).or_else(|e| name.map_or(Err(e), |(name, _)| decode_object(name)));

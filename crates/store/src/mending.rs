@@ -73,6 +73,9 @@ pub(crate) struct Mending {
     page: VecDeque<(Bytes, Bytes)>,
     /// Lost ranges of objects' records, for the second phase.
     headless: VecDeque<(Key, Option<Key>)>,
+    /// It may be lost which copies no object has ([`crate::copying`]), so all segments have to be looked at.
+    copies_are_lost: bool,
+    looks_for_copies: bool,
     /// Omaps that objects have.
     omaps: BTreeSet<u64>,
     lost: BTreeMap<Key, Option<Arc<ObjectStat>>>,
@@ -121,6 +124,8 @@ impl Mending {
             phase: Phase::Objects(table_cursor(TableId::Objects, &[], None, true)),
             page: VecDeque::new(),
             headless: losses.iter().filter_map(|loss| loss.of_table(TableId::Objects)).collect(),
+            copies_are_lost: losses.iter().any(|loss| loss.of_table(TableId::Copies).is_some()),
+            looks_for_copies: false,
             omaps: BTreeSet::new(),
             lost: marked.into_keys().map(|key| (key, None)).collect(),
             losses,
@@ -201,7 +206,8 @@ impl Mending {
         let view = &mut View { root: state.root, overlay: &nothing, cache: &mut state.cache };
         match view.get(tree_key(TableId::Objects, key, &mut first)) {
             Ok(Fetch::Pending(_)) => None,
-            Ok(Fetch::Ready(record)) => Some(record.is_some()),
+            // But if it took a copy.
+            Ok(Fetch::Ready(record)) => Some(record.is_some() || state.copies_taken.contains(key)),
             Err(_) => Some(true),
         }
     }
@@ -213,9 +219,13 @@ impl Mending {
                 Some((from, until)) => {
                     *cursor = Some(table_cursor(TableId::Segments, &from, until.as_deref(), false));
                 }
+                None if self.copies_are_lost && !self.looks_for_copies => {
+                    self.looks_for_copies = true;
+                    *cursor = Some(table_cursor(TableId::Segments, &[], None, false));
+                }
                 None => {
                     let any = self.losses.iter().any(|loss| loss.of_table(TableId::Objects).is_some());
-                    self.phase = Phase::Omaps(any.then(Key::default));
+                    self.phase = Phase::Omaps((any || self.copies_are_lost).then(Key::default));
                 }
             }
             return Ok(false);
@@ -234,12 +244,18 @@ impl Mending {
             };
             last = Some(object);
             let mut head = Vec::new();
-            // In a range that is hidden, so what there is of it is in memory.
+            // In a range that is hidden what there is of it is in memory.
             match state.view().get(tree_key(TableId::Objects, object, &mut head)) {
                 Ok(Fetch::Ready(Some(_))) => {}
                 Ok(Fetch::Ready(None)) => {
                     drop_object(state, object, None);
-                    self.lost.entry(object.into()).or_insert(None);
+                    if !self.looks_for_copies {
+                        self.lost.entry(object.into()).or_insert(None);
+                    }
+                }
+                Ok(Fetch::Pending(_)) if self.looks_for_copies => {
+                    *cursor = Some(table_cursor(TableId::Segments, object, None, false));
+                    return Ok(true);
                 }
                 other => panic!("a hidden record: {other:?}"),
             }

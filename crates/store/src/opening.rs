@@ -564,7 +564,7 @@ impl Opening {
 
     fn build(&mut self, counting: Counting) -> Store {
         let superblock = self.superblock().clone();
-        let Counting { mut allocator, mut own, shared, totals, groups, data_blocks, losses, .. } = counting;
+        let Counting { mut allocator, mut own, shared, totals, groups, copies, data_blocks, losses, .. } = counting;
         let mut state = self.state.take().expect("the tree was read");
         state.shared = Some(shared);
         let mut tree_totals = self.root().totals.filter(|_| self.mended.is_none());
@@ -617,6 +617,7 @@ impl Opening {
             groups,
             queue: Default::default(),
             lookups: Default::default(),
+            copies: None,
             destroyed_ticket: 0,
             memory: Memory::default(),
             allocator,
@@ -642,6 +643,7 @@ impl Opening {
             commit_log: CommitLog::default(),
         };
         store.set_metadata_aside();
+        store.drop_copies(copies);
         store
     }
 }
@@ -667,7 +669,7 @@ fn apply_steps(state: &mut State, steps: &mut VecDeque<Redo>) -> Result<bool, Op
             }
         }
         let Some(redo) = steps.front() else { break };
-        match is_loaded(state, redo) {
+        match is_ready(state, redo) {
             Ok(true) => state.apply(redo, &mut freed),
             Ok(false) => {
                 // What the next ones need is read meanwhile.
@@ -687,6 +689,11 @@ fn apply_steps(state: &mut State, steps: &mut VecDeque<Redo>) -> Result<bool, Op
     state.omap_copies.clear();
     state.onodes.trim(|_| false);
     Ok(true)
+}
+
+/// Whether the next step can be applied: all that it needs is in memory, and what it takes is copied.
+fn is_ready(state: &mut State, redo: &Redo) -> Result<bool, Damage> {
+    Ok(is_loaded(state, redo)? && matches!(state.copy_for(redo)?, Fetch::Ready(())))
 }
 
 /// Whether all that a step needs is in memory; if not, it is being read.

@@ -5,14 +5,25 @@
 //! meanwhile. Lookups of what such a transaction changes are pending until it is applied.
 
 use crate::btree::{Damage, Fetch, ReadId};
+use crate::copying::CopyOf;
 use crate::key::{Key, object_key, pg_object_range};
 use crate::loading::Need;
+use crate::state::State;
 use crate::{Step, Store, Transaction};
 use std::collections::{BTreeMap, VecDeque};
 use types::PgId;
 
 /// Waiting transactions, from the first, whose needs are read.
 const AHEAD: usize = 64;
+
+/// How much of what a transaction needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Extent {
+    /// Of the sources of clones only the heads.
+    Heads,
+    /// Of sources that are copied no more than that either.
+    All,
+}
 
 /// A step with the key of the object that it changes.
 #[derive(Debug)]
@@ -73,6 +84,8 @@ pub(crate) struct Accepted {
     pub steps: Vec<KeyedStep>,
     pub blocks: u64,
     pub metadata_bytes: u64,
+    /// Whether it clones whole objects.
+    clones: bool,
 }
 
 impl Accepted {
@@ -81,7 +94,8 @@ impl Accepted {
         for step in txn.steps {
             steps.push(KeyedStep::new(step, steps.last()));
         }
-        Accepted { pg: txn.pg, steps, blocks: 0, metadata_bytes: 0 }
+        let clones = steps.iter().any(|step| matches!(step.step, Step::Clone { .. }));
+        Accepted { pg: txn.pg, steps, blocks: 0, metadata_bytes: 0, clones }
     }
 
     pub fn objects(&self) -> impl Iterator<Item = &Key> {
@@ -211,15 +225,8 @@ impl Store {
         if self.reads.are_disturbed_by(ticket, txn) {
             return false;
         }
-        match self.load_needs(txn, true) {
-            Ok(None) => {}
-            Ok(Some(_)) => return false,
-            Err(damage) => {
-                self.fail(format!(
-                    "metadata that a transaction changes is damaged: {damage}; see `nacre store repair`"
-                ));
-                return false;
-            }
+        if !self.is_loaded(txn, if txn.clones { Extent::Heads } else { Extent::All }) {
+            return false;
         }
         for (index, step) in txn.steps.iter().enumerate() {
             let Some(from) = &step.from else { continue };
@@ -229,6 +236,9 @@ impl Store {
                 return false;
             }
         }
+        if txn.clones && !(self.is_copied(ticket, txn) && self.is_loaded(txn, Extent::All)) {
+            return false;
+        }
         if u64::from(self.allocator.free_blocks()) < txn.blocks {
             // They are there, but being given back to the device, or prepared, or freed and not vouched for.
             self.turns.vouch_wanted = true;
@@ -237,23 +247,60 @@ impl Store {
         true
     }
 
-    /// Has what a transaction needs read, and says for what to wait. `copies`: entries of omaps too.
-    fn load_needs(&mut self, txn: &Accepted, copies: bool) -> Result<Option<ReadId>, Damage> {
+    /// Whether what a transaction needs is in memory. If it is damaged, the store stops.
+    fn is_loaded(&mut self, txn: &Accepted, extent: Extent) -> bool {
+        match self.load_needs(txn, extent) {
+            Ok(wait) => wait.is_none(),
+            Err(damage) => {
+                self.fail_for(&damage);
+                false
+            }
+        }
+    }
+
+    /// Stops, since the first transaction needs what cannot be used.
+    pub(crate) fn fail_for(&mut self, damage: &Damage) {
+        self.fail(format!("metadata that a transaction changes is damaged: {damage}; see `nacre store repair`"));
+    }
+
+    /// Has what a transaction needs read, and says for what to wait.
+    fn load_needs(&mut self, txn: &Accepted, extent: Extent) -> Result<Option<ReadId>, Damage> {
         let mut wait = None;
         let mut failed = None;
         let state = &mut self.state;
-        let mut load = |need: Need<'_>| {
-            let need = match need {
-                Need::Copy(object) if !copies => Need::Blocks { object, first: 0, end: u64::MAX },
-                need => need,
-            };
-            match state.load(need) {
-                Ok(Fetch::Ready(())) => {}
-                Ok(Fetch::Pending(id)) => wait = Some(id),
-                Err(damage) => drop(failed.get_or_insert(damage)),
-            }
+        let copies = self.copies.as_ref().filter(|_| extent == Extent::All);
+        // Objects whose segments are copied, with what those are copied from.
+        let mut copied: Vec<(&Key, &Key)> = Vec::new();
+        let mut load = |state: &mut State, need: Need<'_>| match state.load(need) {
+            Ok(Fetch::Ready(())) => {}
+            Ok(Fetch::Pending(id)) => wait = Some(id),
+            Err(damage) => drop(failed.get_or_insert(damage)),
         };
-        txn.steps.iter().for_each(|step| step.needs(&mut load));
+        for step in &txn.steps {
+            let of = copies.and_then(|copies| copies.needed_by(step));
+            step.needs(&mut |need| {
+                let need = match (need, of) {
+                    (Need::Copy(object), _) if extent == Extent::Heads => Need::Head(object),
+                    (Need::Copy(object), Some(of)) if of.segments => Need::Head(object),
+                    (Need::Copy(object), Some(_)) => Need::Blocks { object, first: 0, end: u64::MAX },
+                    (need, _) => need,
+                };
+                load(state, need);
+                if let (Need::Head(object), Extent::Heads, Some(from)) = (need, extent, &step.from)
+                    && *object == **from
+                    && state.is_cloned_at_once(object)
+                {
+                    load(state, Need::Blocks { object, first: 0, end: u64::MAX });
+                }
+                // What is known of a copied object then is what is known of the other.
+                if let Some((_, from)) = copied.iter().find(|(to, _)| ***to == *need.object()) {
+                    load(state, need.of(from));
+                }
+            });
+            if let (Some(CopyOf { segments: true, .. }), Some(from), Some(to)) = (of, &step.from, &step.object) {
+                copied.push((to, from));
+            }
+        }
         failed.map_or(Ok(wait), Err)
     }
 
@@ -276,7 +323,7 @@ impl Store {
         let mut index = 1;
         while index < self.queue.waiting.len().min(AHEAD) {
             let (ticket, txn) = std::mem::replace(&mut self.queue.waiting[index], (0, Accepted::empty()));
-            let _ = self.load_needs(&txn, false);
+            let _ = self.load_needs(&txn, Extent::Heads);
             self.queue.waiting[index] = (ticket, txn);
             index += 1;
         }
@@ -285,6 +332,6 @@ impl Store {
 
 impl Accepted {
     fn empty() -> Accepted {
-        Accepted { pg: PgId::new(0, 0), steps: Vec::new(), blocks: 0, metadata_bytes: 0 }
+        Accepted { pg: PgId::new(0, 0), steps: Vec::new(), blocks: 0, metadata_bytes: 0, clones: false }
     }
 }

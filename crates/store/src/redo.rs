@@ -4,6 +4,7 @@
 //! changes its state only by applying redo steps, so that replay cannot differ from it.
 
 use crate::allocator::Run;
+use crate::copying::CopyOf;
 use crate::key::{Key, decode_object};
 use crate::onode::{decode_run, encode_run};
 use bytes::Bytes;
@@ -103,6 +104,30 @@ pub(crate) enum Redo {
         to_first: u32,
         count: u32,
     },
+    /// Like a clone, but the entries of the omap are there already, under the id of the copy, and so are the segments, if
+    /// they were copied.
+    CloneCopied {
+        from: Key,
+        of: CopyOf,
+    },
+    /// Removes a copy that no clone took.
+    DropCopy {
+        of: CopyOf,
+    },
+    /// Omaps made from here on get ids from `next` on: those before it are of copies that the transaction takes.
+    OmapIds {
+        next: u64,
+    },
+}
+
+fn put_copy(w: &mut Writer, of: &CopyOf) {
+    w.blob(&of.to);
+    w.u64(of.id);
+    w.bool(of.segments);
+}
+
+fn get_copy(r: &mut Reader<'_>) -> Result<CopyOf, DecodeError> {
+    Ok(CopyOf { to: get_object(r)?, id: r.u64()?, segments: r.bool()? })
 }
 
 fn put_pg(w: &mut Writer, pg: PgId) {
@@ -140,7 +165,12 @@ impl Redo {
             | Redo::Inline { object, .. }
             | Redo::Clone { to: object, .. }
             | Redo::CloneRange { to: object, .. } => Some(object),
-            Redo::PgSet { .. } | Redo::PgRemove { .. } | Redo::PgRemoveRange { .. } | Redo::PgDestroy { .. } => None,
+            Redo::CloneCopied { of, .. } | Redo::DropCopy { of } => Some(&of.to),
+            Redo::PgSet { .. }
+            | Redo::PgRemove { .. }
+            | Redo::PgRemoveRange { .. }
+            | Redo::PgDestroy { .. }
+            | Redo::OmapIds { .. } => None,
         }
     }
 
@@ -257,6 +287,19 @@ impl Redo {
                 w.u32(*to_first);
                 w.u32(*count);
             }
+            Redo::CloneCopied { from, of } => {
+                w.u8(20);
+                w.blob(from);
+                put_copy(w, of);
+            }
+            Redo::DropCopy { of } => {
+                w.u8(21);
+                put_copy(w, of);
+            }
+            Redo::OmapIds { next } => {
+                w.u8(22);
+                w.u64(*next);
+            }
         }
     }
 
@@ -280,6 +323,9 @@ impl Redo {
             Redo::PgDestroy { .. } => 17,
             Redo::Inline { object, data, .. } => 17 + object.len() + data.len(),
             Redo::CloneRange { from, to, .. } => 29 + from.len() + to.len(),
+            Redo::CloneCopied { from, of } => 18 + from.len() + of.to.len(),
+            Redo::DropCopy { of } => 14 + of.to.len(),
+            Redo::OmapIds { .. } => 9,
         };
         bytes as u64
     }
@@ -344,6 +390,9 @@ impl Decode for Redo {
             17 => Redo::PgDestroy { pg: get_pg(r)?, pg_num: r.u32()? },
             18 => Redo::decode_inline(r)?,
             19 => Redo::decode_clone_range(r)?,
+            20 => Redo::CloneCopied { from: get_object(r)?, of: get_copy(r)? },
+            21 => Redo::DropCopy { of: get_copy(r)? },
+            22 => Redo::OmapIds { next: r.u64()? },
             other => return Err(DecodeError::Value { what: "redo step", value: other.into() }),
         })
     }
@@ -392,6 +441,7 @@ mod tests {
             (any::<u32>(), prop::collection::vec(any::<u8>(), 0..5))
                 .prop_map(|(h, n)| object_key(&ObjectId::head(PoolId(1), h, b"", &n)))
         };
+        let copies = || (object(), any::<(u64, bool)>()).prop_map(|(to, (id, segments))| CopyOf { to, id, segments });
         let bytes = || prop::collection::vec(any::<u8>(), 0..6).prop_map(Bytes::from);
         let names = || prop::collection::vec(any::<u8>(), 0..6);
         let pg = || any::<(i64, u32)>().prop_map(|(pool, seed)| PgId::new(pool, seed));
@@ -426,6 +476,9 @@ mod tests {
                     Redo::CloneRange { from, to, size, from_first, to_first, count }
                 }
             ),
+            (object(), copies()).prop_map(|(from, of)| Redo::CloneCopied { from, of }),
+            copies().prop_map(|of| Redo::DropCopy { of }),
+            any::<u64>().prop_map(|next| Redo::OmapIds { next }),
         ]
     }
 
@@ -439,7 +492,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(count in 0u32..3, kind in 0u8..21, bytes: Vec<u8>) {
+        fn any_bytes_are_read_or_refused(count in 0u32..3, kind in 0u8..24, bytes: Vec<u8>) {
             let head = [1u32.to_le_bytes(), count.to_le_bytes()].concat();
             let _ = decode_body(&[&head[..], &[kind], &bytes].concat());
             let _ = decode_body(&bytes);

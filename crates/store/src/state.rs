@@ -4,6 +4,7 @@ use crate::allocator::{Run, push_run};
 use crate::block_map::{BlockRef, SEGMENT_BLOCKS, patch_segment};
 use crate::btree::{self, Cursor, Damage, Fetch, Overlay, PAGE_BLOCKS, PAGE_BYTES, PageCache, View};
 use crate::config::BLOCK;
+use crate::copying::{CopyOf, CopyRules, Copying};
 use crate::destroying::{Destroying, SEGMENTS_AT_ONCE};
 use crate::gathering::Gatherings;
 use crate::inline::inline_part;
@@ -16,7 +17,7 @@ use crate::shared_blocks::SharedBlocks;
 use crate::totals::TreeTotals;
 use crate::tree_key::{TableId, segment_key, tree_key};
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Upper bound of what an entry takes in a page of the tree besides key and value.
@@ -74,6 +75,11 @@ pub(crate) struct State {
     pub segments_at_once: usize,
     /// Objects whose changes could not be replayed, for want of what is damaged.
     pub damaged: BTreeMap<Key, Damage>,
+    pub copy_rules: CopyRules,
+    /// The copy that the next step of the log takes, if it has to be made again.
+    pub replayed_copy: Option<Copying>,
+    /// Objects that, in the log, took copies of segments which were whole in the tree.
+    pub copies_taken: BTreeSet<Key>,
     /// What copies of omaps take from the tree, by omap id.
     pub omap_copies: BTreeMap<u64, OmapCopy>,
     /// Objects, and segments of them, whose records in the overlay are older than they are.
@@ -106,6 +112,9 @@ impl State {
             // Tests have most objects lose their segments bit by bit in some stores.
             segments_at_once: if cfg!(test) && next_omap_id.is_multiple_of(2) { 0 } else { SEGMENTS_AT_ONCE },
             damaged: BTreeMap::new(),
+            copy_rules: CopyRules::default(),
+            replayed_copy: None,
+            copies_taken: BTreeSet::new(),
             omap_copies: BTreeMap::new(),
             dirty: Vec::new(),
             tree_key: Vec::new(),
@@ -177,7 +186,10 @@ impl State {
                 self.set_size(object, *size);
                 self.set_inline(object, data.clone());
             }
-            Redo::Clone { from, to } => self.clone_object(from, to, freed),
+            Redo::Clone { from, to } => self.clone_object(from, to, None, freed),
+            Redo::CloneCopied { from, of } => self.clone_object(from, &of.to, Some(of), freed),
+            Redo::DropCopy { of } => self.drop_copy(of),
+            Redo::OmapIds { next } => self.next_omap_id = self.next_omap_id.max(*next),
             Redo::CloneRange { from, to, size, from_first, to_first, count } => {
                 self.clone_range((from, *from_first), (to, *to_first), *count, *size, freed);
             }
@@ -378,27 +390,44 @@ impl State {
         }
     }
 
-    fn clone_object(&mut self, from: &[u8], to: &[u8], freed: &mut Vec<Run>) {
+    /// `copied`: what of it was copied already.
+    fn clone_object(&mut self, from: &[u8], to: &[u8], copied: Option<&CopyOf>, freed: &mut Vec<Run>) {
         let mut copy = self.known(from).unwrap_or_else(|| panic!("clone of absent object {from:x?}")).clone();
         if from == to {
             return;
         }
-        // Held by the copy before the target lets go of its own: they may share blocks.
-        let runs = copy.blocks.runs(0, u64::MAX);
-        if let Some(shared) = &mut self.shared {
-            runs.into_iter().for_each(|(_, run)| shared.add(run));
-        }
+        let segments: Vec<u32> = match copied {
+            Some(CopyOf { segments: true, .. }) => {
+                assert!(self.known(to).is_none(), "segments were copied for {to:x?}, which is there");
+                Vec::new()
+            }
+            _ => {
+                // Held by the copy before the target lets go of its own: they may share blocks.
+                let runs = copy.blocks.runs(0, u64::MAX);
+                if let Some(shared) = &mut self.shared {
+                    runs.into_iter().for_each(|(_, run)| shared.add(run));
+                }
+                copy.blocks.segments(0, u64::MAX).collect()
+            }
+        };
         self.remove(to, freed);
-        if let Some(omap) = &mut copy.omap {
-            let id = std::mem::replace(&mut omap.id, self.next_omap_id);
-            self.next_omap_id += 1;
-            self.copy_omap(id, omap.id);
+        match (copied, &mut copy.omap) {
+            (Some(of), omap) => {
+                omap.iter_mut().for_each(|omap| omap.id = of.id);
+                self.delete_copy_entry(of.id);
+            }
+            (None, Some(omap)) => {
+                let id = std::mem::replace(&mut omap.id, self.next_omap_id);
+                self.next_omap_id += 1;
+                self.copy_omap(id, omap.id);
+            }
+            (None, None) => {}
         }
         self.totals.objects += 1;
         self.totals.stored_bytes += copy.size() as i64;
         let id = self.slot(to);
         self.dirty.push((id, None));
-        self.dirty.extend(copy.blocks.segments(0, u64::MAX).map(|index| (id, Some(index))));
+        self.dirty.extend(segments.into_iter().map(|index| (id, Some(index))));
         *self.onodes.onode_mut(id) = Some(copy);
     }
 
@@ -454,7 +483,7 @@ impl State {
         }
     }
 
-    fn put_omap(&mut self, key: &[u8], value: &[u8]) {
+    pub fn put_omap(&mut self, key: &[u8], value: &[u8]) {
         let bytes = (key.len() - key::OMAP_PREFIX_BYTES + value.len()) as i64;
         self.totals.omap_bytes += bytes;
         self.omap_put_bytes += bytes;

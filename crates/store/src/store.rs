@@ -7,6 +7,7 @@ use crate::budget::Memory;
 use crate::checkpoint::Checkpoint;
 use crate::commit_times::CommitLog;
 use crate::config::BLOCK;
+use crate::copying::Copies;
 use crate::freeing::{Discards, Freeing};
 use crate::in_flight::InFlight;
 use crate::io_queue::{IoQueue, Purpose};
@@ -46,6 +47,7 @@ pub struct Store {
     pub(crate) groups: BTreeSet<PgId>,
     pub(crate) queue: Queue,
     pub(crate) lookups: Lookups,
+    pub(crate) copies: Option<Copies>,
     /// The last transaction that destroyed a group.
     pub(crate) destroyed_ticket: u64,
     pub(crate) memory: Memory,

@@ -161,11 +161,16 @@ impl Store {
     pub(crate) fn apply_accepted(&mut self, ticket: u64, txn: Accepted) {
         let mut staged = Staged::new(ticket, txn.steps.len());
         let destroying = self.state.destroying.len();
+        if let Some(next) = self.copies.as_ref().and_then(|copies| copies.ids_end(ticket)) {
+            // Omaps that its steps make before they take the copies get other ids, also when it is replayed.
+            self.apply(Redo::OmapIds { next }, &mut staged);
+        }
         for KeyedStep { step, object, from } in txn.steps {
             self.stage(txn.pg, step, object, from, &mut staged);
         }
         self.state.settle();
         self.state.omap_copies.clear();
+        self.copies_taken(ticket);
         if self.state.destroying.len() > destroying {
             self.destroyed_ticket = ticket;
         }
@@ -235,12 +240,15 @@ impl Store {
         Ok(txn)
     }
 
-    /// What the segments of a copy may take in the tree, as far as it is known how long the source is.
+    /// What the segments and the omap of a copy may take in the tree, as far as it is known what the source has.
     fn clone_bytes_max(&self, step: &KeyedStep) -> u64 {
         let (Step::Clone { .. }, Some(from), Some(to)) = (&step.step, &step.from, &step.object) else { return 0 };
-        let blocks = self.state.onodes.get(from).flatten().map_or(0, |onode| onode.size().div_ceil(BLOCK));
-        let blocks = blocks.min(self.data_blocks);
-        blocks * BLOCK_BYTES_MAX + blocks.div_ceil(u64::from(SEGMENT_BLOCKS)) * (to.len() as u64 + 2 * ENTRY_BYTES)
+        let Some(onode) = self.state.onodes.get(from).flatten() else { return 0 };
+        let blocks = onode.size().div_ceil(BLOCK).min(self.data_blocks);
+        // No omap has more than all together.
+        let omap_bytes = onode.omap.as_ref().map_or(0, |_| 2 * self.state.totals.omap_bytes.max(0) as u64);
+        let segments = blocks.div_ceil(u64::from(SEGMENT_BLOCKS));
+        blocks * BLOCK_BYTES_MAX + segments * (to.len() as u64 + 2 * ENTRY_BYTES) + omap_bytes
     }
 
     /// Whether the object exists after these steps, applied now, if that can be told from memory.
@@ -398,7 +406,18 @@ impl Store {
     }
 
     fn stage_clone(&mut self, from: Key, to: Key, staged: &mut Staged) {
-        self.apply(Redo::Clone { from: from.clone(), to: to.clone() }, staged);
+        let copies = self.copies.as_ref().filter(|_| from != to);
+        let copied = copies.and_then(|copies| copies.of(staged.ticket, &to)).cloned();
+        let copied_segments = copied.as_ref().is_some_and(|of| of.segments);
+        let redo = match copied {
+            Some(of) => Redo::CloneCopied { from: from.clone(), of },
+            None => Redo::Clone { from: from.clone(), to: to.clone() },
+        };
+        self.apply(redo, staged);
+        if copied_segments {
+            // Those that are being made were told when the copy began.
+            return;
+        }
         if !self.merges.is_empty() && from != to {
             let source = &self.state.known(&from).expect("a clone leaves its source").blocks;
             let still_there = |at, device| source.get(at).is_some_and(|block| block.device == device);

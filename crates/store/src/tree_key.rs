@@ -1,7 +1,8 @@
 //! Keys of the metadata tree: a table's number, then the table's own key.
 //!
 //! Table 1: placement groups' tables (`pg_key`). Table 2: objects (`object_key`). Table 3: omap entries (`omap_key`).
-//! Table 4: segments of objects' block maps, the object's key and the segment's number (4, big-endian).
+//! Table 4: segments of objects' block maps, the object's key and the segment's number (4, big-endian). Table 5: copies that
+//! no object has yet, by the omap id (8, big-endian) that is theirs (`copying`).
 
 use crate::btree::KEY_BYTES_MAX;
 
@@ -12,6 +13,7 @@ pub(crate) enum TableId {
     Objects = 2,
     Omap = 3,
     Segments = 4,
+    Copies = 5,
 }
 
 /// Bytes of a segment's number.

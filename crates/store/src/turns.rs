@@ -210,6 +210,7 @@ impl Store {
             return self.trim_objects();
         }
         self.run_queue();
+        self.advance_copies();
         self.read_ahead_for_queue();
         self.look_at_destroyed();
         self.advance_relocation();

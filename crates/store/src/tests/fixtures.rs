@@ -12,6 +12,7 @@
 use super::devices::split;
 use super::harness::{Bench, Random, config, contents, object, open, txn, write};
 use super::model::Model;
+use crate::copying::CopyRules;
 use crate::{Device, OpenError, SimDevice, Step, StoreConfig, Transaction};
 use bytes::Bytes;
 use std::path::PathBuf;
@@ -184,6 +185,8 @@ fn model() -> Model {
 /// The store of a fixture as the present software makes it.
 fn make(config: &StoreConfig, checkpoint: bool) -> SimDevice {
     let mut bench = Bench::with(config.clone(), 2);
+    // The clone with an omap is copied first, the one with blocks is not.
+    bench.store.state.copy_rules = CopyRules::default();
     for (part, history) in histories().into_iter().enumerate() {
         for txn in history {
             bench.submit(txn).unwrap();

@@ -3,6 +3,7 @@
 use super::model::{Model, ModelObject};
 use crate::allocator::Run;
 use crate::btree::{self, Damage, Depth, PageCache, Walk, WalkProgress};
+use crate::copying::CopyRules;
 use crate::{
     IoId, IoRequest, Lookup, LookupId, Memory, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, StoreEvent,
     SubmitError, Ticket, Transaction,
@@ -346,6 +347,15 @@ impl Bench {
         }
         // Segments leave their objects all at once, or bit by bit.
         store.state.segments_at_once = [0, 1, 1000][fate.below(3) as usize];
+        // Clones of all that has an omap or blocks are copied first, or only of what is large.
+        store.state.copy_rules = match fate.below(4) {
+            0 => CopyRules::default(),
+            rules => CopyRules {
+                at_once_segments: 0,
+                slice_entries: [1, 4, 200][fate.below(3) as usize],
+                replayed_bytes: if rules == 1 { 0 } else { 200 },
+            },
+        };
         let history = VecDeque::from([(Ticket(0), model.digest(), model.clone())]);
         // Data is moved in every second history.
         let mut store = store;
@@ -519,9 +529,16 @@ impl Bench {
                 lookup => return ready(lookup),
             };
             self.asked.insert(id, false);
+            let mut turns = 0;
             while !self.asked[&id] {
                 self.pump();
-                assert!(self.device.queued() > 0, "{id:?} waits for nothing");
+                if self.device.queued() == 0 {
+                    // A clone that it waits for moves on in turns.
+                    turns += 1;
+                    assert!(turns < 1000, "{id:?} waits for nothing");
+                    self.store.end_turn();
+                    self.pump();
+                }
                 self.complete_some();
                 self.events();
             }

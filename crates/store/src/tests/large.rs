@@ -10,10 +10,10 @@ use types::{ObjectId, PgId};
 const PIECE: u64 = 128 << 20;
 const SEGMENT: u64 = 128 * KIB;
 /// Blocks that the large object holds, each of them many times.
-const BLOCKS: u64 = 8;
+pub const BLOCKS: u64 = 8;
 
 /// A store with little memory on which object 1 has so many pieces of 1024 segments. The model does not know it.
-fn with_large_object(seed: u64, pieces: u64) -> Bench {
+pub fn with_large_object(seed: u64, pieces: u64) -> Bench {
     let config = StoreConfig { device_bytes: 32 << 20, wal_bytes: 512 * KIB, ..config() };
     let mut bench = Bench::with(config, seed);
     bench.store.state.segments_at_once = 100;
@@ -52,7 +52,7 @@ fn with_large_object(seed: u64, pieces: u64) -> Bench {
 
 impl Bench {
     /// [`Bench::settle`] after transactions that the model does not know.
-    fn settle_unknown(&mut self) {
+    pub fn settle_unknown(&mut self) {
         while !self.store.is_idle() {
             self.store.end_turn();
             self.pump();

@@ -5,6 +5,7 @@ mod checkpoints;
 mod clone_range;
 mod commit;
 mod compaction;
+mod copying;
 mod crash;
 mod damage;
 mod devices;
