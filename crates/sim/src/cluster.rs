@@ -210,6 +210,8 @@ impl Cluster {
             memory_bytes: 64 << 20,
             // Where lookups wait, also those of a check that is always at work.
             check_period: if self.little_memory { Duration::from_secs(20) } else { pg::CHECK_PERIOD },
+            scrub_period: Duration::ZERO,
+            unix_zero: Duration::from_secs(1_700_000_000),
             kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
         };
         let stop = stop();
