@@ -160,7 +160,7 @@ impl Pg {
         sources.first().map(|(osd, _)| *osd)
     }
 
-    pub(crate) fn pull_missing(&mut self, cx: &mut Context<'_>) {
+    fn pull_missing(&mut self, cx: &mut Context<'_>) {
         let mut wanted: BTreeMap<OsdId, Vec<ObjectId>> = BTreeMap::new();
         let mut room = PULLS_MAX.saturating_sub(self.pulls.in_flight.len());
         for (object, version) in &self.missing {

@@ -3,6 +3,7 @@
 use super::messages::ScrubBad;
 use super::verdict::{Finding, Verdict};
 use crate::context::{Context, OnCommit};
+use crate::healing::Work;
 use crate::pg::Pg;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
@@ -29,21 +30,17 @@ impl Pg {
             self.copy_is_bad(cx, object.clone(), version);
         }
         if version.is_some() {
-            self.object_was_lost(cx, object);
+            self.objects_were_lost(cx);
         }
     }
 
-    /// Has the object brought to where it is missing.
-    fn object_was_lost(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        match self.missing.contains_key(object) {
-            true => self.pull_missing(cx),
-            false => {
-                for osd in self.members.lacking(object) {
-                    self.push_objects(cx, osd, [object.clone()].into());
-                }
-            }
+    /// Has what turned out to be missing brought to where it is missing.
+    fn objects_were_lost(&mut self, cx: &mut Context<'_>) {
+        if self.healing.does(Work::Recovery) {
+            self.queue_missing();
         }
         self.members_changed(cx);
+        self.recover(cx);
     }
 
     /// As member: the primary has found this copy bad.
