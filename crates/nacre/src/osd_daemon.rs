@@ -10,7 +10,7 @@ use osd::{OsdConfig, Stop, StorePaths};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::{Fsid, OsdId};
 use wire::EntityAddrVec;
 
@@ -60,6 +60,8 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
     if let Some(bytes) = memory.filter(|bytes| *bytes < osd::MEMORY_BYTES_MIN) {
         bail!("'osd memory target' is {bytes} bytes; an OSD needs {} (64Mi) at least", osd::MEMORY_BYTES_MIN);
     }
+    let scrub_period =
+        get("osd scrub min interval").map(|text| seconds(&text, "osd scrub min interval")).transpose()?;
     let check_period =
         get("osd deep scrub interval").map(|text| seconds(&text, "osd deep scrub interval")).transpose()?;
     let kept_ops = get("osd op samples per second").map(|text| {
@@ -83,6 +85,8 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         device_class: get("osd device class").unwrap_or_else(|| "ssd".to_owned()),
         memory_bytes: memory.unwrap_or_else(|| osd::default_memory_bytes(machine_memory_bytes())),
         check_period: check_period.unwrap_or(osd::CHECK_PERIOD),
+        scrub_period: scrub_period.unwrap_or(osd::LIGHT_SCRUB_PERIOD),
+        unix_zero: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         kept_ops_per_second: kept_ops.unwrap_or(osd::KEPT_OPS_PER_SECOND),
     })
 }

@@ -31,6 +31,11 @@ pub struct OsdConfig {
     pub memory_bytes: u64,
     /// In this time everything in the store is read once and compared with its checksums. Zero: never.
     pub check_period: Duration,
+    /// In this time the copies of every group are compared once, without reading their bytes; in `check_period` with
+    /// them. Zero: never.
+    pub scrub_period: Duration,
+    /// What the wall clock showed, as time since 1970, when this process began to count time.
+    pub unix_zero: Duration,
     /// Operations kept per second, about, with what is known of their time. 0: none.
     pub kept_ops_per_second: u32,
 }

@@ -31,7 +31,7 @@ pub use config::OsdConfig;
 pub use memory_shares::{MEMORY_BYTES_MIN, MemoryShares, default_memory_bytes};
 pub use mkfs::{MkfsError, mkfs};
 pub use osd::Osd;
-pub use pg::CHECK_PERIOD;
 pub use pg::hops::DEFAULT_PER_SECOND as KEPT_OPS_PER_SECOND;
+pub use pg::{CHECK_PERIOD, LIGHT_SCRUB_PERIOD};
 pub use run::{Stop, run};
 pub use store_paths::StorePaths;

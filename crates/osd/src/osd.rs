@@ -204,6 +204,8 @@ impl Osd {
         let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
         let mut shard = Shard::new(id, store, self.limits);
         shard.set_check_period(self.config.check_period);
+        shard.set_wall_clock(self.config.unix_zero);
+        shard.set_scrub_periods(self.config.scrub_period, self.config.check_period);
         shard.keep_ops(self.config.kept_ops_per_second);
         shard.set_addrs(self.public_addrs.clone());
         self.stage = Stage::Running(Box::new(Running {

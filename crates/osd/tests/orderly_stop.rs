@@ -105,6 +105,8 @@ fn the_next_start_replays_nothing() {
         device_class: "ssd".to_owned(),
         memory_bytes: 64 << 20,
         check_period: pg::CHECK_PERIOD,
+        scrub_period: osd::LIGHT_SCRUB_PERIOD,
+        unix_zero: Default::default(),
         kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
     };
     osd::mkfs(&config, DEVICE_BYTES, Fsid([2; 16])).unwrap();

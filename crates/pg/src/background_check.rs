@@ -3,7 +3,8 @@
 //!
 //! Group after group, object after object; the one that was read longest ago comes first. Where the walk is, is kept in the
 //! table of the group it is in, so a restart goes on from there. Blocks that fail are counted, logged by object and offset,
-//! and make the group inconsistent until a later walk finds it sound.
+//! and make the group inconsistent until a later walk or a deep scrub finds it sound. Groups that were deeply scrubbed are
+//! left out for a period and a half.
 
 use crate::context::Context;
 use crate::lookup::{NoAnswer, ready};
@@ -302,10 +303,18 @@ impl BackgroundCheck {
             return Ok(0);
         }
         // Groups may have been left and come back.
-        for (pgid, mark) in &self.marks {
-            pgs.get_mut(pgid).into_iter().for_each(|pg| mark.show(cx, pg));
+        for (pgid, mark) in &mut self.marks {
+            let Some(pg) = pgs.get_mut(pgid) else { continue };
+            if std::mem::take(&mut pg.scrub.found_sound) && mark.bad_before.max(mark.bad_now) > 0 {
+                (mark.bad_before, mark.bad_now) = (0, 0);
+                write(cx, *pgid, mark);
+            }
+            mark.show(cx, pg);
         }
-        let present = pgs.iter().filter(|(_, pg)| pg.stored && !pg.is_loading());
+        // What a deep scrub has read lately need not be read again.
+        let since = (cx.unix_zero + cx.now).saturating_sub(self.period + self.period / 2);
+        let is_due = |pg: &Pg| pg.scrub.mark.deep_at.is_zero() || pg.scrub.mark.deep_at.to_unix() < since;
+        let present = pgs.iter().filter(|(_, pg)| pg.stored && !pg.is_loading() && is_due(pg));
         let Some((pgid, pg)) = present.min_by_key(|(pgid, _)| (self.marks[pgid].rounds, **pgid)) else {
             self.next_at = cx.now + LOOK_AGAIN_AFTER;
             return Ok(0);

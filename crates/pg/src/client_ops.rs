@@ -135,6 +135,19 @@ impl ClientOps {
         self.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
     }
 
+    /// Whether an update of an object in `from .. until` is on its way.
+    pub fn any_update_in_flight(&self, from: &ObjectId, until: &ObjectId) -> bool {
+        self.objects.range(from..until).any(|(_, queue)| queue.updates_in_flight > 0)
+    }
+
+    /// What queued operations have read of the object so far was bad.
+    pub fn forget_answers(&mut self, object: &ObjectId) {
+        for number in self.objects.get(object).iter().flat_map(|queue| &queue.queue) {
+            let op = self.ops.get_mut(number).expect("queued operations are kept");
+            op.progress.answers = Answers::default();
+        }
+    }
+
     /// An operation that held `bytes` has been answered.
     pub fn release(&mut self, cx: &mut Context<'_>, bytes: usize) {
         self.held_bytes -= bytes;
@@ -253,7 +266,8 @@ impl Pg {
             };
             let may_write = self.ops.ops[&number].may_write;
             let must_wait = if may_write { queue.reads_running > 0 } else { queue.updates_in_flight > 0 };
-            if queue.front_blocked || must_wait || !self.is_where_needed(cx, object, may_write) {
+            let is_held = may_write && self.scrub.holds(object);
+            if queue.front_blocked || must_wait || is_held || !self.is_where_needed(cx, object, may_write) {
                 return;
             }
             if !may_write && !self.may_read(cx) {
@@ -403,6 +417,15 @@ impl Pg {
         let queue = self.ops.objects.get_mut(object).expect("an update of the object was in flight");
         queue.updates_in_flight -= 1;
         self.run_object(cx, object);
+        if self.scrub.holds(object) {
+            self.scrub_settled(cx);
+        }
+    }
+
+    /// Starts what may start on objects in `from .. until`.
+    pub(crate) fn run_objects(&mut self, cx: &mut Context<'_>, from: &ObjectId, until: &ObjectId) {
+        let objects: Vec<_> = self.ops.objects.range(from..until).map(|(object, _)| object.clone()).collect();
+        objects.iter().for_each(|object| self.run_object(cx, object));
     }
 
     fn answer_read(&mut self, cx: &mut Context<'_>, op: ClientOp, effects: Effects) {
@@ -426,6 +449,16 @@ impl Pg {
         let [step] = &op.op.ops[..] else { return self.answer_error(cx, &op, Errno::EINVAL) };
         if op.op.snap != SnapId::HEAD {
             return self.answer_error(cx, &op, Errno::EINVAL);
+        }
+        if step.code == OpCode::SCRUBLS {
+            return match self.list_inconsistent(&step.indata.to_vec(), cx.whoami) {
+                Ok(page) => {
+                    let mut reply = OsdOpReply::to(&op.op, 0, cx.epoch);
+                    fill_results(&mut reply, vec![ops::OpResult { rval: 0, outdata: Rope::from(page) }]);
+                    self.answer(cx, &op, reply);
+                }
+                Err(errno) => self.answer_error(cx, &op, errno),
+            };
         }
         let OpArgs::PgLs { count, .. } = step.args else {
             return self.answer_error(cx, &op, Errno::EINVAL);

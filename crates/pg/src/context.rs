@@ -67,6 +67,8 @@ pub(crate) enum Waiter {
     Load { pgid: PgId },
     /// The background check.
     Check,
+    /// A scrub, as primary or as member.
+    Scrub { pgid: PgId },
     /// Something to be pushed to another member.
     Push { pgid: PgId, to: OsdId },
     /// What the primary compares.
@@ -110,6 +112,10 @@ pub(crate) struct Context<'a> {
     pub client_bytes: &'a mut usize,
     pub recorder: &'a mut Recorder,
     pub reservations: &'a mut Reservations,
+    /// Groups whose scrubs go on in another turn.
+    pub scrubs_later: &'a mut BTreeSet<PgId>,
+    /// The wall clock, as time since 1970, when `now` was zero.
+    pub unix_zero: Duration,
 }
 
 impl Context<'_> {

@@ -6,6 +6,7 @@
 //!   their way to all members), `peering` (how a group comes to serve; `merge`: how one log is brought to another), `recovery` (objects on
 //!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `leases` (until when reads may be answered).
 //! * [`hops`]: where the time of operations goes.
+//! * [`scrub`]: copies are compared, and what is bad is replaced.
 //! * `background_check`: a slow walk that reads everything, to find what has rotted.
 //! * [`ops`]: execution of one compound operation on one object.
 //! * [`log`], [`info`], [`object_info`]: what is kept durably. [`peer`]: what OSDs say to each other.
@@ -39,6 +40,7 @@ mod push_queue;
 mod recovery;
 mod replicate;
 mod reservations;
+pub mod scrub;
 mod shard;
 mod step_codec;
 mod strays;
@@ -50,6 +52,7 @@ mod unfound;
 pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use context::Output;
 pub use maps::MapError;
+pub use scrub::schedule::LIGHT_SCRUB_PERIOD;
 pub use shard::Shard;
 pub use table::{PgTable, PgTableError};
 pub use unfound::{GiveUpError, MemberView, PgView};

@@ -7,6 +7,7 @@ use crate::log::{LogEntry, PgLog, log_key_range, log_keys_through};
 use crate::lookup::{NoAnswer, ready};
 use crate::peer::PgInterval;
 use crate::pg::{Interval, MISSING_PREFIX, Pg};
+use crate::scrub::{SCRUB_KEY, ScrubMark};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::btree::Damage;
@@ -47,6 +48,7 @@ enum Part {
     Log,
     /// Missing objects, from this key on.
     Missing(Bytes),
+    Scrub,
 }
 
 impl Pg {
@@ -159,7 +161,13 @@ impl Pg {
                         EVersion::from_slice(&value).map_err(|e| damaged("version of a missing object", e))?;
                     self.missing.insert(object, version);
                 }
-                Ok(last.map(Part::Missing))
+                Ok(Some(last.map_or(Part::Scrub, Part::Missing)))
+            }
+            Part::Scrub => {
+                if let Some(mark) = ready(store.pg_get(pg, &SCRUB_KEY)).map_err(unanswered)? {
+                    self.scrub.mark = ScrubMark::from_slice(&mark).map_err(|e| damaged("scrub mark", e))?;
+                }
+                Ok(None)
             }
         }
     }

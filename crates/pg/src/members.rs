@@ -69,6 +69,13 @@ impl Members {
         self.0.values().map(|member| member.missing.len()).sum()
     }
 
+    /// What the member has of the object turned out to be bad.
+    pub fn lost(&mut self, osd: OsdId, object: ObjectId, version: EVersion) {
+        if let Some(member) = self.0.get_mut(&osd) {
+            member.missing.insert(object, version);
+        }
+    }
+
     /// The member has the object now.
     pub fn has_now(&mut self, osd: OsdId, object: &ObjectId) {
         if let Some(member) = self.0.get_mut(&osd) {

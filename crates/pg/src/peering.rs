@@ -656,6 +656,6 @@ impl Pg {
         if self.bad_blocks > 0 {
             bits |= pg_state::INCONSISTENT;
         }
-        bits
+        bits | self.scrub.state_bits()
     }
 }

@@ -15,6 +15,7 @@ use crate::peering::Peering;
 use crate::push_queue::Pushes;
 use crate::recovery::Pulls;
 use crate::replicate::Replication;
+use crate::scrub::run::Scrub;
 use bytes::Bytes;
 use osdmap::{PgPool, UpActing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,6 +98,7 @@ pub struct Pg {
     pub(crate) healing: Healing,
     /// What has been brought to where it was missing.
     pub(crate) recovered: Recovered,
+    pub(crate) scrub: Scrub,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
 }
@@ -131,6 +133,7 @@ impl Pg {
             bad_blocks: 0,
             healing: Healing::default(),
             recovered: Recovered::default(),
+            scrub: Scrub::default(),
             reads: ReadCounters::default(),
             report_sequence: 0,
         }
@@ -219,6 +222,7 @@ impl Pg {
         self.unreadable.clear();
         self.members = Members::default();
         self.peering = Peering::default();
+        self.scrub.interval_ended();
         if !self.is_loading() {
             self.enter_interval(cx);
         }
@@ -267,8 +271,8 @@ impl Pg {
             acting: self.interval.acting.clone(),
             objects: stats.objects.max(0) as u64,
             bytes: stats.bytes.max(0) as u64,
-            omap_bytes: 0,
-            omap_keys: 0,
+            omap_bytes: self.scrub.mark.omap_bytes,
+            omap_keys: self.scrub.mark.omap_keys,
             log_entries: self.log.len() as u64,
             degraded_copies,
             misplaced_copies,
@@ -280,6 +284,7 @@ impl Pg {
             read_kib: self.reads.bytes / 1024,
             write_ops: stats.write_ops,
             write_kib: stats.write_kib,
+            scrub: self.scrub.report(),
         };
         cx.reports.insert(self.id, report);
     }

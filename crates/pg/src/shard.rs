@@ -21,6 +21,8 @@ use crate::peer_reserve::{PgReleased, PgReserve, PgReserved};
 use crate::peer_strays::{PgStrays, PgUnneeded};
 use crate::pg::{Interval, Pg, PoolShape};
 use crate::reservations::{Change, Reservations};
+use crate::scrub::messages::{ScrubBad, ScrubDone, ScrubGet, ScrubGot};
+use crate::scrub::schedule::ScrubSchedule;
 use crate::strays::Strays;
 use crate::unfound::{GiveUpError, PgView};
 use osdmap::{OsdMap, OsdMapFlags, PgMapping, UpActing};
@@ -33,7 +35,9 @@ use wire::addr::{EntityAddr, EntityAddrVec};
 use wire::messages::{self, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
-use wire::nacre::mon::{OsdBeacon, OsdStats, PgActivate, PgActivated, PgHistoryGet, PgHistoryReply, PgReport, PgTemp};
+use wire::nacre::mon::{
+    OsdBeacon, OsdStats, PgActivate, PgActivated, PgHistoryGet, PgHistoryReply, PgReport, PgScrub, PgTemp,
+};
 use wire::{DecodeError, Envelope, Message, Rope, Target};
 
 /// A client that is connected.
@@ -86,6 +90,9 @@ pub struct Shard {
     /// Groups that served updates since their last report.
     dirty: BTreeSet<PgId>,
     check: BackgroundCheck,
+    scrubs: ScrubSchedule,
+    scrubs_later: BTreeSet<PgId>,
+    unix_zero: Duration,
     pub(crate) recorder: Recorder,
     reservations: Reservations,
     strays: Strays,
@@ -112,6 +119,8 @@ macro_rules! context {
             client_bytes: &mut $shard.client_bytes,
             recorder: &mut $shard.recorder,
             reservations: &mut $shard.reservations,
+            scrubs_later: &mut $shard.scrubs_later,
+            unix_zero: $shard.unix_zero,
         }
     };
 }
@@ -155,6 +164,9 @@ impl Shard {
             intake: Intake::default(),
             dirty: Default::default(),
             check: BackgroundCheck::new(),
+            scrubs: ScrubSchedule::default(),
+            scrubs_later: BTreeSet::new(),
+            unix_zero: Duration::ZERO,
             recorder: Recorder::new(DEFAULT_PER_SECOND),
             reservations: Reservations::default(),
             strays: Strays::default(),
@@ -262,6 +274,7 @@ impl Shard {
         }
         // Questions may have been lost.
         self.lease_came();
+        self.scrubs.tick(context!(self), &mut self.pgs);
         self.store.tick();
         self.recorder.tick(self.now);
     }
@@ -293,6 +306,8 @@ impl Shard {
         }
         self.check.set_period(Duration::ZERO);
         self.strays = Strays::default();
+        self.scrubs.stop();
+        self.scrubs_later.clear();
         self.deferred.clear();
         self.intake.clear();
         self.reports.clear();
@@ -305,6 +320,16 @@ impl Shard {
         self.check.set_period(period);
     }
 
+    /// Sets how often groups are scrubbed, lightly and deeply, if nobody orders it. Zero, as at first: never.
+    pub fn set_scrub_periods(&mut self, light: Duration, deep: Duration) {
+        self.scrubs.set_periods(light, deep);
+    }
+
+    /// Tells what the wall clock showed, as time since 1970, when the time that is told was zero.
+    pub fn set_wall_clock(&mut self, at_zero: Duration) {
+        self.unix_zero = at_zero;
+    }
+
     /// What that has found since the OSD started.
     pub fn check_counts(&self) -> CheckCounts {
         self.check.counts()
@@ -314,7 +339,8 @@ impl Shard {
     pub fn next_wake(&self) -> Option<Duration> {
         let check = self.may_check().then(|| self.check.next_wake()).flatten();
         let groups = self.wakes.first().map(|(at, _)| *at);
-        check.into_iter().chain(groups).chain(self.strays.next_wake()).min()
+        let scans = (!self.scrubs_later.is_empty()).then_some(self.now);
+        check.into_iter().chain(groups).chain(scans).chain(self.scrubs.next_wake()).chain(self.strays.next_wake()).min()
     }
 
     /// Ceph's flag for operators who want their drives to themselves for a while.
@@ -328,11 +354,23 @@ impl Shard {
         }
     }
 
+    fn scrub_on(&mut self) {
+        for id in std::mem::take(&mut self.scrubs_later) {
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.all_copies_read_on(context!(self));
+            }
+        }
+        if self.scrubs.next_wake().is_some() {
+            self.scrubs.run(context!(self), &mut self.pgs);
+        }
+    }
+
     /// Ends a turn: handles what the store has finished, sends what was gathered, and has the store lay out its writes.
     pub fn end_turn(&mut self) {
         self.handle_store_events();
         self.check_on();
         self.strays.run(context!(self));
+        self.scrub_on();
         self.wake_groups();
         while self.has_room()
             && let Some((session, tid, op, times)) = self.intake.pop()
@@ -635,6 +673,18 @@ impl Shard {
                     }
                 }
             }
+            kind::SCRUB_GET => {
+                to_group!(self, from, envelope, ScrubGet, |pg, cx, message| pg.scrub_wanted(cx, from, message));
+            }
+            kind::SCRUB_GOT => {
+                to_group!(self, from, envelope, ScrubGot, |pg, cx, message| pg.scrub_got(cx, from, message));
+            }
+            kind::SCRUB_BAD => {
+                to_group!(self, from, envelope, ScrubBad, |pg, cx, message| pg.scrub_bad(cx, from, message));
+            }
+            kind::SCRUB_DONE => {
+                to_group!(self, from, envelope, ScrubDone, |pg, cx, message| pg.scrub_done(cx, from, message));
+            }
             kind::PG_START => {
                 to_group!(self, from, envelope, PgStart, |pg, cx, message| pg.start_wanted(cx, from, &message));
             }
@@ -718,6 +768,12 @@ impl Shard {
                     if let Some(pg) = self.pgs.get_mut(&history.pgid) {
                         pg.recorded(context!(self), history);
                     }
+                }
+            }
+            kind::PG_SCRUB => {
+                let PgScrub { pgs, deep, repair } = PgScrub::open(envelope)?;
+                for id in pgs.into_iter().filter(|id| self.pgs.get(id).is_some_and(|pg| pg.is_primary(self.whoami))) {
+                    self.scrubs.order(id, deep, repair, self.now);
                 }
             }
             other => tracing::warn!(kind = other, "message of unknown type from a monitor ignored"),
@@ -807,6 +863,11 @@ impl Shard {
             Some(Waiter::ClientOp { pgid, op }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
                     pg.op_lookup_done(context!(self), op, id, data);
+                }
+            }
+            Some(Waiter::Scrub { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.scrub_lookup_done(context!(self), id, data);
                 }
             }
             Some(Waiter::Check) => self.check.lookup_done(context!(self), &mut self.pgs, id, data),

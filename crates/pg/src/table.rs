@@ -4,6 +4,7 @@ use crate::background_check::{CHECK_KEY, CheckMark};
 use crate::info::{INFO_KEY, PgInfo};
 use crate::log::{LogEntry, LogKind, log_key};
 use crate::pg::MISSING_PREFIX;
+use crate::scrub::{SCRUB_KEY, ScrubMark};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId};
@@ -19,6 +20,8 @@ pub struct PgTable {
     pub missing: BTreeMap<ObjectId, EVersion>,
     /// How far the background check has come.
     pub check: CheckMark,
+    /// When it was scrubbed, and what came of it.
+    pub scrub: ScrubMark,
 }
 
 /// Why a table is none that an OSD would take.
@@ -43,12 +46,15 @@ impl PgTable {
     pub fn decode(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<PgTable, PgTableError> {
         let damaged = |what, source| PgTableError::Damaged { what, source };
         let (mut info, mut log, mut missing) = (None::<PgInfo>, Vec::<LogEntry>::new(), BTreeMap::new());
-        let mut check = CheckMark::default();
+        let (mut check, mut scrub) = (CheckMark::default(), ScrubMark::default());
         for (key, value) in entries {
             match key.first() {
                 _ if key == INFO_KEY => info = Some(PgInfo::from_slice(&value).map_err(|e| damaged("information", e))?),
                 _ if key == CHECK_KEY => {
                     check = CheckMark::from_slice(&value).map_err(|e| damaged("the background check's mark", e))?;
+                }
+                _ if key == SCRUB_KEY => {
+                    scrub = ScrubMark::from_slice(&value).map_err(|e| damaged("the scrub mark", e))?;
                 }
                 Some(b'l') => {
                     let entry = LogEntry::from_slice(&value).map_err(|e| damaged("a log entry", e))?;
@@ -78,7 +84,7 @@ impl PgTable {
         if before != info.last_update {
             return Err(PgTableError::LogEnd { log: before, info: info.last_update });
         }
-        Ok(PgTable { info, log, missing, check })
+        Ok(PgTable { info, log, missing, check, scrub })
     }
 
     /// The version that the object should have: the one missing, or that of its last change in the log. `None` if

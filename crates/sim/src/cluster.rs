@@ -26,6 +26,8 @@ use wire::{Encode, EntityAddrVec, Target};
 
 /// Copies of each object.
 pub const COPIES: u8 = 3;
+/// How often groups are scrubbed.
+const SCRUB_PERIOD: Duration = Duration::from_secs(8);
 
 const MON: &str = "a";
 const MON_PORT: u16 = 3300;
@@ -210,6 +212,9 @@ impl Cluster {
             memory_bytes: 64 << 20,
             // Where lookups wait, also those of a check that is always at work.
             check_period: if self.little_memory { Duration::from_secs(20) } else { pg::CHECK_PERIOD },
+            // Groups are compared again and again; there is nothing to find.
+            scrub_period: SCRUB_PERIOD,
+            unix_zero: Duration::from_secs(1_700_000_000),
             kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
         };
         let stop = stop();
@@ -401,7 +406,8 @@ impl Cluster {
         }
         let pgs = &monitor.volatile().pgs;
         let clean = pg_state::ACTIVE | pg_state::CLEAN;
-        let unclean = pgs.iter().filter(|(_, pg)| pg.report.state != clean);
+        let scrub = pg_state::SCRUBBING | pg_state::DEEP_SCRUB;
+        let unclean = pgs.iter().filter(|(_, pg)| pg.report.state & !scrub != clean);
         let unclean: Vec<_> = unclean
             .map(|(id, pg)| {
                 format!("{id} is {} by osds {:?}", mon::volatile::pg_state_text(pg.report.state), pg.report.acting)

@@ -8,6 +8,7 @@ use crate::client_process::Purpose;
 use crate::cluster::{COPIES, Cluster, ClusterConfig};
 use crate::faults::{Fault, Mix};
 use crate::history::{Answer, ObjectName};
+use crate::stored::Stored;
 use crate::timeline;
 use crate::workload::{Workload, fill};
 use reactor::sim::{Crash, NodeId, Rng};
@@ -28,6 +29,10 @@ const STOP_MAX: Duration = Duration::from_secs(20);
 const STOPPED_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A disk is used within this time.
 const DISK_FAILS_WITHIN: Duration = Duration::from_millis(500);
+/// One in so many seeds has bits rot at the end.
+const ROT_ONE_IN: u64 = 3;
+/// Everything must be read and repaired within this time.
+const SCRUB_TIME_MAX: Duration = Duration::from_secs(120);
 /// Statistics are at most this old; a state that lasts longer is the true one.
 const SETTLED_AFTER: Duration = Duration::from_secs(6);
 
@@ -177,6 +182,9 @@ impl Run {
         self.misfortunes()?;
         let healed_in = self.heal()?;
         self.look_at_everything()?;
+        if self.seed % ROT_ONE_IN == 0 {
+            self.rot()?;
+        }
         let history = self.cluster.history();
         updates_are_applied_once(&history)?;
         histories_are_linearizable(&history)?;
@@ -524,6 +532,44 @@ impl Run {
             }
         }
         listing_agrees_with_objects(looker.listed(), &exist)
+    }
+
+    /// Bits of objects rot on one disk. A deep scrub must find and repair that.
+    fn rot(&mut self) -> Result<(), Violation> {
+        let pool = self.cluster.find_pool();
+        let osd = self.rng.below(self.cluster.osd_count() as u64) as usize;
+        let failed = |why: String| Violation(format!("the disk of osd.{osd}: {why}"));
+        let mut runs = Vec::new();
+        {
+            let config = self.cluster.store_config(osd).clone();
+            let mut stored = Stored::open(self.cluster.disks_of(osd), config).map_err(failed)?;
+            for seed in 0..self.groups {
+                let (from, until) = osdmap::pg_range(types::PgId { pool, seed }, self.groups);
+                runs.extend(stored.data_runs(&from, &until).map_err(failed)?);
+            }
+        }
+        if runs.is_empty() {
+            return Ok(());
+        }
+        for _ in 0..1 + self.rng.below(3) {
+            let run = runs[self.rng.below(runs.len() as u64) as usize].clone();
+            self.note(|| format!("a bit rots on the disk of osd.{osd} in {run:?}"));
+            self.cluster.disk(osd).rot(run, 1, &mut self.rng);
+        }
+        let before: BTreeMap<types::PgId, _> = self.scrubbed(pool).collect();
+        self.cluster.command(self.operator, "\"osd deep-scrub\", \"who\": \"all\"".to_owned());
+        self.wait("a deep scrub", SCRUB_TIME_MAX, |cluster| {
+            cluster.is_clean()?;
+            let pgs = &cluster.monitor().expect("it is clean").volatile().pgs;
+            let left = before.iter().filter(|(id, at)| pgs[id].report.scrub.deep_at <= **at).count();
+            if left == 0 { Ok(()) } else { Err(format!("{left} groups are not scrubbed")) }
+        })
+    }
+
+    /// When each group was last scrubbed deeply.
+    fn scrubbed(&self, pool: types::PoolId) -> impl Iterator<Item = (types::PgId, types::Utime)> {
+        let pgs = &self.cluster.monitor().expect("the monitor runs").volatile().pgs;
+        pgs.iter().filter(move |(id, _)| id.pool == pool).map(|(id, pg)| (*id, pg.report.scrub.deep_at))
     }
 
     /// Ends every OSD and compares what their disks hold.

@@ -3,6 +3,7 @@
 use crate::disk_overlay::DiskOverlay;
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use store::{Lookup, LookupId, ReadError, Store, StoreConfig, StoreEvent};
 use types::ObjectId;
 use wire::Rope;
@@ -85,8 +86,17 @@ impl<'a> Stored<'a> {
         result.map(|bytes| bytes.to_vec()).map_err(|e| e.to_string())
     }
 
-    /// Every object in `from .. until`.
-    pub fn objects(&mut self, from: &ObjectId, until: &ObjectId) -> Result<BTreeMap<ObjectId, StoredObject>, String> {
+    /// Where the blocks of objects in `from .. until` lie on the disk: begin and end of each run.
+    pub fn data_runs(&mut self, from: &ObjectId, until: &ObjectId) -> Result<Vec<Range<u64>>, String> {
+        let mut runs = Vec::new();
+        for object in self.names(from, until)? {
+            let placed = self.ready(|store| store.placement(&object, 0, u64::MAX))?;
+            runs.extend(placed.into_iter().map(|extent| extent.device_offset..extent.device_offset + extent.len));
+        }
+        Ok(runs)
+    }
+
+    fn names(&mut self, from: &ObjectId, until: &ObjectId) -> Result<Vec<ObjectId>, String> {
         let mut names = Vec::new();
         let mut cursor = from.clone();
         loop {
@@ -97,9 +107,14 @@ impl<'a> Stored<'a> {
             }
             names.extend(page);
             if end {
-                break;
+                return Ok(names);
             }
         }
+    }
+
+    /// Every object in `from .. until`.
+    pub fn objects(&mut self, from: &ObjectId, until: &ObjectId) -> Result<BTreeMap<ObjectId, StoredObject>, String> {
+        let names = self.names(from, until)?;
         names.into_iter().map(|name| Ok((name.clone(), self.object(&name)?))).collect()
     }
 

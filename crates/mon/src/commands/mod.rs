@@ -44,6 +44,7 @@ mod pool_print;
 mod pool_settings;
 mod pools;
 mod progress;
+mod scrub;
 mod signature;
 mod table;
 #[cfg(test)]
@@ -62,7 +63,8 @@ use bytes::Bytes;
 use context::Context;
 use format::Format;
 use serde_json::Value;
-use types::{EntityName, Errno, Utime};
+use types::{EntityName, Errno, OsdId, Utime};
+use wire::nacre::mon::PgScrub;
 
 /// One command as it came.
 #[derive(Clone, Debug)]
@@ -115,6 +117,11 @@ pub enum Outcome {
     /// Append the updates as one batch and answer once they are applied.
     Propose {
         updates: Vec<Update>,
+        reply: Reply,
+    },
+    /// Have these OSDs scrub groups that they are the primaries of, and answer.
+    Scrub {
+        orders: Vec<(OsdId, PgScrub)>,
         reply: Reply,
     },
 }

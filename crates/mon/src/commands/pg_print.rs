@@ -1,12 +1,12 @@
 //! Statistics of placement groups as values and tables.
 //!
-//! What Ceph counts and nothing here can have yet (clones, cache tiers, scrub errors) is 0.
+//! What Ceph counts and nothing here can have yet (clones, cache tiers) is 0.
 
 use super::context::{osds_text, osds_value, stamp};
 use super::text_table::TextTable;
 use crate::volatile::{PgStat, PgTotals, pg_state_text};
 use serde_json::{Map, Value, json};
-use types::{OsdId, Utime};
+use types::OsdId;
 
 /// The first OSD that is there; -1 for none.
 pub(super) fn primary(osds: &[OsdId]) -> i32 {
@@ -78,6 +78,10 @@ pub(super) fn sum_value(totals: &PgTotals) -> Value {
             "num_write_kb" => totals.write_kib,
             "num_omap_bytes" => totals.omap_bytes,
             "num_omap_keys" => totals.omap_keys,
+            "num_scrub_errors" => totals.shallow_errors + totals.deep_errors,
+            "num_shallow_scrub_errors" => totals.shallow_errors,
+            "num_deep_scrub_errors" => totals.deep_errors,
+            "num_objects_repaired" => totals.repaired,
             _ => 0,
         };
         object.insert((*key).to_owned(), json!(n));
@@ -116,7 +120,6 @@ fn totals(pg: &PgStat) -> PgTotals {
 /// One group in full.
 fn value(pg: &PgStat) -> Value {
     let r = &pg.report;
-    let never = stamp(Utime::ZERO);
     json!({
         "pgid": r.pgid.to_string(),
         "version": r.last_update.to_string(),
@@ -140,11 +143,11 @@ fn value(pg: &PgStat) -> Value {
         "last_epoch_clean": pg.last_epoch_clean.0,
         "parent": "0.0",
         "parent_split_bits": 0,
-        "last_scrub": "0'0",
-        "last_scrub_stamp": never,
-        "last_deep_scrub": "0'0",
-        "last_deep_scrub_stamp": never,
-        "last_clean_scrub_stamp": never,
+        "last_scrub": r.scrub.light_version.to_string(),
+        "last_scrub_stamp": stamp(r.scrub.light_at),
+        "last_deep_scrub": r.scrub.deep_version.to_string(),
+        "last_deep_scrub_stamp": stamp(r.scrub.deep_at),
+        "last_clean_scrub_stamp": stamp(r.scrub.clean_at),
         "log_size": r.log_entries,
         "ondisk_log_size": r.log_entries,
         "stats_invalid": false,
@@ -255,10 +258,10 @@ pub(super) fn full_text(pgs: &[&PgStat]) -> String {
             primary(&r.up).to_string(),
             osds_text(&r.acting),
             primary(&r.acting).to_string(),
-            "0'0".to_owned(),
-            stamp(Utime::ZERO),
-            "0'0".to_owned(),
-            stamp(Utime::ZERO),
+            r.scrub.light_version.to_string(),
+            stamp(r.scrub.light_at),
+            r.scrub.deep_version.to_string(),
+            stamp(r.scrub.deep_at),
             "0".to_owned(),
         ]);
         table.row(cells);

@@ -4,7 +4,7 @@ use super::signature::Signature;
 use super::{
     Answer, Context, auth, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles, health, log,
     mgr, mon, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_tree, pg, pg_dump, pool_applications,
-    pool_settings, pools, upmap,
+    pool_settings, pools, scrub, upmap,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -56,6 +56,7 @@ const TOPICS: &[&[Command]] = &[
     pool_applications::COMMANDS,
     pool_settings::COMMANDS,
     pools::COMMANDS,
+    scrub::COMMANDS,
     upmap::COMMANDS,
 ];
 

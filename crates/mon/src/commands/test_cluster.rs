@@ -156,6 +156,7 @@ impl TestCluster {
                 self.apply(updates);
                 reply
             }
+            Outcome::Scrub { reply, .. } => reply,
         }
     }
 

@@ -63,6 +63,10 @@ pub(super) fn check(volatile: &Volatile, report: &mut HealthReport) {
         let detail = some.map(|(id, pg)| format!("pg {id} has {} unfound objects", pg.report.unfound)).collect();
         report.raise("OBJECT_UNFOUND", Severity::Warn, summary, detail);
     }
+    let errors = totals.shallow_errors + totals.deep_errors;
+    if errors > 0 {
+        report.raise("OSD_SCRUB_ERRORS", Severity::Error, format!("{errors} scrub errors"), Vec::new());
+    }
     let (counts, detail) = watch(volatile, &DAMAGED);
     if !detail.is_empty() {
         let summary = format!("Possible data damage: {}", counts.join(", "));

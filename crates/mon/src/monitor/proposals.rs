@@ -15,7 +15,7 @@ use types::{EntityName, EntityType, Errno, OsdId, PgId};
 use wire::basic::AuthName;
 use wire::messages as msg;
 use wire::msgr::SessionId;
-use wire::nacre::mon as nacre;
+use wire::nacre::mon::{self as nacre, PgScrub};
 use wire::{Encode, Message, Target};
 
 /// Requests that may wait. More are refused with EAGAIN.
@@ -164,9 +164,29 @@ impl Monitor {
         }
         match self.decide(now, &request) {
             Outcome::Reply(reply) => self.answer(Answer::Command(request, reply), out),
+            Outcome::Scrub { orders, reply } => self.order_scrubs(request, orders, reply, out),
             // Decided again once it is its turn: the state may be another by then.
             Outcome::Propose { .. } => self.wait(Request::Command(request), out),
         }
+    }
+
+    /// Hands orders on to OSDs, if all of them are connected.
+    fn order_scrubs(
+        &mut self,
+        request: CommandRequest,
+        orders: Vec<(OsdId, PgScrub)>,
+        reply: Reply,
+        out: &mut Vec<Action>,
+    ) {
+        let of = |osd: OsdId| self.sessions.iter().filter(move |(_, known)| known.osd() == Some(osd));
+        if let Some((osd, _)) = orders.iter().find(|(osd, _)| of(*osd).next().is_none()) {
+            let why = format!("{osd} is not currently connected");
+            return self.refuse(request, Errno::EAGAIN, &why, out);
+        }
+        for (osd, order) in &orders {
+            of(*osd).for_each(|(session, _)| self.send(*session, 0, order.clone(), out));
+        }
+        self.answer(Answer::Command(request, reply), out);
     }
 
     pub(super) fn refuse(&self, request: CommandRequest, errno: Errno, why: &str, out: &mut Vec<Action>) {
@@ -264,6 +284,10 @@ impl Monitor {
             Request::Command(request) => match self.decide(now, &request) {
                 Outcome::Reply(reply) => {
                     self.answer(Answer::Command(request, reply), out);
+                    Vec::new()
+                }
+                Outcome::Scrub { orders, reply } => {
+                    self.order_scrubs(request, orders, reply, out);
                     Vec::new()
                 }
                 Outcome::Propose { mut updates, reply } => {

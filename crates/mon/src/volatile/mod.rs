@@ -47,6 +47,11 @@ pub struct PgTotals {
     pub read_kib: u64,
     pub write_ops: u64,
     pub write_kib: u64,
+    /// Found by scrubs and not repaired.
+    pub shallow_errors: u64,
+    pub deep_errors: u64,
+    /// Copies that scrubs have replaced.
+    pub repaired: u64,
 }
 
 /// Statistics and circumstances.
@@ -155,5 +160,8 @@ impl PgTotals {
         self.read_kib += pg.read_kib;
         self.write_ops += pg.write_ops;
         self.write_kib += pg.write_kib;
+        self.shallow_errors += pg.scrub.shallow_errors;
+        self.deep_errors += pg.scrub.deep_errors;
+        self.repaired += pg.scrub.repaired;
     }
 }

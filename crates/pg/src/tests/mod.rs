@@ -9,4 +9,5 @@ mod hops;
 mod maps;
 mod memory;
 mod requeue;
+mod scrub;
 mod waiting_lookups;

@@ -47,6 +47,7 @@ pub mod kind {
     pub const PG_ACTIVATE: u16 = 0x4e08;
     pub const PG_ACTIVATED: u16 = 0x4e09;
     pub const PG_TEMP: u16 = 0x4e0a;
+    pub const PG_SCRUB: u16 = 0x4e10;
 
     /// Between OSDs (bodies in the `pg` crate).
     pub const REP_OP: u16 = 0x4e20;
@@ -72,4 +73,8 @@ pub mod kind {
     pub const PG_RELEASED: u16 = 0x4e34;
     pub const PG_STRAYS: u16 = 0x4e35;
     pub const PG_UNNEEDED: u16 = 0x4e36;
+    pub const SCRUB_GET: u16 = 0x4e38;
+    pub const SCRUB_GOT: u16 = 0x4e39;
+    pub const SCRUB_BAD: u16 = 0x4e3a;
+    pub const SCRUB_DONE: u16 = 0x4e3b;
 }

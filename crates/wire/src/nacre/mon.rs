@@ -7,7 +7,7 @@ use crate::addr::EntityAddrVec;
 use crate::own_message as message;
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use std::collections::BTreeMap;
-use types::{EVersion, Epoch, Fsid, OsdId, PgId};
+use types::{EVersion, Epoch, Fsid, OsdId, PgId, Utime};
 
 macro_rules! block {
     ($ty:ident, version $version:literal { $($field:ident),* $(,)? }) => {
@@ -101,7 +101,29 @@ pub mod pg_state {
     pub const BACKFILL_WAIT: u64 = 1 << 17;
     /// Nobody who is up has the newest version of some objects.
     pub const RECOVERY_UNFOUND: u64 = 1 << 18;
+    /// A scrub that an operator lets repair whatever it can.
+    pub const REPAIR: u64 = 1 << 24;
 }
+
+/// What scrubs have found in one placement group.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PgScrubReport {
+    /// When it was last scrubbed at all, deeply, and without an error; and at which version.
+    pub light_at: Utime,
+    pub light_version: EVersion,
+    pub deep_at: Utime,
+    pub deep_version: EVersion,
+    pub clean_at: Utime,
+    /// Found and not repaired.
+    pub shallow_errors: u64,
+    pub deep_errors: u64,
+    /// Copies that were replaced, since the group was made.
+    pub repaired: u64,
+}
+
+block!(PgScrubReport, version 1 {
+    light_at, light_version, deep_at, deep_version, clean_at, shallow_errors, deep_errors, repaired,
+});
 
 /// One placement group as its primary sees it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -141,12 +163,14 @@ pub struct PgReport {
     pub read_kib: u64,
     pub write_ops: u64,
     pub write_kib: u64,
+    pub scrub: PgScrubReport,
 }
 
 block!(PgReport, version 2 {
     pgid, state, epoch, sequence, last_update, log_start, interval_since, last_epoch_started, created, up, acting,
     objects, bytes, omap_bytes, omap_keys, log_entries, degraded_copies, misplaced_copies,
     missing_on_primary, unfound, recovered_objects, recovered_bytes, read_ops, read_kib, write_ops, write_kib,
+    scrub,
 });
 
 /// Sign of life of an OSD, with its statistics and those of the groups it is primary of. Sent every few seconds, at
@@ -274,3 +298,15 @@ pub struct PgTemp {
 }
 
 message!(PgTemp = kind::PG_TEMP, version 1 { epoch, pgs });
+
+/// An operator wants groups scrubbed that the receiver is the primary of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgScrub {
+    pub pgs: Vec<PgId>,
+    /// Read the bytes, too.
+    pub deep: bool,
+    /// Repair also what is not proven, as `docs/scrub.md` says.
+    pub repair: bool,
+}
+
+message!(PgScrub = kind::PG_SCRUB, version 1 { pgs, deep, repair });

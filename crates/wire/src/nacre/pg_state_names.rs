@@ -19,6 +19,7 @@ const NAMES: &[(u64, &str)] = &[
     (bits::DEEP_SCRUB, "deep"),
     (bits::INCONSISTENT, "inconsistent"),
     (bits::PEERING, "peering"),
+    (bits::REPAIR, "repair"),
     (bits::BACKFILL_WAIT, "backfill_wait"),
     (bits::BACKFILLING, "backfilling"),
     (bits::INCOMPLETE, "incomplete"),

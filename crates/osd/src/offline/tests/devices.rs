@@ -96,6 +96,8 @@ fn osd_config(devices: StorePaths) -> OsdConfig {
         device_class: "ssd".to_owned(),
         memory_bytes: 64 << 20,
         check_period: pg::CHECK_PERIOD,
+        scrub_period: pg::LIGHT_SCRUB_PERIOD,
+        unix_zero: Default::default(),
         kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
     }
 }

@@ -1,0 +1,116 @@
+//! What is kept durably of a group's scrubs.
+
+use bytes::Bytes;
+use store::Step;
+use types::{EVersion, ObjectId, Utime};
+use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
+
+/// Key of the [`ScrubMark`] in a group's table.
+pub const SCRUB_KEY: Bytes = Bytes::from_static(b"scrub");
+
+/// Where a deep scrub is that has not come to its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScrubCursor {
+    /// Objects before this one were compared.
+    pub next: ObjectId,
+    /// Errors found there that are still to be repaired.
+    pub shallow_errors: u64,
+    pub deep_errors: u64,
+    pub omap_keys: u64,
+    pub omap_bytes: u64,
+}
+
+/// When a group was scrubbed and what came of it. All members keep it, so that another primary knows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ScrubMark {
+    /// By the wall clock, when the group was last scrubbed at all, deeply, and without an error; and at which version.
+    pub light_at: Utime,
+    pub light_version: EVersion,
+    pub deep_at: Utime,
+    pub deep_version: EVersion,
+    pub clean_at: Utime,
+    /// Errors found and not repaired: in what a light scrub compares, and in what only a deep one does.
+    pub shallow_errors: u64,
+    pub deep_errors: u64,
+    /// Copies that were replaced, since the group was made.
+    pub repaired: u64,
+    /// As the last deep scrub counted them.
+    pub omap_keys: u64,
+    pub omap_bytes: u64,
+    /// Of the primary that runs it only.
+    pub cursor: Option<ScrubCursor>,
+}
+
+impl ScrubMark {
+    pub fn errors(&self) -> u64 {
+        self.shallow_errors + self.deep_errors
+    }
+
+    /// Keeps the mark in the group's table.
+    pub(crate) fn step(&self) -> Step {
+        Step::PgSet { key: SCRUB_KEY, value: self.to_vec(Target::default()).into() }
+    }
+}
+
+impl Encode for ScrubCursor {
+    fn encode(&self, w: &mut Writer) {
+        w.put(&self.next);
+        w.u64(self.shallow_errors);
+        w.u64(self.deep_errors);
+        w.u64(self.omap_keys);
+        w.u64(self.omap_bytes);
+    }
+}
+
+impl Decode for ScrubCursor {
+    const MIN_BYTES: usize = 38;
+
+    fn decode(r: &mut Reader<'_>) -> Result<ScrubCursor, DecodeError> {
+        Ok(ScrubCursor {
+            next: r.get()?,
+            shallow_errors: r.u64()?,
+            deep_errors: r.u64()?,
+            omap_keys: r.u64()?,
+            omap_bytes: r.u64()?,
+        })
+    }
+}
+
+impl Encode for ScrubMark {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.light_at);
+            w.put(&self.light_version);
+            w.put(&self.deep_at);
+            w.put(&self.deep_version);
+            w.put(&self.clean_at);
+            w.u64(self.shallow_errors);
+            w.u64(self.deep_errors);
+            w.u64(self.repaired);
+            w.u64(self.omap_keys);
+            w.u64(self.omap_bytes);
+            w.put(&self.cursor);
+        });
+    }
+}
+
+impl Decode for ScrubMark {
+    const MIN_BYTES: usize = 6;
+
+    fn decode(r: &mut Reader<'_>) -> Result<ScrubMark, DecodeError> {
+        let (_, mut r) = r.versioned("scrub mark", 1)?;
+        Ok(ScrubMark {
+            light_at: r.get()?,
+            light_version: r.get()?,
+            deep_at: r.get()?,
+            deep_version: r.get()?,
+            clean_at: r.get()?,
+            shallow_errors: r.u64()?,
+            deep_errors: r.u64()?,
+            repaired: r.u64()?,
+            omap_keys: r.u64()?,
+            omap_bytes: r.u64()?,
+            cursor: r.get()?,
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! What a primary and its members say to each other about scrub.
+
+use super::map::ScrubMap;
+use super::mark::ScrubMark;
+use crate::peer::PgInterval;
+use types::{EVersion, ObjectId};
+use wire::nacre::kind;
+use wire::own_message as message;
+
+/// Primary to member: tell what you have of the objects in `from .. until`. No update of them is on its way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScrubGet {
+    pub pg: PgInterval,
+    /// Pairs the answer with the question.
+    pub round: u64,
+    pub from: ObjectId,
+    pub until: ObjectId,
+    /// Read the bytes, too, and compare them with their checksums.
+    pub deep: bool,
+}
+
+message!(ScrubGet = kind::SCRUB_GET, version 1 { pg, round, from, until, deep });
+
+/// Answers [`ScrubGet`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScrubGot {
+    pub pg: PgInterval,
+    pub round: u64,
+    pub map: ScrubMap,
+}
+
+message!(ScrubGot = kind::SCRUB_GOT, version 1 { pg, round, map });
+
+/// Primary to member: your copy of the object is bad. Note it as missing in this version; it is pushed to you. Without a
+/// version: the object was removed, and what you have of it must go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScrubBad {
+    pub pg: PgInterval,
+    pub object: ObjectId,
+    pub version: Option<EVersion>,
+}
+
+message!(ScrubBad = kind::SCRUB_BAD, version 1 { pg, object, version });
+
+/// Primary to member: the group has been scrubbed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScrubDone {
+    pub pg: PgInterval,
+    pub mark: ScrubMark,
+    /// All bytes were read and nothing bad is left.
+    pub sound: bool,
+}
+
+message!(ScrubDone = kind::SCRUB_DONE, version 1 { pg, mark, sound });

@@ -1,0 +1,522 @@
+//! One group's scrub, chunk by chunk, as its primary drives it; and members' answers.
+
+use super::map::{ObjectScan, ScrubMap};
+use super::mark::{ScrubCursor, ScrubMark};
+use super::messages::{ScrubDone, ScrubGet, ScrubGot};
+use super::scan::{CHUNK_OBJECTS, Progress, Scan, just_behind};
+use super::verdict::{Finding, Logged, Verdict, judge};
+use crate::context::{Context, OnCommit, Waiter};
+use crate::log::LogKind;
+use crate::lookup::{NoAnswer, ready};
+use crate::pg::Pg;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use store::{LookupId, ReadError, Transaction};
+use types::{EVersion, ObjectId, OsdId, Utime};
+use wire::Rope;
+use wire::nacre::mon::{PgScrubReport, pg_state};
+
+/// What a visit to an object costs beside its bytes.
+const VISIT_BYTES: u64 = 16 << 10;
+/// A chunk's updates are held no longer than this; then they go on, and the chunk is begun again later.
+const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
+/// The place of a deep scrub is kept after so many bytes.
+const MARK_BYTES: u64 = 64 << 20;
+/// Findings kept for `list-inconsistent-obj`.
+const FINDINGS_MAX: usize = 1024;
+
+/// What is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScrubOrder {
+    pub deep: bool,
+    /// Also what is not proven is repaired, as the verdict says.
+    pub repair: bool,
+    /// An operator wants it: at once and faster.
+    pub ordered: bool,
+}
+
+/// A group's scrub.
+#[derive(Debug, Default)]
+pub(crate) struct Scrub {
+    pub mark: ScrubMark,
+    run: Option<Box<Run>>,
+    /// Ranges that are read here, by the primary that asked; this OSD's own among them.
+    scans: BTreeMap<OsdId, Scan>,
+    /// What is wrong and not repaired, as the last scrub of this interval found it; `None`: there was none.
+    pub findings: Option<BTreeMap<ObjectId, Finding>>,
+    rounds: u64,
+    /// A deep scrub has found nothing bad, which the background check does not know yet.
+    pub found_sound: bool,
+}
+
+#[derive(Debug)]
+struct Run {
+    order: ScrubOrder,
+    from: ObjectId,
+    state: State,
+    head: EVersion,
+    found: BTreeMap<ObjectId, Finding>,
+    shallow_errors: u64,
+    deep_errors: u64,
+    repaired: u64,
+    omap_keys: u64,
+    omap_bytes: u64,
+    unmarked_bytes: u64,
+    /// What the last chunk has cost, in bytes, until the schedule takes it.
+    cost: Option<u64>,
+}
+
+/// Where the present chunk is. From `Settling` on, updates of its objects are held.
+#[derive(Debug)]
+enum State {
+    Between,
+    Listing(LookupId),
+    Settling { until: ObjectId, began: Duration },
+    Asking { until: ObjectId, began: Duration, round: u64, waiting: BTreeSet<OsdId>, maps: BTreeMap<OsdId, ScrubMap> },
+    Ended,
+}
+
+/// What a run says to the schedule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RunState {
+    None,
+    Busy,
+    /// The next chunk may begin; what the last one cost, in bytes.
+    Between(u64),
+    Ended,
+}
+
+impl Scrub {
+    /// Whether updates of the object must wait.
+    pub fn holds(&self, object: &ObjectId) -> bool {
+        self.run.as_ref().and_then(|run| run.held()).is_some_and(|(from, until)| from <= object && object < until)
+    }
+
+    /// A new interval begins: nothing that was asked counts any more. A deep scrub goes on later where it was.
+    pub fn interval_ended(&mut self) {
+        self.scans.clear();
+        self.findings = None;
+        if let Some(run) = self.run.take().filter(|run| run.order.deep && !run.order.repair) {
+            self.mark.cursor = Some(run.cursor());
+        }
+    }
+
+    pub fn state_bits(&self) -> u64 {
+        let mut bits = match &self.run {
+            None => 0,
+            Some(run) => {
+                let deep = if run.order.deep { pg_state::DEEP_SCRUB } else { 0 };
+                let repair = if run.order.repair { pg_state::REPAIR } else { 0 };
+                pg_state::SCRUBBING | deep | repair
+            }
+        };
+        if self.mark.errors() > 0 {
+            bits |= pg_state::INCONSISTENT;
+        }
+        bits
+    }
+
+    pub fn report(&self) -> PgScrubReport {
+        let mark = &self.mark;
+        PgScrubReport {
+            light_at: mark.light_at,
+            light_version: mark.light_version,
+            deep_at: mark.deep_at,
+            deep_version: mark.deep_version,
+            clean_at: mark.clean_at,
+            shallow_errors: mark.shallow_errors,
+            deep_errors: mark.deep_errors,
+            repaired: mark.repaired,
+        }
+    }
+
+    /// Whether a chunk is on its way.
+    pub fn is_busy(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| !matches!(run.state, State::Between | State::Ended))
+    }
+
+    /// How far the run is; takes what its last chunk cost.
+    pub fn run_state(&mut self) -> RunState {
+        match &mut self.run {
+            None => RunState::None,
+            Some(run) => match &run.state {
+                State::Between => RunState::Between(run.cost.take().unwrap_or(0)),
+                State::Ended => RunState::Ended,
+                _ => RunState::Busy,
+            },
+        }
+    }
+}
+
+impl Run {
+    fn held(&self) -> Option<(&ObjectId, &ObjectId)> {
+        match &self.state {
+            State::Settling { until, .. } | State::Asking { until, .. } => Some((&self.from, until)),
+            _ => None,
+        }
+    }
+
+    fn cursor(&self) -> ScrubCursor {
+        ScrubCursor {
+            next: self.from.clone(),
+            shallow_errors: self.shallow_errors,
+            deep_errors: self.deep_errors,
+            omap_keys: self.omap_keys,
+            omap_bytes: self.omap_bytes,
+        }
+    }
+}
+
+impl Pg {
+    /// Whether copies can be compared now: all members have everything.
+    pub(crate) fn may_scrub(&self, cx: &Context<'_>) -> bool {
+        self.is_primary(cx.whoami)
+            && !self.is_loading()
+            && self.is_active()
+            && self.state_bits(cx.whoami) & pg_state::CLEAN != 0
+    }
+
+    /// The schedule has chosen this group.
+    pub(crate) fn begin_scrub(&mut self, cx: &mut Context<'_>, order: ScrubOrder) {
+        let (begin, end) = osdmap::pg_range(self.id, self.interval.shape.pg_num);
+        let cursor = self
+            .scrub
+            .mark
+            .cursor
+            .take()
+            .filter(|cursor| order.deep && !order.repair && begin <= cursor.next && cursor.next < end);
+        let cursor = cursor.unwrap_or(ScrubCursor {
+            next: begin,
+            shallow_errors: 0,
+            deep_errors: 0,
+            omap_keys: 0,
+            omap_bytes: 0,
+        });
+        tracing::debug!(pg = %self.id, ?order, "scrub begins");
+        self.scrub.run = Some(Box::new(Run {
+            order,
+            from: cursor.next,
+            state: State::Between,
+            head: self.log.head(),
+            found: BTreeMap::new(),
+            shallow_errors: cursor.shallow_errors,
+            deep_errors: cursor.deep_errors,
+            repaired: 0,
+            omap_keys: cursor.omap_keys,
+            omap_bytes: cursor.omap_bytes,
+            unmarked_bytes: 0,
+            cost: None,
+        }));
+        self.queue_report(cx);
+    }
+
+    /// Ends a run that has come to its end, or gives it up.
+    pub(crate) fn end_scrub(&mut self, cx: &mut Context<'_>) {
+        self.let_go(cx);
+        self.scrub.run = None;
+        self.queue_report(cx);
+    }
+
+    /// Begins the next chunk.
+    pub(crate) fn scrub_chunk(&mut self, cx: &mut Context<'_>) {
+        let Some(run) = self.scrub.run.as_mut() else { return };
+        let (_, end) = osdmap::pg_range(self.id, self.interval.shape.pg_num);
+        let until = match ready(cx.store.list(&run.from, &end, CHUNK_OBJECTS)) {
+            Ok(page) => match page.last() {
+                Some(last) if page.len() == CHUNK_OBJECTS => just_behind(last),
+                _ => end,
+            },
+            Err(NoAnswer::Pending(id)) => {
+                run.state = State::Listing(id);
+                return cx.wait(id, Waiter::Scrub { pgid: self.id });
+            }
+            Err(NoAnswer::Damaged(damage)) => {
+                // What the others have there is not known to be wanted.
+                tracing::error!(pg = %self.id, "scrub: the list of objects cannot be read: {damage}");
+                run.shallow_errors += 1;
+                return self.scrub_ended(cx);
+            }
+        };
+        run.state = State::Settling { until, began: cx.now };
+        self.scrub_settled(cx);
+    }
+
+    /// Asks all members if no update of the chunk's objects is on its way any more.
+    pub(crate) fn scrub_settled(&mut self, cx: &mut Context<'_>) {
+        let Some(run) = self.scrub.run.as_mut() else { return };
+        let State::Settling { until, began } = &run.state else { return };
+        if self.ops.any_update_in_flight(&run.from, until) {
+            return;
+        }
+        self.scrub.rounds += 1;
+        let (round, from, until, began) = (self.scrub.rounds, run.from.clone(), until.clone(), *began);
+        let waiting = self.interval.acting.iter().copied().filter(|osd| osd.is_some()).collect();
+        let deep = run.order.deep;
+        run.state = State::Asking { until: until.clone(), began, round, waiting, maps: BTreeMap::new() };
+        let question = ScrubGet { pg: self.pg_interval(), round, from, until, deep };
+        for osd in self.others(cx.whoami) {
+            cx.send_osd(osd, question.clone());
+        }
+        self.begin_scan(cx, cx.whoami, question);
+    }
+
+    /// Lets the present chunk's updates go on.
+    fn let_go(&mut self, cx: &mut Context<'_>) {
+        let Some(run) = self.scrub.run.as_mut() else { return };
+        let held = run.held().map(|(from, until)| (from.clone(), until.clone()));
+        run.state = State::Between;
+        if let Some((from, until)) = held {
+            self.run_objects(cx, &from, &until);
+        }
+    }
+
+    /// Gives up a chunk that takes too long. Says whether it did.
+    pub(crate) fn scrub_tick(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(run) = &self.scrub.run else { return false };
+        let late = match &run.state {
+            State::Settling { began, .. } | State::Asking { began, .. } => cx.now > *began + CHUNK_TIME_MAX,
+            _ => false,
+        };
+        if late {
+            tracing::debug!(pg = %self.id, "scrub: the chunk takes too long and is begun again");
+            self.let_go(cx);
+        }
+        late
+    }
+
+    // ---- members ----
+
+    /// As member: the primary asks.
+    pub(crate) fn scrub_wanted(&mut self, cx: &mut Context<'_>, from: OsdId, question: ScrubGet) {
+        if self.follows(from, question.pg.since) {
+            self.begin_scan(cx, from, question);
+        }
+    }
+
+    fn begin_scan(&mut self, cx: &mut Context<'_>, asker: OsdId, question: ScrubGet) {
+        self.scrub.scans.insert(asker, Scan::new(question));
+        self.copies_read_on(cx, asker);
+    }
+
+    /// Goes on with all scans that wait for nothing.
+    pub(crate) fn all_copies_read_on(&mut self, cx: &mut Context<'_>) {
+        let askers: Vec<OsdId> = self.scrub.scans.keys().copied().collect();
+        askers.into_iter().for_each(|asker| self.copies_read_on(cx, asker));
+    }
+
+    fn copies_read_on(&mut self, cx: &mut Context<'_>, asker: OsdId) {
+        let Some(scan) = self.scrub.scans.get_mut(&asker).filter(|scan| scan.waits_for.is_none()) else { return };
+        match scan.advance(cx.store) {
+            Progress::Waits(id) => cx.wait(id, Waiter::Scrub { pgid: self.id }),
+            Progress::Later => drop(cx.scrubs_later.insert(self.id)),
+            Progress::Done(map) => {
+                let scan = self.scrub.scans.remove(&asker).expect("just seen");
+                let answer = ScrubGot { pg: scan.asked.pg, round: scan.asked.round, map };
+                match asker == cx.whoami {
+                    true => self.scrub_got(cx, asker, answer),
+                    false => cx.send_osd(asker, answer),
+                }
+            }
+        }
+    }
+
+    /// A lookup for scrub is done; for data reads, with its outcome.
+    pub(crate) fn scrub_lookup_done(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: LookupId,
+        data: Option<Result<Rope, ReadError>>,
+    ) {
+        if self.scrub.run.as_ref().is_some_and(|run| matches!(run.state, State::Listing(waits) if waits == id)) {
+            return self.scrub_chunk(cx);
+        }
+        let asker = self.scrub.scans.iter().find(|(_, scan)| scan.waits_for == Some(id)).map(|(asker, _)| *asker);
+        let Some(asker) = asker else { return };
+        let scan = self.scrub.scans.get_mut(&asker).expect("just seen");
+        scan.waits_for = None;
+        if let Some(result) = data {
+            scan.data_came(result);
+        }
+        self.copies_read_on(cx, asker);
+    }
+
+    /// As member: the group has been scrubbed.
+    pub(crate) fn scrub_done(&mut self, cx: &mut Context<'_>, from: OsdId, message: ScrubDone) {
+        if self.follows(from, message.pg.since) {
+            self.scrub.mark = message.mark;
+            self.found_sound(message.sound);
+            self.keep_scrub_mark(cx);
+        }
+    }
+
+    fn found_sound(&mut self, sound: bool) {
+        if sound {
+            self.bad_blocks = 0;
+            self.scrub.found_sound = true;
+        }
+    }
+
+    pub(super) fn keep_scrub_mark(&mut self, cx: &mut Context<'_>) {
+        let steps = vec![self.scrub.mark.step()];
+        if let Err(e) = cx.submit(Transaction { pg: self.id, steps }, OnCommit::Nothing) {
+            tracing::debug!(pg = %self.id, "the scrub's mark is not kept: {e}");
+        }
+    }
+
+    // ---- verdicts ----
+
+    /// A member has answered.
+    pub(crate) fn scrub_got(&mut self, cx: &mut Context<'_>, from: OsdId, answer: ScrubGot) {
+        if answer.pg.since != self.interval.since {
+            return;
+        }
+        let Some(run) = self.scrub.run.as_mut() else { return };
+        let State::Asking { round, waiting, maps, .. } = &mut run.state else { return };
+        if answer.round != *round || !waiting.remove(&from) {
+            return;
+        }
+        maps.insert(from, answer.map);
+        if waiting.is_empty() {
+            self.compare(cx);
+        }
+    }
+
+    fn compare(&mut self, cx: &mut Context<'_>) {
+        let run = self.scrub.run.as_mut().expect("its members have answered");
+        let State::Asking { until, maps, .. } = std::mem::replace(&mut run.state, State::Between) else {
+            unreachable!("its members have answered")
+        };
+        let held = (run.from.clone(), until.clone());
+        // As far as all have looked.
+        let until = maps.values().filter_map(|map| map.until.clone()).chain([until]).min().expect("there is one");
+        let mut cost = 0;
+        for (osd, map) in &maps {
+            if let Some(error) = &map.list_error {
+                tracing::error!(pg = %self.id, %osd, "scrub: the list of objects cannot be read there: {error}");
+                run.shallow_errors += 1;
+            }
+            let bytes = |scan: &ObjectScan| VISIT_BYTES + if run.order.deep { scan.size_bytes } else { 0 };
+            cost = map.objects.iter().map(bytes).sum::<u64>().max(cost);
+        }
+        let (from, order) = (run.from.clone(), run.order);
+        let mut objects: BTreeMap<ObjectId, BTreeMap<OsdId, ObjectScan>> = BTreeMap::new();
+        // Of one that cannot list what it has, nothing is known; it is compared when its metadata is repaired.
+        let known: Vec<OsdId> = maps.iter().filter(|(_, map)| map.list_error.is_none()).map(|(osd, _)| *osd).collect();
+        for (osd, map) in maps {
+            if osd == cx.whoami {
+                run.omap_keys += map.objects.iter().map(|scan| scan.omap_keys).sum::<u64>();
+                run.omap_bytes += map.objects.iter().map(|scan| scan.omap_bytes).sum::<u64>();
+            }
+            for scan in map.objects.into_iter().filter(|scan| scan.object < until) {
+                objects.entry(scan.object.clone()).or_default().insert(osd, scan);
+            }
+        }
+        let mut logged = BTreeMap::new();
+        for entry in self.log.entries().filter(|entry| from <= entry.object && entry.object < until) {
+            match entry.kind {
+                LogKind::Modify => drop(logged.insert(&entry.object, Logged::Version(entry.version))),
+                LogKind::Delete => drop(logged.insert(&entry.object, Logged::Removed)),
+                LogKind::Unchanged => {}
+            }
+        }
+        for object in logged.keys() {
+            objects.entry((*object).clone()).or_default();
+        }
+        let mut findings = Vec::new();
+        for (object, mut scans) in objects {
+            let copies = known.iter().map(|osd| (*osd, scans.remove(osd))).collect();
+            let logged = logged.get(&object).copied().unwrap_or(Logged::Nothing);
+            findings.extend(judge(&object, cx.whoami, logged, copies));
+        }
+        let run = self.scrub.run.as_mut().expect("just seen");
+        run.cost = Some(cost);
+        run.unmarked_bytes += cost;
+        run.from = until.clone();
+        for finding in findings {
+            self.found(cx, order, finding);
+        }
+        self.run_objects(cx, &held.0, &held.1);
+        if until >= osdmap::pg_range(self.id, self.interval.shape.pg_num).1 {
+            return self.scrub_ended(cx);
+        }
+        let run = self.scrub.run.as_mut().expect("just seen");
+        if order.deep && !order.repair && run.unmarked_bytes >= MARK_BYTES {
+            run.unmarked_bytes = 0;
+            self.scrub.mark.cursor = Some(run.cursor());
+            self.keep_scrub_mark(cx);
+            self.scrub.mark.cursor = None;
+        }
+    }
+
+    fn found(&mut self, cx: &mut Context<'_>, order: ScrubOrder, finding: Finding) {
+        let (shallow, deep) = finding.counts();
+        for (osd, copy) in &finding.copies {
+            let scan = copy.scan.as_ref();
+            let why = scan.and_then(|scan| scan.metadata_error.as_deref().or(scan.read_error.as_deref()));
+            let version = copy.info.as_ref().map(|info| info.version).unwrap_or_default();
+            let size = scan.map(|scan| scan.size_bytes);
+            tracing::error!(pg = %self.id, object = %finding.object, %osd, errors = copy.errors, %version, ?size,
+                digest = ?scan.and_then(|scan| scan.data_crc), why, "scrub: copy");
+        }
+        tracing::error!(pg = %self.id, object = %finding.object, errors = finding.errors, proven = finding.proven,
+            verdict = ?finding.verdict, reason = finding.reason, "scrub: copies are not equal and whole");
+        let acts = finding.verdict != Verdict::Undecided && (finding.proven || order.repair);
+        let run = self.scrub.run.as_mut().expect("the caller runs it");
+        // Of those that are replaced, others may still be bad: ones whose metadata is damaged.
+        let left = acts && finding.copies.values().any(|copy| copy.errors & super::verdict::copy_error::STAT != 0);
+        if acts {
+            run.repaired += shallow + deep;
+            run.shallow_errors += u64::from(left);
+        } else {
+            run.shallow_errors += shallow;
+            run.deep_errors += deep;
+        }
+        if (!acts || left) && run.found.len() < FINDINGS_MAX {
+            run.found.insert(finding.object.clone(), finding.clone());
+        }
+        if acts {
+            self.repair(cx, &finding);
+        }
+    }
+
+    /// All objects were compared.
+    fn scrub_ended(&mut self, cx: &mut Context<'_>) {
+        let run = self.scrub.run.as_mut().expect("the caller runs it");
+        run.state = State::Ended;
+        let now = Utime::from_unix(cx.unix_zero + cx.now);
+        let mark = &mut self.scrub.mark;
+        (mark.light_at, mark.light_version) = (now, run.head);
+        mark.shallow_errors = run.shallow_errors;
+        mark.repaired += run.repaired;
+        mark.cursor = None;
+        let mut found = std::mem::take(&mut run.found);
+        if run.order.deep {
+            (mark.deep_at, mark.deep_version) = (now, run.head);
+            (mark.deep_errors, mark.omap_keys, mark.omap_bytes) = (run.deep_errors, run.omap_keys, run.omap_bytes);
+        } else if mark.deep_errors > 0 {
+            // What only a deep scrub sees is still there.
+            let before = self.scrub.findings.take().unwrap_or_default();
+            let deep = before.into_iter().filter(|(_, finding)| finding.counts().1 > 0);
+            for (object, finding) in deep {
+                found.entry(object).or_insert(finding);
+            }
+        }
+        if mark.errors() == 0 {
+            mark.clean_at = now;
+        }
+        self.scrub.findings = Some(found);
+        let (errors, repaired, deep) = (mark.errors(), run.repaired, run.order.deep);
+        match errors + repaired {
+            0 => tracing::debug!(pg = %self.id, deep, "scrub: all is well"),
+            _ => tracing::warn!(pg = %self.id, deep, errors, repaired, "scrub: has found errors"),
+        }
+        let sound = deep && errors == 0;
+        self.found_sound(sound);
+        self.keep_scrub_mark(cx);
+        let message = ScrubDone { pg: self.pg_interval(), mark: self.scrub.mark.clone(), sound };
+        for osd in self.others(cx.whoami) {
+            cx.send_osd(osd, message.clone());
+        }
+        self.queue_report(cx);
+    }
+}

@@ -1,0 +1,260 @@
+//! Reading a range of this OSD's objects, piece by piece.
+
+use super::map::{ObjectScan, ScrubMap};
+use super::messages::ScrubGet;
+use crate::lookup::{NoAnswer, ready};
+use crate::object_info::OBJECT_INFO_ATTR;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use store::{LookupId, ObjectStat, ReadError, Store};
+use types::crc32c::{self, SEED};
+use types::{BLOCK_BYTES, ObjectId, SnapId};
+use wire::Rope;
+
+/// Objects of one chunk at most; if a member has more in its range, the chunk is cut.
+pub(super) const CHUNK_OBJECTS: usize = 16;
+/// A deep chunk ends behind the object with which it has read so many bytes.
+const CHUNK_BYTES: u64 = 2 << 20;
+/// One read.
+const PIECE_BYTES: u64 = 256 << 10;
+/// Omap entries listed at a time.
+const OMAP_ENTRIES: usize = 512;
+/// Steps that need no device in one turn: some tens of microseconds.
+const STEPS: usize = 16;
+
+/// How far a scan gets in one turn.
+#[derive(Debug)]
+pub(super) enum Progress {
+    Waits(LookupId),
+    /// It goes on in another turn.
+    Later,
+    Done(ScrubMap),
+}
+
+/// One range on its way.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub asked: ScrubGet,
+    pub waits_for: Option<LookupId>,
+    listed: Option<VecDeque<ObjectId>>,
+    reading: Option<Reading>,
+    bytes_read: u64,
+    map: ScrubMap,
+}
+
+/// One object on its way.
+#[derive(Debug)]
+struct Reading {
+    scan: ObjectScan,
+    stat: Option<Arc<ObjectStat>>,
+    /// Entries up to this key were read; `None` once all were.
+    omap_after: Option<Bytes>,
+    /// Ranges left to read, once they are known.
+    pieces: Option<VecDeque<(u64, u64)>>,
+    /// Bytes up to here are in the digest.
+    digested: u64,
+    data_crc: u32,
+}
+
+impl Scan {
+    pub fn new(asked: ScrubGet) -> Scan {
+        Scan { asked, waits_for: None, listed: None, reading: None, bytes_read: 0, map: ScrubMap::default() }
+    }
+
+    pub fn advance(&mut self, store: &mut Store) -> Progress {
+        for _ in 0..STEPS {
+            match self.step(store) {
+                Ok(false) => {}
+                Ok(true) => return Progress::Done(std::mem::take(&mut self.map)),
+                Err(NoAnswer::Pending(id)) => {
+                    self.waits_for = Some(id);
+                    return Progress::Waits(id);
+                }
+                Err(NoAnswer::Damaged(damage)) => match self.reading.take() {
+                    Some(mut reading) => {
+                        reading.scan.metadata_error = Some(damage.to_string());
+                        self.map.objects.push(reading.scan);
+                    }
+                    None => {
+                        self.map.list_error = Some(damage.to_string());
+                        return Progress::Done(std::mem::take(&mut self.map));
+                    }
+                },
+            }
+        }
+        Progress::Later
+    }
+
+    /// Bytes that were waited for have come, or cannot be had.
+    pub fn data_came(&mut self, result: Result<Rope, ReadError>) {
+        let Some(reading) = &mut self.reading else { return };
+        self.bytes_read += reading.piece_read(result);
+    }
+
+    /// One step. True: that was all.
+    fn step(&mut self, store: &mut Store) -> Result<bool, NoAnswer> {
+        let Some(listed) = &mut self.listed else {
+            let ScrubGet { from, until, .. } = &self.asked;
+            let mut listed: VecDeque<_> = ready(store.list(from, until, CHUNK_OBJECTS + 1))?.into();
+            if listed.len() > CHUNK_OBJECTS {
+                self.map.until = listed.pop_back();
+            }
+            self.listed = Some(listed);
+            return Ok(false);
+        };
+        if let Some(reading) = &mut self.reading {
+            if let Some(bytes) = reading.step(store, self.asked.deep)? {
+                self.bytes_read += bytes;
+                return Ok(false);
+            }
+            let reading = self.reading.take().expect("just seen");
+            // What is listed may turn out to be gone.
+            self.map.objects.extend(reading.stat.is_some().then(|| reading.finished(self.asked.deep)));
+            return Ok(false);
+        }
+        match listed.pop_front() {
+            None => Ok(true),
+            Some(object) if self.bytes_read >= CHUNK_BYTES => {
+                self.map.until = Some(object);
+                Ok(true)
+            }
+            Some(object) => {
+                self.reading = Some(Reading::of(object));
+                Ok(false)
+            }
+        }
+    }
+}
+
+impl Reading {
+    fn of(object: ObjectId) -> Reading {
+        Reading {
+            scan: ObjectScan::of(object),
+            stat: None,
+            omap_after: None,
+            pieces: None,
+            digested: 0,
+            data_crc: SEED,
+        }
+    }
+
+    /// One step, and how many bytes of data it has read. `None`: nothing is left.
+    fn step(&mut self, store: &mut Store, deep: bool) -> Result<Option<u64>, NoAnswer> {
+        let object = &self.scan.object;
+        if self.stat.is_none() {
+            let Some(stat) = ready(store.stat(object))? else { return Ok(None) };
+            if stat.has_omap {
+                let header = ready(store.omap_header(object))?;
+                self.scan.omap_crc = with_length(SEED, &header);
+                self.scan.omap_bytes = header.len() as u64;
+                self.omap_after = Some(Bytes::new());
+            }
+            self.scan.size_bytes = stat.size_bytes;
+            for (name, value) in stat.attrs.iter() {
+                match name == OBJECT_INFO_ATTR {
+                    true => self.scan.info = Some(value.clone()),
+                    false => self.scan.attrs_crc = with_length(with_length(self.scan.attrs_crc, name), value),
+                }
+            }
+            self.stat = Some(stat);
+            return Ok(Some(0));
+        }
+        if let Some(after) = &self.omap_after {
+            let (entries, more) = ready(store.omap_list(object, after, b"", OMAP_ENTRIES))?;
+            for (key, value) in &entries {
+                self.scan.omap_keys += 1;
+                self.scan.omap_bytes += (key.len() + value.len()) as u64;
+                self.scan.omap_crc = with_length(with_length(self.scan.omap_crc, key), value);
+            }
+            self.omap_after = entries.last().filter(|_| more).map(|(key, _)| key.clone());
+            return Ok(Some(0));
+        }
+        if !deep {
+            return Ok(None);
+        }
+        let Some(pieces) = &mut self.pieces else {
+            let extents = match self.scan.size_bytes {
+                0 => Vec::new(),
+                size => ready(store.extents(object, 0, size))?,
+            };
+            let cut = |(offset, len): (u64, u64)| {
+                // Whole blocks, as each is read as a whole anyway.
+                let (begin, end) = (offset / BLOCK_BYTES as u64 * BLOCK_BYTES as u64, offset + len);
+                (begin..end).step_by(PIECE_BYTES as usize).map(move |at| (at, PIECE_BYTES.min(end - at)))
+            };
+            self.pieces = Some(extents.into_iter().flat_map(cut).collect());
+            return Ok(Some(0));
+        };
+        let Some(&(offset, len)) = pieces.front() else { return Ok(None) };
+        let bytes = ready(store.verify(object, offset, len))?;
+        Ok(Some(self.piece_read(Ok(bytes))))
+    }
+
+    /// The first piece left has been read. Gives what that cost.
+    fn piece_read(&mut self, result: Result<Rope, ReadError>) -> u64 {
+        let Some((offset, len)) = self.pieces.as_mut().and_then(VecDeque::pop_front) else { return 0 };
+        match result {
+            Ok(bytes) => {
+                // Two runs may share a block.
+                let known = self.digested.saturating_sub(offset).min(bytes.len() as u64);
+                self.digest_zeros_until(offset);
+                let new = bytes.slice(known as usize, bytes.len() - known as usize);
+                self.data_crc = new.crc32c(self.data_crc);
+                self.digested = self.digested.max(offset + bytes.len() as u64);
+            }
+            Err(error) => drop(self.scan.read_error.get_or_insert(error.to_string())),
+        }
+        len
+    }
+
+    fn digest_zeros_until(&mut self, offset: u64) {
+        let zeros = offset.saturating_sub(self.digested);
+        self.data_crc = crc32c::combine(self.data_crc, crc_of_zeros(zeros), zeros);
+        self.digested += zeros;
+    }
+
+    fn finished(mut self, deep: bool) -> ObjectScan {
+        if deep && self.scan.read_error.is_none() {
+            self.digest_zeros_until(self.scan.size_bytes);
+            self.scan.data_crc = Some(self.data_crc);
+        }
+        self.scan
+    }
+}
+
+/// The register after a value and its length, so that two values are never one.
+fn with_length(crc: u32, value: &[u8]) -> u32 {
+    crc32c::update(crc32c::update(crc, &(value.len() as u64).to_le_bytes()), value)
+}
+
+/// The register after so many zeros.
+fn crc_of_zeros(bytes: u64) -> u32 {
+    let (mut crc, mut done) = (SEED, 0);
+    for bit in (0..64 - bytes.leading_zeros()).rev() {
+        crc = crc32c::combine(crc, crc, done);
+        done *= 2;
+        if bytes >> bit & 1 == 1 {
+            crc = crc32c::update(crc, &[0]);
+            done += 1;
+        }
+    }
+    crc
+}
+
+/// The position behind an object.
+pub(super) fn just_behind(object: &ObjectId) -> ObjectId {
+    ObjectId { snap: SnapId(object.snap.0.saturating_add(1)), ..object.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_digested_without_being_there() {
+        for bytes in [0, 1, 2, 3, 4095, 4096, 100_001] {
+            assert_eq!(crc_of_zeros(bytes), crc32c::checksum(&vec![0; bytes as usize]), "{bytes}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! What is wrong with an object, which copy is good, and whether that is proven.
+//!
+//! No update of the object is on its way, and every member has applied all of them. So all copies should be equal, and in
+//! the version that the log names.
+
+use super::map::ObjectScan;
+use crate::object_info::ObjectInfo;
+use std::collections::BTreeMap;
+use types::{EVersion, ObjectId, OsdId};
+use wire::Decode;
+
+/// What is wrong with one copy; bits are those of librados (`err_t` in `rados_types.hpp`).
+pub mod copy_error {
+    pub const MISSING: u64 = 1 << 1;
+    /// Metadata cannot be read.
+    pub const STAT: u64 = 1 << 2;
+    /// Bytes cannot be read, or fail their checksums.
+    pub const READ: u64 = 1 << 3;
+    pub const INFO_MISSING: u64 = 1 << 14;
+    pub const INFO_CORRUPTED: u64 = 1 << 15;
+    /// Found by deep scrubs only.
+    pub const DEEP: u64 = READ;
+}
+
+/// What differs between copies; bits are those of librados (`obj_err_t`).
+pub mod object_error {
+    /// Copies are in different versions.
+    pub const INFO_INCONSISTENCY: u64 = 1 << 1;
+    pub const DATA_DIGEST_MISMATCH: u64 = 1 << 4;
+    pub const OMAP_DIGEST_MISMATCH: u64 = 1 << 5;
+    pub const SIZE_MISMATCH: u64 = 1 << 6;
+    pub const ATTR_VALUE_MISMATCH: u64 = 1 << 7;
+    pub const DEEP: u64 = DATA_DIGEST_MISMATCH | OMAP_DIGEST_MISMATCH;
+}
+
+/// What the group's log says of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Logged {
+    Nothing,
+    Version(EVersion),
+    Removed,
+}
+
+/// One copy of an object that is not as it should be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CopyState {
+    /// Bits of [`copy_error`].
+    pub errors: u64,
+    /// `None`: there is nothing.
+    pub scan: Option<ObjectScan>,
+    pub info: Option<ObjectInfo>,
+}
+
+/// What is to be done about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// These copies are bad; others are good, in this version.
+    Replace { bad: Vec<OsdId>, version: EVersion },
+    /// The object was removed; these still have it.
+    Remove { bad: Vec<OsdId> },
+    /// Which copy is good cannot be told, or there is none.
+    Undecided,
+}
+
+/// An object whose copies are not equal and whole.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    pub object: ObjectId,
+    /// Bits of [`object_error`].
+    pub errors: u64,
+    pub copies: BTreeMap<OsdId, CopyState>,
+    pub verdict: Verdict,
+    /// It follows from checksums, the log or a majority that agrees on the version; else an operator must order it.
+    pub proven: bool,
+    pub reason: &'static str,
+}
+
+impl Finding {
+    fn is_deep(&self, osd: OsdId) -> bool {
+        let copy = &self.copies[&osd];
+        copy.errors & copy_error::DEEP != 0 || copy.errors == 0 && self.errors & object_error::DEEP != 0
+    }
+
+    /// Errors that light and that deep scrubs find.
+    pub fn counts(&self) -> (u64, u64) {
+        let bad: Vec<OsdId> = match &self.verdict {
+            Verdict::Replace { bad, .. } | Verdict::Remove { bad } => bad.clone(),
+            Verdict::Undecided => {
+                self.copies.iter().filter(|(_, copy)| copy.errors != 0).map(|(osd, _)| *osd).collect()
+            }
+        };
+        if bad.is_empty() {
+            let deep = self.errors & object_error::DEEP != 0;
+            return (u64::from(!deep), u64::from(deep));
+        }
+        let deep = bad.iter().filter(|osd| self.is_deep(**osd)).count() as u64;
+        (bad.len() as u64 - deep, deep)
+    }
+}
+
+fn state(scan: Option<ObjectScan>) -> CopyState {
+    let info = scan.as_ref().and_then(|scan| scan.info.as_ref());
+    let info = info.map(|info| ObjectInfo::from_slice(info));
+    let errors = match (&scan, &info) {
+        (None, _) => copy_error::MISSING,
+        (Some(scan), _) if scan.metadata_error.is_some() => copy_error::STAT,
+        (Some(_), None) => copy_error::INFO_MISSING,
+        (Some(_), Some(Err(_))) => copy_error::INFO_CORRUPTED,
+        (Some(scan), _) if scan.read_error.is_some() => copy_error::READ,
+        _ => 0,
+    };
+    let info = info.and_then(Result::ok).filter(|_| errors & copy_error::STAT == 0);
+    CopyState { errors, scan, info }
+}
+
+/// What tells two copies of one version apart.
+fn content(copy: &CopyState) -> impl PartialEq + use<> {
+    copy.scan.as_ref().map(|s| (s.size_bytes, s.info.clone(), s.attrs_crc, s.omap_keys, s.omap_crc, s.data_crc))
+}
+
+/// In what two copies differ.
+fn differences(a: &CopyState, b: &CopyState) -> u64 {
+    let (Some(a), Some(b)) = (&a.scan, &b.scan) else { return 0 };
+    let mut errors = 0;
+    let mut differ = |differ: bool, bit: u64| errors |= if differ { bit } else { 0 };
+    differ(a.size_bytes != b.size_bytes, object_error::SIZE_MISMATCH);
+    differ(a.attrs_crc != b.attrs_crc || a.info != b.info, object_error::ATTR_VALUE_MISMATCH);
+    differ((a.omap_keys, a.omap_crc) != (b.omap_keys, b.omap_crc), object_error::OMAP_DIGEST_MISMATCH);
+    differ(a.data_crc != b.data_crc, object_error::DATA_DIGEST_MISMATCH);
+    errors
+}
+
+/// Compares the copies of one object; `None` if all is well.
+pub fn judge(
+    object: &ObjectId,
+    primary: OsdId,
+    logged: Logged,
+    copies: BTreeMap<OsdId, Option<ObjectScan>>,
+) -> Option<Finding> {
+    let copies: BTreeMap<OsdId, CopyState> = copies.into_iter().map(|(osd, scan)| (osd, state(scan))).collect();
+    let finding =
+        Finding { object: object.clone(), errors: 0, copies, verdict: Verdict::Undecided, proven: false, reason: "" };
+    match logged {
+        Logged::Removed => finding.judge_removed(),
+        Logged::Version(version) => finding.judge_version(primary, Some(version)),
+        Logged::Nothing => finding.judge_version(primary, None),
+    }
+}
+
+impl Finding {
+    fn osds(&self, wanted: impl Fn(&CopyState) -> bool) -> Vec<OsdId> {
+        self.copies.iter().filter(|(_, copy)| wanted(copy)).map(|(osd, _)| *osd).collect()
+    }
+
+    fn is_majority(&self, count: usize) -> bool {
+        2 * count > self.copies.len()
+    }
+
+    fn undecided(mut self, reason: &'static str) -> Option<Finding> {
+        (self.verdict, self.proven, self.reason) = (Verdict::Undecided, false, reason);
+        Some(self)
+    }
+
+    fn judge_removed(mut self) -> Option<Finding> {
+        let there = self.osds(|copy| copy.scan.is_some());
+        if there.is_empty() {
+            return None;
+        }
+        let bad = self.osds(|copy| copy.scan.is_some() && copy.errors & copy_error::STAT == 0);
+        // Those that have nothing are right.
+        for copy in self.copies.values_mut() {
+            copy.errors &= !copy_error::MISSING;
+        }
+        self.errors = object_error::INFO_INCONSISTENCY;
+        if bad.is_empty() {
+            return self.undecided("its metadata is damaged");
+        }
+        (self.verdict, self.proven, self.reason) = (Verdict::Remove { bad }, true, "the log says that it was removed");
+        Some(self)
+    }
+
+    /// Of an object that the log says is in this version, or does not name.
+    fn judge_version(mut self, primary: OsdId, logged: Option<EVersion>) -> Option<Finding> {
+        let versions: Vec<EVersion> =
+            self.copies.values().filter_map(|copy| copy.info.as_ref()).map(|i| i.version).collect();
+        let version = logged.or(versions.iter().max().copied());
+        let Some(version) = version else {
+            return self.undecided("no copy can be read");
+        };
+        if versions.iter().any(|v| *v != version) {
+            self.errors |= object_error::INFO_INCONSISTENCY;
+        }
+        let in_version = |copy: &CopyState| copy.info.as_ref().is_some_and(|info| info.version == version);
+        let candidates = self.osds(|copy| copy.errors == 0 && in_version(copy));
+        let Some(first) = candidates.first().map(|osd| &self.copies[osd]) else {
+            return self.undecided("no copy of its newest version can be read");
+        };
+        let differ = candidates.iter().fold(0, |errors, osd| errors | differences(first, &self.copies[osd]));
+        self.errors |= differ;
+        let good = match differ {
+            0 => candidates,
+            _ => {
+                let like = |osd: &OsdId| {
+                    let wanted = content(&self.copies[osd]);
+                    let same = candidates.iter().filter(|other| content(&self.copies[other]) == wanted);
+                    same.copied().collect::<Vec<OsdId>>()
+                };
+                let most = candidates.iter().map(like).max_by_key(Vec::len).expect("there are some");
+                if self.is_majority(most.len()) {
+                    self.reason = "copies of one version differ; most are equal";
+                    most
+                } else if candidates.contains(&primary) {
+                    self.reason = "copies of one version differ; clients have read the primary's";
+                    like(&primary)
+                } else {
+                    return self.undecided("copies of one version differ");
+                }
+            }
+        };
+        let all_bad = self.osds(|_| true).into_iter().filter(|osd| !good.contains(osd)).collect::<Vec<_>>();
+        if all_bad.is_empty() {
+            return None;
+        }
+        // The store stops rather than change what it cannot read: such a copy is repaired offline.
+        let bad: Vec<OsdId> =
+            all_bad.into_iter().filter(|osd| self.copies[osd].errors & copy_error::STAT == 0).collect();
+        if bad.is_empty() {
+            return self.undecided("a copy's metadata is damaged; `nacre store repair` gives it up");
+        }
+        let there = self.copies.values().filter(|copy| copy.scan.is_some()).count();
+        let of_version = self.copies.values().filter(|copy| in_version(copy)).count();
+        let is_version_sure =
+            logged.is_some() || versions.iter().all(|v| *v == version) || self.is_majority(of_version);
+        let is_presence_sure = logged.is_some() || there == self.copies.len() || self.is_majority(there);
+        self.proven = differ == 0 && is_version_sure && is_presence_sure;
+        if differ == 0 {
+            self.reason = match (logged, self.proven) {
+                (Some(_), _) => "the log names the version of the good copies",
+                (None, true) => "all that can be read are equal",
+                (None, false) => "the newest version that a member has",
+            };
+        }
+        self.verdict = Verdict::Replace { bad, version };
+        Some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use types::PoolId;
+
+    fn object() -> ObjectId {
+        ObjectId::head(PoolId(1), 1, b"", b"o")
+    }
+
+    fn scan(version: u64) -> ObjectScan {
+        let info = ObjectInfo { version: EVersion::new(1, version), ..ObjectInfo::default() };
+        ObjectScan { info: Some(info.to_bytes()), data_crc: Some(7), ..ObjectScan::of(object()) }
+    }
+
+    fn judged(logged: Logged, copies: [Option<ObjectScan>; 3]) -> Option<(Verdict, bool)> {
+        let copies = copies.into_iter().enumerate().map(|(i, scan)| (OsdId(i as i32), scan)).collect();
+        judge(&object(), OsdId(0), logged, copies).map(|finding| (finding.verdict, finding.proven))
+    }
+
+    fn replace(bad: &[i32], version: u64) -> Verdict {
+        Verdict::Replace { bad: bad.iter().copied().map(OsdId).collect(), version: EVersion::new(1, version) }
+    }
+
+    const V5: Logged = Logged::Version(EVersion::new(1, 5));
+    const SILENT: Logged = Logged::Nothing;
+
+    #[test]
+    fn equal_copies_are_well() {
+        assert_eq!(judged(V5, [Some(scan(5)), Some(scan(5)), Some(scan(5))]), None);
+        assert_eq!(judged(SILENT, [Some(scan(5)), Some(scan(5)), Some(scan(5))]), None);
+        assert_eq!(judged(Logged::Removed, [None, None, None]), None);
+    }
+
+    #[test]
+    fn what_is_bad_by_itself_is_proven() {
+        let unreadable = ObjectScan { read_error: Some("crc".to_owned()), data_crc: None, ..scan(5) };
+        let without_info = ObjectScan { info: None, ..scan(5) };
+        let garbled = ObjectScan { info: Some(Bytes::from_static(b"x")), ..scan(5) };
+        for bad in [unreadable.clone(), without_info, garbled] {
+            for logged in [V5, SILENT] {
+                let copies = [Some(bad.clone()), Some(scan(5)), Some(scan(5))];
+                assert_eq!(judged(logged, copies), Some((replace(&[0], 5), true)), "{bad:?}");
+            }
+        }
+        let all = [Some(unreadable.clone()), Some(unreadable.clone()), Some(unreadable.clone())];
+        assert_eq!(judged(V5, all), Some((Verdict::Undecided, false)));
+        // The newest is unreadable: an older one is no substitute.
+        let copies = [Some(unreadable), Some(scan(4)), Some(scan(4))];
+        assert_eq!(judged(SILENT, copies), Some((Verdict::Undecided, false)));
+    }
+
+    #[test]
+    fn the_log_decides_over_versions_and_existence() {
+        assert_eq!(judged(V5, [Some(scan(4)), Some(scan(4)), Some(scan(5))]), Some((replace(&[0, 1], 5), true)));
+        assert_eq!(judged(V5, [Some(scan(6)), None, Some(scan(5))]), Some((replace(&[0, 1], 5), true)));
+        assert_eq!(judged(V5, [None, None, None]), Some((Verdict::Undecided, false)));
+        let removed = judged(Logged::Removed, [None, Some(scan(5)), None]);
+        assert_eq!(removed, Some((Verdict::Remove { bad: vec![OsdId(1)] }, true)));
+    }
+
+    #[test]
+    fn without_the_log_a_majority_decides() {
+        assert_eq!(judged(SILENT, [Some(scan(5)), Some(scan(4)), Some(scan(5))]), Some((replace(&[1], 5), true)));
+        assert_eq!(judged(SILENT, [Some(scan(4)), Some(scan(4)), Some(scan(5))]), Some((replace(&[0, 1], 5), false)));
+        assert_eq!(judged(SILENT, [None, Some(scan(5)), Some(scan(5))]), Some((replace(&[0], 5), true)));
+        assert_eq!(judged(SILENT, [None, None, Some(scan(5))]), Some((replace(&[0, 1], 5), false)));
+    }
+
+    #[test]
+    fn readable_copies_of_one_version_that_differ_wait_for_an_order() {
+        let other = |crc| Some(ObjectScan { data_crc: Some(crc), ..scan(5) });
+        for logged in [V5, SILENT] {
+            assert_eq!(judged(logged, [other(1), other(7), other(7)]), Some((replace(&[0], 5), false)));
+            assert_eq!(judged(logged, [other(1), other(2), other(7)]), Some((replace(&[1, 2], 5), false)));
+            assert_eq!(judged(logged, [None, other(2), other(7)]), Some((Verdict::Undecided, false)));
+        }
+    }
+
+    #[test]
+    fn damaged_metadata_is_left_to_the_offline_repair() {
+        let damaged = Some(ObjectScan { metadata_error: Some("page".to_owned()), info: None, ..scan(5) });
+        assert_eq!(judged(V5, [damaged.clone(), Some(scan(5)), Some(scan(5))]), Some((Verdict::Undecided, false)));
+        assert_eq!(judged(V5, [damaged, None, Some(scan(5))]), Some((replace(&[1], 5), true)));
+    }
+}

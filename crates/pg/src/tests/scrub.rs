@@ -1,0 +1,336 @@
+//! Copies that are not equal and whole are found, and those that are provably bad replaced.
+
+use super::cluster::{Cluster, PG, POOL, appending};
+use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::pg::Pg;
+use crate::scrub::ScrubMark;
+use bytes::Bytes;
+use std::time::Duration;
+use store::{Lookup, Memory, Step, Store, Transaction};
+use types::{EVersion, Epoch, Errno, ObjectId, OsdId};
+use wire::nacre::mon::{PgScrub, pg_state};
+use wire::{Message, Rope, Target};
+
+const A: OsdId = OsdId(0);
+const B: OsdId = OsdId(1);
+const C: OsdId = OsdId(2);
+const ALL: [OsdId; 3] = [A, B, C];
+const OBJECTS: u32 = 36;
+/// Five blocks, the last one not full, and a hole behind.
+const BYTES: usize = 20_000;
+const WELL: u64 = pg_state::ACTIVE | pg_state::CLEAN;
+
+fn object(n: u32) -> ObjectId {
+    ObjectId::head(POOL, n << 20, b"", format!("o{n}").as_bytes())
+}
+
+fn submit(cluster: &mut Cluster, osd: OsdId, steps: Vec<Step>) {
+    cluster.store(osd).submit(Transaction { pg: PG, steps }).unwrap();
+    cluster.turn(osd);
+    cluster.settle();
+}
+
+/// Puts an object there that the log does not name (any more).
+fn write(cluster: &mut Cluster, osd: OsdId, n: u32, fill: u8) {
+    let object = object(n);
+    let info = ObjectInfo { version: EVersion::new(1, u64::from(n) + 1), user_version: 1, ..ObjectInfo::default() };
+    let steps = vec![
+        Step::Write { object: object.clone(), offset: 0, data: Rope::from(vec![fill; BYTES]) },
+        Step::Truncate { object: object.clone(), size: 60_000 },
+        Step::SetAttr { object: object.clone(), name: OBJECT_INFO_ATTR.to_vec(), value: info.to_bytes() },
+        Step::SetAttr { object: object.clone(), name: b"_name".to_vec(), value: Bytes::from_static(b"value") },
+        Step::OmapSet { object, entries: vec![(Bytes::from_static(b"key"), Bytes::from_static(b"value"))] },
+    ];
+    submit(cluster, osd, steps);
+}
+
+fn filled(seed: u64) -> Cluster {
+    let mut cluster = Cluster::seeded(3, seed);
+    for n in 0..OBJECTS {
+        ALL.iter().for_each(|osd| write(&mut cluster, *osd, n, n as u8));
+    }
+    cluster
+}
+
+fn ready<T>(cluster: &mut Cluster, osd: OsdId, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> T {
+    // Whoever asks later than at once needs a store that remembers.
+    let (little, _) = cluster.store(osd).memory();
+    cluster.store(osd).set_memory(Memory { page_bytes: 1 << 20, onode_bytes: 1 << 20, ..little });
+    for _ in 0..100 {
+        match ask(cluster.store(osd)) {
+            Lookup::Ready(value) => {
+                cluster.store(osd).set_memory(little);
+                return value;
+            }
+            Lookup::Pending(_) => {
+                cluster.turn(osd);
+                cluster.settle();
+            }
+            Lookup::Damaged(damage) => panic!("{damage}"),
+        }
+    }
+    panic!("no answer");
+}
+
+/// Spoils the block of an object that holds `offset`.
+fn spoil(cluster: &mut Cluster, osd: OsdId, object: &ObjectId, offset: u64) {
+    let extents = ready(cluster, osd, |store| store.placement(object, offset, 1));
+    let at = extents[0].device_offset + (offset - extents[0].object_offset);
+    cluster.device_of(osd).corrupt(at, 0x10);
+}
+
+fn order(cluster: &mut Cluster, deep: bool, repair: bool) {
+    let order = PgScrub { pgs: vec![PG], deep, repair }.seal(0, Target::default());
+    cluster.shard(A).monitor_message(&order).unwrap();
+    cluster.turn(A);
+    cluster.settle();
+}
+
+fn pg(cluster: &mut Cluster, osd: OsdId) -> &Pg {
+    cluster.shard(osd).groups().find(|pg| pg.id() == PG).expect("a member")
+}
+
+fn state(cluster: &mut Cluster) -> u64 {
+    pg(cluster, A).state_bits(A)
+}
+
+fn pass(cluster: &mut Cluster) {
+    cluster.pass(Duration::from_millis(100));
+}
+
+/// Scrubs to the end, and gives what is kept of it. Members keep the same.
+fn scrub(cluster: &mut Cluster, deep: bool, repair: bool) -> ScrubMark {
+    order(cluster, deep, repair);
+    for turns in 0.. {
+        pass(cluster);
+        if state(cluster) & (pg_state::SCRUBBING | pg_state::RECOVERING) == 0 {
+            break;
+        }
+        assert!(turns < 100, "it ends");
+    }
+    let mark = pg(cluster, A).scrub.mark.clone();
+    for osd in ALL {
+        assert_eq!(pg(cluster, osd).scrub.mark, mark);
+        assert!(pg(cluster, osd).missing.is_empty());
+    }
+    mark
+}
+
+/// Bytes of an object, read from the device.
+fn bytes(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> Vec<u8> {
+    // What is read is asked for twice: the second time it is in memory.
+    cluster.store(osd).set_block_cache_bytes(1 << 20);
+    cluster.store(osd).drop_block_cache();
+    let bytes = ready(cluster, osd, |store| store.read(object, 0, 60_000)).to_vec();
+    cluster.store(osd).set_block_cache_bytes(0);
+    bytes
+}
+
+fn listed(cluster: &mut Cluster) -> Result<usize, Errno> {
+    let mut args = wire::Writer::new(Target::default());
+    args.versioned(1, 1, |w| {
+        w.u32(0);
+        w.u32(0);
+        w.blob(b"");
+        w.blob(b"");
+        w.u64(0);
+        w.u64(100);
+    });
+    let page = pg(cluster, A).list_inconsistent(&args.into_vec(), A)?;
+    let mut r = wire::Reader::new(&page);
+    let (_, mut r) = r.versioned("scrub_ls_result_t", 1).unwrap();
+    assert_eq!(r.u32().unwrap(), pg(cluster, A).interval.since.0);
+    Ok(r.u32().unwrap() as usize)
+}
+
+#[test]
+fn bad_blocks_are_replaced_by_deep_scrub_on_any_member() {
+    for seed in 0..6 {
+        let mut cluster = filled(seed);
+        let mark = scrub(&mut cluster, true, false);
+        assert_eq!((mark.errors(), mark.repaired, mark.omap_keys), (0, 0, u64::from(OBJECTS)), "seed {seed}");
+        assert!(mark.deep_at == mark.light_at && mark.deep_at == mark.clean_at && !mark.deep_at.is_zero());
+        for (osd, n, offset) in [(A, 3, 4096), (B, 9, 0), (B, 10, 16_384), (C, 35, 8192)] {
+            spoil(&mut cluster, osd, &object(n), offset);
+        }
+        assert_eq!(scrub(&mut cluster, false, false).repaired, 0, "a light scrub does not read");
+        let mark = scrub(&mut cluster, true, false);
+        assert_eq!((mark.errors(), mark.repaired), (0, 4), "seed {seed}");
+        assert_eq!((state(&mut cluster), listed(&mut cluster)), (WELL, Ok(0)));
+        let mut wanted = vec![9; BYTES];
+        wanted.resize(60_000, 0);
+        assert!(bytes(&mut cluster, B, &object(9)) == wanted);
+        assert_eq!(scrub(&mut cluster, true, false).repaired, 4, "nothing is left");
+    }
+}
+
+#[test]
+fn what_is_missing_on_a_minority_is_brought_by_a_light_scrub() {
+    for (seed, osd) in [(0, A), (1, B), (2, C), (3, A), (4, B)] {
+        let mut cluster = filled(seed);
+        submit(&mut cluster, osd, vec![Step::Remove { object: object(20) }]);
+        let mark = scrub(&mut cluster, false, false);
+        assert_eq!((mark.errors(), mark.repaired, state(&mut cluster)), (0, 1, WELL), "seed {seed}");
+        assert!(bytes(&mut cluster, osd, &object(20)) == bytes(&mut cluster, C, &object(20)));
+    }
+}
+
+#[test]
+fn readable_copies_that_differ_wait_for_an_order() {
+    let attr = |value: &'static [u8]| Step::SetAttr {
+        object: object(7),
+        name: b"_name".to_vec(),
+        value: Bytes::from_static(value),
+    };
+    for (seed, osd) in [(0, A), (1, B)] {
+        let mut cluster = filled(seed);
+        submit(&mut cluster, osd, vec![attr(b"other")]);
+        write(&mut cluster, C, 8, 200);
+        assert_eq!(listed(&mut cluster), Err(Errno::ENOENT), "it was not scrubbed");
+        let mark = scrub(&mut cluster, false, false);
+        assert_eq!((mark.shallow_errors, mark.deep_errors, mark.repaired), (1, 0, 0), "seed {seed}");
+        assert_eq!((state(&mut cluster), listed(&mut cluster)), (WELL | pg_state::INCONSISTENT, Ok(1)));
+        let mark = scrub(&mut cluster, true, false);
+        assert_eq!((mark.shallow_errors, mark.deep_errors, mark.repaired), (1, 1, 0), "seed {seed}");
+        assert_eq!(listed(&mut cluster), Ok(2));
+        assert_eq!(scrub(&mut cluster, false, false).errors(), 2, "a light scrub does not absolve");
+        assert_eq!(listed(&mut cluster), Ok(2));
+        let mark = scrub(&mut cluster, false, true);
+        assert_eq!((mark.errors(), mark.repaired), (0, 2));
+        assert_eq!((state(&mut cluster), listed(&mut cluster)), (WELL, Ok(0)));
+        let stat = ready(&mut cluster, osd, |store| store.stat(&object(7))).unwrap();
+        assert_eq!(stat.attrs.get(b"_name").unwrap().as_ref(), b"value");
+        assert_eq!(bytes(&mut cluster, C, &object(8))[0], 8);
+    }
+}
+
+/// The object of the cluster's clients.
+fn clients_object() -> ObjectId {
+    ObjectId::head(POOL, 7, b"", b"object")
+}
+
+#[test]
+fn the_log_tells_what_must_be_there() {
+    for seed in 0..4 {
+        let mut cluster = filled(seed);
+        let session = cluster.connect(A);
+        cluster.append(A, session, 1, Epoch(1));
+        cluster.settle();
+        for osd in [A, C] {
+            submit(&mut cluster, osd, vec![Step::Remove { object: clients_object() }]);
+        }
+        let mark = scrub(&mut cluster, false, false);
+        assert_eq!((mark.errors(), mark.repaired), (0, 2), "though most have nothing");
+        assert_eq!(cluster.content(A), "1,");
+        cluster.ask(A, session, 2, Epoch(1), 0, wire::messages::Op::delete());
+        cluster.settle();
+        let info = ObjectInfo { version: EVersion::new(1, 1), ..ObjectInfo::default() };
+        for osd in [A, B, C] {
+            let name = OBJECT_INFO_ATTR.to_vec();
+            submit(&mut cluster, osd, vec![Step::SetAttr { object: clients_object(), name, value: info.to_bytes() }]);
+        }
+        let mark = scrub(&mut cluster, false, false);
+        assert_eq!((mark.errors(), mark.repaired), (0, 5), "though all have something");
+        for osd in ALL {
+            assert_eq!(ready(&mut cluster, osd, |store| store.stat(&clients_object())), None);
+        }
+    }
+}
+
+#[test]
+fn updates_of_the_chunk_wait_and_others_do_not() {
+    let mut cluster = Cluster::seeded(3, 7);
+    let session = cluster.connect(A);
+    cluster.append(A, session, 1, Epoch(1));
+    cluster.settle();
+    // One update is on its way when the chunk begins.
+    cluster.cut = [(A, C)].into();
+    cluster.append(A, session, 2, Epoch(1));
+    cluster.settle();
+    order(&mut cluster, true, false);
+    cluster.append(A, session, 3, Epoch(1));
+    cluster.read(A, session, 4, Epoch(1));
+    cluster.settle();
+    assert!(cluster.answers_to(2).is_empty() && cluster.answers_to(3).is_empty());
+    cluster.cut = [(B, A)].into();
+    cluster.settle();
+    assert_eq!((cluster.answers_to(2).len(), cluster.answers_to(3).len()), (1, 0));
+    cluster.cut.clear();
+    cluster.settle();
+    assert_eq!((cluster.answers_to(3).len(), cluster.answers_to(4)), (1, vec![(session, 0, "1,2,3,".to_owned())]));
+    assert_eq!(scrub(&mut cluster, true, false).errors(), 0);
+    assert_eq!(cluster.content(A), "1,2,3,");
+}
+
+#[test]
+fn a_chunk_whose_answers_are_lost_holds_nobody_for_long() {
+    let mut cluster = Cluster::seeded(3, 7);
+    let session = cluster.connect(A);
+    cluster.cut = [(B, A)].into();
+    order(&mut cluster, true, false);
+    cluster.settle();
+    cluster.lose(B, A);
+    cluster.cut.clear();
+    cluster.ask(A, session, 1, Epoch(1), 0, appending(1));
+    cluster.settle();
+    assert!(cluster.answers_to(1).is_empty());
+    cluster.pass(Duration::from_secs(11));
+    assert_eq!(cluster.answers_to(1).len(), 1);
+    assert_eq!(scrub(&mut cluster, true, false).errors(), 0);
+}
+
+#[test]
+fn an_interval_that_ends_ends_a_chunk_and_the_order_is_kept() {
+    for stuck in [A, B] {
+        let mut cluster = Cluster::seeded(4, 3);
+        for n in 0..OBJECTS {
+            ALL.iter().for_each(|osd| write(&mut cluster, *osd, n, n as u8));
+        }
+        spoil(&mut cluster, B, &object(30), 0);
+        cluster.stuck_disks = [stuck].into();
+        order(&mut cluster, true, false);
+        let session = cluster.connect(A);
+        cluster.append(A, session, 1, Epoch(1));
+        cluster.mark_down(2);
+        cluster.update_all();
+        cluster.stuck_disks.clear();
+        cluster.settle();
+        cluster.pass(Duration::from_secs(4));
+        cluster.mark_up(2);
+        cluster.update_all();
+        cluster.settle();
+        for _ in 0..100 {
+            pass(&mut cluster);
+        }
+        let mark = pg(&mut cluster, A).scrub.mark.clone();
+        assert_eq!((mark.errors(), mark.repaired), (0, 1));
+        assert_eq!(cluster.answers_to(1).len(), 1);
+    }
+}
+
+#[test]
+fn groups_are_scrubbed_by_themselves_in_their_time() {
+    let mut cluster = filled(7);
+    cluster.shard(A).set_wall_clock(Duration::from_secs(1_700_000_000));
+    cluster.shard(A).set_scrub_periods(Duration::from_secs(1000), Duration::from_secs(4000));
+    for _ in 0..2 {
+        cluster.pass(Duration::from_secs(40));
+    }
+    let made = pg(&mut cluster, A).scrub.mark.clone();
+    assert!(made.light_at == made.deep_at && made.light_at.sec > 1_700_000_000, "{made:?}");
+    spoil(&mut cluster, B, &object(30), 0);
+    let mut light = Vec::new();
+    for _ in 0..400 {
+        cluster.pass(Duration::from_secs(10));
+        for _ in 0..10 {
+            pass(&mut cluster);
+        }
+        let mark = &pg(&mut cluster, A).scrub.mark;
+        if light.last() != Some(&(mark.light_at, mark.deep_at)) {
+            light.push((mark.light_at, mark.deep_at));
+        }
+    }
+    assert_eq!(pg(&mut cluster, A).scrub.mark.repaired, 1);
+    let deep = light.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+    assert!((4..=9).contains(&(light.len() - 1)) && (1..=2).contains(&deep), "{light:?}");
+}
