@@ -557,7 +557,7 @@ impl Run {
             self.cluster.disk(osd).rot(run, 1, &mut self.rng);
         }
         let before: BTreeMap<types::PgId, _> = self.scrubbed(pool).collect();
-        self.cluster.command(self.operator, "\"osd deep-scrub\", \"who\": \"all\"".to_owned());
+        self.cluster.command(self.operator, r#"{"prefix": "osd deep-scrub", "who": "all"}"#.to_owned());
         self.wait("a deep scrub", SCRUB_TIME_MAX, |cluster| {
             cluster.is_clean()?;
             let pgs = &cluster.monitor().expect("it is clean").volatile().pgs;

@@ -144,12 +144,11 @@ impl Reading {
         let object = &self.scan.object;
         if self.stat.is_none() {
             let Some(stat) = ready(store.stat(object))? else { return Ok(None) };
-            if stat.has_omap {
-                let header = ready(store.omap_header(object))?;
-                self.scan.omap_crc = with_length(SEED, &header);
-                self.scan.omap_bytes = header.len() as u64;
-                self.omap_after = Some(Bytes::new());
-            }
+            // An empty omap and none are the same: recovery brings nothing for either.
+            let header = if stat.has_omap { ready(store.omap_header(object))? } else { Bytes::new() };
+            self.scan.omap_crc = with_length(SEED, &header);
+            self.scan.omap_bytes = header.len() as u64;
+            self.omap_after = stat.has_omap.then(Bytes::new);
             self.scan.size_bytes = stat.size_bytes;
             for (name, value) in stat.attrs.iter() {
                 match name == OBJECT_INFO_ATTR {

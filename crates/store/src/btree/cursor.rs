@@ -166,6 +166,11 @@ impl Cursor {
                         continue;
                     }
                     if let Some(end) = overlay.erased_end(&key) {
+                        if *end >= *self.end.as_deref().unwrap_or(&BEHIND_ALL_KEYS) {
+                            // Pages behind it need not be readable.
+                            self.tree_done = true;
+                            continue;
+                        }
                         self.tree_from = end.to_vec();
                         let inside = leaf.upper.as_deref().is_none_or(|upper| end < upper);
                         let index = leaf.page.lower_bound(end);
