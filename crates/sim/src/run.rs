@@ -182,7 +182,7 @@ impl Run {
         self.misfortunes()?;
         let healed_in = self.heal()?;
         self.look_at_everything()?;
-        if self.seed % ROT_ONE_IN == 0 {
+        if self.seed.is_multiple_of(ROT_ONE_IN) {
             self.rot()?;
         }
         let history = self.cluster.history();
