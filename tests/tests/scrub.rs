@@ -106,7 +106,9 @@ fn rotten_bits_are_found_and_repaired() {
         health.contains("Possible data damage: 1 pg inconsistent") && health.contains("3 scrub errors"),
         "{health}"
     );
-    assert_eq!(cluster.rados(&["list-inconsistent-pg", "p"]).ok().trim(), format!("[\"{pgid}\"]"));
+    let damaged = cluster.ceph_json(&["pg", "ls", "inconsistent"]);
+    assert_eq!(damaged["pg_stats"].as_array().expect("a list").len(), 1, "{damaged}");
+    assert_eq!(damaged["pg_stats"][0]["pgid"], *pgid, "{damaged}");
     let listed = cluster.rados(&["list-inconsistent-obj", &pgid, "--format=json"]).ok();
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     let found = listed["inconsistents"].as_array().expect("a list");
