@@ -52,15 +52,12 @@ pub(crate) struct Scrub {
 #[derive(Debug)]
 struct Run {
     order: ScrubOrder,
-    from: ObjectId,
+    /// How far it is, and what was found up to there. A deep one goes on here.
+    cursor: ScrubCursor,
     state: State,
     head: EVersion,
     found: BTreeMap<ObjectId, Finding>,
-    shallow_errors: u64,
-    deep_errors: u64,
     repaired: u64,
-    omap_keys: u64,
-    omap_bytes: u64,
     unmarked_bytes: u64,
     /// What the last chunk has cost, in bytes, until the schedule takes it.
     cost: Option<u64>,
@@ -97,7 +94,7 @@ impl Scrub {
         self.scans.clear();
         self.findings = None;
         if let Some(run) = self.run.take().filter(|run| run.order.deep && !run.order.repair) {
-            self.mark.cursor = Some(run.cursor());
+            self.mark.cursor = Some(run.cursor.clone());
         }
     }
 
@@ -151,18 +148,8 @@ impl Scrub {
 impl Run {
     fn held(&self) -> Option<(&ObjectId, &ObjectId)> {
         match &self.state {
-            State::Settling { until, .. } | State::Asking { until, .. } => Some((&self.from, until)),
+            State::Settling { until, .. } | State::Asking { until, .. } => Some((&self.cursor.next, until)),
             _ => None,
-        }
-    }
-
-    fn cursor(&self) -> ScrubCursor {
-        ScrubCursor {
-            next: self.from.clone(),
-            shallow_errors: self.shallow_errors,
-            deep_errors: self.deep_errors,
-            omap_keys: self.omap_keys,
-            omap_bytes: self.omap_bytes,
         }
     }
 }
@@ -195,15 +182,11 @@ impl Pg {
         tracing::debug!(pg = %self.id, ?order, "scrub begins");
         self.scrub.run = Some(Box::new(Run {
             order,
-            from: cursor.next,
+            cursor,
             state: State::Between,
             head: self.log.head(),
             found: BTreeMap::new(),
-            shallow_errors: cursor.shallow_errors,
-            deep_errors: cursor.deep_errors,
             repaired: 0,
-            omap_keys: cursor.omap_keys,
-            omap_bytes: cursor.omap_bytes,
             unmarked_bytes: 0,
             cost: None,
         }));
@@ -221,7 +204,7 @@ impl Pg {
     pub(crate) fn scrub_chunk(&mut self, cx: &mut Context<'_>) {
         let Some(run) = self.scrub.run.as_mut() else { return };
         let (_, end) = osdmap::pg_range(self.id, self.interval.shape.pg_num);
-        let until = match ready(cx.store.list(&run.from, &end, CHUNK_OBJECTS)) {
+        let until = match ready(cx.store.list(&run.cursor.next, &end, CHUNK_OBJECTS)) {
             Ok(page) => match page.last() {
                 Some(last) if page.len() == CHUNK_OBJECTS => just_behind(last),
                 _ => end,
@@ -233,7 +216,7 @@ impl Pg {
             Err(NoAnswer::Damaged(damage)) => {
                 // What the others have there is not known to be wanted.
                 tracing::error!(pg = %self.id, "scrub: the list of objects cannot be read: {damage}");
-                run.shallow_errors += 1;
+                run.cursor.shallow_errors += 1;
                 return self.scrub_ended(cx);
             }
         };
@@ -245,11 +228,11 @@ impl Pg {
     pub(crate) fn scrub_settled(&mut self, cx: &mut Context<'_>) {
         let Some(run) = self.scrub.run.as_mut() else { return };
         let State::Settling { until, began } = &run.state else { return };
-        if self.ops.any_update_in_flight(&run.from, until) {
+        if self.ops.any_update_in_flight(&run.cursor.next, until) {
             return;
         }
         self.scrub.rounds += 1;
-        let (round, from, until, began) = (self.scrub.rounds, run.from.clone(), until.clone(), *began);
+        let (round, from, until, began) = (self.scrub.rounds, run.cursor.next.clone(), until.clone(), *began);
         let waiting = self.interval.acting.iter().copied().filter(|osd| osd.is_some()).collect();
         let deep = run.order.deep;
         run.state = State::Asking { until: until.clone(), began, round, waiting, maps: BTreeMap::new() };
@@ -386,26 +369,26 @@ impl Pg {
         let State::Asking { until, maps, .. } = std::mem::replace(&mut run.state, State::Between) else {
             unreachable!("its members have answered")
         };
-        let held = (run.from.clone(), until.clone());
+        let held = (run.cursor.next.clone(), until.clone());
         // As far as all have looked.
         let until = maps.values().filter_map(|map| map.until.clone()).chain([until]).min().expect("there is one");
         let mut cost = 0;
         for (osd, map) in &maps {
             if let Some(error) = &map.list_error {
                 tracing::error!(pg = %self.id, %osd, "scrub: the list of objects cannot be read there: {error}");
-                run.shallow_errors += 1;
+                run.cursor.shallow_errors += 1;
             }
             let bytes = |scan: &ObjectScan| VISIT_BYTES + if run.order.deep { scan.size_bytes } else { 0 };
             cost = map.objects.iter().map(bytes).sum::<u64>().max(cost);
         }
-        let (from, order) = (run.from.clone(), run.order);
+        let (from, order) = (run.cursor.next.clone(), run.order);
         let mut objects: BTreeMap<ObjectId, BTreeMap<OsdId, ObjectScan>> = BTreeMap::new();
         // Of one that cannot list what it has, nothing is known; it is compared when its metadata is repaired.
         let known: Vec<OsdId> = maps.iter().filter(|(_, map)| map.list_error.is_none()).map(|(osd, _)| *osd).collect();
         for (osd, map) in maps {
             if osd == cx.whoami {
-                run.omap_keys += map.objects.iter().map(|scan| scan.omap_keys).sum::<u64>();
-                run.omap_bytes += map.objects.iter().map(|scan| scan.omap_bytes).sum::<u64>();
+                run.cursor.omap_keys += map.objects.iter().map(|scan| scan.omap_keys).sum::<u64>();
+                run.cursor.omap_bytes += map.objects.iter().map(|scan| scan.omap_bytes).sum::<u64>();
             }
             for scan in map.objects.into_iter().filter(|scan| scan.object < until) {
                 objects.entry(scan.object.clone()).or_default().insert(osd, scan);
@@ -431,7 +414,7 @@ impl Pg {
         let run = self.scrub.run.as_mut().expect("just seen");
         run.cost = Some(cost);
         run.unmarked_bytes += cost;
-        run.from = until.clone();
+        run.cursor.next = until.clone();
         for finding in findings {
             self.found(cx, order, finding);
         }
@@ -442,7 +425,7 @@ impl Pg {
         let run = self.scrub.run.as_mut().expect("just seen");
         if order.deep && !order.repair && run.unmarked_bytes >= MARK_BYTES {
             run.unmarked_bytes = 0;
-            self.scrub.mark.cursor = Some(run.cursor());
+            self.scrub.mark.cursor = Some(run.cursor.clone());
             self.keep_scrub_mark(cx);
             self.scrub.mark.cursor = None;
         }
@@ -466,10 +449,10 @@ impl Pg {
         let left = acts && finding.copies.values().any(|copy| copy.errors & super::verdict::copy_error::STAT != 0);
         if acts {
             run.repaired += shallow + deep;
-            run.shallow_errors += u64::from(left);
+            run.cursor.shallow_errors += u64::from(left);
         } else {
-            run.shallow_errors += shallow;
-            run.deep_errors += deep;
+            run.cursor.shallow_errors += shallow;
+            run.cursor.deep_errors += deep;
         }
         if (!acts || left) && run.found.len() < FINDINGS_MAX {
             run.found.insert(finding.object.clone(), finding.clone());
@@ -486,13 +469,15 @@ impl Pg {
         let now = Utime::from_unix(cx.unix_zero + cx.now);
         let mark = &mut self.scrub.mark;
         (mark.light_at, mark.light_version) = (now, run.head);
-        mark.shallow_errors = run.shallow_errors;
+        let found_up_to = &run.cursor;
+        mark.shallow_errors = found_up_to.shallow_errors;
         mark.repaired += run.repaired;
         mark.cursor = None;
         let mut found = std::mem::take(&mut run.found);
         if run.order.deep {
             (mark.deep_at, mark.deep_version) = (now, run.head);
-            (mark.deep_errors, mark.omap_keys, mark.omap_bytes) = (run.deep_errors, run.omap_keys, run.omap_bytes);
+            mark.deep_errors = found_up_to.deep_errors;
+            (mark.omap_keys, mark.omap_bytes) = (found_up_to.omap_keys, found_up_to.omap_bytes);
         } else if mark.deep_errors > 0 {
             // What only a deep scrub sees is still there.
             let before = self.scrub.findings.take().unwrap_or_default();

@@ -5,8 +5,8 @@ use crate::allocator::Run;
 use crate::btree::{self, Damage, Depth, PageCache, Walk, WalkProgress};
 use crate::copying::CopyRules;
 use crate::{
-    IoId, IoRequest, Lookup, LookupId, Memory, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, StoreEvent,
-    SubmitError, Ticket, Transaction,
+    IoId, IoRequest, Lookup, LookupId, Memory, OpenError, Opening, ReadError, SimDevice, Step, Store, StoreConfig,
+    StoreEvent, SubmitError, Ticket, Transaction,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
@@ -76,7 +76,11 @@ pub fn formatted(config: &StoreConfig) -> SimDevice {
 
 /// Opens the store on a device, which must not be written to meanwhile.
 pub fn open(device: &mut SimDevice, config: &StoreConfig) -> Result<Store, OpenError> {
-    let mut opening = Store::open(config.clone());
+    finish_opening(device, Store::open(config.clone()))
+}
+
+/// The same with an opening that was begun.
+pub fn finish_opening(device: &mut SimDevice, mut opening: Opening) -> Result<Store, OpenError> {
     loop {
         if let Some(result) = opening.poll_result() {
             return result;

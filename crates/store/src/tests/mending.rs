@@ -1,6 +1,6 @@
 //! Parts of the metadata are lost: told, never hidden, and given up when asked to.
 
-use super::harness::{Bench, KIB, Random, ask, config, contents, object, open, read, txn, write};
+use super::harness::{Bench, KIB, Random, ask, config, contents, finish_opening, object, open, read, txn, write};
 use super::model::Model;
 use crate::allocator::Run;
 use crate::btree::{Depth, Found, PageCache, Walk, WalkProgress};
@@ -123,18 +123,7 @@ fn damage(device: &mut SimDevice, part: Run, other: Run, random: &mut Random) {
 }
 
 fn open_to_mend(device: &mut SimDevice, config: &StoreConfig) -> Result<Store, OpenError> {
-    let mut opening = Store::open_to_mend(config.clone());
-    loop {
-        if let Some(result) = opening.poll_result() {
-            return result;
-        }
-        while let Some(request) = opening.poll_io() {
-            assert!(matches!(request, IoRequest::Read { .. } | IoRequest::Flush { .. }), "opening writes: {request:?}");
-            device.submit(request);
-        }
-        assert!(device.queued() > 0, "opening waits for nothing");
-        opening.io_done(device.complete(0));
-    }
+    finish_opening(device, Store::open_to_mend(config.clone()))
 }
 
 /// `None`: where the bytes are cannot be told.
