@@ -54,6 +54,11 @@ fn pages_at_end(bytes: usize) -> usize {
     bytes.div_ceil(BALANCED_BYTES).max(2)
 }
 
+/// Whether entries of so many bytes, which are those of one page and what came to them, had better take in a neighbour.
+pub(crate) fn wants_neighbour(bytes: usize) -> bool {
+    bytes < UNDERFULL_BYTES || bytes > PAGE_BYTES && bytes < pages_at_end(bytes) * SHARED_BYTES
+}
+
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

@@ -13,6 +13,7 @@ use super::damage::Damage;
 use super::drops::Drops;
 use super::leaf_merge::LeafMerge;
 use super::level_builder::LevelBuilder;
+use super::merge_ahead::{Ahead, read_ahead};
 use super::overlay::{Generation, Overlay, Record, RecordIter};
 use super::page::Page;
 use super::page_cache::{Fetch, PageCache, ReadId, Use};
@@ -24,12 +25,8 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use types::BufPool;
 
-/// Reads begun at once when a page is missing.
-const READS: usize = 32;
 /// Neighbours that no change touches which are taken in at once, so that pages need not be split half empty.
 const JOINS_MAX: u8 = 2;
-/// Children looked at for them.
-const READ_AHEAD: usize = 256;
 
 // Rough costs of the parts of the work, in ns.
 pub(super) const ENTRY_COST: i64 = 60;
@@ -82,17 +79,22 @@ pub enum Progress {
 
 /// An interior page that was opened.
 #[derive(Debug)]
-struct Frame {
+pub(super) struct Frame {
     place: PageRef,
-    page: Page,
+    pub page: Page,
     /// The child to look at next.
-    next: usize,
+    pub next: usize,
     lower: Vec<u8>,
-    upper: Option<Vec<u8>>,
+    pub upper: Option<Vec<u8>>,
+    pub ahead: Ahead,
 }
 
 impl Frame {
-    fn bounds(&self, index: usize) -> (Vec<u8>, Option<Vec<u8>>) {
+    pub fn new(place: PageRef, page: Page, lower: Vec<u8>, upper: Option<Vec<u8>>) -> Frame {
+        Frame { place, page, next: 0, lower, upper, ahead: Ahead::default() }
+    }
+
+    pub fn bounds(&self, index: usize) -> (Vec<u8>, Option<Vec<u8>>) {
         let (mut lower, mut upper) = (self.lower.clone(), self.upper.clone());
         if index > 0 {
             self.page.key_into(index, &mut lower);
@@ -104,7 +106,7 @@ impl Frame {
     }
 
     /// Whether a key, not below the child's keys, is below those of the next.
-    fn is_below_next(&self, index: usize, key: &[u8]) -> bool {
+    pub fn is_below_next(&self, index: usize, key: &[u8]) -> bool {
         match index + 1 < self.page.len() {
             true => self.page.cmp_key(index + 1, key) == Ordering::Greater,
             false => self.upper.as_deref().is_none_or(|upper| key < upper),
@@ -217,6 +219,11 @@ impl Merge {
         self.writer.writes.pop_front()
     }
 
+    /// What the last step left of its budget, in ns.
+    pub fn budget_left_ns(&self) -> u32 {
+        u32::try_from(self.budget).unwrap_or(0)
+    }
+
     /// Blocks taken so far.
     pub fn blocks_taken(&self) -> u64 {
         self.writer.taken.iter().map(|run| u64::from(run.count)).sum()
@@ -297,7 +304,7 @@ impl Merge {
         if page.level() == 0 {
             return self.open_leaf(Some((place, page)), lower, upper);
         }
-        self.stack.push(Frame { place, page, next: 0, lower, upper });
+        self.stack.push(Frame::new(place, page, lower, upper));
     }
 
     fn open_leaf(&mut self, page: Option<(PageRef, Page)>, lower: Vec<u8>, upper: Option<Vec<u8>>) {
@@ -373,14 +380,12 @@ impl Merge {
             self.pass_on(&child, level, cache, space)?;
             return Ok(None);
         }
+        self.budget -= read_ahead(&mut self.stack, frozen, cache);
         let frame = self.stack.last_mut().expect("just seen");
         let hot = cache.is_kept(&child.page, level);
         let page = match cache.take_page(&child.page, level, Use::Once) {
             Ok(Fetch::Ready(page)) => page,
-            Ok(Fetch::Pending(id)) => {
-                prefetch(frame, frozen, cache);
-                return Ok(Some(id));
-            }
+            Ok(Fetch::Pending(id)) => return Ok(Some(id)),
             // It is not needed: poor pages will do.
             Err(_) if !is_touched => {
                 (0..=level).try_for_each(|level| self.end_pages(level, cache, space))?;
@@ -485,28 +490,5 @@ impl Merge {
         self.writer.close(space);
         self.phase = Phase::Dropping;
         Ok(())
-    }
-}
-
-/// Asks for the children behind the one that is missing which will be opened too.
-fn prefetch(frame: &Frame, frozen: &Generation, cache: &mut PageCache) {
-    let mut reads = 0;
-    let last = frame.page.len().min(frame.next + READ_AHEAD);
-    for index in frame.next + 1..last {
-        let (lower, upper) = frame.bounds(index);
-        let next = frozen.records_from(&lower).next();
-        let has_record = next.is_some_and(|record| frame.is_below_next(index, record.key()));
-        let erased = &frozen.erased;
-        let is_cut = erased.meets(&lower, upper.as_deref()) && !erased.covers(&lower, upper.as_deref());
-        if is_cut || has_record && !erased.covers(&lower, upper.as_deref()) {
-            cache.prefetch(&frame.page.child(index).page, frame.page.level() - 1, Use::Once);
-            reads += 1;
-            if reads == READS {
-                return;
-            }
-        }
-        if next.is_none() && erased.is_empty() {
-            return;
-        }
     }
 }

@@ -55,6 +55,7 @@ mod le;
 mod leaf_merge;
 mod level_builder;
 mod merge;
+mod merge_ahead;
 mod overflow;
 mod overlay;
 mod page;

@@ -201,6 +201,16 @@ impl Page {
         self.level
     }
 
+    /// Where the last entry ends.
+    pub fn used_bytes(&self) -> usize {
+        usize::from(u16_at(&self.bytes, 40))
+    }
+
+    /// Bytes that an entry of a leaf takes.
+    pub fn entry_bytes(&self, index: usize) -> usize {
+        SLOT_BYTES + LEAF_HEAD_BYTES + self.suffix(index).len() + self.value_range(index).1.len()
+    }
+
     fn slot_bytes(&self, index: usize) -> &[u8] {
         let at = HEADER_BYTES + usize::from(self.prefix_bytes) + index * SLOT_BYTES;
         &self.bytes[at..at + SLOT_BYTES]

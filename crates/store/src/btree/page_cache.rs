@@ -305,6 +305,14 @@ impl PageCache {
         self.evict();
     }
 
+    /// The page, if it is there, without touching it.
+    pub(crate) fn peek_page(&self, page: &PageRef, level: u8) -> Option<&Page> {
+        match &self.slots[self.find(&Key::page(page, level))? as usize] {
+            Some(Slot { content: Content::Page(page), .. }) => Some(page),
+            other => panic!("a slot of pages holds {other:?}"),
+        }
+    }
+
     /// Whether a page is there, without touching it.
     pub(crate) fn contains(&self, page: &PageRef, level: u8) -> bool {
         self.find(&Key::page(page, level)).is_some()

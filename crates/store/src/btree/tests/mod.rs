@@ -6,3 +6,4 @@ mod decoding;
 mod fill;
 mod history;
 mod overflow;
+mod read_ahead;
