@@ -12,7 +12,8 @@ const HELP: &str = "usage: store_vs_fio FILE [flags]
   --seconds N     time of each run (4)
   --rounds N      runs of each row on either side (3)
   --memory-mib N  memory of an OSD that has such a store (1024; 112 is that of `nacre up`)
-  --second DIR    where the files for a log and metadata apart are made: another drive (beside FILE)
+  --wal-dir DIR   where the file of a log apart is made: another drive (beside FILE)
+  --metadata-dir DIR  the same of metadata apart
   --only TEXT     only rows whose names contain this
   --sparse        the store is on blocks that were never written, as in a new file of an OSD
   --quick         a small store, one short round: half a minute, for seeing that all works
@@ -29,7 +30,8 @@ pub struct Arguments {
     pub time: Duration,
     pub rounds: usize,
     pub memory_bytes: u64,
-    pub second: Option<PathBuf>,
+    pub wal_dir: Option<PathBuf>,
+    pub metadata_dir: Option<PathBuf>,
     only: String,
     pub sparse: bool,
     pub json: Option<PathBuf>,
@@ -49,7 +51,8 @@ impl Arguments {
             time: Duration::from_secs(4),
             rounds: 3,
             memory_bytes: 1 << 30,
-            second: None,
+            wal_dir: None,
+            metadata_dir: None,
             only: String::new(),
             sparse: false,
             json: None,
@@ -71,7 +74,8 @@ impl Arguments {
                 "--seconds" => parsed.time = Duration::from_secs(number(value()?)?),
                 "--rounds" => parsed.rounds = number(value()?)? as usize,
                 "--memory-mib" => parsed.memory_bytes = number(value()?)? << 20,
-                "--second" => parsed.second = Some(value()?.into()),
+                "--wal-dir" => parsed.wal_dir = Some(value()?.into()),
+                "--metadata-dir" => parsed.metadata_dir = Some(value()?.into()),
                 "--only" => parsed.only = value()?,
                 "--sparse" => parsed.sparse = true,
                 "--quick" => {

@@ -74,9 +74,7 @@ impl Report {
             );
         }
         if let Some(second) = &self.second_device {
-            let (one, several) = second.rates();
-            println!("\n| log and metadata apart | one file | three files | three / one |\n|---|---|---|---|");
-            println!("| 4 KiB random writes, IOPS | {one:.0} | {several:.0} | **{:.2}** |", second.ratio());
+            second.print();
         }
         if let Some(ageing) = &self.ageing {
             let rest = ageing.rest.as_secs_f64();
