@@ -305,7 +305,7 @@ impl BlockMap {
         self.slots[from..].iter().map(|slot| slot.index).take_while(inside)
     }
 
-    /// Makes `out` a segment's record: runs, each its first block in the segment (1), count (1), device block (8), one
+    /// Makes `out` a segment's record: runs, each its first block in the segment (1), count (1), device block (4), one
     /// crc32c (4) per block. False if the segment is all holes.
     pub fn encode_segment(&self, index: u32, out: &mut Vec<u8>) -> bool {
         out.clear();
@@ -321,7 +321,7 @@ impl BlockMap {
                 Some((head, _)) => head,
                 None => {
                     out.extend_from_slice(&[block as u8, 0]);
-                    out.extend_from_slice(&u64::from(found.device).to_le_bytes());
+                    out.extend_from_slice(&found.device.to_le_bytes());
                     out.len() - SEGMENT_RUN_BYTES
                 }
             };
@@ -339,12 +339,12 @@ impl BlockMap {
         let mut flat = [HOLE; SEGMENT_BLOCKS as usize];
         let (mut r, mut next) = (Reader::new(record), 0);
         while r.left() > 0 {
-            let (first, count, device) = (r.u8()?, r.u8()?, r.u64()?);
+            let (first, count, device) = (r.u8()?, r.u8()?, r.u32()?);
             let end = usize::from(first) + usize::from(count);
-            let device = u32::try_from(device).ok().filter(|device| device.checked_add(count.into()).is_some());
-            let Some(device) = device.filter(|_| first >= next && count > 0 && end <= SEGMENT_BLOCKS as usize) else {
+            let is_on_device = device.checked_add(count.into()).is_some();
+            if !is_on_device || first < next || count == 0 || end > SEGMENT_BLOCKS as usize {
                 return Err(malformed);
-            };
+            }
             for (slot, device) in flat[usize::from(first)..end].iter_mut().zip(device..) {
                 *slot = BlockRef { device, crc: r.u32()? };
             }
@@ -380,7 +380,7 @@ impl BlockMap {
 }
 
 /// Bytes of a run in a segment's record, without the checksums.
-const SEGMENT_RUN_BYTES: usize = 10;
+const SEGMENT_RUN_BYTES: usize = 6;
 
 /// A segment's record with another checksum for a block, if the block is still where it was expected.
 pub(crate) fn patch_segment(record: &[u8], block: u32, device: u32, crc: u32) -> Option<Vec<u8>> {
@@ -496,17 +496,18 @@ mod tests {
         }
     }
 
-    /// The upper half of a run's device block is where flags of compression and encryption will be.
+    /// A run's first two bytes have room for flags of compression and encryption, and of larger devices.
     #[test]
     fn segments_with_flags_that_are_not_known_are_refused() {
         let mut map = BlockMap::default();
         map.map(0, (0..2).map(|i| BlockRef { device: 7 + i, crc: i }), |_| ());
         let mut record = Vec::new();
         assert!(map.encode_segment(0, &mut record));
+        assert_eq!(record, [0, 2, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
         assert!(BlockMap::default().restore_segment(0, &record).is_ok());
-        for bit in 32..64 {
+        for bit in [5, 6, 7, 14, 15] {
             let mut flagged = record.clone();
-            flagged[2 + bit / 8] |= 1 << (bit % 8);
+            flagged[bit / 8] |= 1 << (bit % 8);
             assert!(BlockMap::default().restore_segment(0, &flagged).is_err(), "bit {bit}");
         }
     }

@@ -14,6 +14,7 @@ use crate::allocator::Run;
 use crate::btree::{Amount, Merge, MergeError, Merged, Progress, TableChanges};
 use crate::io_queue::Purpose;
 use crate::key::OMAP_PREFIX_BYTES;
+use crate::merge_pace::{MergePace, Pressure};
 use crate::metadata_space::MergeSpace;
 use crate::state::Totals;
 use crate::superblock::Root;
@@ -21,17 +22,11 @@ use crate::totals::TreeTotals;
 use crate::tree_key::TableId;
 use crate::{Device, Store};
 
-/// Work done in one turn, in ns.
-const SLICE_NS: u32 = 100_000;
-/// The same, when the log is so full that commits may soon have to wait, or half as many changes wait for the next
-/// checkpoint as there may be.
-const HURRIED_SLICE_NS: u32 = 1_000_000;
-/// The same, when twice as many changes wait for the next checkpoint as there should be: memory is bounded first.
-const URGENT_SLICE_NS: u32 = 10_000_000;
 /// Page writes under way at once.
 const WRITES_MAX: usize = 8;
-/// Changes that are in the tree, whose memory is freed in one turn.
+/// Changes that are in the tree, whose memory is freed in one turn; fewer while a commit is on its way.
 const SHED: usize = 500;
+const SHED_BESIDE_COMMITS: usize = 128;
 /// Tables whose entries a merge counts.
 const COUNTED: &[u8] = &[TableId::Objects as u8, TableId::Omap as u8];
 /// Bytes of an omap entry's key in the tree before the client's: table and omap id.
@@ -73,6 +68,9 @@ pub(crate) struct Checkpoint {
     knows_data_blocks: bool,
     /// Flushes under way, one per device.
     flushes: u32,
+    pace: MergePace,
+    /// Bytes of the log in use when it began.
+    log_bytes_before: u64,
 }
 
 fn blocks_of(runs: &[Run]) -> u64 {
@@ -96,6 +94,8 @@ impl Checkpoint {
             frozen_data_blocks: 0,
             knows_data_blocks: true,
             flushes: 0,
+            pace: MergePace::default(),
+            log_bytes_before: 0,
         }
     }
 
@@ -197,6 +197,7 @@ impl Store {
         checkpoint.wanted = checkpoint.wanted.filter(|ticket| *ticket > boundary);
         checkpoint.boundary = boundary;
         checkpoint.covered = None;
+        checkpoint.log_bytes_before = self.wal.used_bytes();
         checkpoint.next_omap_id = self.state.next_omap_id;
         checkpoint.totals = checkpoint.totals.filter(|_| !self.state.totals_are_lost);
         checkpoint.frozen_totals = self.state.totals;
@@ -207,7 +208,7 @@ impl Store {
 
     /// Does this turn's part of the checkpoint under way, if any.
     pub(crate) fn advance_checkpoint(&mut self) {
-        self.state.overlay.shed(SHED);
+        self.state.overlay.shed(if self.turns.any_recorded() { SHED_BESIDE_COMMITS } else { SHED });
         self.set_metadata_aside();
         let Some(covered) = self.checkpoint.covered.filter(|_| self.checkpoint.is_running()) else { return };
         if matches!(self.checkpoint.phase, Phase::Covering) {
@@ -244,10 +245,22 @@ impl Store {
         self.checkpoint.phase = next(phase);
     }
 
+    /// How much of the room that was left when the checkpoint under way began has been used since.
+    fn checkpoint_pressure(&self) -> Pressure {
+        let before = self.checkpoint.log_bytes_before;
+        let log = (self.wal.used_bytes().saturating_sub(before), self.wal.bytes().saturating_sub(before));
+        Pressure::of((self.state.overlay.bytes().0, self.memory.overlay_bytes), log)
+    }
+
+    /// A turn has been sent to the device: the checkpoint under way may go on.
+    pub(crate) fn pace_checkpoint(&mut self) {
+        let pressure = self.checkpoint_pressure();
+        self.checkpoint.pace.commit(pressure);
+    }
+
     fn merge_slice(&mut self) {
-        let (changes, room) = (self.state.overlay.bytes().0, self.memory.overlay_bytes);
-        let hurried = self.wal.used_bytes() > self.wal.bytes() / 4 * 3 || changes > room / 2;
-        let urgent = changes > 2 * room;
+        let pressure = self.checkpoint_pressure();
+        let (committing, unsent) = (self.turns.any_recorded(), self.io.has_unsent_writes());
         let promised = self.promised_blocks();
         let checkpoint = &mut self.checkpoint;
         let Phase::Merging(merge) = &mut checkpoint.phase else { panic!("a slice of no merge") };
@@ -255,12 +268,12 @@ impl Store {
             return;
         }
         let mut space = MergeSpace { promised, allocator: &mut self.allocator, metadata: &mut self.metadata };
-        let budget = match (urgent, hurried) {
-            (true, _) => URGENT_SLICE_NS,
-            (false, true) => HURRIED_SLICE_NS,
-            (false, false) => SLICE_NS,
-        };
+        let budget = checkpoint.pace.slice_ns(pressure, committing, unsent);
+        if budget == 0 {
+            return;
+        }
         let progress = merge.step(&self.state.overlay, &mut self.state.cache, &mut space, budget);
+        checkpoint.pace.spent(budget.saturating_sub(merge.budget_left_ns()));
         while let Some(write) = merge.poll_write() {
             checkpoint.writes += 1;
             self.io.write(Purpose::PageWrite, write.run.offset_bytes(), write.data);

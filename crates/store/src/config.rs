@@ -65,9 +65,10 @@ impl StoreConfig {
         }
     }
 
-    /// A log that suits a device: 1/256 of it, between 8 MiB and 1 GiB, but at most a quarter.
+    /// A log that suits a device: 1/128 of it, between 8 MiB and 1 GiB, but at most a quarter. The longer it is, the more
+    /// changes share the pages that a checkpoint writes.
     pub fn default_wal_bytes(device_bytes: u64) -> u64 {
-        let wanted = (device_bytes / 256).clamp(8 << 20, 1 << 30).min(device_bytes / 4);
+        let wanted = (device_bytes / 128).clamp(8 << 20, 1 << 30).min(device_bytes / 4);
         (wanted / BLOCK * BLOCK).max(Self::WAL_BYTES_MIN)
     }
 }

@@ -349,7 +349,7 @@ impl Store {
             return;
         }
         assert_eq!(self.turns.last_ticket(), 0, "a transaction before what removes copies");
-        let mut staged = Staged::new(self.turns.next_ticket(), copies.len());
+        let mut staged = Staged::new(self.turns.next_ticket());
         staged.internal = true;
         self.destroyed_ticket = staged.ticket;
         for of in copies {

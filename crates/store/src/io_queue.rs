@@ -112,6 +112,11 @@ impl IoQueue {
         self.out.pop_front()
     }
 
+    /// Whether there are requests but reads that were not handed out yet.
+    pub fn has_unsent_writes(&self) -> bool {
+        self.out.iter().any(|request| !matches!(request, IoRequest::Read { .. }))
+    }
+
     /// What a request that is done was for. Panics for one that was never made or is done already.
     pub fn finish(&mut self, id: IoId) -> Purpose {
         self.purposes.remove(&id).unwrap_or_else(|| panic!("{id:?} done, but not under way"))

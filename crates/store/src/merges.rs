@@ -25,7 +25,8 @@ pub(crate) struct Patch {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CrcSlot {
     pub ticket: u64,
-    pub step: usize,
+    /// Of the mapping.
+    pub checksums_at: usize,
     pub index: usize,
 }
 

@@ -25,32 +25,6 @@ pub(crate) struct Onode {
     pub omap: Option<Box<OmapHead>>,
 }
 
-/// Runs of an object's blocks with their checksums, as records carry them: object block (4), count (4), device block
-/// (8), one crc32c (4) per block.
-pub(crate) fn encode_run(w: &mut Writer, first: u32, run: Run, crcs: &[u32]) {
-    assert_eq!(crcs.len(), run.count as usize, "a checksum per block");
-    w.u32(first);
-    w.u32(run.count);
-    w.u64(run.start.into());
-    crcs.iter().for_each(|crc| w.u32(*crc));
-}
-
-/// Reads one run: object block, run, checksums. Errors: a run that is empty or reaches beyond an object's or a device's
-/// last block number.
-pub(crate) fn decode_run(r: &mut Reader<'_>) -> Result<(u32, Run, Vec<u32>), DecodeError> {
-    let (first, count, device) = (r.u32()?, r.u32()?, r.u64()?);
-    if count == 0 || first.checked_add(count).is_none() {
-        return Err(DecodeError::Value { what: "block run", value: count.into() });
-    }
-    let start = u32::try_from(device).ok().filter(|start| start.checked_add(count).is_some());
-    let start = start.ok_or(DecodeError::Value { what: "device block", value: device })?;
-    if count as usize > r.left() / 4 {
-        return Err(DecodeError::Count { what: "block checksums", count: count as usize, left: r.left() });
-    }
-    let crcs = (0..count).map(|_| r.u32()).collect::<Result<_, _>>()?;
-    Ok((first, Run { start, count }, crcs))
-}
-
 impl Onode {
     pub fn size(&self) -> u64 {
         self.stat.size_bytes

@@ -20,7 +20,8 @@ use crate::losses::Loss;
 use crate::mending::{Mended, Mending};
 use crate::metadata_space::MetadataSpace;
 use crate::preparing::Preparing;
-use crate::redo::{Redo, decode_body};
+use crate::redo::Redo;
+use crate::redo_bytes::decode_body;
 use crate::state::{State, Totals};
 use crate::store::SPARE_BYTES;
 use crate::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
@@ -165,6 +166,8 @@ pub struct Opening {
     /// Whether lost parts of the metadata are given up.
     is_to_mend: bool,
     mended: Option<Box<Mended>>,
+    /// Copies of superblocks that the devices did not give.
+    unreadable: Vec<OpenError>,
 }
 
 impl Store {
@@ -193,6 +196,7 @@ impl Store {
             unvouched: Vec::new(),
             is_to_mend: false,
             mended: None,
+            unreadable: Vec::new(),
         };
         let unit_bytes = opening.config.indirection_unit_bytes;
         if !unit_bytes.is_power_of_two() || !(16 << 10..=256 << 10).contains(&unit_bytes) {
@@ -254,8 +258,13 @@ impl Opening {
         match done.result {
             Ok(buf) => *slot = Slot::Full(buf.expect("a read that succeeded hands its buffer back")),
             Err(errno) => {
-                let (device, offset) = (*device, *offset);
-                return self.end(Err(OpenError::Device { device, offset, errno }));
+                let error = OpenError::Device { device: *device, offset: *offset, errno };
+                if !matches!(self.step, Step::Superblocks | Step::OtherSuperblocks) {
+                    return self.end(Err(error));
+                }
+                // There is another copy.
+                *slot = Slot::Full(AlignedBuf::zeroed(BLOCK as usize));
+                self.unreadable.push(error);
             }
         }
         self.waiting -= 1;
@@ -322,7 +331,8 @@ impl Opening {
     }
 
     fn take_superblocks(&mut self, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
-        let superblock = device_labels::main_superblock(&self.config, buffers)?;
+        let superblock = device_labels::main_superblock(&self.config, buffers);
+        let superblock = superblock.map_err(|error| self.or_unreadable(error))?;
         self.superblock = Some(superblock.clone());
         for device in superblock.devices().filter(|device| *device != Device::Main) {
             SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| self.read(device, offset, BLOCK));
@@ -331,11 +341,25 @@ impl Opening {
         if self.waiting == 0 { self.take_other_superblocks(&[]) } else { Ok(()) }
     }
 
+    /// Why there is no superblock: if a device did not give a copy, that.
+    fn or_unreadable(&self, error: OpenError) -> OpenError {
+        let of = |device| {
+            self.unreadable.iter().find(|error| matches!(error, OpenError::Device { device: d, .. } if *d == device))
+        };
+        let unreadable = match error {
+            OpenError::NotAStore => of(Device::Main),
+            OpenError::NotAPart { device } => of(device),
+            _ => None,
+        };
+        unreadable.cloned().unwrap_or(error)
+    }
+
     fn take_other_superblocks(&mut self, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
         let superblock = self.superblock();
         let others = superblock.devices().filter(|device| *device != Device::Main);
         for (device, copies) in others.zip(buffers.chunks_exact(SUPERBLOCK_OFFSETS.len())) {
-            device_labels::check_other(&self.config, superblock, device, copies)?;
+            let checked = device_labels::check_other(&self.config, superblock, device, copies);
+            checked.map_err(|error| self.or_unreadable(error))?;
         }
         let tree_device = superblock.tree_device();
         ROOT_OFFSETS.into_iter().for_each(|offset| self.read(tree_device, offset, BLOCK));

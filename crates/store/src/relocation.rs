@@ -481,7 +481,7 @@ impl Store {
         };
         self.data_blocks += u64::from(count);
         let size = self.state.known(&source.key).expect("it has blocks").size();
-        let mut staged = Staged::new(self.turns.next_ticket(), 1);
+        let mut staged = Staged::new(self.turns.next_ticket());
         staged.internal = true;
         for stretch in now.chunk_by(|a, b| a.0 + 1 == b.0) {
             let first = stretch[0].0;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Upper bound of what an entry takes in a page of the tree besides key and value.
 pub(crate) const ENTRY_BYTES: u64 = 16;
 /// Upper bound of what a block takes in its segment's record.
-pub(crate) const BLOCK_BYTES_MAX: u64 = 14;
+pub(crate) const BLOCK_BYTES_MAX: u64 = 10;
 
 /// The most blocks a tree takes whose entries take `tree_bytes`: pages are mostly more than two fifths full, and so are
 /// the blocks of large values.

@@ -159,7 +159,7 @@ impl Store {
 
     /// Applies a transaction all of whose needs are in memory.
     pub(crate) fn apply_accepted(&mut self, ticket: u64, txn: Accepted) {
-        let mut staged = Staged::new(ticket, txn.steps.len());
+        let mut staged = Staged::new(ticket);
         let destroying = self.state.destroying.len();
         if let Some(next) = self.copies.as_ref().and_then(|copies| copies.ids_end(ticket)) {
             // Omaps that its steps make before they take the copies get other ids, also when it is replayed.
@@ -402,7 +402,7 @@ impl Store {
         let grown = last_before.map_or(0, |run| staged.freed[freed_before - 1].count - run.count);
         let freed: u64 = staged.freed[freed_before..].iter().map(|run| u64::from(run.count)).sum();
         self.data_blocks -= freed + u64::from(grown);
-        staged.push(redo);
+        staged.push(&redo);
     }
 
     fn stage_clone(&mut self, from: Key, to: Key, staged: &mut Staged) {
@@ -560,8 +560,8 @@ impl Store {
         let count = crcs.len() as u32;
         let runs = self.allocator.allocate(count).expect("space was checked when the transaction was admitted");
         self.data_blocks += u64::from(count);
-        let step = staged.steps();
         self.apply(Redo::Map { object: key.clone(), size, first, runs: runs.clone(), crcs }, staged);
+        let checksums_at = staged.checksums_at();
         let mut places = runs.into_iter();
         let mut place = places.next().expect("at least one block");
         let mut index = 0;
@@ -569,7 +569,7 @@ impl Store {
             let (mut data, damaged) = match part {
                 Part::Blocks { data, damaged } => (data, damaged),
                 Part::Merge { base, over, patch } => {
-                    let slot = CrcSlot { ticket: staged.ticket, step, index: index as usize };
+                    let slot = CrcSlot { ticket: staged.ticket, checksums_at, index: index as usize };
                     let over = over.map(|over| *over);
                     self.begin_merge(place.start, (key.clone(), first + index), base, over, patch, slot);
                     staged.merges += 1;

@@ -9,7 +9,8 @@ use crate::config::BLOCK;
 use crate::flushing::{Flushing, Writes};
 use crate::io_queue::Purpose;
 use crate::merges::CrcSlot;
-use crate::redo::{Redo, body_overhead_bytes, encode_body};
+use crate::redo::Redo;
+use crate::redo_bytes::{BODY_HEAD_BYTES_MAX, RedoBytes, body_bytes, write_body};
 use crate::wal::record_bytes;
 use crate::{CommitTimes, Device, Store, StoreEvent, Ticket};
 use bytes::Bytes;
@@ -22,6 +23,9 @@ const TURNS_MAX: usize = 2;
 /// A turn with less data than this waits until the one in flight is durable: with few bytes a flush costs more than what
 /// it makes durable, so what comes meanwhile had better share one. 128 KiB.
 const OVERLAP_BYTES_MIN: u64 = 128 << 10;
+/// Of that, the part which is enough when all that is in flight is written and only its flush is waited for: what is
+/// written meanwhile is flushed at once then.
+const FLUSHING_PART: u64 = 4;
 /// Data of one turn, so that a flood of large writes does not hold up the small ones behind it: 32 MiB.
 const TURN_DATA_BYTES_MAX: u64 = 32 << 20;
 /// One write request: 4 MiB, in at most as many pieces as one system call takes.
@@ -35,8 +39,7 @@ const FOUND_MAX: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Staged {
     pub ticket: u64,
-    steps: Vec<Redo>,
-    steps_bytes: u64,
+    steps: RedoBytes,
     /// Blocks of it that are still being made.
     pub merges: usize,
     /// Device block and content.
@@ -47,21 +50,19 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// An empty transaction that will have about so many steps.
-    pub fn new(ticket: u64, steps: usize) -> Staged {
-        let (data, freed) = Default::default();
-        let steps = Vec::with_capacity(steps);
-        Staged { ticket, steps, steps_bytes: 0, merges: 0, data, freed, internal: false }
+    /// An empty transaction.
+    pub fn new(ticket: u64) -> Staged {
+        let (steps, data, freed) = Default::default();
+        Staged { ticket, steps, merges: 0, data, freed, internal: false }
     }
 
-    pub fn push(&mut self, redo: Redo) {
-        self.steps_bytes += redo.encoded_bytes();
+    pub fn push(&mut self, redo: &Redo) {
         self.steps.push(redo);
     }
 
-    /// Number of steps so far.
-    pub fn steps(&self) -> usize {
-        self.steps.len()
+    /// Where the checksums of the mapping that was pushed last are ([`CrcSlot`]).
+    pub fn checksums_at(&self) -> usize {
+        self.steps.checksums_at()
     }
 
     fn data_bytes(&self) -> u64 {
@@ -138,8 +139,7 @@ impl Turns {
     pub fn merged(&mut self, slot: CrcSlot, crc: u32, device: u32, data: Rope) {
         let front = self.staged.front().expect("a transaction waits for its merges").ticket;
         let staged = &mut self.staged[(slot.ticket - front) as usize];
-        let Redo::Map { crcs, .. } = &mut staged.steps[slot.step] else { panic!("{slot:?} is no mapping") };
-        crcs[slot.index] = crc;
+        staged.steps.set_checksum(slot.checksums_at, slot.index, crc);
         staged.data.push((device, data));
         staged.merges -= 1;
     }
@@ -165,12 +165,17 @@ impl Turns {
 
     /// Bytes that the staged transactions take in the log at least.
     pub fn staged_log_bytes(&self) -> u64 {
-        self.staged.iter().map(|staged| staged.steps_bytes).sum()
+        self.staged.iter().map(|staged| staged.steps.len() as u64).sum()
     }
 
     /// Whether the turn `lsn` and all before it are durable, or would be once the checkpoint that covers them is.
     pub fn settled_to(&self, lsn: u64) -> bool {
         self.turns.iter().filter(|turn| turn.lsn <= lsn).all(|turn| turn.by_checkpoint && turn.writes.are_done())
+    }
+
+    /// Whether a turn is under way that its record makes durable.
+    pub fn any_recorded(&self) -> bool {
+        self.turns.iter().any(|turn| !turn.by_checkpoint)
     }
 
     /// Whether a turn is under way that a checkpoint makes durable.
@@ -184,21 +189,28 @@ impl Turns {
         runs.chain(&self.found_free).map(|run| u64::from(run.count)).sum()
     }
 
+    /// A turn with less data than this is not sent now.
+    fn data_bytes_min(&self) -> u64 {
+        match self.turns.is_empty() {
+            true => 0,
+            false if self.turns.iter().all(|turn| turn.writes.are_done()) => self.overlap_bytes_min / FLUSHING_PART,
+            false => self.overlap_bytes_min,
+        }
+    }
+
     /// How many staged transactions up to the ticket `limit`, from the first, can go into one turn of at most
-    /// `record_max` bytes of log (at least one, if it is ready), the length of their record's body, and the bytes of their data.
-    fn ready(&self, limit: u64, record_max: u64) -> (usize, u64, u64) {
-        let (mut count, mut steps_bytes, mut data_bytes) = (0, 0, 0);
+    /// `record_max` bytes of log (at least one, if it is ready), the most that their record's body takes, and the bytes of
+    /// their data.
+    fn ready(&self, limit: u64, record_max: u64) -> (usize, usize, u64) {
+        let (mut count, mut body, mut data_bytes) = (0, BODY_HEAD_BYTES_MAX, 0);
         for staged in self.staged.iter().take_while(|staged| staged.ticket <= limit && staged.merges == 0) {
-            let body = steps_bytes + staged.steps_bytes + body_overhead_bytes(count + 1);
-            let data = data_bytes + staged.data_bytes();
-            if count > 0 && (record_bytes(body as usize) > record_max || data > TURN_DATA_BYTES_MAX) {
+            let (with_steps, with_data) = (body + staged.steps.len(), data_bytes + staged.data_bytes());
+            if count > 0 && (record_bytes(with_steps) > record_max || with_data > TURN_DATA_BYTES_MAX) {
                 break;
             }
-            data_bytes = data;
-            steps_bytes += staged.steps_bytes;
-            count += 1;
+            (count, body, data_bytes) = (count + 1, with_steps, with_data);
         }
-        (count, steps_bytes + body_overhead_bytes(count), data_bytes)
+        (count, body, data_bytes)
     }
 }
 
@@ -218,15 +230,15 @@ impl Store {
         while self.turns.turns.len() < TURNS_MAX && self.turns.turns.iter().all(|turn| !turn.by_checkpoint) {
             // A record's transactions are either all in the checkpoint under way or all behind it.
             let limit = self.checkpoint.boundary().unwrap_or(u64::MAX);
-            let (count, body_bytes, data_bytes) = self.turns.ready(limit, self.wal.record_bytes_max());
+            let (count, body_bytes_max, data_bytes) = self.turns.ready(limit, self.wal.record_bytes_max());
             if count == 0 {
                 self.vouch_for_freed_blocks();
                 break;
             }
-            if !self.turns.turns.is_empty() && data_bytes < self.turns.overlap_bytes_min {
+            if data_bytes < self.turns.data_bytes_min() {
                 break;
             }
-            if self.wal.has_room(record_bytes(body_bytes as usize)) {
+            if self.wal.has_room(record_bytes(body_bytes_max)) {
                 self.emit(count, false);
             } else if self.turns.turns.is_empty() {
                 // The log is full, or will never take so large a record. A checkpoint needs no log.
@@ -287,7 +299,7 @@ impl Store {
             false => self.turns.found_free.len() >= FOUND_MAX && self.turns.emitted(self.destroyed_ticket),
         };
         let waits = found || self.freeing.waits_for_more_than(self.turns.vouched_lsn);
-        let room = self.wal.has_room(record_bytes(body_overhead_bytes(0) as usize));
+        let room = self.wal.has_room(record_bytes(BODY_HEAD_BYTES_MAX));
         if (short || found || self.turns.vouch_wanted) && waits && room && self.turns.is_idle() {
             self.emit(0, false);
         }
@@ -310,10 +322,9 @@ impl Store {
         if by_checkpoint {
             self.wal.skip_lsn();
         } else {
-            let steps_bytes: u64 = batch.iter().map(|staged| staged.steps_bytes).sum();
-            let body_bytes = steps_bytes + body_overhead_bytes(batch.len());
-            let body = encode_body(batch.iter().map(|staged| &staged.steps[..]), body_bytes as usize);
-            let (offset, record) = self.wal.append(&body, vouches_for, &self.buffers);
+            let steps = || batch.iter().map(|staged| &staged.steps);
+            let body = |out: &mut [u8]| write_body(steps(), out);
+            let (offset, record) = self.wal.append(body_bytes(steps()), body, vouches_for, &self.buffers);
             let device = self.superblock.log_device();
             self.io.write(Purpose::TurnWrite { lsn, device }, offset, record.freeze().into());
             writes.begin(device);
@@ -359,6 +370,7 @@ impl Store {
         let turn =
             Turn { lsn, last_ticket, writes, vouches_for, freed, in_flight, by_checkpoint, handed_over, written };
         self.turns.turns.push_back(turn);
+        self.pace_checkpoint();
     }
 
     /// What [`Store::poll_io`] has given so far is with the device since `at`.

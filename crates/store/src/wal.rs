@@ -171,22 +171,31 @@ impl Wal {
         if in_lap + len > self.bytes { self.head - in_lap + self.bytes } else { self.head }
     }
 
-    /// Gives the next number to a record with this body. Returns device offset and bytes. Panics without room.
-    pub fn append(&mut self, body: &[u8], durable_lsn: u64, buffers: &BufPool) -> (u64, AlignedBuf) {
-        let len = record_bytes(body.len());
+    /// Gives the next number to a record with a body of so many bytes, which `write_body` makes. Returns device offset and
+    /// bytes. Panics without room.
+    pub fn append(
+        &mut self,
+        body_bytes: usize,
+        write_body: impl FnOnce(&mut [u8]),
+        durable_lsn: u64,
+        buffers: &BufPool,
+    ) -> (u64, AlignedBuf) {
+        let len = record_bytes(body_bytes);
         assert!(self.has_room(len), "log record of {len} bytes without room");
         let begin = self.begin(len);
+        let mut record = buffers.take(len as usize);
+        let (head, rest) = record.as_mut_slice().split_at_mut(RECORD_HEADER_BYTES);
+        let (body, padding) = rest.split_at_mut(body_bytes);
+        write_body(body);
+        padding.fill(0);
         let header = RecordHeader {
             session: self.session,
             lsn: self.next_lsn,
             durable_lsn,
-            body_bytes: body.len() as u32,
+            body_bytes: body_bytes as u32,
             body_crc: crc32c::checksum(body),
         };
-        let mut record = buffers.take(len as usize);
-        record.as_mut_slice()[..RECORD_HEADER_BYTES].copy_from_slice(&header.encode(self.uuid));
-        record.as_mut_slice()[RECORD_HEADER_BYTES..][..body.len()].copy_from_slice(body);
-        record.as_mut_slice()[RECORD_HEADER_BYTES + body.len()..].fill(0);
+        head.copy_from_slice(&header.encode(self.uuid));
         self.place(begin, len);
         (self.offset + begin % self.bytes, record)
     }
@@ -243,7 +252,7 @@ mod tests {
             for (body_bytes, trim) in steps {
                 if wal.has_room(record_bytes(body_bytes)) {
                     let lsn = wal.next_lsn;
-                    let (offset, record) = wal.append(&vec![7; body_bytes], lsn - 1, &BufPool::new(0));
+                    let (offset, record) = wal.append(body_bytes, |body| body.fill(7), lsn - 1, &BufPool::new(0));
                     let (begin, end) = (offset - (1 << 20), offset - (1 << 20) + record.len() as u64);
                     prop_assert!(end <= RING);
                     prop_assert!(live.iter().all(|(_, b, e)| end <= *b || *e <= begin));

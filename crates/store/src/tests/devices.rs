@@ -107,6 +107,8 @@ fn either_superblock_of_each_device_will_do() {
         }
         let mut unreadable = used(&config);
         unreadable.part_mut(device).make_unreadable(SUPERBLOCK_OFFSETS[0]);
+        assert!(open(&mut unreadable, &config).is_ok());
+        unreadable.part_mut(device).make_unreadable(SUPERBLOCK_OFFSETS[1]);
         let error = open(&mut unreadable, &config).expect_err("does not open");
         assert_eq!(error, OpenError::Device { device, offset: 0, errno: 5 });
     }
@@ -254,7 +256,7 @@ fn a_full_metadata_device_refuses_what_grows_and_takes_deletes() {
         bench.settle();
         assert!(objects > 100, "{objects} objects in round {round}");
         assert!(usage.free_bytes > 2 << 20, "the main device has room");
-        assert!(usage.free_bytes_for_cluster() < usage.total_bytes / 50, "{usage:?}");
+        assert!(usage.free_bytes_for_cluster() < usage.total_bytes / 40, "{usage:?}");
         bench.check_all();
         bench.reopen(bench.device.after_crash(&mut || 0));
         for n in 0..objects {

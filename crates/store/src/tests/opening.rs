@@ -44,7 +44,14 @@ fn either_superblock_and_either_half_of_the_roots_will_do() {
         let mut device = formatted(&config);
         device.corrupt(offset + 20, 1);
         assert!(open(&mut device, &config).is_ok());
+        let mut device = formatted(&config);
+        device.make_unreadable(offset);
+        assert!(open(&mut device, &config).is_ok());
     }
+    let mut device = formatted(&config);
+    SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| device.make_unreadable(offset));
+    let expected = OpenError::Device { device: Device::Main, offset: SUPERBLOCK_OFFSETS[0], errno: 5 };
+    assert_eq!(error(&mut device, &config), expected, "it may well be a store");
     let mut device = formatted(&config);
     SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| device.corrupt(offset + 20, 1));
     assert_eq!(error(&mut device, &config), OpenError::NotAStore);
