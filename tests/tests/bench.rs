@@ -94,6 +94,9 @@ fn a_cluster_is_measured_and_left_as_it_was() {
     for name in ["server_cpu_us_per_operation", "machine_cpu_us_per_operation", "server_memory_bytes", "osd.2.cores"] {
         assert!(figure(name) > 0.0, "{name}");
     }
+    let telemetry_s =
+        figure("server_cpu_us_per_operation") * row["operations"].as_f64().unwrap() / 1e6 / figure("server_cores");
+    assert!((telemetry_s - 1.5).abs() < 0.4, "telemetry is of {telemetry_s} s");
     assert!(figure("server_cores") <= figure("machine_user_cores") + figure("machine_system_cores") + 0.5);
     for file in ["plan.json", "result.csv", "report.md", "command.txt", "clusters/nacre/osd-dump.json"] {
         assert!(out.join(file).is_file(), "{file}");

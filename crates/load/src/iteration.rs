@@ -31,8 +31,11 @@ pub trait Meter {
     /// Everything is written; the load begins next.
     fn prepared(&mut self) -> impl Future<Output = ()>;
 
-    /// Round `round` begins now, and the one before it ends.
+    /// Round `round` begins now, and the one before it ends. The load goes on meanwhile, so it waits for nobody.
     fn boundary(&mut self, round: u32) -> impl Future<Output = ()>;
+
+    /// The load has ended: waits for what boundaries asked others.
+    fn settle(&mut self) -> impl Future<Output = ()>;
 
     /// Some time has passed.
     fn glance(&mut self);
@@ -246,6 +249,7 @@ impl<C: Connect, K: Crew, M: Meter> Steps<'_, C, K, M> {
                 )));
             }
         }
+        self.meter.settle().await;
         let elapsed = stopped_at.saturating_duration_since(start);
         let shares = self.crew.gather(counted).await;
         let group = |(index, share)| of_share(share, counted, elapsed, rounds, judge.steady(index));

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bench::recorder::Rounds;
+use tokio::task::JoinHandle;
 
 use crate::iteration::Meter;
 use crate::telemetry::Sample;
-use crate::telemetry::cache::Caches;
+use crate::telemetry::cache::{Caches, Counts};
+use crate::telemetry::connections::Traffic;
 use crate::telemetry::figures::{Work, figures};
 use crate::telemetry::process::forget_peak;
 use crate::telemetry::sources::Sources;
@@ -23,12 +25,27 @@ pub struct ClusterMeter {
     start: Instant,
     /// Whether reads follow, which are to come from drives.
     reads: bool,
-    /// Samples at boundaries that can still matter, with the number of the round that began.
-    boundaries: VecDeque<(u32, Sample)>,
+    /// Those that can still matter.
+    boundaries: VecDeque<Boundary>,
     boundaries_max: usize,
     recorded: Option<Instant>,
     /// Lines of JSON.
     record: String,
+}
+
+/// What was read when a round began.
+struct Boundary {
+    round: u32,
+    sample: Sample,
+    /// On its way.
+    slow: Option<JoinHandle<Slow>>,
+}
+
+/// What others have to be asked for, who answer when they can: a program, and OSDs under load.
+struct Slow {
+    traffic: Option<Traffic>,
+    traffic_at: Duration,
+    cache: Option<Counts>,
 }
 
 /// Has this machine and the daemons on it begin afresh; where `reads` follow, without what a prefill left in memory.
@@ -38,6 +55,8 @@ pub fn prepare(sources: &Sources, reads: bool) {
         rustix::fs::sync();
         let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
     }
+    // The program that tells of connections is read from the drive now, and not while the load keeps that busy.
+    let _ = Traffic::read(sources);
     sources.daemons.values().for_each(|pid| forget_peak(*pid));
 }
 
@@ -63,7 +82,7 @@ impl ClusterMeter {
 
     /// The reading at the begin of round `round`, if it is still kept.
     pub fn at(&self, round: u32) -> Option<&Sample> {
-        self.boundaries.iter().find(|(number, _)| *number == round).map(|(_, sample)| sample)
+        self.boundaries.iter().find(|boundary| boundary.round == round).map(|boundary| &boundary.sample)
     }
 
     /// Figures of a workload's rows, by name, for the rounds from the first to the one before the second.
@@ -84,8 +103,8 @@ impl ClusterMeter {
         &self.record
     }
 
-    fn sample(&mut self, thorough: bool) -> Sample {
-        let sample = Sample::take(self.start.elapsed(), &self.sources, thorough);
+    fn sample(&mut self) -> Sample {
+        let sample = Sample::take(self.start.elapsed(), &self.sources);
         self.recorded = Some(Instant::now());
         self.record.push_str(&sample.to_json().to_string());
         self.record.push('\n');
@@ -105,14 +124,24 @@ impl Meter for ClusterMeter {
 
     async fn boundary(&mut self, round: u32) {
         // An interrupt may repeat the last one, which was read on time.
-        if self.boundaries.iter().any(|(number, _)| *number == round) {
+        if self.boundaries.iter().any(|boundary| boundary.round == round) {
             return;
         }
-        let mut sample = self.sample(true);
-        if let Some(caches) = &self.caches {
-            sample.cache = caches.read().await;
-        }
-        self.boundaries.push_back((round, sample));
+        let sample = self.sample();
+        let (sources, caches, start) = (self.sources.clone(), self.caches.clone(), self.start);
+        let slow = tokio::spawn(async move {
+            let cache = async {
+                match &caches {
+                    Some(caches) => caches.read().await,
+                    None => None,
+                }
+            };
+            let traffic = tokio::task::spawn_blocking(move || (start.elapsed(), Traffic::read(&sources)));
+            let (cache, traffic) = tokio::join!(cache, traffic);
+            let (traffic_at, traffic) = traffic.unwrap_or_default();
+            Slow { traffic, traffic_at, cache }
+        });
+        self.boundaries.push_back(Boundary { round, sample, slow: Some(slow) });
         if self.boundaries.len() > self.boundaries_max {
             self.boundaries.pop_front();
         }
@@ -120,7 +149,21 @@ impl Meter for ClusterMeter {
 
     fn glance(&mut self) {
         if self.recorded.is_none_or(|last| last.elapsed() >= RECORD_EVERY) {
-            self.sample(false);
+            self.sample();
+        }
+    }
+
+    async fn settle(&mut self) {
+        for boundary in &mut self.boundaries {
+            let Some(Ok(slow)) = (match boundary.slow.take() {
+                Some(slow) => Some(slow.await),
+                None => None,
+            }) else {
+                continue;
+            };
+            boundary.sample.cache = slow.cache;
+            boundary.sample.traffic_at = slow.traffic.is_some().then_some(slow.traffic_at);
+            boundary.sample.traffic = slow.traffic;
         }
     }
 }

@@ -135,11 +135,14 @@ impl ToolRun<'_> {
         if self.workload.warm_up_s >= 1.0 {
             self.process(Part::WarmUp(self.workload.warm_up_s as u64), meter, observer, interrupt).await?;
         }
-        let before = Children::read();
         meter.boundary(0).await;
+        // What the meter starts is none of the tool's children.
+        meter.settle().await;
+        let before = Children::read();
         let output = self.process(Part::Measure(seconds as u64), meter, observer, interrupt).await?;
-        meter.boundary(1).await;
         *spent = before.zip(Children::read()).map(|(before, after)| after.since(before));
+        meter.boundary(1).await;
+        meter.settle().await;
         let outcome = match self.workload.tool {
             Tool::FioRados => read_fio(&output, self.reads()),
             Tool::RadosBench | Tool::Nacre => read_rados_bench(&output),

@@ -205,6 +205,7 @@ impl Job {
         for (index, share) in self.crew.gather(rounds).await.iter().enumerate() {
             self.tell(FromAgent::Group(Box::new(GroupData::new(index, share))));
         }
+        self.meter.settle().await;
         let (before, after) = (self.meter.at(rounds.0).cloned(), self.meter.at(rounds.1).cloned());
         self.tell(FromAgent::Samples(Box::new(Samples { before, after })));
         let mut text = String::new();

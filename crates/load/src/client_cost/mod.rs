@@ -367,4 +367,6 @@ impl Meter for OwnCpu {
     }
 
     fn glance(&mut self) {}
+
+    async fn settle(&mut self) {}
 }

@@ -112,6 +112,8 @@ impl Meter for Seen {
         self.boundaries.push(round);
     }
 
+    async fn settle(&mut self) {}
+
     fn glance(&mut self) {}
 }
 

@@ -176,7 +176,8 @@ impl Figures {
         let traffic = before.traffic.as_ref().zip(after.traffic.as_ref());
         let client = traffic.map(|(a, b)| between(&a.client, &b.client));
         let storage = traffic.map(|(a, b)| between(&a.storage, &b.storage));
-        let seconds = self.seconds;
+        let own_time = after.traffic_at.zip(before.traffic_at).map(|(after, before)| after.saturating_sub(before));
+        let seconds = own_time.map_or(self.seconds, |time| time.as_secs_f64());
         let rate = |bytes: Option<Bytes>, part: fn(&Bytes) -> u64| bytes.map(|b| part(&b) as f64 / seconds);
         let figures = [
             ("client_network_in_bytes_per_s", rate(client, |b| b.received)),
@@ -185,6 +186,7 @@ impl Figures {
             ("storage_network_out_bytes_per_s", rate(storage, |b| b.sent)),
         ];
         figures.into_iter().for_each(|(name, value)| self.set(name, value));
+        let seconds = self.seconds;
         // Those that never carried anything are only in the way.
         for (name, now) in after.interfaces.iter().filter(|(_, now)| now.in_bytes + now.out_bytes > 0) {
             if let Some(then) = before.interfaces.get(name) {

@@ -20,6 +20,8 @@ pub struct Reading {
 pub fn together(readings: &[Reading]) -> Option<Sample> {
     let mut sum = readings.first()?.sample.clone();
     (sum.own, sum.cpu, sum.energy_uj) = (None, None, None);
+    // Who knows of connections read them at nearly the same time.
+    sum.traffic_at = readings.iter().find_map(|reading| reading.sample.traffic_at);
     sum.traffic = None;
     (sum.drives, sum.interfaces) = Default::default();
     let several = readings.iter().map(|reading| &reading.machine).collect::<BTreeSet<_>>().len() > 1;

@@ -40,8 +40,11 @@ pub struct Sample {
     pub drives: BTreeMap<String, Drive>,
     /// By name.
     pub interfaces: BTreeMap<String, Interface>,
-    /// Of the OSDs' connections; only where asked for, as it costs a process.
+    /// Of the OSDs' connections, which others read, as it takes a program.
     pub traffic: Option<Traffic>,
+    /// When that was; it takes a while on a busy machine.
+    #[serde(default)]
+    pub traffic_at: Option<Duration>,
     /// Energy that the processors have used.
     pub energy_uj: Option<u64>,
     /// What the OSDs' caches did, wherever they are; [`cache::Caches`] asks for it.
@@ -49,8 +52,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Reads everything; `thorough` includes what takes milliseconds.
-    pub fn take(at: Duration, sources: &Sources, thorough: bool) -> Sample {
+    /// Reads what the kernel tells at once.
+    pub fn take(at: Duration, sources: &Sources) -> Sample {
         let daemon = |(name, pid): (&String, &u32)| Some((name.clone(), Process::read(*pid)?));
         Sample {
             at,
@@ -59,7 +62,8 @@ impl Sample {
             cpu: MachineCpu::read(),
             drives: machine::drives(&sources.drives),
             interfaces: machine::interfaces(),
-            traffic: if thorough { Traffic::read(sources) } else { None },
+            traffic: None,
+            traffic_at: None,
             energy_uj: machine::energy_uj(),
             cache: None,
         }
