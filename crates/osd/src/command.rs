@@ -16,6 +16,7 @@ pub(crate) struct Facts<'a> {
     pub usage: store::SpaceUsage,
     pub caches: store::CacheCounts,
     pub check: pg::CheckCounts,
+    pub recovery: pg::PacingView,
     pub sessions: usize,
     pub ops: OpDump<'a>,
 }
@@ -62,6 +63,10 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
                 "hit_bytes": facts.caches.blocks.hit_bytes,
                 "misses": facts.caches.blocks.misses,
                 "miss_bytes": facts.caches.blocks.miss_bytes,
+            },
+            "recovery": {
+                "limit_bytes_per_s": facts.recovery.limit_bytes_per_s,
+                "clients_slowed_by_percent": facts.recovery.clients_slowed_by_percent,
             },
             "background_check": {
                 "objects": facts.check.objects,

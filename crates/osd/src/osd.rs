@@ -439,6 +439,7 @@ impl Running {
             usage: self.shard.store().usage(),
             caches: self.shard.store().cache_counts(),
             check: self.shard.check_counts(),
+            recovery: self.shard.pacing_view(),
             sessions: self.clients.len(),
             ops: OpDump { shard: &self.shard, now: io.clock(), wall: io.wall_clock(), client_addr: &client_addr },
         };

@@ -13,6 +13,7 @@ use crate::object_info::ObjectInfo;
 use crate::ops::{self, Answers, Effects, ListError, ListingRun, Request, Run};
 use crate::pg::Pg;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{EVersion, Errno, ObjectId, ReqId, SnapId};
 use wire::messages::{OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
@@ -247,6 +248,10 @@ impl Pg {
     ) {
         self.ops.release(cx, op.held_bytes());
         cx.recorder.answered(cx.now, self.id, op, &reply, way);
+        if reply.result >= 0 && op.times.started.happened() {
+            let took = Duration::from_micros(u64::from(op.times.stamp(cx.now).0 - op.times.started.0));
+            cx.pacing.answered(took, op.held_bytes() as u64, op.may_write);
+        }
         cx.send_client(op.session, op.tid, reply);
     }
 

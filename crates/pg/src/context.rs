@@ -3,6 +3,7 @@
 use crate::hops::{MemberTimes, Recorder};
 use crate::leases::Leases;
 use crate::ops::Limits;
+use crate::pacing::Pacing;
 use crate::peer::{MemberState, PgInterval, PgNotify};
 use crate::reservations::Reservations;
 use osdmap::OsdMap;
@@ -111,6 +112,7 @@ pub(crate) struct Context<'a> {
     /// Bytes that client requests hold until they are answered.
     pub client_bytes: &'a mut usize,
     pub recorder: &'a mut Recorder,
+    pub pacing: &'a mut Pacing,
     pub reservations: &'a mut Reservations,
     /// Groups whose scrubs go on in another turn.
     pub scrubs_later: &'a mut BTreeSet<PgId>,

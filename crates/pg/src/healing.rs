@@ -78,6 +78,12 @@ impl Pg {
         }
     }
 
+    /// Whether one more failure would end service, or lose what only one member has.
+    pub(crate) fn is_at_risk(&self) -> bool {
+        let serving = 1 + self.members.with(Standing::Serving);
+        serving < usize::from(self.interval.shape.min_size) || serving == 1 && self.interval.shape.size > 1
+    }
+
     /// Asks for what the present work needs, if that is not what was asked for.
     pub(crate) fn plan_healing(&mut self, cx: &mut Context<'_>) {
         let wanted = self.wanted_work();

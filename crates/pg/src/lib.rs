@@ -4,7 +4,8 @@
 //! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
 //! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `replicate` (updates on
 //!   their way to all members), `peering` (how a group comes to serve; `merge`: how one log is brought to another), `recovery` (objects on
-//!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `leases` (until when reads may be answered).
+//!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `leases` (until when reads may be answered),
+//!   `pacing` (how fast objects go to where they are missing, so that clients hardly feel it).
 //! * [`hops`]: where the time of operations goes.
 //! * [`scrub`]: copies are compared, and what is bad is replaced.
 //! * `background_check`: a slow walk that reads everything, to find what has rotted.
@@ -30,6 +31,7 @@ mod merge;
 pub mod object_info;
 mod object_reading;
 pub mod ops;
+mod pacing;
 pub mod peer;
 pub mod peer_backfill;
 pub mod peer_reserve;
@@ -52,6 +54,7 @@ mod unfound;
 pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use context::Output;
 pub use maps::MapError;
+pub use pacing::PacingView;
 pub use scrub::schedule::LIGHT_SCRUB_PERIOD;
 pub use shard::Shard;
 pub use table::{PgTable, PgTableError};

@@ -29,6 +29,8 @@ pub(crate) struct PushQueue {
     /// With their sizes.
     pub unacked: BTreeMap<ObjectId, u64>,
     pub reading: Option<ObjectReading>,
+    /// A client waits for what is read.
+    pub reading_is_urgent: bool,
     pub waits_for: Option<LookupId>,
 }
 

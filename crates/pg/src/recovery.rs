@@ -263,10 +263,37 @@ impl Pg {
         }
     }
 
+    /// Whether clients' latency allows that something is sent now. What a client waits for is, and so is everything while a
+    /// further failure would cost data or service.
+    fn may_send_now(&mut self, cx: &mut Context<'_>, to: OsdId) -> bool {
+        let queue = &self.pushes[&to];
+        let is_urgent = if queue.reading.is_some() { queue.reading_is_urgent } else { !queue.urgent.is_empty() };
+        if is_urgent || self.is_primary(cx.whoami) && self.is_at_risk() {
+            return true;
+        }
+        match cx.pacing.may_send() {
+            Ok(()) => true,
+            Err(at) => {
+                cx.wakes.insert((at, self.id));
+                false
+            }
+        }
+    }
+
+    /// It was to be looked at again now.
+    pub(crate) fn woken(&mut self, cx: &mut Context<'_>) {
+        self.members_changed(cx);
+        let receivers: Vec<OsdId> = self.pushes.keys().copied().collect();
+        receivers.into_iter().for_each(|osd| self.push_on(cx, osd));
+    }
+
     /// One step: begin an object, send a piece, or go on with what is backfilled. `Ok(false)`: nothing can be sent.
     fn push_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
         let pg = self.pg_interval();
         let is_primary = self.is_primary(cx.whoami);
+        if !self.may_send_now(cx, to) {
+            return Ok(false);
+        }
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         if let Some(reading) = &mut queue.reading {
             let Some(piece) = reading.next_piece(cx, pg)? else {
@@ -277,6 +304,7 @@ impl Pg {
                 queue.unacked.insert(reading.object.clone(), piece.size_bytes);
                 queue.reading = None;
             }
+            cx.pacing.sent(piece.data.len() as u64, piece.last);
             cx.send_osd(to, piece);
             return Ok(true);
         }
@@ -288,6 +316,7 @@ impl Pg {
         };
         let stat = ready(cx.store.stat(object))?;
         let object = object.clone();
+        let is_urgent = queue.urgent.contains(&object);
         queue.take(&object);
         let is_known = match (&stat, has) {
             (_, Has::Unknown) => false,
@@ -296,7 +325,9 @@ impl Pg {
         };
         match stat {
             _ if is_known => {}
-            Some(stat) => queue.reading = Some(ObjectReading::new(object, stat)),
+            Some(stat) => {
+                (queue.reading, queue.reading_is_urgent) = (Some(ObjectReading::new(object, stat)), is_urgent);
+            }
             None => {
                 queue.unacked.insert(object.clone(), 0);
                 cx.send_osd(to, PgPush::absent(pg, object));

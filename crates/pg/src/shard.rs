@@ -12,6 +12,7 @@ use crate::leases::Leases;
 use crate::loading::LoadError;
 use crate::maps::{Advance, MapError, Maps};
 use crate::ops::Limits;
+use crate::pacing::{Pacing, PacingView};
 use crate::peer::{
     LeaseGet, LeaseGrant, MemberState, PgInterval, PgLogEntries, PgLogGet, PgNotify, PgPull, PgPush, PgPushAck,
     PgQuery, PgStart, PgStarted, RepOp, RepOpReply,
@@ -94,6 +95,7 @@ pub struct Shard {
     scrubs_later: BTreeSet<PgId>,
     unix_zero: Duration,
     pub(crate) recorder: Recorder,
+    pacing: Pacing,
     reservations: Reservations,
     strays: Strays,
 }
@@ -118,6 +120,7 @@ macro_rules! context {
             interrupted: &mut $shard.interrupted,
             client_bytes: &mut $shard.client_bytes,
             recorder: &mut $shard.recorder,
+            pacing: &mut $shard.pacing,
             reservations: &mut $shard.reservations,
             scrubs_later: &mut $shard.scrubs_later,
             unix_zero: $shard.unix_zero,
@@ -168,6 +171,7 @@ impl Shard {
             scrubs_later: BTreeSet::new(),
             unix_zero: Duration::ZERO,
             recorder: Recorder::new(DEFAULT_PER_SECOND),
+            pacing: Pacing::default(),
             reservations: Reservations::default(),
             strays: Strays::default(),
         }
@@ -246,6 +250,7 @@ impl Shard {
     pub fn set_time(&mut self, now: Duration) {
         self.now = now;
         self.leases.set_time(now);
+        self.pacing.set_time(now);
         self.store.set_time(now);
     }
 
@@ -292,7 +297,7 @@ impl Shard {
         while self.wakes.first().is_some_and(|(at, _)| *at <= self.now) {
             let (_, id) = self.wakes.pop_first().expect("just seen");
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.members_changed(context!(self));
+                pg.woken(context!(self));
             }
         }
     }
@@ -328,11 +333,23 @@ impl Shard {
     /// Tells what the wall clock showed, as time since 1970, when the time that is told was zero.
     pub fn set_wall_clock(&mut self, at_zero: Duration) {
         self.unix_zero = at_zero;
+        self.pacing.set_wall_clock(at_zero);
     }
 
     /// What that has found since the OSD started.
     pub fn check_counts(&self) -> CheckCounts {
         self.check.counts()
+    }
+
+    /// How far clients hold back what is sent to where it is missing.
+    pub fn pacing_view(&self) -> PacingView {
+        self.pacing.view()
+    }
+
+    /// When a group wants to be looked at again.
+    #[cfg(test)]
+    pub(crate) fn next_group_wake(&self) -> Option<Duration> {
+        self.wakes.first().map(|(at, _)| *at)
     }
 
     /// When a turn is due though nothing happens.

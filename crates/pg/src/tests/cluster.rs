@@ -433,7 +433,8 @@ impl Cluster {
 
     /// Lets a store go on with what waits for nothing. Returns whether there was such work.
     fn store_work(&mut self, osd: OsdId) -> bool {
-        let wanted = !self.stopped.contains(&osd) && self.store(osd).wants_turn();
+        let is_due = self.node(osd).shard.next_group_wake().is_some_and(|at| at <= self.now);
+        let wanted = !self.stopped.contains(&osd) && (is_due || self.store(osd).wants_turn());
         if wanted {
             self.turn(osd);
         }
@@ -457,6 +458,7 @@ impl Cluster {
     /// Lets one thing happen that may, as `pick` says.
     pub fn step(&mut self, pick: u64) {
         let osds = self.nodes.len() as u64;
+        self.now += Duration::from_micros(50);
         match pick % (osds + 1) {
             0 => drop(self.deliver()),
             osd => drop(self.device(OsdId(osd as i32 - 1)) || self.store_work(OsdId(osd as i32 - 1))),
@@ -470,10 +472,21 @@ impl Cluster {
             for osd in 0..self.nodes.len() as i32 {
                 any |= self.device(OsdId(osd)) || self.store_work(OsdId(osd));
             }
-            if !any {
+            if !any && !self.skip_to_wake() {
                 break;
             }
         }
+    }
+
+    /// Comes to the time at which a group has something more to send, if that is about now. Returns whether it is.
+    fn skip_to_wake(&mut self) -> bool {
+        let soon = self.now + Duration::from_millis(200);
+        let running = (0..self.nodes.len() as i32).map(OsdId).filter(|osd| !self.stopped.contains(osd));
+        let wakes: Vec<Duration> =
+            running.filter_map(|osd| self.nodes[osd.0 as usize].shard.next_group_wake()).collect();
+        let wake = wakes.into_iter().filter(|at| *at <= soon).min();
+        self.now = self.now.max(wake.unwrap_or_default());
+        wake.is_some()
     }
 
     /// So much later; nothing happens meanwhile.
