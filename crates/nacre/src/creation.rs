@@ -125,13 +125,6 @@ mod tests {
     use crate::state_file::{Found, look, tests::sample};
     use std::os::unix::fs::PermissionsExt;
 
-    fn program(dir: &Scratch, body: &str) -> PathBuf {
-        let path = dir.path().join("program");
-        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    }
-
     #[test]
     fn the_line_that_says_why() {
         let check = |output: &str, line| assert_eq!(last_words(output.as_bytes()).as_deref(), line, "{output}");
@@ -161,7 +154,7 @@ mod tests {
         let layout = Layout::new(&dir.path().join("cluster")).unwrap();
         std::fs::create_dir_all(layout.run_dir()).unwrap();
         // `--conf` is the fifth argument; its directory is the cluster's.
-        let good = program(&dir, "mkdir $(dirname $5)/$1.$3");
+        let good = dir.program("mkdir $(dirname $5)/$1.$3");
         let state = sample();
         create(&layout, &state, &good, &mut Report::Log).await.unwrap();
         assert_eq!(look(&layout).unwrap(), Found::Cluster(state.clone()));
@@ -172,7 +165,7 @@ mod tests {
         assert_eq!(look(&layout).unwrap(), Found::Nothing);
 
         let bad =
-            program(&dir, "mkdir $(dirname $5)/$1.$3; [ $1.$3 != osd.1 ] || { echo 'error: no room' >&2; exit 1; }");
+            dir.program("mkdir $(dirname $5)/$1.$3; [ $1.$3 != osd.1 ] || { echo 'error: no room' >&2; exit 1; }");
         let error = create(&layout, &state, &bad, &mut Report::Log).await.unwrap_err();
         assert_eq!(error.to_string(), "osd.1 could not be created: no room");
         assert_eq!(look(&layout).unwrap(), Found::Unfinished);

@@ -244,19 +244,15 @@ mod tests {
     use super::*;
     use crate::process::daemon_pid;
     use crate::scratch::Scratch;
-    use std::os::unix::fs::PermissionsExt;
 
     /// A stand-in for the program: notes what happens to it in `DIR/events`.
     fn stand_in(dir: &Scratch, body: &str) -> Plan {
         let layout = Layout::new(dir.path()).unwrap();
         std::fs::create_dir_all(layout.run_dir()).unwrap();
         std::fs::create_dir_all(layout.log_dir()).unwrap();
-        let program = dir.path().join("program");
         let events = dir.path().join("events");
-        let script =
-            format!("#!/bin/sh\nname=$1.$3; events={}\necho \"$name start\" >> $events\n{body}\n", events.display());
-        std::fs::write(&program, script).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("name=$1.$3; events={}\necho \"$name start\" >> $events\n{body}", events.display());
+        let program = dir.program(&script);
         let daemons = ["mon.a", "osd.0", "osd.1"].map(String::from).to_vec();
         Plan { layout, engine: Engine::Nacre, program, daemons, restart: true, extra_args: vec![] }
     }
