@@ -179,16 +179,26 @@ def latencies(child, what):
 
 def recover(cluster, what, healed_mib, command):
     start = cluster.start(command)
-    shown = 0
+    shown, estimates = 0, []
     def clean():
         nonlocal shown
+        for event in json.loads(cluster.ceph("progress", "json"))["events"]:
+            left = event.get("time_remaining")
+            if left:
+                estimates.append((time.monotonic() - start, float(left)))
         if time.monotonic() - shown > 5:
             shown = time.monotonic()
             print(f"  {what}: {time.monotonic() - start:.0f} s, {cluster.pgs()[0]}", file=sys.stderr, flush=True)
         return cluster.is_clean()
     wait_for(f"{what}: active+clean", clean, RECOVERY_LIMIT_S)
     seconds = time.monotonic() - start
-    return {"seconds": round(seconds, 1), "mib_s": round(healed_mib / seconds, 1)}
+    result = {"seconds": round(seconds, 1), "mib_s": round(healed_mib / seconds, 1)}
+    # The cluster's own estimate of what is left, beside what was left, nearest to a quarter, half and three quarters.
+    for part in (25, 50, 75):
+        near = min(estimates, key=lambda e: abs(e[0] - seconds * part / 100), default=None)
+        if near and abs(near[0] - seconds * part / 100) < max(1.5, seconds * 0.05):
+            result[f"estimate_at_{part}_percent"] = round(near[1] / (seconds - near[0]), 2)
+    return result
 
 
 def measure(engine, a, place):
@@ -233,6 +243,9 @@ def table(results, a):
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     row("recovery without clients, s", lambda r: f"{r['alone']['seconds']} ({r['alone']['mib_s']} MiB/s)")
     row("recovery with clients, s", lambda r: f"{r['clients']['seconds']} ({r['clients']['mib_s']} MiB/s)")
+    for part in (25, 50, 75):
+        row(f"its estimate of the time left at {part} %, of the truth, with clients",
+            lambda r: f"{r['clients'][f'estimate_at_{part}_percent']:.2f}")
     for key in PERCENTILES:
         name = key.removesuffix("_us").replace("_", ".")
         row(f"clients' {name}, us: before, during", lambda r: f"{r['clients']['before'][key]:.0f}, {r['clients']['during'][key]:.0f} "

@@ -5,6 +5,9 @@ use anyhow::{Context, Result, bail};
 use client::Cluster;
 use serde_json::{Value, json};
 
+/// Characters of a bar.
+const BAR_WIDTH: usize = 20;
+
 /// Runs a monitor command and reads its JSON output.
 ///
 /// Errors: no answer, a negative result (with the monitor's own words), output that is not JSON.
@@ -38,6 +41,9 @@ pub struct Health {
     pub used: u64,
     pub available: u64,
     pub total: u64,
+    /// What moves objects, in the monitors' words, and how much of it is done in percent.
+    pub healing: Vec<(String, u64)>,
+    pub healing_bytes_per_s: u64,
 }
 
 impl Health {
@@ -52,6 +58,10 @@ impl Health {
         let states = status.pointer("/pgmap/pgs_by_state").and_then(Value::as_array);
         let state = |entry: &Value| (text(&entry["state_name"]), entry["count"].as_u64().unwrap_or(0));
         let names = status.pointer("/quorum_names").and_then(Value::as_array);
+        let events = status.pointer("/progress_events").and_then(Value::as_object);
+        let healing = |event: &Value| {
+            (text(&event["message"]), (event["progress"].as_f64().unwrap_or(0.0) * 100.0).clamp(0.0, 100.0) as u64)
+        };
         Health {
             status: status.pointer("/health/status").map(text).unwrap_or_default(),
             problems: checks.into_iter().flatten().map(problem).collect(),
@@ -68,6 +78,8 @@ impl Health {
             used: number("/pgmap/bytes_used"),
             available: number("/pgmap/bytes_avail"),
             total: number("/pgmap/bytes_total"),
+            healing: events.into_iter().flat_map(|events| events.values()).map(healing).collect(),
+            healing_bytes_per_s: number("/pgmap/recovering_bytes_per_sec"),
         }
     }
 
@@ -109,6 +121,14 @@ impl Health {
         lines.push(format!("osds     {} of {} up, {} in", self.osds_up, self.osds, self.osds_in));
         let pgs = if states.is_empty() { String::new() } else { format!(": {}", states.join(", ")) };
         lines.push(format!("pools    {}, with {} placement groups{pgs}", self.pools, self.pgs));
+        for (message, percent) in &self.healing {
+            let done = *percent as usize * BAR_WIDTH / 100;
+            let (done, left) = ("=".repeat(done), ".".repeat(BAR_WIDTH - done));
+            lines.push(format!(
+                "healing  [{done}{left}] {percent} %, {}/s; {message}",
+                ByteSize(self.healing_bytes_per_s)
+            ));
+        }
         lines.push(format!("objects  {}, {}", self.objects, ByteSize(self.data)));
         let (used, total, free) = (ByteSize(self.used), ByteSize(self.total), ByteSize(self.available));
         lines.push(format!("usage    {used} of {total} used, {free} available"));
@@ -198,6 +218,19 @@ mod tests {
         {
             assert!(page.contains(part), "{page}");
         }
+    }
+
+    #[test]
+    fn a_page_shows_how_far_healing_is() {
+        let mut status = sample();
+        assert!(!Health::from_status(&status).page("f").contains("healing"));
+        status["progress_events"] =
+            json!({"1": {"message": "Rebalancing after osd.2 marked out (9s) (remaining: 27s)", "progress": 0.25}});
+        status["pgmap"]["recovering_bytes_per_sec"] = json!(3 << 20);
+        let page = Health::from_status(&status).page("f");
+        let line =
+            "healing  [=====...............] 25 %, 3 MiB/s; Rebalancing after osd.2 marked out (9s) (remaining: 27s)\n";
+        assert!(page.contains(line), "{page}");
     }
 
     #[test]

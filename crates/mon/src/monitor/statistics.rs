@@ -66,8 +66,7 @@ impl Monitor {
         let totals = self.volatile.totals(None);
         let heals = pg_state::RECOVERING | pg_state::BACKFILLING | pg_state::RECOVERY_WAIT | pg_state::BACKFILL_WAIT;
         let moves = self.volatile.pgs.values().any(|pg| pg.report.state & heals != 0);
-        let left = totals.degraded_copies + totals.misplaced_copies;
-        self.volatile.progress.measure(left, moves, self.volatile.now);
+        self.volatile.progress.measure(totals.healing_bytes, moves, self.volatile.now);
         // What is left of a burst after a while is noise.
         self.volatile.rates.retain(|_, rates| !rates.is_idle());
     }

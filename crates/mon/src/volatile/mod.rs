@@ -25,6 +25,9 @@ pub struct OsdStat {
     pub at: Utime,
 }
 
+/// An object takes about as long to be copied as so many bytes, beside its own.
+const OBJECT_COST_BYTES: u64 = 16 << 10;
+
 /// Sums over the placement groups of a pool, or of all.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PgTotals {
@@ -47,6 +50,8 @@ pub struct PgTotals {
     pub read_kib: u64,
     pub write_ops: u64,
     pub write_kib: u64,
+    /// What bringing objects to where they are missing costs still, in bytes: each copy's own, and what every object costs.
+    pub healing_bytes: u64,
     /// Found by scrubs and not repaired.
     pub shallow_errors: u64,
     pub deep_errors: u64,
@@ -151,6 +156,8 @@ impl PgTotals {
         self.omap_keys += pg.omap_keys;
         self.degraded_copies += pg.degraded_copies;
         self.misplaced_copies += pg.misplaced_copies;
+        let bytes_each = pg.bytes.checked_div(pg.objects).unwrap_or(0) + OBJECT_COST_BYTES;
+        self.healing_bytes += (pg.degraded_copies + pg.misplaced_copies) * bytes_each;
         self.missing_on_primary += pg.missing_on_primary;
         self.unfound += pg.unfound;
         self.recovered_objects += pg.recovered_objects;

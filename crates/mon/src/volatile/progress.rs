@@ -17,10 +17,10 @@ pub struct Event {
     pub id: u64,
     pub message: String,
     pub began: Utime,
-    /// Copies that were to be made at most, and that are left.
+    /// Bytes that were to be copied at most, and that are left; every object counts as some.
     pub most: u64,
     pub left: u64,
-    /// Copies left at some times, oldest first.
+    /// What was left at some times, oldest first.
     measured: VecDeque<(Utime, u64)>,
 }
 
@@ -81,7 +81,7 @@ impl Progress {
         self.events.push(Event { id: self.begun, message, began: now, ..Event::default() });
     }
 
-    /// So many copies are to be made still. To be called about once a second.
+    /// So many bytes are to be copied still. To be called about once a second.
     pub fn measure(&mut self, left: u64, moves: bool, now: Utime) {
         if left > 0 && moves && self.events.is_empty() {
             self.begin("Global Recovery Event".to_owned(), now);
@@ -123,7 +123,7 @@ mod tests {
         for second in 10..20 {
             progress.measure(0, false, at(second));
         }
-        // 100 copies a second, after some seconds in which nothing moved.
+        // 100 bytes a second, after some seconds in which nothing moved.
         for second in 20..60u64 {
             let left = 4000 - 100 * (second - 20);
             progress.measure(left, true, at(second));
