@@ -1,7 +1,7 @@
 //! The placement of every placement group at one epoch.
 
 use crate::{OsdMap, OsdState, PgPool, PlacementError, PlacementScratch, UpActing};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use types::{Epoch, OsdId, PgId, PoolId};
 
@@ -43,19 +43,28 @@ impl PgMapping {
         self.epoch = map.epoch;
         self.pools.retain(|id, _| map.pools.contains_key(id));
         self.errors.retain(|id, _| map.pools.contains_key(id));
-        let same_crush = same_hierarchy(before, map) && same_weights(before, map);
+        let lowered = if same_hierarchy(before, map) { lowered_weights(before, map) } else { None };
+        let same_crush = lowered.as_ref().is_some_and(BTreeSet::is_empty);
         let same_osds = same_crush && same_states(before, map);
         let mut scratch = PlacementScratch::default();
         let mut computed = 0;
         for (id, pool) in &map.pools {
             let same_pool = before.pools.get(id).is_some_and(|known| same_placement(known, pool));
-            if !(same_crush && same_pool) {
+            let Some(lowered) = lowered.as_ref().filter(|_| same_pool) else {
                 self.compute_pool(map, *id, pool, &mut scratch);
                 computed += pool.pg_num as usize;
-            } else if let Some(known) = self.pools.get_mut(id)
+                continue;
+            };
+            if let Some(known) = self.pools.get_mut(id)
                 && !(same_osds && same_exceptions(before, map, *id))
             {
-                let crush = std::mem::take(&mut known.crush);
+                let mut crush = std::mem::take(&mut known.crush);
+                let groups = pool.pgs(*id).zip(&mut crush);
+                for (pg, osds) in groups.filter(|(_, osds)| osds.iter().any(|osd| lowered.contains(osd))) {
+                    // An error would have shown when the pool was placed first: it lies in the rule.
+                    *osds = map.crush_osds(pool, pg, &mut scratch).expect("the pool's rule has placed groups before");
+                    computed += 1;
+                }
                 *known = PoolMapping::place(map, *id, pool, crush);
             }
         }
@@ -111,11 +120,22 @@ fn same_hierarchy(a: &OsdMap, b: &OsdMap) -> bool {
     Arc::ptr_eq(&a.crush, &b.crush) || a.crush == b.crush
 }
 
-/// An OSD number that does not exist yet is as good as one that is out.
-fn same_weights(a: &OsdMap, b: &OsdMap) -> bool {
-    let (short, long) = if a.weights.len() < b.weights.len() { (a, b) } else { (b, a) };
-    let (common, rest) = long.weights.split_at(short.weights.len());
-    short.weights == common && rest.iter().all(|weight| *weight == 0)
+/// OSDs that CRUSH is to give less to than before; `None` if it is to give more to any. An OSD number that does not exist yet
+/// is as good as one that is out.
+///
+/// CRUSH asks only whether an OSD that it has come to is out for a group, and it is the more likely so the less it weighs: with
+/// less, no OSD is taken that was not before, so groups that do not have one of these stay where they are.
+fn lowered_weights(before: &OsdMap, map: &OsdMap) -> Option<BTreeSet<OsdId>> {
+    let weight = |map: &OsdMap, n: usize| map.weights.get(n).copied().unwrap_or(0);
+    let numbers = 0..before.weights.len().max(map.weights.len());
+    let mut lowered = BTreeSet::new();
+    for n in numbers.filter(|n| weight(before, *n) != weight(map, *n)) {
+        if weight(map, n) > weight(before, n) {
+            return None;
+        }
+        lowered.insert(OsdId(n as i32));
+    }
+    Some(lowered)
 }
 
 fn same_states(a: &OsdMap, b: &OsdMap) -> bool {
