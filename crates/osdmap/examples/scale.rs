@@ -15,6 +15,9 @@ const OSDS_PER_HOST: u32 = 20;
 const HOSTS_PER_RACK: u32 = 20;
 const PGS_PER_POOL_MAX: u32 = 1 << 18;
 
+/// What a monitor changes.
+type Change = fn(&mut Incremental);
+
 fn main() {
     let mut numbers = std::env::args().skip(1).map(|word| word.parse::<u32>());
     let (Some(Ok(osds)), Some(Ok(pgs)), None) = (numbers.next(), numbers.next(), numbers.next()) else {
@@ -39,7 +42,7 @@ fn main() {
     assert!(mapping.errors().is_empty());
     let (mine, took) = timed(|| mapping.acting_on(OsdId(0)).count());
     println!("{mine} groups of one OSD found in {}", ms(took));
-    let changes: [(&str, fn(&mut Incremental)); 4] = [
+    let changes: [(&str, Change); 4] = [
         ("an OSD goes down", |inc| inc.mark_down(OsdId(7))),
         ("it is out", |inc| inc.mark_out(OsdId(7))),
         ("a group gets a temporary acting set", |inc| {
