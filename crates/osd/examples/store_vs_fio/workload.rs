@@ -113,9 +113,9 @@ impl Workload {
             let (newest, oldest) = (number / self.groups, (number / self.groups).wrapping_sub(LOG_ENTRIES));
             steps.extend([
                 Step::SetAttr { object, name: b"_".to_vec(), value: text(120) },
-                Step::PgSet { key: format!("log.{newest:016x}").into(), value: text(160) },
+                Step::PgSet { key: log_key(newest), value: text(160) },
                 Step::PgSet { key: "info".into(), value: text(200) },
-                Step::PgRemove { key: format!("log.{oldest:016x}").into() },
+                Step::PgRemove { key: log_key(oldest) },
             ]);
         }
         store.submit(Transaction { pg: PgId::new(1, group as u32), steps }).map(Begun::Write)
@@ -125,6 +125,12 @@ impl Workload {
     pub fn rewind(&mut self) {
         self.count = 0;
     }
+}
+
+/// As a placement group's: a letter, version and epoch.
+#[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
+fn log_key(version: u64) -> Bytes {
+    [&b"l"[..], &version.to_be_bytes(), &7u32.to_be_bytes()].concat().into()
 }
 
 fn object_id(number: u64) -> ObjectId {
