@@ -15,6 +15,9 @@ const UNDERFULL_BYTES: usize = PAGE_BYTES / 10 * 4;
 const BALANCED_BYTES: usize = PAGE_BYTES / 100 * 97;
 /// Pages that would on average be less full than this had better take in a neighbour and share what there is: 80 %.
 const SHARED_BYTES: usize = PAGE_BYTES / 10 * 8;
+/// Only if their entries take no more than this on average: of larger ones a few fill a page, so that nearly every one that is
+/// added would have neighbours read and written anew.
+const SHARED_ENTRY_BYTES: usize = PAGE_BYTES / 16;
 /// Memory of entries that left, before what is behind them moves down.
 const SLACK_BYTES: usize = 64 << 10;
 
@@ -54,9 +57,14 @@ fn pages_at_end(bytes: usize) -> usize {
     bytes.div_ceil(BALANCED_BYTES).max(2)
 }
 
-/// Whether entries of so many bytes, which are those of one page and what came to them, had better take in a neighbour.
-pub(crate) fn wants_neighbour(bytes: usize) -> bool {
-    bytes < UNDERFULL_BYTES || bytes > PAGE_BYTES && bytes < pages_at_end(bytes) * SHARED_BYTES
+/// Whether so many entries, which are more than one page takes, had better take in a neighbour.
+fn share_poorly(bytes: usize, entries: usize) -> bool {
+    bytes < pages_at_end(bytes) * SHARED_BYTES && bytes <= entries * SHARED_ENTRY_BYTES
+}
+
+/// Whether the entries of one page and what came to them, so many bytes, had better take in a neighbour.
+pub(crate) fn wants_neighbour(bytes: usize, entries: usize) -> bool {
+    bytes < UNDERFULL_BYTES || bytes > PAGE_BYTES && share_poorly(bytes, entries)
 }
 
 fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -176,7 +184,7 @@ impl LevelBuilder {
             return false;
         }
         let bytes = self.pending_bytes();
-        bytes > PAGE_BYTES && bytes < pages_at_end(bytes) * SHARED_BYTES
+        bytes > PAGE_BYTES && share_poorly(bytes, self.len())
     }
 
     /// Whether a page can be cut while more is to come.

@@ -100,10 +100,10 @@ impl Frame {
             let Some(leaf) = cache.peek_page(&self.page.child(index).page, 0) else { break };
             cost += WEIGH_COST;
             self.ahead.weighed += 1;
-            let Some(bytes) = self.bytes_with_changes(index, leaf, frozen) else { continue };
+            let Some((bytes, entries)) = self.with_changes(index, leaf, frozen) else { continue };
             // What the first neighbour brings is taken to be what this leaf had: it may not do.
-            let more = wants_neighbour(bytes + leaf.used_bytes());
-            let neighbours = if wants_neighbour(bytes) { 1 + usize::from(more) } else { 0 };
+            let more = wants_neighbour(bytes + leaf.used_bytes(), entries + leaf.len());
+            let neighbours = if wants_neighbour(bytes, entries) { 1 + usize::from(more) } else { 0 };
             for index in index + 1..(index + 1 + neighbours).min(self.page.len()) {
                 cache.prefetch(&self.page.child(index).page, 0, Use::Once);
             }
@@ -111,10 +111,11 @@ impl Frame {
         cost
     }
 
-    /// About how many bytes the entries of a leaf take with all changes to them; `None` if these are many.
-    fn bytes_with_changes(&self, index: usize, leaf: &Page, frozen: &Generation) -> Option<usize> {
+    /// About how many bytes the entries of a leaf take with all changes to them, and how many they are; `None` if the changes
+    /// are many.
+    fn with_changes(&self, index: usize, leaf: &Page, frozen: &Generation) -> Option<(usize, usize)> {
         let (lower, _) = self.bounds(index);
-        let mut bytes = leaf.used_bytes();
+        let (mut bytes, mut entries) = (leaf.used_bytes(), leaf.len());
         let changes = frozen.records_from(&lower).take_while(|record| self.is_below_next(index, record.key()));
         for (count, record) in changes.enumerate() {
             if count == CHANGES {
@@ -122,13 +123,15 @@ impl Frame {
             }
             if let Some(at) = leaf.find(record.key()) {
                 bytes = bytes.saturating_sub(leaf.entry_bytes(at));
+                entries -= 1;
             }
             if let Some(value) = record.value() {
                 let key = record.key().len().saturating_sub(leaf.prefix().len());
                 bytes += SLOT_BYTES + LEAF_HEAD_BYTES + key + value.len().min(INLINE_BYTES_MAX);
+                entries += 1;
             }
         }
-        Some(bytes)
+        Some((bytes, entries))
     }
 }
 

@@ -53,13 +53,13 @@ fn load_randomly(entries: u64, batch: u64, value_bytes: usize) -> (f64, f64) {
 
 #[test]
 fn random_loads_fill_pages_well() {
-    // Without help from neighbours these would be 71, 86 and 69 % full.
-    for (entries, batch, value_bytes, expected) in
-        [(15_000, 30, 100, 0.79), (15_000, 1000, 100, 0.86), (4000, 200, 1200, 0.77)]
+    // Without help from neighbours, which large entries do not get, these would be 71, 86 and 69 % full.
+    for (entries, batch, value_bytes, expected, pages_max) in
+        [(15_000, 30, 100, 0.79, 1.5), (15_000, 1000, 100, 0.86, 0.5), (4000, 200, 1200, 0.67, 1.3)]
     {
         let (fill, pages) = load_randomly(entries, batch, value_bytes);
         assert!(fill > expected, "{fill} with {value_bytes} bytes in batches of {batch}");
-        assert!(pages < 1.5, "{pages} pages written per entry of {value_bytes} bytes in batches of {batch}");
+        assert!(pages < pages_max, "{pages} pages written per entry of {value_bytes} bytes in batches of {batch}");
     }
 }
 
