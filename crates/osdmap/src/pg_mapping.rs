@@ -44,8 +44,7 @@ impl PgMapping {
         self.pools.retain(|id, _| map.pools.contains_key(id));
         self.errors.retain(|id, _| map.pools.contains_key(id));
         let lowered = if same_hierarchy(before, map) { lowered_weights(before, map) } else { None };
-        let same_crush = lowered.as_ref().is_some_and(BTreeSet::is_empty);
-        let same_osds = same_crush && same_states(before, map);
+        let changed = changed_osds(before, map);
         let mut scratch = PlacementScratch::default();
         let mut computed = 0;
         for (id, pool) in &map.pools {
@@ -55,17 +54,22 @@ impl PgMapping {
                 computed += pool.pg_num as usize;
                 continue;
             };
-            if let Some(known) = self.pools.get_mut(id)
-                && !(same_osds && same_exceptions(before, map, *id))
-            {
-                let mut crush = std::mem::take(&mut known.crush);
-                let groups = pool.pgs(*id).zip(&mut crush);
-                for (pg, osds) in groups.filter(|(_, osds)| osds.iter().any(|osd| lowered.contains(osd))) {
+            let same_exceptions = same_exceptions(before, map, *id);
+            let Some(known) = self.pools.get_mut(id) else { continue };
+            if changed.is_empty() && same_exceptions {
+                continue;
+            }
+            let exceptions = excepted(before, map, *id);
+            for (pg, (crush, placed)) in pool.pgs(*id).zip(known.crush.iter_mut().zip(&mut known.placed)) {
+                if !changed.has_any(crush) && !exceptions.contains(&pg.seed) {
+                    continue;
+                }
+                if lowered.has_any(crush) {
                     // An error would have shown when the pool was placed first: it lies in the rule.
-                    *osds = map.crush_osds(pool, pg, &mut scratch).expect("the pool's rule has placed groups before");
+                    *crush = map.crush_osds(pool, pg, &mut scratch).expect("the pool's rule has placed groups before");
                     computed += 1;
                 }
-                *known = PoolMapping::place(map, *id, pool, crush);
+                *placed = map.place(pool, pg, crush.clone());
             }
         }
         computed
@@ -120,29 +124,67 @@ fn same_hierarchy(a: &OsdMap, b: &OsdMap) -> bool {
     Arc::ptr_eq(&a.crush, &b.crush) || a.crush == b.crush
 }
 
+/// Some OSDs, by number.
+struct Osds(Vec<bool>);
+
+impl Osds {
+    fn of(before: &OsdMap, map: &OsdMap, is_one: impl Fn(usize) -> bool) -> Osds {
+        let count = before.osds.len().max(map.osds.len()).max(before.weights.len()).max(map.weights.len());
+        Osds((0..count).map(is_one).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.0.contains(&true)
+    }
+
+    fn has_any(&self, osds: &[OsdId]) -> bool {
+        osds.iter().any(|osd| usize::try_from(osd.0).is_ok_and(|n| self.0.get(n) == Some(&true)))
+    }
+}
+
+fn weight_of(map: &OsdMap, n: usize) -> u32 {
+    map.weights.get(n).copied().unwrap_or(0)
+}
+
 /// OSDs that CRUSH is to give less to than before; `None` if it is to give more to any. An OSD number that does not exist yet
 /// is as good as one that is out.
 ///
 /// CRUSH asks only whether an OSD that it has come to is out for a group, and it is the more likely so the less it weighs: with
 /// less, no OSD is taken that was not before, so groups that do not have one of these stay where they are.
-fn lowered_weights(before: &OsdMap, map: &OsdMap) -> Option<BTreeSet<OsdId>> {
-    let weight = |map: &OsdMap, n: usize| map.weights.get(n).copied().unwrap_or(0);
-    let numbers = 0..before.weights.len().max(map.weights.len());
-    let mut lowered = BTreeSet::new();
-    for n in numbers.filter(|n| weight(before, *n) != weight(map, *n)) {
-        if weight(map, n) > weight(before, n) {
-            return None;
-        }
-        lowered.insert(OsdId(n as i32));
-    }
-    Some(lowered)
+fn lowered_weights(before: &OsdMap, map: &OsdMap) -> Option<Osds> {
+    let more = Osds::of(before, map, |n| weight_of(map, n) > weight_of(before, n));
+    more.is_empty().then(|| Osds::of(before, map, |n| weight_of(map, n) < weight_of(before, n)))
 }
 
-fn same_states(a: &OsdMap, b: &OsdMap) -> bool {
-    let state = |map: &OsdMap, n: usize| map.osds[n].state & (OsdState::EXISTS | OsdState::UP);
-    a.osds.len() == b.osds.len()
-        && (0..a.osds.len()).all(|n| state(a, n) == state(b, n))
-        && a.primary_affinity == b.primary_affinity
+/// OSDs of which anything is different that decides where groups are.
+fn changed_osds(before: &OsdMap, map: &OsdMap) -> Osds {
+    let state = |map: &OsdMap, n: usize| {
+        map.osds.get(n).map_or(OsdState::default(), |osd| osd.state & (OsdState::EXISTS | OsdState::UP))
+    };
+    let affinity = |map: &OsdMap, n: usize| map.primary_affinity(OsdId(n as i32));
+    Osds::of(before, map, |n| {
+        state(before, n) != state(map, n)
+            || weight_of(before, n) != weight_of(map, n)
+            || affinity(before, n) != affinity(map, n)
+    })
+}
+
+/// Groups of a pool that are or were placed by hand or for the time being.
+fn excepted(before: &OsdMap, map: &OsdMap, pool: PoolId) -> BTreeSet<u32> {
+    fn of<T>(exceptions: &BTreeMap<PgId, T>, pool: PoolId) -> impl Iterator<Item = u32> {
+        exceptions.range(all_of(pool)).map(|(pg, _)| pg.seed)
+    }
+    let both = [before, map].into_iter();
+    both.flat_map(|map| {
+        let temporary = of(&map.pg_temp, pool).chain(of(&map.primary_temp, pool));
+        let by_hand = of(&map.pg_upmap, pool).chain(of(&map.pg_upmap_items, pool));
+        temporary.chain(by_hand).chain(of(&map.pg_upmap_primaries, pool))
+    })
+    .collect()
+}
+
+fn all_of(pool: PoolId) -> std::ops::RangeInclusive<PgId> {
+    PgId { pool, seed: 0 }..=PgId { pool, seed: u32::MAX }
 }
 
 /// Whether CRUSH is asked the same questions for two states of a pool.
@@ -157,8 +199,7 @@ fn same_placement(a: &PgPool, b: &PgPool) -> bool {
 /// Whether the same groups of a pool are placed by hand or for the time being, and in the same way.
 fn same_exceptions(a: &OsdMap, b: &OsdMap, pool: PoolId) -> bool {
     fn same<T: PartialEq>(a: &BTreeMap<PgId, T>, b: &BTreeMap<PgId, T>, pool: PoolId) -> bool {
-        let range = PgId { pool, seed: 0 }..=PgId { pool, seed: u32::MAX };
-        a.range(range.clone()).eq(b.range(range))
+        a.range(all_of(pool)).eq(b.range(all_of(pool)))
     }
     same(&a.pg_temp, &b.pg_temp, pool)
         && same(&a.primary_temp, &b.primary_temp, pool)
