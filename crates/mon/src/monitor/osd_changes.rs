@@ -388,13 +388,16 @@ impl Draft {
         }
         // New ones, and those that were marked out for being down, come in; those that an operator put out stay out.
         let state = known.map(|known| known.state).unwrap_or_default();
-        let passing = state & (OsdState::DESTROYED | OsdState::NEW | OsdState::AUTOOUT);
+        let was_put_out = state.contains(OsdState::AUTOOUT);
+        let joins = is_new || state.contains(OsdState::NEW) || was_put_out;
+        let comes_in = joins && !map.is_in(osd) && !map.has_flag(osd, OsdState::NOIN);
+        // The new weight takes the others away by itself; to flip them, too, would bring them back.
+        let of_weight = if comes_in { OsdState::default() } else { OsdState::NEW | OsdState::AUTOOUT };
+        let passing = state & (OsdState::DESTROYED | of_weight);
         if !passing.is_empty() {
             incremental.flip_state(osd, passing);
         }
-        let was_put_out = state.contains(OsdState::AUTOOUT);
-        let joins = is_new || state.contains(OsdState::NEW) || was_put_out;
-        if joins && !map.is_in(osd) && !map.has_flag(osd, OsdState::NOIN) {
+        if comes_in {
             let old_weight = known.map(|known| known.xinfo.old_weight).filter(|weight| was_put_out && *weight > 0);
             incremental.mark_in(osd);
             incremental.new_weight.insert(osd, old_weight.unwrap_or(WEIGHT_IN));

@@ -107,6 +107,11 @@ fn a_silent_osd_goes_down_and_later_out() {
     h.boot_on(0, "host0", 2);
     assert!(h.map().is_up(OsdId(0)) && h.map().is_in(OsdId(0)));
     assert_eq!(h.map().weight(OsdId(0)), 0x1_0000);
+    // As often as it happens.
+    live(&mut h, 690);
+    assert!(!h.map().is_in(OsdId(0)));
+    h.boot_on(0, "host0", 3);
+    assert!(h.map().is_up(OsdId(0)) && h.map().is_in(OsdId(0)));
 }
 
 #[test]
