@@ -8,7 +8,7 @@
 //! * [`update`]: [`Update`] and [`Batch`], what the log holds. [`log`]: where they become durable.
 //! * [`volatile`]: [`Volatile`], what is known but never decided: statistics that OSDs report. [`health`] judges both.
 //! * [`monitor`]: [`Monitor`], messages and time in, messages and appends out.
-//! * [`commands`]: what `ceph` asks. [`pools`]: making and deleting pools.
+//! * [`commands`]: what `ceph` asks. [`pools`] (and [`erasure_pools`]): making and deleting pools.
 //! * [`driver`], [`daemon`]: sockets, clock, disk; a monitor as a process.
 //!
 //! Only the last two open sockets and read clocks.
@@ -20,6 +20,7 @@ pub mod bootstrap;
 pub mod commands;
 pub mod daemon;
 pub mod driver;
+pub mod erasure_pools;
 pub mod health;
 pub mod log;
 pub mod monitor;

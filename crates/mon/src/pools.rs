@@ -1,6 +1,7 @@
 //! Making, deleting and snapshotting pools: what `ceph osd pool create` and `rados mkpool` have in common.
 
 use crate::MonState;
+use crate::erasure_pools;
 use crate::update::Update;
 use bytes::Bytes;
 use crush::RuleKind;
@@ -30,6 +31,8 @@ pub struct NewPool {
     pub rule_id: Option<u32>,
     pub size: Option<u8>,
     pub expected_num_objects: Option<u64>,
+    /// Makes an erasure-coded pool; its profile's name.
+    pub erasure_code_profile: Option<String>,
 }
 
 /// Why a pool cannot be made or deleted as asked.
@@ -51,6 +54,12 @@ pub enum PoolError {
     NoRule(String),
     #[error("rule {0} is not for replicated pools of size {1}")]
     UnfitRule(String, u8),
+    #[error("rule {0} is not for erasure-coded pools of {1} shards")]
+    UnfitErasureRule(String, u8),
+    #[error("unknown erasure code profile '{0}'")]
+    NoProfile(String),
+    #[error("erasure code profile '{0}' cannot be used: {1}")]
+    Profile(String, String),
     #[error("there is no crush rule for replicated pools")]
     NoDefaultRule,
     #[error(
@@ -70,15 +79,16 @@ impl PoolError {
     pub fn errno(&self) -> Errno {
         match self {
             PoolError::Exists(_) => Errno::EEXIST,
-            PoolError::NoRule(_) | PoolError::NoDefaultRule => Errno::ENOENT,
+            PoolError::NoRule(_) | PoolError::NoDefaultRule | PoolError::NoProfile(_) => Errno::ENOENT,
             PoolError::PgNum | PoolError::PgpNum(_) | PoolError::TooManyPgs { .. } => Errno::ERANGE,
             PoolError::DeletionDisabled | PoolError::NoDelete => Errno::EPERM,
             PoolError::NoName | PoolError::Size | PoolError::UnfitRule(..) => Errno::EINVAL,
+            PoolError::UnfitErasureRule(..) | PoolError::Profile(..) => Errno::EINVAL,
         }
     }
 }
 
-/// Adds a replicated pool to `incremental`. Returns its id.
+/// Adds a pool to `incremental`. Returns its id.
 pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) -> Result<PoolId, PoolError> {
     let map = state.osdmap();
     if new.name.is_empty() {
@@ -95,6 +105,35 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
     if pgp_num == 0 || pgp_num > pg_num {
         return Err(PoolError::PgpNum(pg_num));
     }
+    let pool = match &new.erasure_code_profile {
+        None => replicated(state, new, pg_num)?,
+        Some(profile) => {
+            let shape = erasure_pools::shape(state, &new.name, profile, new.rule.as_deref(), incremental)?;
+            check_pg_count(state, pg_num, shape.size)?;
+            shape.pool(profile, pg_num)
+        }
+    };
+    let epoch = incremental.epoch;
+    let id = PoolId(i64::from(map.pool_max).max(incremental.new_pool_max.unwrap_or(0)).max(0) + 1);
+    incremental.new_pool_max = Some(id.0);
+    incremental.new_pool_names.insert(id, new.name.clone());
+    incremental.new_pools.insert(
+        id,
+        PgPool {
+            pgp_num,
+            pgp_num_target: pgp_num,
+            last_change: epoch,
+            expected_num_objects: new.expected_num_objects.unwrap_or(0),
+            create_time: incremental.modified,
+            ..pool
+        },
+    );
+    Ok(id)
+}
+
+/// A replicated pool as it is wanted.
+fn replicated(state: &MonState, new: &NewPool, pg_num: u32) -> Result<PgPool, PoolError> {
+    let map = state.osdmap();
     let (rule, rule_name) = rule_for(state, new)?;
     let size = match new.size.or(config_number(state, "osd_pool_default_size")) {
         Some(size) => size,
@@ -113,23 +152,8 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
     }
     check_pg_count(state, pg_num, size)?;
     let min_size = config_number(state, "osd_pool_default_min_size").filter(|min| (1..=size).contains(min));
-    let epoch = incremental.epoch;
-    let id = PoolId(i64::from(map.pool_max).max(incremental.new_pool_max.unwrap_or(0)).max(0) + 1);
-    incremental.new_pool_max = Some(id.0);
-    incremental.new_pool_names.insert(id, new.name.clone());
-    incremental.new_pools.insert(
-        id,
-        PgPool {
-            min_size: min_size.unwrap_or(size - size / 2),
-            pgp_num,
-            pgp_num_target: pgp_num,
-            last_change: epoch,
-            expected_num_objects: new.expected_num_objects.unwrap_or(0),
-            create_time: incremental.modified,
-            ..PgPool::replicated(size, pg_num, rule as u8)
-        },
-    );
-    Ok(id)
+    let min_size = min_size.unwrap_or(size - size / 2);
+    Ok(PgPool { min_size, ..PgPool::replicated(size, pg_num, rule as u8) })
 }
 
 fn config_number<T: std::str::FromStr>(state: &MonState, option: &str) -> Option<T> {

@@ -107,6 +107,11 @@ impl PgMapping {
         self.iter().filter(move |(_, at)| at.acting.contains(&osd))
     }
 
+    /// Placement groups in whose acting or up set the OSD is.
+    pub fn involving(&self, osd: OsdId) -> impl Iterator<Item = (PgId, &UpActing)> {
+        self.iter().filter(move |(_, at)| at.acting.contains(&osd) || at.up.contains(&osd))
+    }
+
     /// Pools that could not be placed, and why.
     pub fn errors(&self) -> &BTreeMap<PoolId, PlacementError> {
         &self.errors

@@ -4,6 +4,7 @@
 //! while updates of it are on their way; updates follow each other without waiting, each executed on the state that
 //! the one before it leaves.
 
+use crate::coded::gather::Wanted;
 use crate::context::{Context, Waiter};
 use crate::hops::{OpTimes, Replicated, WaitReasons};
 use crate::intake::output_bytes;
@@ -160,6 +161,8 @@ impl Pg {
     /// A client's operation has come; this OSD is the primary.
     pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.sampled = cx.recorder.chooses(&op.reqid);
+        // In erasure-coded pools the objects of each shard are named apart.
+        op.object.pool = self.id.pool;
         self.ops.hold(cx, op.held_bytes());
         match self.is_active() {
             true => self.start_op(cx, op),
@@ -314,8 +317,19 @@ impl Pg {
             return_vec: op.op.flags.has(OpFlags::RETURNVEC),
             next_version: self.log.next_version(cx.epoch),
             last_user_version: self.info.last_user_version,
+            layout: self.coded.as_ref().map(|coded| coded.layout),
         };
         match ops::execute(cx.store, &request, &mut op.progress.answers, cx.limits) {
+            Run::Gather { version, offset, len } => {
+                let object = op.object.clone();
+                let id = self.gather(cx, &object, version, Wanted::Object { offset, len }, None);
+                let op = self.ops.ops.get_mut(&number).expect("operation is known");
+                op.progress.answers.waits_for_data(id);
+                op.progress.waits_for = Some(id);
+                op.times.blocked(cx.now);
+                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                Ran::Blocked
+            }
             Run::Blocked(id) => {
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
@@ -379,7 +393,8 @@ impl Pg {
     /// anew.
     fn fetch_instead(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let op = &self.ops.ops[&number];
-        if op.may_write || op.is_group_op() {
+        // Of shards that cannot be read others were read already.
+        if op.may_write || op.is_group_op() || self.coded.is_some() {
             return false;
         }
         let object = op.object.clone();
@@ -471,12 +486,19 @@ impl Pg {
         if step.code != OpCode::PGNLS {
             return self.answer_error(cx, &op, Errno::EOPNOTSUPP);
         }
-        let Ok(cursor) = ObjectId::from_slice(&step.indata.to_vec()) else {
+        let Ok(mut cursor) = ObjectId::from_slice(&step.indata.to_vec()) else {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
+        if cursor.pool == self.id.pool.base() {
+            cursor.pool = self.id.pool;
+        }
         let group = (self.id, self.interval.shape.pg_num);
         match op.progress.listing.run(cx.store, group, &cursor, &op.op.locator.nspace, count) {
-            Ok(listing) => {
+            Ok(mut listing) => {
+                listing.next.pool = match listing.next.max {
+                    true => listing.next.pool,
+                    false => listing.next.pool.base(),
+                };
                 self.reads.ops += 1;
                 let result = i32::from(listing.at_end);
                 let mut reply = OsdOpReply::to(&op.op, result, cx.epoch);

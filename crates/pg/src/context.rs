@@ -1,5 +1,6 @@
 //! What a placement group can reach while it handles an event: the store, the clocks, and its outputs.
 
+use crate::coded::CodedReads;
 use crate::hops::{MemberTimes, Recorder};
 use crate::leases::Leases;
 use crate::ops::Limits;
@@ -76,6 +77,10 @@ pub(crate) enum Waiter {
     Scan { pgid: PgId },
     /// A copy that is removed.
     Stray { pgid: PgId },
+    /// Bytes of one shard.
+    ShardRead { pgid: PgId },
+    /// The primary's own shard of an object.
+    Rebuild { pgid: PgId, object: ObjectId },
 }
 
 /// Requests to the monitors that are gathered over a turn.
@@ -114,6 +119,7 @@ pub(crate) struct Context<'a> {
     pub recorder: &'a mut Recorder,
     pub pacing: &'a mut Pacing,
     pub reservations: &'a mut Reservations,
+    pub coded_reads: &'a mut CodedReads,
     /// Groups whose scrubs go on in another turn.
     pub scrubs_later: &'a mut BTreeSet<PgId>,
     /// The wall clock, as time since 1970, when `now` was zero.

@@ -28,7 +28,7 @@ impl Pg {
             let members = self.interval.acting.iter().filter(|osd| osd.is_some()).count() as u64;
             return (objects * size.saturating_sub(members) + missing, 0);
         }
-        let serving = 1 + self.members.with(Standing::Serving) as u64;
+        let serving = self.serving_copies() as u64;
         let mut left: Vec<u64> =
             self.members.iter().filter_map(|(osd, standing)| self.left_for(osd, standing)).collect();
         left.sort_unstable();

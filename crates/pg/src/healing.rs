@@ -68,7 +68,7 @@ impl Pg {
     }
 
     fn priority(&self, work: Work) -> u64 {
-        let serving = 1 + self.members.with(Standing::Serving) as u64;
+        let serving = self.serving_copies() as u64;
         let (size, min_size) = (u64::from(self.interval.shape.size), u64::from(self.interval.shape.min_size));
         match work {
             _ if serving < min_size => INACTIVE + (min_size - serving),
@@ -80,8 +80,10 @@ impl Pg {
 
     /// Whether one more failure would end service, or lose what only one member has.
     pub(crate) fn is_at_risk(&self) -> bool {
-        let serving = 1 + self.members.with(Standing::Serving);
-        serving < usize::from(self.interval.shape.min_size) || serving == 1 && self.interval.shape.size > 1
+        let serving = self.serving_copies();
+        // As many as it takes to read: one more away, and data is.
+        let last = self.interval.shape.coding.map_or(1, |coding| coding.k());
+        serving < usize::from(self.interval.shape.min_size) || serving == last && self.interval.shape.size > 1
     }
 
     /// Asks for what the present work needs, if that is not what was asked for.

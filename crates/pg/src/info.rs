@@ -38,6 +38,8 @@ pub struct PgInfo {
     /// How many groups the pool had in the interval in which this was written: with it the group's objects are known
     /// from the store alone. 0: not known (written by a version that did not keep it).
     pub pg_num: u32,
+    /// In erasure-coded pools: updates up to here will stay, so nothing is kept any more to take them back.
+    pub rolled_forward: EVersion,
 }
 
 impl PgInfo {
@@ -60,7 +62,7 @@ impl PgInfo {
 
 impl Encode for PgInfo {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(3, 1, |w| {
+        w.versioned(4, 1, |w| {
             w.put(&self.last_update);
             w.put(&self.log_tail);
             w.put(&self.last_epoch_started);
@@ -73,6 +75,7 @@ impl Encode for PgInfo {
             w.u64(self.stats.write_kib);
             w.u32(self.pg_num);
             w.put(&self.last_backfill);
+            w.put(&self.rolled_forward);
         });
     }
 }
@@ -81,7 +84,7 @@ impl Decode for PgInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgInfo, DecodeError> {
-        let (version, mut r) = r.versioned("placement group information", 3)?;
+        let (version, mut r) = r.versioned("placement group information", 4)?;
         Ok(PgInfo {
             last_update: r.get()?,
             log_tail: r.get()?,
@@ -92,6 +95,7 @@ impl Decode for PgInfo {
             stats: PgStats { objects: r.i64()?, bytes: r.i64()?, write_ops: r.u64()?, write_kib: r.u64()? },
             pg_num: if version.version >= 2 { r.u32()? } else { 0 },
             last_backfill: if version.version >= 3 { r.get()? } else { None },
+            rolled_forward: if version.version >= 4 { r.get()? } else { EVersion::ZERO },
         })
     }
 }

@@ -6,6 +6,7 @@
 //!   their way to all members), `peering` (how a group comes to serve; `merge`: how one log is brought to another), `recovery` (objects on
 //!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `leases` (until when reads may be answered),
 //!   `pacing` (how fast objects go to where they are missing, so that clients hardly feel it).
+//! * [`coded`]: groups of erasure-coded pools.
 //! * [`hops`]: where the time of operations goes.
 //! * [`scrub`]: copies are compared, and what is bad is replaced.
 //! * `background_check`: a slow walk that reads everything, to find what has rotted.
@@ -15,6 +16,7 @@
 mod backfill;
 mod background_check;
 mod client_ops;
+pub mod coded;
 mod context;
 mod counts;
 mod healing;

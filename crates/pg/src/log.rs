@@ -1,7 +1,9 @@
 //! The log of a placement group: its last updates, by which members compare and catch up, and by which repeated
 //! requests are recognised.
 
+use crate::coded::undo::Undo;
 use bytes::Bytes;
+use ec::ShardSet;
 use std::collections::VecDeque;
 use types::{EVersion, Epoch, FastMap, ObjectId, ReqId, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
@@ -60,11 +62,25 @@ pub struct LogEntry {
     /// The answer that the client got or will get: overall, and per operation where those are returned.
     pub result: i32,
     pub op_results: Vec<(i32, Bytes)>,
+    /// In erasure-coded pools: how this shard takes the update back.
+    pub undo: Undo,
+    /// Shards that the update left as they were. They have the entry, and what they hold is not older for it. Always empty
+    /// as long as objects are written in whole stripes only.
+    pub skipped: ShardSet,
+}
+
+impl LogEntry {
+    /// The update was not carried out here by its own steps.
+    pub(crate) fn lose_undo(&mut self) {
+        self.undo = Undo::Lost;
+    }
 }
 
 impl Encode for LogEntry {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
+        // Version 2 adds what only erasure-coded pools have: other entries are as they were.
+        let coded = self.undo != Undo::Nothing || !self.skipped.is_empty();
+        w.versioned(1 + u8::from(coded), 1, |w| {
             w.put(&self.version);
             w.u8(self.kind.code());
             w.put(&self.object);
@@ -74,6 +90,10 @@ impl Encode for LogEntry {
             w.put(&self.mtime);
             w.i32(self.result);
             w.put(&self.op_results);
+            if coded {
+                w.put(&self.undo);
+                w.u64(self.skipped.bits());
+            }
         });
     }
 }
@@ -82,7 +102,8 @@ impl Decode for LogEntry {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<LogEntry, DecodeError> {
-        let (_, mut r) = r.versioned("log entry", 1)?;
+        let (version, mut r) = r.versioned("log entry", 2)?;
+        let coded = version.version >= 2;
         Ok(LogEntry {
             version: r.get()?,
             kind: LogKind::from_code(r.u8()?)?,
@@ -96,6 +117,8 @@ impl Decode for LogEntry {
                 let count = r.count("operation results", 8)?;
                 (0..count).map(|_| Ok((r.i32()?, Bytes::copy_from_slice(r.blob()?)))).collect::<Result<_, _>>()?
             },
+            undo: if coded { r.get()? } else { Undo::Nothing },
+            skipped: if coded { ShardSet::from_bits(r.u64()?) } else { ShardSet::EMPTY },
         })
     }
 }
@@ -156,7 +179,7 @@ impl PgLog {
         self.entries.is_empty()
     }
 
-    pub fn entries(&self) -> impl Iterator<Item = &LogEntry> {
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &LogEntry> {
         self.entries.iter()
     }
 
@@ -256,6 +279,8 @@ mod tests {
             mtime: Utime::ZERO,
             result: 0,
             op_results: vec![(3, Bytes::from_static(b"out"))],
+            undo: Undo::Nothing,
+            skipped: ShardSet::EMPTY,
         }
     }
 

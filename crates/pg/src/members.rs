@@ -45,11 +45,6 @@ impl Members {
         self.0.get_mut(&osd).expect("a member of the interval").standing = standing;
     }
 
-    /// How many have this standing.
-    pub fn with(&self, standing: Standing) -> usize {
-        self.0.values().filter(|member| member.standing == standing).count()
-    }
-
     pub fn lacks_nothing(&self, osd: OsdId) -> bool {
         self.0.get(&osd).is_some_and(|member| member.standing == Standing::Serving && member.missing.is_empty())
     }
@@ -58,6 +53,10 @@ impl Members {
     pub fn lacking(&self, object: &ObjectId) -> Vec<OsdId> {
         let lacks = |(osd, member): (&OsdId, &Member)| member.missing.contains_key(object).then_some(*osd);
         self.0.iter().filter_map(lacks).collect()
+    }
+
+    pub fn lacks(&self, osd: OsdId, object: &ObjectId) -> bool {
+        self.0.get(&osd).is_some_and(|member| member.missing.contains_key(object))
     }
 
     /// Objects that the member lacks.

@@ -14,8 +14,8 @@ use types::{EVersion, ObjectId};
 pub(crate) struct Merged {
     /// The newest update that both logs had.
     pub common: EVersion,
-    /// Entries that are gone from the log.
-    pub taken_back: Vec<EVersion>,
+    /// Entries that are gone from the log, oldest first.
+    pub taken_back: Vec<LogEntry>,
     /// Objects of which another version, or another state, is wanted than is here.
     pub missing: BTreeMap<ObjectId, EVersion>,
     /// Objects that must not exist, and are not missing any more.
@@ -42,16 +42,15 @@ pub(crate) fn merge(log: &mut PgLog, after: EVersion, entries: &[LogEntry]) -> R
     let common = theirs.into_iter().find(|version| log.contains(*version)).ok_or(NoOverlap)?;
     let mut merged = Merged { common, ..Merged::default() };
     for entry in log.rewind(common) {
-        merged.taken_back.push(entry.version);
         let known = merged.missing.contains_key(&entry.object) || merged.absent.contains(&entry.object);
-        if entry.kind == LogKind::Unchanged || known {
-            continue;
+        if entry.kind != LogKind::Unchanged && !known {
+            // The first divergent update of the object tells what it was before all of them.
+            match entry.prior_version {
+                EVersion::ZERO => drop(merged.absent.insert(entry.object.clone())),
+                prior => drop(merged.missing.insert(entry.object.clone(), prior)),
+            }
         }
-        // The first divergent update of the object tells what it was before all of them.
-        match entry.prior_version {
-            EVersion::ZERO => drop(merged.absent.insert(entry.object)),
-            prior => drop(merged.missing.insert(entry.object, prior)),
-        }
+        merged.taken_back.push(entry);
     }
     for entry in entries.iter().filter(|entry| entry.version > common) {
         match entry.kind {
@@ -110,6 +109,8 @@ mod tests {
                 mtime: Utime::ZERO,
                 result: 0,
                 op_results: Vec::new(),
+                undo: Default::default(),
+                skipped: Default::default(),
             });
         }
     }

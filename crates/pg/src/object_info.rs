@@ -39,6 +39,8 @@ pub struct ObjectInfo {
     pub expected_object_bytes: u64,
     pub expected_write_bytes: u64,
     pub alloc_hint_flags: u32,
+    /// Of an object of an erasure-coded pool, of which each store has a shard only: how long the object is.
+    pub size_bytes: Option<u64>,
 }
 
 impl ObjectInfo {
@@ -59,7 +61,8 @@ impl ObjectInfo {
 
 impl Encode for ObjectInfo {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
+        // Version 2 adds the size: where the store knows it, the information is as it was.
+        w.versioned(1 + u8::from(self.size_bytes.is_some()), 1, |w| {
             w.put(&self.version);
             w.put(&self.prior_version);
             w.u64(self.user_version);
@@ -70,6 +73,9 @@ impl Encode for ObjectInfo {
             w.u64(self.expected_object_bytes);
             w.u64(self.expected_write_bytes);
             w.u32(self.alloc_hint_flags);
+            if let Some(size) = self.size_bytes {
+                w.u64(size);
+            }
         });
     }
 }
@@ -78,7 +84,7 @@ impl Decode for ObjectInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<ObjectInfo, DecodeError> {
-        let (_, mut r) = r.versioned("object information", 1)?;
+        let (version, mut r) = r.versioned("object information", 2)?;
         Ok(ObjectInfo {
             version: r.get()?,
             prior_version: r.get()?,
@@ -90,6 +96,7 @@ impl Decode for ObjectInfo {
             expected_object_bytes: r.u64()?,
             expected_write_bytes: r.u64()?,
             alloc_hint_flags: r.u32()?,
+            size_bytes: if version.version >= 2 { Some(r.u64()?) } else { None },
         })
     }
 }

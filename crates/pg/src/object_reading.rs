@@ -1,5 +1,6 @@
 //! An object on its way to another member, read piece by piece.
 
+use crate::coded::gather::Wanted;
 use crate::context::Context;
 use crate::lookup::{NoAnswer, ready};
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
@@ -30,6 +31,8 @@ pub(crate) struct ObjectReading {
     omap_header: Option<Bytes>,
     /// Bytes that have come for the next piece.
     data: Option<(u64, Rope)>,
+    /// In erasure-coded pools: it is this shard that is sent. All are equally long and have the same attributes.
+    shard: Option<usize>,
 }
 
 impl PgPush {
@@ -70,7 +73,30 @@ impl ObjectReading {
 
     pub fn new(object: ObjectId, stat: Arc<ObjectStat>) -> ObjectReading {
         let omap_after = stat.has_omap.then(Bytes::new);
-        ObjectReading { object, stat, first: true, extents: None, omap_after, omap_header: None, data: None }
+        ObjectReading {
+            object,
+            stat,
+            first: true,
+            extents: None,
+            omap_after,
+            omap_header: None,
+            data: None,
+            shard: None,
+        }
+    }
+
+    /// The same, of which another shard than this OSD's is sent.
+    pub fn of_shard(self, shard: usize) -> ObjectReading {
+        let size = self.stat.size_bytes;
+        let runs = (0..size.div_ceil(PIECE_BYTES)).map(|i| (i * PIECE_BYTES, PIECE_BYTES.min(size - i * PIECE_BYTES)));
+        ObjectReading { extents: Some(runs.collect()), omap_after: None, shard: Some(shard), ..self }
+    }
+
+    /// Bytes of a shard that must be gathered before the next piece.
+    pub fn wants_shard(&self) -> Option<(ObjectId, EVersion, Wanted)> {
+        let (shard, version) = (self.shard?, self.version()?);
+        let &(offset, len) = self.extents.as_ref()?.front().filter(|_| self.data.is_none())?;
+        Some((self.object.clone(), version, Wanted::Shard { shard, offset, len, attrs: false }))
     }
 
     /// The next piece; `None` if the object cannot be read.

@@ -91,6 +91,10 @@ impl Peering {
         matches!(self.phase, Phase::Active)
     }
 
+    pub fn set_phase(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+
     /// Whether members have the log, so that objects can be brought to them.
     pub fn may_recover(&self) -> bool {
         matches!(self.phase, Phase::Active | Phase::Peered)
@@ -117,10 +121,10 @@ impl Pg {
         match &self.peering.phase {
             Phase::Gathering { waiting } => {
                 if self.peering.history.is_none() {
-                    cx.monitor.history.push(self.id);
+                    cx.monitor.history.push(self.id.base());
                 }
                 for osd in waiting {
-                    cx.queries.entry(*osd).or_default().push((pg, self.interval.acting.clone()));
+                    cx.queries.entry(*osd).or_default().push((pg, self.interval.sets()));
                 }
             }
             Phase::Starting { waiting } => {
@@ -135,10 +139,12 @@ impl Pg {
         }
         if let Some((members, recovered)) = self.peering.record_asked.clone() {
             let (interval_since, acting) = (self.interval.since, self.interval.acting.clone());
-            cx.monitor.activations.push(PgActivation { pgid: self.id, interval_since, acting, members, recovered });
+            let (pgid, member_shards) = (self.id.base(), self.shards_of(&members));
+            let activation = PgActivation { pgid, interval_since, acting, members, recovered, member_shards };
+            cx.monitor.activations.push(activation);
         }
         if let Some(osds) = self.peering.temp_asked.clone() {
-            cx.monitor.temps.push((self.id, osds));
+            cx.monitor.temps.push((self.id.base(), osds));
         }
     }
 
@@ -149,6 +155,9 @@ impl Pg {
             Phase::Down => self.choose_log(cx),
             Phase::Active | Phase::Peered if cx.now >= self.peering.others_read_until => self.consider_temp(cx),
             _ => {}
+        }
+        if self.is_active() {
+            self.roll_forward_idle(cx);
         }
         if cx.now >= self.peering.retry_at {
             if let Phase::Remapping = self.peering.phase {
@@ -173,7 +182,7 @@ impl Pg {
 
     /// The primary of an interval asks what this member has. `None` if the map says something else about the group.
     pub(crate) fn join(&mut self, from: OsdId, pg: PgInterval, acting: &[OsdId]) -> Option<MemberState> {
-        if self.interval.primary != Some(from) || self.interval.acting != acting {
+        if self.interval.primary != Some(from) || !self.interval.has_sets(acting) {
             return None;
         }
         if self.peering.joined != Some((from, pg.since)) {
@@ -236,7 +245,7 @@ impl Pg {
             if cx.map.is_up(holder) {
                 // It may know already that it does not lead any more.
                 let pg = self.pg_interval();
-                cx.queries.entry(holder).or_default().push((pg, self.interval.acting.clone()));
+                cx.queries.entry(holder).or_default().push((pg, self.interval.sets()));
             }
         }
     }
@@ -265,6 +274,9 @@ impl Pg {
             // Never served, so there is nothing: whatever an earlier attempt left is as empty as this.
             return self.start_members(cx);
         }
+        if self.coded.is_some() {
+            return self.choose_coded_log(cx, &history);
+        }
         let own = self.member_state();
         let may_lead = |osd: OsdId, state: &MemberState| {
             let info = state.info.as_ref().filter(|_| history.members.contains(&osd))?;
@@ -292,6 +304,11 @@ impl Pg {
         if let Some(osd) = history.members.iter().find(is_elsewhere).copied() {
             return self.let_lead(cx, osd);
         }
+        self.nobody_can_lead(cx, history);
+    }
+
+    /// Nor can anybody who is up.
+    pub(crate) fn nobody_can_lead(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let any_down = history.members.iter().any(|osd| !cx.map.is_up(*osd));
         if !matches!(self.peering.phase, Phase::Down | Phase::Incomplete) {
             let (since, members) = (history.last_epoch_started, &history.members);
@@ -322,17 +339,20 @@ impl Pg {
         osds
     }
 
-    fn want_temp(&mut self, cx: &mut Context<'_>, osds: Vec<OsdId>) {
+    pub(crate) fn want_temp(&mut self, cx: &mut Context<'_>, osds: Vec<OsdId>) {
         if self.peering.temp_asked.as_ref() != Some(&osds) {
             tracing::debug!(pg = %self.id, ?osds, "wants another acting set");
             self.peering.temp_asked = Some(osds.clone());
-            cx.monitor.temps.push((self.id, osds));
+            cx.monitor.temps.push((self.id.base(), osds));
         }
     }
 
     /// Asks for the acting set that suits what members have: the up set once that has everything; until then also
     /// those that may have what others lack.
     pub(crate) fn consider_temp(&mut self, cx: &mut Context<'_>) {
+        if self.coded.is_some() {
+            return self.consider_coded_temp(cx);
+        }
         let Interval { up, acting, .. } = &self.interval;
         let has_all = |osd: &OsdId| self.is_recorded(*osd) && self.lacks_nothing(*osd, cx.whoami);
         if up.is_empty() {
@@ -377,6 +397,11 @@ impl Pg {
                     cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
                     self.start_members(cx);
                 }
+                // Of an erasure-coded group both have served, and their logs begin at the same end.
+                Err(NoOverlap) if self.coded.is_some() => {
+                    let history = self.peering.history.clone().expect("gathered before");
+                    self.nobody_can_lead(cx, &history);
+                }
                 Err(NoOverlap) => self.let_lead(cx, from),
             }
         } else if self.follows(from, message.pg.since) && message.start_over {
@@ -387,13 +412,18 @@ impl Pg {
 
     /// Brings log, missing objects and information to the authoritative log; gives the steps that do it in the store.
     fn merge_log(&mut self, after: EVersion, entries: &[LogEntry], theirs: &PgInfo) -> Result<Vec<Step>, NoOverlap> {
-        let merged = merge(&mut self.log, after, entries)?;
-        let mut steps = Vec::new();
+        let mut entries = entries.to_vec();
+        self.as_lost(&mut entries);
+        let merged = merge(&mut self.log, after, &entries)?;
+        let (mut steps, undone) = match self.coded {
+            Some(_) => self.undo_steps(&merged.taken_back),
+            None => Default::default(),
+        };
         if !merged.taken_back.is_empty() {
             tracing::info!(pg = %self.id, updates = merged.taken_back.len(), "takes back updates that nobody else has");
         }
-        for version in merged.taken_back {
-            steps.push(Step::PgRemove { key: log_key(version) });
+        for entry in merged.taken_back {
+            steps.push(Step::PgRemove { key: log_key(entry.version) });
         }
         for entry in entries.iter().filter(|entry| entry.version > merged.common) {
             steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
@@ -405,6 +435,10 @@ impl Pg {
             steps.push(Step::Remove { object });
         }
         for (object, version) in merged.missing {
+            // What was taken back here is here as it was before.
+            if version <= merged.common && undone.contains(&object) {
+                continue;
+            }
             // What is not here yet comes by backfill.
             if self.info.covers(&object) {
                 steps.push(Pg::missing_step(&object, version));
@@ -412,6 +446,7 @@ impl Pg {
             }
         }
         self.info.last_update = self.log.head();
+        self.info.rolled_forward = self.info.rolled_forward.min(self.info.last_update);
         self.info.follow(theirs);
         steps.push(self.info.step());
         self.stored = true;
@@ -419,8 +454,10 @@ impl Pg {
     }
 
     /// Takes the log as it comes, and answers for no object any more: those that are here are compared by backfill.
-    fn start_over(&mut self, cx: &mut Context<'_>, message: PgLogEntries) {
+    fn start_over(&mut self, cx: &mut Context<'_>, mut message: PgLogEntries) {
         let mut steps = Vec::new();
+        self.drop_kept_back(cx);
+        self.as_lost(&mut message.entries);
         for (begin, end) in [log_key_range(), missing_key_range()] {
             steps.push(Step::PgRemoveRange { begin, end });
         }
@@ -433,6 +470,7 @@ impl Pg {
         self.info = message.info;
         self.info.last_update = self.log.head();
         self.info.log_tail = self.log.tail();
+        self.info.rolled_forward = self.log.tail();
         self.info.last_epoch_started = Epoch(0);
         self.info.complete = false;
         self.info.last_backfill = None;
@@ -443,7 +481,7 @@ impl Pg {
     }
 
     /// This primary has the authoritative log; every other member gets it.
-    fn start_members(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn start_members(&mut self, cx: &mut Context<'_>) {
         let is_new = self.peering.history.as_ref().is_some_and(|history| history.last_epoch_started == Epoch(0));
         let mut waiting = BTreeSet::from([cx.whoami]);
         for osd in self.others(cx.whoami) {
@@ -538,8 +576,8 @@ impl Pg {
 
     /// Those that have the whole log: this primary first.
     fn serving(&self, cx: &Context<'_>) -> Vec<OsdId> {
-        let serves = |osd: &&OsdId| self.members.standing(**osd) == Some(Standing::Serving);
-        std::iter::once(cx.whoami).chain(self.interval.acting.iter().filter(serves).copied()).collect()
+        let serves = |osd: &OsdId| self.members.standing(*osd) == Some(Standing::Serving);
+        std::iter::once(cx.whoami).chain(self.others(cx.whoami).into_iter().filter(serves)).collect()
     }
 
     /// Whether reads may be answered: every serving member has promised that nobody else serves.
@@ -557,13 +595,13 @@ impl Pg {
     }
 
     /// Whether the monitors have recorded, in this interval, that the member serves.
-    fn is_recorded(&self, osd: OsdId) -> bool {
+    pub(crate) fn is_recorded(&self, osd: OsdId) -> bool {
         let current = |history: &&PgHistory| history.last_epoch_started == self.interval.since;
         self.peering.history.iter().filter(current).any(|history| history.members.contains(&osd))
     }
 
     /// Whether the member (this primary too) has the log and all objects.
-    fn lacks_nothing(&self, osd: OsdId, whoami: OsdId) -> bool {
+    pub(crate) fn lacks_nothing(&self, osd: OsdId, whoami: OsdId) -> bool {
         if osd == whoami { self.missing.is_empty() } else { self.members.lacks_nothing(osd) }
     }
 
@@ -576,7 +614,7 @@ impl Pg {
             return;
         }
         let members = self.serving(cx);
-        if members.len() >= usize::from(self.interval.shape.min_size) {
+        if self.serving_copies() >= usize::from(self.interval.shape.min_size) {
             if matches!(self.peering.phase, Phase::Peered) {
                 self.peering.phase = Phase::Recording;
             }
@@ -622,7 +660,7 @@ impl Pg {
     /// The state, as Ceph names it.
     pub(crate) fn state_bits(&self, whoami: OsdId) -> u64 {
         let undersized = match self.peering.may_recover() {
-            true => 1 + self.members.with(Standing::Serving) < usize::from(self.interval.shape.size),
+            true => self.serving_copies() < usize::from(self.interval.shape.size),
             false => !self.interval.is_full(),
         };
         let mut bits = match self.peering.phase {

@@ -2,6 +2,8 @@
 
 use crate::backfill::Scan;
 use crate::client_ops::ClientOps;
+use crate::coded::Coded;
+use crate::coded::coding::{Coding, CodingError};
 use crate::context::{Context, OnCommit};
 use crate::counts::Recovered;
 use crate::healing::Healing;
@@ -17,7 +19,7 @@ use crate::recovery::Pulls;
 use crate::replicate::Replication;
 use crate::scrub::run::Scrub;
 use bytes::Bytes;
-use osdmap::{PgPool, UpActing};
+use osdmap::{OsdMap, PgPool, UpActing};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
@@ -33,11 +35,15 @@ pub struct PoolShape {
     pub size: u8,
     pub min_size: u8,
     pub pg_num: u32,
+    /// Of erasure-coded pools.
+    pub coding: Option<Coding>,
 }
 
 impl PoolShape {
-    pub fn of(pool: &PgPool) -> PoolShape {
-        PoolShape { size: pool.size, min_size: pool.min_size, pg_num: pool.pg_num }
+    /// Errors: an erasure-coded pool whose code is not known here.
+    pub fn of(map: &OsdMap, pool: &PgPool) -> Result<PoolShape, CodingError> {
+        let coding = Coding::of(map, pool)?;
+        Ok(PoolShape { size: pool.size, min_size: pool.min_size, pg_num: pool.pg_num, coding })
     }
 }
 
@@ -60,6 +66,20 @@ impl Interval {
             && self.acting == placed.acting
             && self.primary == placed.acting_primary
             && self.shape == shape
+    }
+
+    /// What the members of one interval agree about: the acting set, in erasure-coded pools followed by the up set, by which
+    /// the others get their shards.
+    pub(crate) fn sets(&self) -> Vec<OsdId> {
+        let to_be = self.up.iter().filter(|_| self.shape.coding.is_some());
+        self.acting.iter().chain(to_be).copied().collect()
+    }
+
+    pub(crate) fn has_sets(&self, sets: &[OsdId]) -> bool {
+        match self.shape.coding {
+            None => self.acting == sets,
+            Some(_) => self.sets() == sets,
+        }
     }
 
     /// All copies that the pool asks for have an OSD that is up.
@@ -99,6 +119,8 @@ pub struct Pg {
     /// What has been brought to where it was missing.
     pub(crate) recovered: Recovered,
     pub(crate) scrub: Scrub,
+    /// Of erasure-coded pools.
+    pub(crate) coded: Option<Box<Coded>>,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
 }
@@ -121,6 +143,7 @@ impl Pg {
             log: PgLog::default(),
             missing: BTreeMap::new(),
             primary_since: interval.since,
+            coded: interval.shape.coding.map(|coding| Box::new(Coded::new(coding))),
             interval,
             peering: Peering::default(),
             replication: Replication::default(),
@@ -156,9 +179,17 @@ impl Pg {
         self.peering.is_active()
     }
 
-    /// The other members of the acting set.
+    /// The other members: those of the acting set, and in erasure-coded pools, where that has no room for more, also those
+    /// that are to be in it.
     pub(crate) fn others(&self, whoami: OsdId) -> Vec<OsdId> {
-        self.interval.acting.iter().copied().filter(|osd| *osd != whoami && osd.is_some()).collect()
+        let to_be = self.coded.iter().flat_map(|_| self.interval.up.iter());
+        let mut others: Vec<OsdId> = Vec::with_capacity(self.interval.acting.len());
+        for osd in self.interval.acting.iter().chain(to_be).filter(|osd| **osd != whoami && osd.is_some()) {
+            if !others.contains(osd) {
+                others.push(*osd);
+            }
+        }
+        others
     }
 
     pub(crate) fn member_state(&self) -> MemberState {
@@ -181,6 +212,7 @@ impl Pg {
         if self.stored {
             let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
             cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+            self.drop_kept_back(cx);
             self.stored = false;
         }
     }
@@ -205,6 +237,7 @@ impl Pg {
         if !same_target {
             self.primary_since = began;
         }
+        self.forget_gathers(cx);
         self.interval = interval;
         self.info.pg_num = self.interval.shape.pg_num;
         let replication = std::mem::take(&mut self.replication);
@@ -258,7 +291,7 @@ impl Pg {
         let stats = &self.info.stats;
         let (degraded_copies, misplaced_copies) = self.degraded_and_misplaced();
         let report = PgReport {
-            pgid: self.id,
+            pgid: self.id.base(),
             state: self.state_bits(cx.whoami),
             epoch: cx.epoch,
             sequence: self.report_sequence,

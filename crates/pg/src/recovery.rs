@@ -31,6 +31,11 @@ pub(crate) struct Pulls {
 }
 
 impl Pulls {
+    /// From whom the object is pulled.
+    pub fn source_in_flight(&self, object: &ObjectId) -> Option<OsdId> {
+        self.in_flight.get(object).copied()
+    }
+
     pub fn forget(&mut self, object: &ObjectId) {
         self.in_flight.remove(object);
         self.tried.remove(object);
@@ -127,6 +132,9 @@ impl Pg {
             }
             return false;
         }
+        if self.coded.is_some() && !self.can_decode(object, None) {
+            return false;
+        }
         if !may_write || self.pushes.is_empty() && self.members.missing_count() == 0 {
             return true;
         }
@@ -146,6 +154,11 @@ impl Pg {
     /// A member that should have what is missing here, and was not asked in vain before.
     fn source_of(&self, object: &ObjectId, version: EVersion) -> Option<OsdId> {
         let tried = |osd: &OsdId| self.pulls.tried.get(object).is_some_and(|tried| tried.contains(osd));
+        if self.coded.is_some() {
+            // This OSD computes its shard of what others have.
+            let whoami = self.interval.primary.filter(|osd| !tried(osd));
+            return whoami.filter(|osd| self.can_decode(object, Some(*osd)));
+        }
         let has = |(osd, standing): &(OsdId, Standing)| match standing {
             Standing::Serving => !self.members.lacking(object).contains(osd),
             // Its log says little, but what it sends tells its version.
@@ -181,11 +194,18 @@ impl Pg {
 
     fn pull(&mut self, cx: &mut Context<'_>, source: OsdId, objects: Vec<ObjectId>, urgent: bool) {
         self.pulls.in_flight.extend(objects.iter().map(|object| (object.clone(), source)));
+        if self.coded.is_some() {
+            for object in objects {
+                let version = self.missing.get(&object).copied().expect("what is pulled is missing");
+                self.rebuild(cx, &object, version);
+            }
+            return;
+        }
         cx.send_osd(source, PgPull { pg: self.pg_interval(), objects, urgent });
     }
 
     /// A member turned out not to have what the primary lacks.
-    fn pull_failed(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
+    pub(crate) fn pull_failed(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
         tracing::warn!(pg = %self.id, %from, %object, "does not have the version that is missing here");
         self.pulls.in_flight.remove(&object);
         self.pulls.tried.entry(object.clone()).or_default().insert(from);
@@ -295,6 +315,11 @@ impl Pg {
             return Ok(false);
         }
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
+        if let Some((object, version, wanted)) = queue.reading.as_ref().and_then(ObjectReading::wants_shard) {
+            // The receiver's own shard is what it lacks.
+            return Err(NoAnswer::Pending(self.gather(cx, &object, version, wanted, Some(to))));
+        }
+        let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         if let Some(reading) = &mut queue.reading {
             let Some(piece) = reading.next_piece(cx, pg)? else {
                 self.push_failed(cx, to, "its data is shorter than it should be");
@@ -326,7 +351,12 @@ impl Pg {
         match stat {
             _ if is_known => {}
             Some(stat) => {
-                (queue.reading, queue.reading_is_urgent) = (Some(ObjectReading::new(object, stat)), is_urgent);
+                let reading = ObjectReading::new(object, stat);
+                let reading = match self.interval.shard_of(to).filter(|_| self.coded.is_some()) {
+                    Some(shard) => reading.of_shard(shard.into()),
+                    None => reading,
+                };
+                (queue.reading, queue.reading_is_urgent) = (Some(reading), is_urgent);
             }
             None => {
                 queue.unacked.insert(object.clone(), 0);
@@ -458,7 +488,8 @@ impl Pg {
 
     /// A pushed object, or everything, is durable here.
     pub(crate) fn push_durable(&mut self, cx: &mut Context<'_>, from: OsdId, since: Epoch, object: Option<ObjectId>) {
-        if since == self.interval.since {
+        // What this OSD has computed itself needs no acknowledgement.
+        if since == self.interval.since && from != cx.whoami {
             let pg = self.pg_interval();
             cx.send_osd(from, PgPushAck { pg, object });
         }
@@ -516,6 +547,11 @@ impl Pg {
     /// A member has everything durably that clients were answered for.
     pub(crate) fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Serving);
+        if self.coded.is_some() && self.is_active() {
+            // What could not be read without its shards can be now.
+            let (from, until) = self.range();
+            self.run_objects(cx, &from, &until);
+        }
         self.members_changed(cx);
         self.recover(cx);
     }

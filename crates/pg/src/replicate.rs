@@ -5,6 +5,7 @@
 //! once every serving member has it durably; so updates end in the order of their versions.
 
 use crate::client_ops::ClientOp;
+use crate::coded::undo::Undo;
 use crate::context::{Context, OnCommit, Output};
 use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
 use crate::info::PgInfo;
@@ -14,6 +15,7 @@ use crate::ops::Effects;
 use crate::peer::RepOp;
 use crate::pg::Pg;
 use bytes::Bytes;
+use ec::ShardSet;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{CommitTimes, Step, SubmitError, Transaction};
@@ -45,10 +47,11 @@ pub(crate) struct Replication {
     committed: EVersion,
 }
 
-/// A transaction, and where the log begins with it.
+/// A transaction, where the log begins with it, and up to where nothing is kept to take updates back.
 struct Logged {
     transaction: Transaction,
     log_tail: EVersion,
+    rolled_forward: EVersion,
 }
 
 impl Replication {
@@ -130,6 +133,7 @@ impl Pg {
             effects.ops.iter_mut().for_each(|op| *op = Default::default());
         }
         let version = self.log.next_version(cx.epoch);
+        let mut change = effects.change.take().filter(|_| !failed);
         let results = if failed || return_vec {
             effects.ops.iter().map(|op| (op.rval, Bytes::from(op.outdata.to_vec()))).collect()
         } else {
@@ -145,6 +149,18 @@ impl Pg {
             mtime: op.op.mtime,
             result: effects.result,
             op_results: results,
+            undo: match &mut change {
+                Some(change) => std::mem::take(&mut change.undo),
+                // Given up, or nothing has changed.
+                None if self.coded.is_some() && kind != LogKind::Unchanged => Undo::Lost,
+                None => Undo::Nothing,
+            },
+            skipped: ShardSet::EMPTY,
+        };
+        let shards = change.map(|change| self.shard_steps(&op.object, &change));
+        let own_steps = match &shards {
+            Some(shards) => shards.of(&steps, self.interval.shard_of(cx.whoami)),
+            None => steps.clone(),
         };
         let mut reply = OsdOpReply::to(&op.op, effects.result, cx.epoch);
         reply.set_versions(version, effects.user_version);
@@ -161,9 +177,10 @@ impl Pg {
         }
         crate::client_ops::fill_results(&mut reply, effects.ops);
 
-        let logged = self.logged_transaction(cx, &entry, &self.info, steps.clone(), self.replication.committed);
+        let mut logged = self.logged_transaction(cx, &entry, &self.info, own_steps, self.replication.committed);
         let then = OnCommit::PrimaryUpdate { since: self.interval.since, version };
-        if let Err(e) = cx.submit(logged.transaction, then) {
+        let transaction = std::mem::replace(&mut logged.transaction, Transaction { pg: self.id, steps: Vec::new() });
+        if let Err(e) = cx.submit(transaction, then) {
             self.info = before;
             if let SubmitError::Stopped(reason) = e {
                 // Nobody knows whether the group has the update: its client must ask whoever serves next.
@@ -186,6 +203,14 @@ impl Pg {
             let later = standing == Standing::Backfilling && !self.is_copied(osd, &entry.object);
             if later { without.push(osd) } else { with_steps.push(osd) }
         }
+        if let Some(shards) = shards {
+            // Each gets its shard.
+            for osd in std::mem::take(&mut with_steps) {
+                let steps = shards.of(&steps, self.interval.shard_of(osd));
+                let info = self.info.clone();
+                cx.send_osd(osd, RepOp { pg, entry: entry.clone(), info, committed, steps, hops_wanted });
+            }
+        }
         for (members, steps) in [(without, Vec::new()), (with_steps, steps)] {
             if !members.is_empty() {
                 let message =
@@ -194,7 +219,7 @@ impl Pg {
                 cx.out.extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
             }
         }
-        self.append_logged(entry, logged.log_tail);
+        self.append_logged(entry, &logged);
         self.replication.in_flight.push_back(InFlight { version, op, reply, acks: Vec::new() });
     }
 
@@ -209,6 +234,11 @@ impl Pg {
         committed: EVersion,
     ) -> Logged {
         let log_tail = self.log.trim_target(committed, cx.limits.log_entries_min);
+        if self.coded.is_some() {
+            let mut before = self.forward_steps(committed);
+            before.extend(entry.undo.prepare(&entry.object, entry.version));
+            steps.splice(0..0, before);
+        }
         if entry.kind == LogKind::Delete && self.missing.contains_key(&entry.object) {
             // Given up: nobody has it.
             steps.push(Pg::found_step(&entry.object));
@@ -218,21 +248,22 @@ impl Pg {
             let (begin, end) = log_keys_through(log_tail);
             steps.push(Step::PgRemoveRange { begin, end });
         }
-        steps.push(PgInfo { log_tail, ..info.clone() }.step());
-        Logged { transaction: Transaction { pg: self.id, steps }, log_tail }
+        let info = self.info_with(info, log_tail, committed);
+        steps.push(info.step());
+        Logged { transaction: Transaction { pg: self.id, steps }, log_tail, rolled_forward: info.rolled_forward }
     }
 
-    fn append_logged(&mut self, entry: LogEntry, log_tail: EVersion) {
+    fn append_logged(&mut self, entry: LogEntry, logged: &Logged) {
         if entry.kind == LogKind::Delete {
             self.missing.remove(&entry.object);
         }
         self.log.append(entry);
-        self.log.trim_to(log_tail);
-        self.info.log_tail = log_tail;
+        self.log.trim_to(logged.log_tail);
+        (self.info.log_tail, self.info.rolled_forward) = (logged.log_tail, logged.rolled_forward);
     }
 
     /// The primary's update has come to this member; its first byte did at `began`.
-    pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, message: RepOp, began: Duration) {
+    pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, mut message: RepOp, began: Duration) {
         if !self.follows(from, message.pg.since) {
             tracing::debug!(pg = %self.id, %from, version = %message.entry.version, "update of another interval ignored");
             return;
@@ -247,13 +278,17 @@ impl Pg {
             cx.out.push(Output::Fatal { reason });
             return;
         }
+        if message.steps.is_empty() {
+            // What is not carried out here cannot be taken back here.
+            self.as_lost(std::slice::from_mut(&mut message.entry));
+        }
         let times = MemberTimes { began, whole: cx.now, wanted: message.hops_wanted };
         let (since, version) = (message.pg.since, message.entry.version);
         let then = OnCommit::MemberUpdate { primary: from, since, version, times };
         self.info.follow(&message.info);
         self.info.last_update = message.entry.version;
         let logged = self.logged_transaction(cx, &message.entry, &self.info, message.steps, message.committed);
-        self.append_logged(message.entry, logged.log_tail);
+        self.append_logged(message.entry, &logged);
         cx.submit_or_stop(logged.transaction, then);
     }
 

@@ -5,6 +5,10 @@
 
 use crate::background_check::{BackgroundCheck, CheckCounts};
 use crate::client_ops::ClientOp;
+use crate::coded::CodedReads;
+use crate::coded::peer::{RollForward, ShardRead, ShardReadReply};
+use crate::coded::rehome::Rehome;
+use crate::coded::shard_sources::instance;
 use crate::context::{Context, MonitorRequests, OnCommit, Output, Waiter};
 use crate::hops::{DEFAULT_PER_SECOND, MemberHops, OpTimes, Recorder, WaitReasons};
 use crate::intake::Intake;
@@ -98,6 +102,9 @@ pub struct Shard {
     pacing: Pacing,
     reservations: Reservations,
     strays: Strays,
+    coded_reads: CodedReads,
+    /// Of erasure-coded groups: which shard this OSD has.
+    shards: BTreeMap<PgId, PgId>,
 }
 
 macro_rules! context {
@@ -122,6 +129,7 @@ macro_rules! context {
             recorder: &mut $shard.recorder,
             pacing: &mut $shard.pacing,
             reservations: &mut $shard.reservations,
+            coded_reads: &mut $shard.coded_reads,
             scrubs_later: &mut $shard.scrubs_later,
             unix_zero: $shard.unix_zero,
         }
@@ -131,8 +139,13 @@ macro_rules! context {
 /// Opens an envelope as `$ty` and gives it to its group, if this OSD has the group.
 macro_rules! to_group {
     ($shard:ident, $from:ident, $envelope:ident, $ty:ident, |$pg:ident, $cx:ident, $message:ident| $body:expr) => {{
-        let $message = $ty::open($envelope)?;
-        if let Some($pg) = $shard.pgs.get_mut(&$message.pg.pgid) {
+        #[allow(unused_mut, reason = "only what erasure-coded groups say to each other is renamed")]
+        let mut $message = $ty::open($envelope)?;
+        let id = $shard.instance($message.pg.pgid);
+        if let Some($pg) = $shard.pgs.get_mut(&id) {
+            if id.pool.shard().is_some() {
+                $message.rehome(id.pool);
+            }
             let $cx = context!($shard);
             $body;
         }
@@ -174,6 +187,8 @@ impl Shard {
             pacing: Pacing::default(),
             reservations: Reservations::default(),
             strays: Strays::default(),
+            coded_reads: CodedReads::default(),
+            shards: BTreeMap::new(),
         }
     }
 
@@ -184,6 +199,11 @@ impl Shard {
 
     pub fn whoami(&self) -> OsdId {
         self.whoami
+    }
+
+    /// What this OSD has of a group that a client, a monitor or another OSD, which may have another shard of it, names.
+    fn instance(&self, pgid: PgId) -> PgId {
+        self.shards.get(&pgid.base()).copied().unwrap_or(pgid)
     }
 
     /// The other OSDs of all groups that this one is a member of.
@@ -395,6 +415,10 @@ impl Shard {
             self.dispatch_op(session, tid, op, times);
         }
         self.settle_reservations();
+        while !self.coded_reads.done.is_empty() {
+            self.coded_reads_done();
+            self.settle_reservations();
+        }
         self.flush_gathered();
         self.store.end_turn();
     }
@@ -425,7 +449,7 @@ impl Shard {
 
     fn advance(&mut self, advance: &Advance) -> Result<(), LoadError> {
         let map = &advance.map;
-        let gone = self.pgs.keys().filter(|id| !map.pools.contains_key(&id.pool)).copied().collect::<Vec<_>>();
+        let gone = self.pgs.keys().filter(|id| !map.pools.contains_key(&id.pool.base())).copied().collect::<Vec<_>>();
         for id in gone {
             let mut pg = self.pgs.remove(&id).expect("just seen");
             pg.destroy(context!(self));
@@ -441,37 +465,52 @@ impl Shard {
             }
         }
         let is_shown = self.is_shown_by(map);
-        let left: Vec<_> = self
-            .pgs
-            .keys()
-            .filter(|id| !is_shown || !mapping.get(**id).is_some_and(|at| at.acting.contains(&self.whoami)))
-            .copied()
-            .collect();
+        let mut shapes = BTreeMap::new();
+        for (id, pool) in &map.pools {
+            match PoolShape::of(map, pool) {
+                Ok(shape) => drop(shapes.insert(*id, shape)),
+                Err(error) => tracing::warn!(pool = %id, "pool is not served: {error}"),
+            }
+        }
+        // Every group that this OSD takes part in, as what.
+        let mut members: BTreeMap<PgId, PgId> = BTreeMap::new();
+        for (id, placed) in mapping.involving(self.whoami).filter(|_| is_shown) {
+            let Some(shape) = shapes.get(&id.pool) else { continue };
+            let is_erasure = shape.coding.is_some();
+            let instance = instance(id, &placed.acting, &placed.up, self.whoami, is_erasure);
+            members.extend(instance.map(|instance| (id, instance)));
+        }
+        let left: Vec<_> = self.pgs.keys().filter(|id| members.get(&id.base()) != Some(*id)).copied().collect();
         for id in left {
             // Not a member any more: the data stays, should this OSD be chosen again.
             let mut pg = self.pgs.remove(&id).expect("just seen");
             pg.leave(context!(self));
             self.reports.remove(&id);
         }
-        let placed = mapping.acting_on(self.whoami).filter(|_| is_shown).try_for_each(|(id, placed)| {
-            let shape = PoolShape::of(&map.pools[&id.pool]);
-            self.place(id, placed, shape, advance)
+        let placed = members.iter().try_for_each(|(id, instance)| {
+            let placed = mapping.get(*id).expect("just seen");
+            self.place(*instance, placed, shapes[&id.pool], advance)
         });
+        self.shards = members.into_iter().filter(|(id, instance)| id != instance).collect();
         self.mapping = mapping;
         placed?;
         let pgs = &self.pgs;
-        self.strays.keep_only(|id| !pgs.contains_key(id) && map.pools.contains_key(&id.pool));
+        self.strays.keep_only(|id| !pgs.contains_key(id) && map.pools.contains_key(&id.pool.base()));
         tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), computed, "map in force");
         Ok(())
     }
 
     /// Groups in the store whose pool no longer exists are removed, also those that were not in use here.
     fn destroy_strays_of_gone_pools(&mut self, map: &OsdMap) {
-        let gone = |id: &PgId| !map.pools.contains_key(&id.pool) && id.pool.0 <= map.pool_max.into();
+        let gone = |id: &PgId| !map.pools.contains_key(&id.pool.base()) && id.pool.base().0 <= map.pool_max.into();
         let strays: BTreeSet<PgId> = self.store.pgs().into_iter().filter(gone).collect();
         // How many groups the pool had is not known any more. As the only group of its pool, number 0 spans every
         // object; the others are left with their tables.
-        let whole_pools: BTreeSet<PgId> = strays.iter().map(|id| PgId { pool: id.pool, seed: 0 }).collect();
+        let whole_pools: BTreeSet<PgId> = strays
+            .iter()
+            .flat_map(|id| [id.pool].into_iter().chain(id.pool.shard().map(|_| id.pool.kept_back())))
+            .map(|pool| PgId { pool, seed: 0 })
+            .collect();
         for pg in whole_pools.into_iter().chain(strays) {
             let steps = vec![store::Step::PgDestroy { pg_num: 1 }];
             context!(self).submit_or_stop(store::Transaction { pg, steps }, OnCommit::Nothing);
@@ -564,7 +603,8 @@ impl Shard {
         let name = client.name;
         let reqid: ReqId = op.request_id(name, tid);
         self.share_map(session);
-        let Some(pg) = self.pgs.get_mut(&op.pgid.pg) else { return };
+        let id = self.instance(op.pgid.pg);
+        let Some(pg) = self.pgs.get_mut(&id) else { return };
         // Not our operation, or sent to another primary: the newer map just shared has the client send it where it
         // belongs.
         let elsewhere = !pg.is_primary(self.whoami);
@@ -579,7 +619,7 @@ impl Shard {
             return;
         }
         if op.may_write() {
-            self.dirty.insert(op.pgid.pg);
+            self.dirty.insert(id);
         }
         pg.client_op(context!(self), ClientOp::new(session, tid, reqid, op, times));
     }
@@ -608,12 +648,14 @@ impl Shard {
             kind::REP_OP_REPLY => {
                 let RepOpReply { durable, hops } = RepOpReply::open(envelope)?;
                 for ((pg_interval, version), hops) in hops {
-                    if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid) {
+                    let id = self.instance(pg_interval.pgid);
+                    if let Some(pg) = self.pgs.get_mut(&id) {
                         pg.member_hops(self.now, from, (pg_interval.since, version), hops);
                     }
                 }
                 for (pg_interval, version) in durable {
-                    if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid) {
+                    let id = self.instance(pg_interval.pgid);
+                    if let Some(pg) = self.pgs.get_mut(&id) {
                         pg.member_durable(context!(self), from, pg_interval.since, version);
                     }
                 }
@@ -629,8 +671,12 @@ impl Shard {
                 let PgNotify { groups, unknown_promises, promises } = PgNotify::open(envelope)?;
                 let known = promises.into_iter().map(|(holder, span)| (Some(holder), span));
                 let promises: Vec<_> = known.chain([(None, unknown_promises)]).collect();
-                for (pg_interval, state) in groups {
-                    if let Some(pg) = self.pgs.get_mut(&pg_interval.pgid) {
+                for (pg_interval, mut state) in groups {
+                    let id = self.instance(pg_interval.pgid);
+                    if let Some(pg) = self.pgs.get_mut(&id) {
+                        if id.pool.shard().is_some() {
+                            state.rehome(id.pool);
+                        }
                         pg.member_told(context!(self), from, pg_interval.since, state, &promises);
                     }
                 }
@@ -676,6 +722,7 @@ impl Shard {
             }
             kind::PG_RELEASED => {
                 let PgReleased { pg } = PgReleased::open(envelope)?;
+                // As it asked for it.
                 self.reservations.release_for(from, pg);
             }
             kind::PG_STRAYS => self.strays_told(from, PgStrays::open(envelope)?),
@@ -684,7 +731,7 @@ impl Shard {
                 // With an older map it is not known whether this OSD is to have them again; it asks once more.
                 let groups = groups.into_iter().filter(|_| epoch <= self.maps.epoch());
                 for pgid in groups.filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
-                    let leads = self.mapping.get(pgid).is_some_and(|placed| placed.acting_primary == Some(from));
+                    let leads = self.mapping.get(pgid.base()).is_some_and(|placed| placed.acting_primary == Some(from));
                     if leads && self.store.pgs_contain(pgid) {
                         self.strays.remove(self.maps.current(), pgid);
                     }
@@ -710,8 +757,20 @@ impl Shard {
                     pg.member_started(cx, from, message);
                 });
             }
+            kind::SHARD_READ => {
+                to_group!(self, from, envelope, ShardRead, |pg, cx, message| pg.shard_read(cx, from, message));
+            }
+            kind::SHARD_READ_REPLY => {
+                to_group!(self, from, envelope, ShardReadReply, |pg, cx, message| {
+                    pg.shard_read_came(cx, from, message);
+                });
+            }
+            kind::ROLL_FORWARD => {
+                to_group!(self, from, envelope, RollForward, |pg, cx, message| pg.forward_told(cx, from, &message));
+            }
             other => tracing::warn!(%from, kind = other, "message of unknown type ignored"),
         }
+        self.coded_reads_done();
         Ok(())
     }
 
@@ -723,7 +782,8 @@ impl Shard {
         }
         let mut groups = Vec::new();
         for pgid in message.groups {
-            if self.pgs.get(&pgid).is_some_and(|pg| pg.needs_no_copy_of(self.whoami, from)) {
+            let pg = self.pgs.get(&self.instance(pgid));
+            if pg.is_some_and(|pg| pg.needs_no_copy_of(self.whoami, from, pgid.pool.shard())) {
                 groups.push(pgid);
             }
         }
@@ -735,7 +795,8 @@ impl Shard {
     fn query(&mut self, from: OsdId, message: PgQuery) {
         let mut groups = Vec::new();
         for (pg_interval, acting) in message.groups {
-            let state = match self.pgs.get_mut(&pg_interval.pgid) {
+            let id = self.instance(pg_interval.pgid);
+            let state = match self.pgs.get_mut(&id) {
                 Some(pg) => match pg.hold_query(from, pg_interval, &acting) {
                     true => None,
                     false => pg.join(from, pg_interval, &acting),
@@ -754,13 +815,14 @@ impl Shard {
 
     /// What this OSD, as its primary, knows of a group.
     pub fn pg_view(&self, pgid: PgId) -> Option<PgView> {
-        let pg = self.pgs.get(&pgid).filter(|pg| pg.is_primary(self.whoami))?;
+        let pg = self.pgs.get(&self.instance(pgid)).filter(|pg| pg.is_primary(self.whoami))?;
         Some(pg.view(self.whoami, self.maps.epoch()))
     }
 
     /// Gives up the objects of a group that nobody has, and says how many.
     pub fn give_up_unfound(&mut self, pgid: PgId) -> Result<usize, GiveUpError> {
-        match self.pgs.get_mut(&pgid).filter(|pg| pg.is_primary(self.whoami)) {
+        let id = self.instance(pgid);
+        match self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.whoami)) {
             Some(pg) => pg.give_up_unfound(context!(self)),
             None => Err(GiveUpError::NotPrimary),
         }
@@ -775,20 +837,23 @@ impl Shard {
         match envelope.header.kind {
             kind::PG_HISTORY => {
                 for history in PgHistoryReply::open(envelope)?.pgs {
-                    if let Some(pg) = self.pgs.get_mut(&history.pgid) {
+                    let id = self.instance(history.pgid);
+                    if let Some(pg) = self.pgs.get_mut(&id) {
                         pg.history_told(context!(self), history);
                     }
                 }
             }
             kind::PG_ACTIVATED => {
                 for history in PgActivated::open(envelope)?.pgs {
-                    if let Some(pg) = self.pgs.get_mut(&history.pgid) {
+                    let id = self.instance(history.pgid);
+                    if let Some(pg) = self.pgs.get_mut(&id) {
                         pg.recorded(context!(self), history);
                     }
                 }
             }
             kind::PG_SCRUB => {
                 let PgScrub { pgs, deep, repair } = PgScrub::open(envelope)?;
+                let pgs: Vec<PgId> = pgs.into_iter().map(|id| self.instance(id)).collect();
                 for id in pgs.into_iter().filter(|id| self.pgs.get(id).is_some_and(|pg| pg.is_primary(self.whoami))) {
                     self.scrubs.order(id, deep, repair, self.now);
                 }
@@ -901,11 +966,28 @@ impl Shard {
                 }
             }
             Some(Waiter::Stray { pgid }) => self.strays.lookup_done(context!(self), pgid, id),
+            Some(Waiter::ShardRead { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.serve_lookup_done(context!(self), id, data);
+                }
+            }
+            Some(Waiter::Rebuild { pgid, object }) => {
+                if let (Some(pg), Some(data)) = (self.pgs.get_mut(&pgid), data) {
+                    pg.rebuild_read(context!(self), &object, id, data);
+                }
+            }
             Some(Waiter::Push { pgid, to }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
                     pg.push_lookup_done(context!(self), to, id, data);
                 }
             }
+        }
+    }
+
+    /// Those that wait for reads over several shards learn what came of them.
+    fn coded_reads_done(&mut self) {
+        while let Some((id, data)) = self.coded_reads.done.pop_front() {
+            self.lookup_done(id, Some(data));
         }
     }
 

@@ -57,8 +57,17 @@ impl Strays {
         let next = strays.partition_point(|pgid| self.asked.is_some_and(|asked| *pgid <= asked));
         for pgid in strays[next..].iter().chain(&strays[..next]).take(ASKED_MAX).copied() {
             self.asked = Some(pgid);
-            let placed = mapping.get(pgid).filter(|placed| !placed.acting.contains(&cx.whoami));
-            if let Some(primary) = placed.and_then(|placed| placed.acting_primary) {
+            let placed = mapping.get(pgid.base()).filter(|placed| {
+                // An OSD that is a member may still have another shard than it has there.
+                pgid.pool.shard().is_some() || !placed.acting.contains(&cx.whoami)
+            });
+            let primary = placed.and_then(|placed| placed.acting_primary);
+            if primary == Some(cx.whoami) {
+                let mut leads = pgs.values().filter(|pg| pg.id().base() == pgid.base());
+                if leads.any(|pg| pg.needs_no_copy_of(cx.whoami, cx.whoami, pgid.pool.shard())) {
+                    self.remove(cx.map, pgid);
+                }
+            } else if let Some(primary) = primary {
                 questions.entry(primary).or_default().push(pgid);
             }
         }
@@ -70,7 +79,7 @@ impl Strays {
 
     /// The group's primary says that this copy is not needed.
     pub fn remove(&mut self, map: &OsdMap, pgid: PgId) {
-        let Some(pool) = map.pools.get(&pgid.pool) else { return };
+        let Some(pool) = map.pools.get(&pgid.pool.base()) else { return };
         let (from, end) = osdmap::pg_range(pgid, pool.pg_num);
         tracing::info!(pg = %pgid, "this copy is not needed any more and is removed");
         let removal = Removal { is_marked: false, from, end, pg_num: pool.pg_num, waits_for: None };
@@ -143,6 +152,11 @@ impl Removal {
         let Some(last) = page.last() else {
             let steps = vec![Step::PgDestroy { pg_num: self.pg_num }];
             cx.submit_or_stop(Transaction { pg, steps }, OnCommit::Nothing);
+            if pg.pool.shard().is_some() {
+                let kept_back = PgId { pool: pg.pool.kept_back(), seed: pg.seed };
+                let steps = vec![Step::PgDestroy { pg_num: self.pg_num }];
+                cx.submit_or_stop(Transaction { pg: kept_back, steps }, OnCommit::Nothing);
+            }
             tracing::info!(%pg, "the copy that was not needed is gone");
             return Ok(Slice::Done);
         };
@@ -156,9 +170,13 @@ impl Removal {
 
 impl Pg {
     /// Whether the copy that another OSD has is needed by nobody.
-    pub(crate) fn needs_no_copy_of(&self, whoami: OsdId, osd: OsdId) -> bool {
+    pub(crate) fn needs_no_copy_of(&self, whoami: OsdId, osd: OsdId, shard: Option<u8>) -> bool {
         let is_clean = self.is_primary(whoami) && self.state_bits(whoami) & pg_state::CLEAN != 0;
         let nobody_served_before = self.peering.history.as_ref().is_some_and(|history| history.past.is_empty());
-        is_clean && nobody_served_before && !self.interval.acting.contains(&osd) && !self.interval.up.contains(&osd)
+        let is_member = match shard {
+            Some(_) => self.interval.shard_of(osd) == shard,
+            None => self.interval.acting.contains(&osd) || self.interval.up.contains(&osd),
+        };
+        is_clean && nobody_served_before && !is_member
     }
 }

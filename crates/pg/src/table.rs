@@ -122,6 +122,8 @@ mod tests {
             mtime: Utime::default(),
             result: 0,
             op_results: Vec::new(),
+            undo: Default::default(),
+            skipped: Default::default(),
         }
     }
 

@@ -50,9 +50,47 @@ impl fmt::Display for OsdId {
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PoolId(pub i64);
 
+impl PoolId {
+    /// Pools that clients know have numbers of at most so many bits.
+    const BITS: u32 = 48;
+    const NUMBER: i64 = (1 << Self::BITS) - 1;
+    const KEPT_BACK: i64 = 1 << 60;
+
+    /// The pool under which an OSD keeps one shard of an erasure-coded pool's groups: an OSD may hold two shards of one
+    /// group, and their objects and tables must not meet. Clients, maps and monitors never see such a number.
+    pub const fn of_shard(self, shard: u8) -> PoolId {
+        PoolId((self.0 & Self::NUMBER) | (shard as i64 + 1) << Self::BITS)
+    }
+
+    /// The pool under which a shard keeps what objects were before updates that may still be taken back.
+    pub const fn kept_back(self) -> PoolId {
+        PoolId(self.0 | Self::KEPT_BACK)
+    }
+
+    /// Whether it was made by [`PoolId::kept_back`].
+    pub const fn is_kept_back(self) -> bool {
+        self.0 > 0 && self.0 & Self::KEPT_BACK != 0
+    }
+
+    /// The shard, if it was made by [`PoolId::of_shard`].
+    pub const fn shard(self) -> Option<u8> {
+        let shard = self.0 >> Self::BITS & 0xff;
+        if self.0 > 0 && shard > 0 { Some(shard as u8 - 1) } else { None }
+    }
+
+    /// The pool that clients know.
+    pub const fn base(self) -> PoolId {
+        if self.0 > 0 { PoolId(self.0 & Self::NUMBER) } else { self }
+    }
+}
+
 impl fmt::Display for PoolId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self.shard() {
+            None => self.0.fmt(f),
+            Some(shard) if self.is_kept_back() => write!(f, "{}s{shard}u", self.base().0),
+            Some(shard) => write!(f, "{}s{shard}", self.base().0),
+        }
     }
 }
 
@@ -67,11 +105,26 @@ impl PgId {
     pub const fn new(pool: i64, seed: u32) -> PgId {
         PgId { pool: PoolId(pool), seed }
     }
+
+    /// One shard of an erasure-coded pool's group; see [`PoolId::of_shard`].
+    pub const fn of_shard(self, shard: u8) -> PgId {
+        PgId { pool: self.pool.of_shard(shard), seed: self.seed }
+    }
+
+    /// The group that clients know.
+    pub const fn base(self) -> PgId {
+        PgId { pool: self.pool.base(), seed: self.seed }
+    }
 }
 
+/// One shard of an erasure-coded group is written `1.2fs3`.
 impl fmt::Display for PgId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:x}", self.pool.0, self.seed)
+        write!(f, "{}.{:x}", self.pool.base().0, self.seed)?;
+        match self.pool.shard() {
+            None => Ok(()),
+            Some(shard) => write!(f, "s{shard}"),
+        }
     }
 }
 

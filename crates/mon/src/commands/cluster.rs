@@ -5,7 +5,8 @@ use super::osd_query::{count, important_flags, osd_counts, remapped_pgs, stat_te
 use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, health, mon, pg, pools, progress, units};
-use crate::volatile::pg_state_text;
+use crate::erasure_pools::data_shards;
+use crate::volatile::{pg_state_text, writable_bytes};
 use osdmap::PgPool;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -233,9 +234,10 @@ impl PoolSpace {
         // Bytes times the copies that there are: what devices allocate is known per OSD, not per pool.
         let groups = c.volatile.pgs.range(types::PgId { pool: id, seed: 0 }..=types::PgId { pool: id, seed: u32::MAX });
         let (mut used, mut used_omap) = (0, 0);
+        let data_shards = data_shards(c.map(), pool);
         for (_, pg) in groups {
             let copies = pg.report.acting.iter().filter(|osd| osd.is_some()).count() as u64;
-            used += (pg.report.bytes + pg.report.omap_bytes) * copies;
+            used += pg.report.bytes * copies / data_shards + pg.report.omap_bytes * copies;
             used_omap += pg.report.omap_bytes * copies;
         }
         let available_raw = c.volatile.rule_available_bytes(c.map(), pool.crush_rule.into());
@@ -245,7 +247,7 @@ impl PoolSpace {
             objects: totals.objects,
             used,
             used_omap,
-            max_available: available_raw / u64::from(pool.size.max(1)),
+            max_available: writable_bytes(c.map(), pool, available_raw),
             available_raw,
             reads: totals.read_ops,
             read_bytes: totals.read_kib * 1024,
@@ -366,7 +368,7 @@ fn pool_value(c: &Context<'_>, id: PoolId, pool: &PgPool, space: &PoolSpace, det
         put("wr_bytes", json!(space.write_bytes));
         put("compress_bytes_used", json!(0));
         put("compress_under_bytes", json!(0));
-        put("stored_raw", json!(space.stored * u64::from(pool.size)));
+        put("stored_raw", json!(space.stored * u64::from(pool.size) / data_shards(c.map(), pool)));
         put("avail_raw", json!(space.available_raw));
     }
     json!({"name": c.map().pool_name(id).unwrap_or_default(), "id": id.0, "stats": stats})

@@ -1,4 +1,4 @@
-//! `ceph osd erasure-code-profile`: kept and checked; pools cannot use them yet.
+//! `ceph osd erasure-code-profile`.
 
 use super::context::Context;
 use super::table::Command;
@@ -76,9 +76,24 @@ fn set(c: &Context<'_>) -> Answer {
             );
             return refuse(Errno::EPERM, sentence);
         }
+        // OSDs read the profile of the pool as it stands in the map: another one would be another code.
+        Some(_) if !users(c, name).is_empty() => {
+            let users = users(c, name).join(",");
+            let sentence = format!(
+                "pool(s) {users} are using the erasure code profile '{name}', which therefore cannot be changed; make \
+                 another one"
+            );
+            return refuse(Errno::EBUSY, sentence);
+        }
         _ => {}
     }
     c.change_map("", |incremental| drop(incremental.new_erasure_code_profiles.insert(name.to_owned(), profile)))
+}
+
+/// Names of the pools that have the profile.
+fn users<'a>(c: &Context<'a>, name: &str) -> Vec<&'a str> {
+    let users = c.map().pools.iter().filter(|(_, pool)| pool.is_erasure() && pool.erasure_code_profile == name);
+    users.filter_map(|(id, _)| c.map().pool_name(*id)).collect()
 }
 
 fn remove(c: &Context<'_>) -> Answer {
@@ -86,8 +101,7 @@ fn remove(c: &Context<'_>) -> Answer {
     if !c.map().erasure_code_profiles.contains_key(name) {
         return done(format!("erasure-code-profile {name} does not exist"));
     }
-    let users = c.map().pools.iter().filter(|(_, pool)| pool.is_erasure() && pool.erasure_code_profile == name);
-    let users: Vec<&str> = users.filter_map(|(id, _)| c.map().pool_name(*id)).collect();
+    let users = users(c, name);
     if !users.is_empty() {
         let sentence = format!("{} pool(s) are using the erasure code profile '{name}'", users.join(","));
         return refuse(Errno::EBUSY, sentence);

@@ -219,8 +219,10 @@ fn set(c: &Context<'_>) -> Answer {
         "size" => set_size(c, id, pool, val),
         "min_size" => {
             let n = integer(val)?;
-            if !(1..=i64::from(pool.size)).contains(&n) {
-                let sentence = format!("pool min_size must be between 1 and size, which is set to {}", pool.size);
+            let least = crate::erasure_pools::data_shards(c.map(), pool);
+            if !(least as i64..=i64::from(pool.size)).contains(&n) {
+                let size = pool.size;
+                let sentence = format!("pool min_size must be between {least} and size, which is set to {size}");
                 return refuse(Errno::EINVAL, sentence);
             }
             c.change_pool(id, status, |pool| pool.min_size = n as u8)
@@ -252,6 +254,11 @@ fn set(c: &Context<'_>) -> Answer {
         "allow_ec_overwrites" if !pool.is_erasure() => {
             refuse(Errno::EINVAL, "ec overwrites can only be enabled for an erasure coded pool")
         }
+        "allow_ec_overwrites" => refuse(
+            Errno::EOPNOTSUPP,
+            "overwriting parts of objects in erasure-coded pools is not supported yet; objects can be written as a whole, \
+             appended to in whole stripes, and removed",
+        ),
         "hashpspool" if !c.args.flag("yes_i_really_mean_it") => refuse(
             Errno::EPERM,
             "are you SURE?  this will remap all placement groups in this pool, this triggers large data movement, pass \

@@ -67,13 +67,9 @@ fn create(c: &Context<'_>) -> Answer {
     if c.map().pool_by_name(name).is_some() {
         return done(format!("pool '{name}' already exists"));
     }
-    if c.args.text("pool_type") == Some("erasure") {
-        return refuse(
-            Errno::EOPNOTSUPP,
-            "erasure-coded pools are not supported yet; make a replicated pool (leave out 'erasure')",
-        );
-    }
-    if let Some(profile) = c.args.text("erasure_code_profile").filter(|_| !c.args.has("rule")) {
+    let is_erasure = c.args.text("pool_type") == Some("erasure");
+    let given = c.args.text("erasure_code_profile").filter(|profile| !profile.is_empty());
+    if let Some(profile) = given.filter(|_| !is_erasure && !c.args.has("rule")) {
         // For replicated pools this position is the rule's.
         if c.crush().rule_by_name(profile).is_none() {
             return refuse(Errno::ENOENT, format!("specified rule {profile} doesn't exist"));
@@ -86,7 +82,8 @@ fn create(c: &Context<'_>) -> Answer {
         given.map(u32::try_from).transpose().map_err(|_| pool_error(&PoolError::PgNum))
     };
     let size = c.args.int("size").filter(|size| *size != 0).map(u8::try_from).transpose();
-    let rule = c.args.text("rule").or(c.args.text("erasure_code_profile")).filter(|rule| !rule.is_empty());
+    let rule = c.args.text("rule").or(given.filter(|_| !is_erasure)).filter(|rule| !rule.is_empty());
+    let profile = is_erasure.then(|| given.unwrap_or(crate::erasure_pools::DEFAULT_PROFILE).to_owned());
     let new = NewPool {
         name: name.to_owned(),
         pg_num: number("pg_num")?,
@@ -95,6 +92,7 @@ fn create(c: &Context<'_>) -> Answer {
         rule_id: None,
         size: size.map_err(too_large)?,
         expected_num_objects: c.args.int("expected_num_objects").map(|n| n as u64).filter(|n| *n != 0),
+        erasure_code_profile: profile,
     };
     let mut incremental = c.state.next_incremental(c.request.now);
     let id = pools::create(c.state, &new, &mut incremental).map_err(|e| pool_error(&e))?;
@@ -399,7 +397,7 @@ fn autoscale_status(c: &Context<'_>) -> Answer {
             .filter_map(|osd| c.volatile.osds.get(&types::OsdId(*osd)))
             .map(|stat| stat.stats.total_bytes)
             .sum();
-        let rate = f64::from(pool.size);
+        let rate = f64::from(pool.size) / crate::erasure_pools::data_shards(c.map(), pool) as f64;
         let raw = used as f64 * rate;
         let ratio = if capacity == 0 { 0.0 } else { raw / capacity as f64 };
         (id, name, pool, used, capacity, rate, raw, ratio)

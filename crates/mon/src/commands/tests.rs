@@ -240,6 +240,44 @@ fn erasure_code_profiles_are_checked_and_completed() {
 }
 
 #[test]
+fn erasure_coded_pools_follow_their_profile() {
+    let mut c = TestCluster::with_pools();
+    let words = ["k=2", "m=1", "plugin=isa", "stripe_unit=8K"];
+    c.ok(json!({"prefix": "osd erasure-code-profile set", "name": "p21", "profile": words}));
+    let create = |name: &str, profile: &str| {
+        json!({"prefix": "osd pool create", "pool": name, "pg_num": 8, "pgp_num": 8, "pool_type": "erasure",
+               "erasure_code_profile": profile})
+    };
+    check_error(&mut c, create("e", "none"), -2, "unknown erasure code profile 'none'");
+    check_status(&mut c, create("e", "p21"), "pool 'e' created");
+    let detail = c.ok(json!({"prefix": "osd pool ls", "detail": "detail"}));
+    let line = detail.lines().find(|line| line.contains("'e'")).expect("it is there");
+    let expected = " 'e' erasure profile p21 size 3 min_size 2 crush_rule 1 object_hash rjenkins pg_num 8 pgp_num 8 ";
+    assert!(line.contains(expected) && line.ends_with(" stripe_width 16384"), "{line}");
+    assert_eq!(c.ok(json!({"prefix": "osd crush rule ls"})), "replicated_rule\ne\n");
+    // One more shard than is needed to read must be there, where there is one.
+    check_status(&mut c, json!({"prefix": "osd pool create", "pool": "d", "pool_type": "erasure"}), "pool 'd' created");
+    let pool = |c: &TestCluster, name: &str| {
+        let map = c.state.osdmap();
+        map.pools[&map.pool_by_name(name).expect("just made")].clone()
+    };
+    let d = pool(&c, "d");
+    assert_eq!((d.size, d.min_size, d.stripe_width, &*d.erasure_code_profile), (4, 3, 8192, "default"));
+    assert_eq!(c.state.osdmap().crush.rule_name(d.crush_rule.into()), Some("erasure-code"));
+    let set = |var: &str, val: &str| json!({"prefix": "osd pool set", "pool": "e", "var": var, "val": val});
+    assert_eq!(c.run(set("allow_ec_overwrites", "true")).code, -95);
+    check_error(&mut c, set("min_size", "1"), -22, "pool min_size must be between 2 and size, which is set to 3");
+    let other =
+        json!({"prefix": "osd erasure-code-profile set", "name": "p21", "profile": ["k=3", "m=1"], "force": true});
+    assert_eq!(c.run(other).code, -16, "the pool's objects are coded with it");
+    assert_eq!(c.run(json!({"prefix": "osd erasure-code-profile rm", "name": "p21"})).code, -16);
+    // Three bytes of devices hold two of clients.
+    let (map, raw) = (c.state.osdmap(), 3000);
+    let e = pool(&c, "e");
+    assert_eq!(crate::volatile::writable_bytes(map, &e, raw), 2000);
+}
+
+#[test]
 fn pools_come_and_go() {
     let mut c = TestCluster::with_pools();
     check_status(&mut c, json!({"prefix": "osd pool create", "pool": "x"}), "pool 'x' created");
@@ -251,8 +289,6 @@ fn pools_come_and_go() {
         -2,
         "specified rule no doesn't exist",
     );
-    let erasure = json!({"prefix": "osd pool create", "pool": "e", "pool_type": "erasure"});
-    assert_eq!(c.run(erasure).code, -95);
     let warning = "WARNING: this will *PERMANENTLY DESTROY* all data stored in pool x.  If you are *ABSOLUTELY CERTAIN* \
                    that is what you want, pass the pool name *twice*, followed by --yes-i-really-really-mean-it.";
     check_error(&mut c, json!({"prefix": "osd pool delete", "pool": "x"}), -1, warning);

@@ -262,7 +262,17 @@ impl Monitor {
         for (pg, (primary, osds)) in wanted {
             let Ok(placed) = map.pg_to_up_acting(pg) else { continue };
             let known: BTreeSet<OsdId> = osds.iter().copied().filter(|osd| map.is_up(*osd)).collect();
-            if placed.acting_primary != Some(primary) || known.len() != osds.len() {
+            let pool = &map.pools[&pg.pool];
+            let shape_fits = match pool.is_erasure() {
+                false => known.len() == osds.len(),
+                // Positions are shards: some may have nobody, and none may be left out.
+                true => {
+                    let holes = osds.iter().filter(|osd| !osd.is_some()).count();
+                    let is_whole = osds.len() == usize::from(pool.size) && !known.is_empty();
+                    known.len() + holes == osds.len() && (is_whole || osds.is_empty())
+                }
+            };
+            if placed.acting_primary != Some(primary) || !shape_fits {
                 // It asked in another interval; it asks again if it still wants that.
                 continue;
             }

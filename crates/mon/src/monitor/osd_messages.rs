@@ -145,6 +145,8 @@ impl Monitor {
             members: record.map(|r| r.members.clone()).unwrap_or_default(),
             past: record.map(|r| r.past.clone()).unwrap_or_default(),
             created: self.state.pool_created(pgid.pool, pool),
+            member_shards: record.map(|r| r.member_shards.clone()).unwrap_or_default(),
+            past_shards: record.map(|r| r.past_shards.clone()).unwrap_or_default(),
         })
     }
 
@@ -176,18 +178,38 @@ impl Monitor {
             let known = self.state.pgs.get(&pg);
             let known_since = known.map(|record| record.last_epoch_started).unwrap_or_default();
             let is_current = mapped.acting == activation.acting && osd.is_some() && mapped.acting_primary == osd;
-            let members = activation.members;
-            let are_acting = members.iter().all(|member| mapped.acting.contains(member));
+            let (members, member_shards) = (activation.members, activation.member_shards);
+            let is_erasure = self.state.osdmap().pools[&pg.pool].is_erasure();
+            let mut holders = members.iter().copied().zip(&member_shards);
+            // Shards that are to be in the acting set next count, too: no client is answered without them.
+            let are_acting = match is_erasure {
+                false => member_shards.is_empty() && members.iter().all(|member| mapped.acting.contains(member)),
+                true => {
+                    let has = |osds: &[OsdId], osd, shard| osds.get(usize::from(shard)) == Some(&osd);
+                    members.len() == member_shards.len()
+                        && holders.all(|(osd, shard)| has(&mapped.acting, osd, *shard) || has(&mapped.up, osd, *shard))
+                }
+            };
             let serves = osd.is_some_and(|osd| members.contains(&osd));
             if !is_current || !are_acting || !serves || activation.interval_since < known_since {
                 debug!("{pg}: activation in {} is out of date", activation.interval_since);
                 continue;
             }
             asked.push(pg);
-            let served = known.iter().flat_map(|record| record.past.iter().chain(&record.members));
-            let gone: BTreeSet<OsdId> = served.filter(|osd| !members.contains(osd)).copied().collect();
-            let past = if activation.recovered { Vec::new() } else { gone.into_iter().collect() };
-            let record = PgRecord { last_epoch_started: activation.interval_since, members, past };
+            let mut record = PgRecord {
+                last_epoch_started: activation.interval_since,
+                members,
+                past: Vec::new(),
+                member_shards,
+                past_shards: Vec::new(),
+            };
+            if !activation.recovered {
+                let serve: BTreeSet<_> = record.holders().collect();
+                let served: BTreeSet<_> = known.iter().flat_map(|record| record.holders()).collect();
+                let gone: Vec<_> = served.difference(&serve).copied().collect();
+                record.past = gone.iter().map(|(osd, _)| *osd).collect();
+                record.past_shards = gone.iter().filter_map(|(_, shard)| *shard).collect();
+            }
             if self.state.pgs.get(&pg) != Some(&record) {
                 records.push((pg, record));
             }

@@ -12,6 +12,20 @@ pub struct PgRecord {
     pub members: Vec<OsdId>,
     /// OSDs that served before and may have objects that members still lack.
     pub past: Vec<OsdId>,
+    /// Of erasure-coded pools: which shard each of the members, and of the past ones, has.
+    pub member_shards: Vec<u8>,
+    pub past_shards: Vec<u8>,
+}
+
+impl PgRecord {
+    /// The members and those that served before, each with its shard.
+    pub fn holders(&self) -> impl Iterator<Item = (OsdId, Option<u8>)> {
+        let pair = |(osds, shards): (&Vec<OsdId>, &Vec<u8>)| {
+            let shards: Vec<Option<u8>> = (0..osds.len()).map(|i| shards.get(i).copied()).collect();
+            osds.iter().copied().zip(shards).collect::<Vec<_>>()
+        };
+        pair((&self.past, &self.past_shards)).into_iter().chain(pair((&self.members, &self.member_shards)))
+    }
 }
 
 /// A health code that an operator does not want to hear of.
@@ -29,10 +43,12 @@ pub struct HealthMute {
 
 impl Encode for PgRecord {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(2, 1, |w| {
+        w.versioned(3, 1, |w| {
             w.put(&self.last_epoch_started);
             w.put(&self.members);
             w.put(&self.past);
+            w.put(&self.member_shards);
+            w.put(&self.past_shards);
         });
     }
 }
@@ -41,11 +57,13 @@ impl Decode for PgRecord {
     const MIN_BYTES: usize = 14;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgRecord, DecodeError> {
-        let (version, mut r) = r.versioned("placement group record", 2)?;
+        let (version, mut r) = r.versioned("placement group record", 3)?;
         Ok(PgRecord {
             last_epoch_started: r.get()?,
             members: r.get()?,
             past: if version.version >= 2 { r.get()? } else { Vec::new() },
+            member_shards: if version.version >= 3 { r.get()? } else { Vec::new() },
+            past_shards: if version.version >= 3 { r.get()? } else { Vec::new() },
         })
     }
 }

@@ -6,6 +6,8 @@ mod pg_stat;
 mod progress;
 mod space;
 
+pub(crate) use space::writable_bytes;
+
 pub use io::{IoCounts, IoRates};
 pub use pg_stat::PgStat;
 pub use progress::{Event as ProgressEvent, Progress};

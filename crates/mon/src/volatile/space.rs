@@ -1,8 +1,15 @@
 //! How much can still be written.
 
 use super::Volatile;
-use osdmap::OsdMap;
+use crate::erasure_pools::data_shards;
+use osdmap::{OsdMap, PgPool};
 use types::{OsdId, PoolId};
+
+/// How much of what clients write fits into so many bytes of OSDs.
+pub(crate) fn writable_bytes(map: &OsdMap, pool: &PgPool, raw: u64) -> u64 {
+    let shards = u128::from(data_shards(map, pool));
+    (u128::from(raw) * shards / u128::from(pool.size.max(1))) as u64
+}
 
 impl Volatile {
     /// How many bytes can be written to a pool before the first OSD below it is full, given that CRUSH spreads them
@@ -10,7 +17,7 @@ impl Volatile {
     pub fn pool_available_bytes(&self, map: &OsdMap, pool: PoolId) -> Option<u64> {
         let pool = map.pools.get(&pool)?;
         let raw = self.rule_available_bytes(map, pool.crush_rule.into());
-        Some(raw / u64::from(pool.size.max(1)))
+        Some(writable_bytes(map, pool, raw))
     }
 
     /// The same for all OSDs below a rule, replicas not yet divided out.

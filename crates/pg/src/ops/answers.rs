@@ -142,6 +142,24 @@ impl Answers {
         }
     }
 
+    /// The bytes `offset .. offset + len` of an object whose shards lie on several OSDs. `None`: they must be gathered, and
+    /// [`Answers::waits_for_data`] must name that.
+    pub(super) fn gathered(&mut self) -> Result<Option<Result<Rope, ReadError>>, NoAnswer> {
+        let at = self.made;
+        self.made += 1;
+        match self.answers.get(at) {
+            Some(Answer::Data(_, Some(result))) => Ok(Some(result.clone())),
+            Some(Answer::Data(id, None)) => Err(NoAnswer::Pending(*id)),
+            Some(other) => panic!("lookup {at} was {other:?} in another run"),
+            None => Ok(None),
+        }
+    }
+
+    /// What the last run lacked is being gathered.
+    pub fn waits_for_data(&mut self, id: LookupId) {
+        self.answers.push(Answer::Data(id, None));
+    }
+
     /// A data read has ended. Nothing happens if it is none of these.
     pub fn read_done(&mut self, id: LookupId, result: Result<Rope, ReadError>) {
         let waiting = self.answers.iter_mut().find_map(|answer| match answer {

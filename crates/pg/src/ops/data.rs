@@ -27,7 +27,9 @@ fn range(op: &Op) -> Result<Range, Stop> {
 
 impl Execution<'_> {
     pub(super) fn data_read(&mut self, op: &Op) -> StepOutput {
+        let is_coded = self.request.layout.is_some();
         match op.code {
+            OpCode::SYNC_READ | OpCode::MAPEXT if is_coded => Err(Errno::EOPNOTSUPP.into()),
             OpCode::READ | OpCode::SYNC_READ => {
                 self.must_exist()?;
                 let range = range(op)?;
@@ -103,7 +105,11 @@ impl Execution<'_> {
         if len == 0 {
             return Ok(Rope::new());
         }
-        match self.answers.read(self.store, self.request.object, (offset, len))? {
+        let read = match self.request.layout {
+            None => self.answers.read(self.store, self.request.object, (offset, len))?,
+            Some(_) => self.answers.gathered()?.ok_or(Stop::Gather { offset, len })?,
+        };
+        match read {
             Ok(bytes) => {
                 self.bytes_read += bytes.len() as u64;
                 Ok(bytes)
@@ -130,7 +136,11 @@ impl Execution<'_> {
         if range.truncate_seq != 0 {
             return Err(Errno::EINVAL.into());
         }
-        let extents = self.data_extents(range)?;
+        let extents = match self.request.layout {
+            None => self.data_extents(range)?,
+            // Which ranges hold data is not known of the whole: it is one range.
+            Some(_) => Some(self.clip(range)).filter(|(_, len)| *len > 0).into_iter().collect(),
+        };
         let mut data = Rope::new();
         for (&offset, &len) in &extents {
             data.append(self.read_range(Range { offset, len, ..range })?);
@@ -197,6 +207,8 @@ impl Execution<'_> {
                 self.write(Range { offset, ..range }, op.indata.clone())
             }
             OpCode::WRITESAME => self.write_same(op),
+            // Parts of objects are not changed in erasure-coded pools.
+            OpCode::TRUNCATE | OpCode::ZERO if self.request.layout.is_some() => Err(Errno::EOPNOTSUPP.into()),
             OpCode::TRUNCATE => {
                 let size = range(op)?.offset;
                 self.check_end(size, 0)?;
@@ -269,6 +281,7 @@ impl Execution<'_> {
             return Err(Errno::EINVAL.into());
         }
         self.check_end(range.offset, range.len)?;
+        self.check_stripe(range)?;
         self.follow_truncation(range);
         self.ensure_exists();
         if range.len == 0 {
@@ -282,6 +295,17 @@ impl Execution<'_> {
         self.size = self.size.max(range.offset + range.len);
         self.bytes_written += range.len;
         done()
+    }
+
+    /// In erasure-coded pools what is written must begin where the object ends, at a stripe.
+    fn check_stripe(&self, range: Range) -> Result<(), Stop> {
+        let Some(layout) = self.request.layout else { return Ok(()) };
+        let end = if self.exists { self.size } else { 0 };
+        let truncates = range.truncate_seq > self.info.truncate_seq && end > range.truncate_size;
+        match range.offset == end && range.offset.is_multiple_of(layout.stripe_bytes()) && !truncates {
+            true => Ok(()),
+            false => Err(Errno::EOPNOTSUPP.into()),
+        }
     }
 
     /// A write that knows of a truncation newer than the object's carries it out first.
@@ -299,7 +323,8 @@ impl Execution<'_> {
             return Err(Errno::EINVAL.into());
         }
         self.check_end(0, range.len)?;
-        if self.exists && self.size > 0 {
+        // With no bytes, too: a shard then is not what it was.
+        if self.exists && (self.size > 0 || self.request.layout.is_some()) {
             // Cutting first frees the old blocks and spares reading the last one back.
             self.truncate(0);
         }

@@ -1,9 +1,11 @@
 //! The run over an operation's steps.
 
 use super::Answers;
+use crate::coded::change::{CodedChange, take_data};
 use crate::lookup::NoAnswer;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use bytes::Bytes;
+use ec::StripeLayout;
 use std::sync::Arc;
 use store::{LookupId, ObjectStat, Step, Store};
 use types::{EVersion, Errno, ObjectId, ReqId, Utime};
@@ -57,6 +59,8 @@ pub struct Request<'a> {
     pub next_version: EVersion,
     /// Highest client-visible version in the group so far.
     pub last_user_version: u64,
+    /// In erasure-coded pools: how the object's bytes lie on its shards.
+    pub layout: Option<StripeLayout>,
 }
 
 /// Outcome of one step.
@@ -86,6 +90,8 @@ pub struct Effects {
     pub bytes_delta: i64,
     pub bytes_read: u64,
     pub bytes_written: u64,
+    /// In erasure-coded pools, what differs from shard to shard; `steps` are then the rest.
+    pub change: Option<CodedChange>,
 }
 
 /// How a run ended.
@@ -94,11 +100,21 @@ pub enum Run {
     Done(Effects),
     /// Run again when this lookup is done.
     Blocked(LookupId),
+    /// Run again when these bytes of the object, in this version, have been gathered from its shards.
+    Gather {
+        version: EVersion,
+        offset: u64,
+        len: u64,
+    },
 }
 
 /// Why a step gives no output.
 pub(super) enum Stop {
     Blocked(LookupId),
+    Gather {
+        offset: u64,
+        len: u64,
+    },
     Failed(Errno),
     /// A failure whose number is no errno.
     Result(i32),
@@ -149,8 +165,9 @@ pub(super) struct Execution<'a> {
     pub answers: &'a mut Answers,
     pub limits: &'a Limits,
     pub request: &'a Request<'a>,
-    /// The object before the operation.
+    /// The object before the operation; in erasure-coded pools the shard of it that is here.
     pub before: Option<Arc<ObjectStat>>,
+    pub size_before: u64,
     pub info: ObjectInfo,
     pub exists: bool,
     pub size: u64,
@@ -237,7 +254,7 @@ impl Execution<'_> {
     /// Ends a run that no step has stopped: the attribute that holds the object information goes last.
     fn finish(mut self, mut effects: Effects) -> Effects {
         let existed = self.before.is_some();
-        let bytes_before = self.before.as_ref().map_or(0, |stat| stat.size_bytes) as i64;
+        let bytes_before = self.size_before as i64;
         effects.prior_version = self.info.version;
         effects.user_version = self.info.user_version;
         if self.modified && self.exists {
@@ -254,6 +271,7 @@ impl Execution<'_> {
                 self.info.mtime = self.request.mtime;
             }
             effects.user_version = user_version;
+            self.info.size_bytes = self.request.layout.map(|_| self.size);
             let (object, value) = (self.object(), self.info.to_bytes());
             self.steps.push(Step::SetAttr { object, name: OBJECT_INFO_ATTR.to_vec(), value });
         } else if self.modified {
@@ -264,6 +282,9 @@ impl Execution<'_> {
         effects.bytes_delta = if self.exists { self.size as i64 } else { 0 } - bytes_before;
         effects.bytes_read = self.bytes_read;
         effects.bytes_written = self.bytes_written;
+        if let Some(layout) = &self.request.layout {
+            effects.change = Some(take_data(&mut self.steps, self.before.as_deref(), self.size_before, layout));
+        }
         effects.steps = self.steps;
         effects
     }
@@ -291,9 +312,18 @@ pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, 
             return failed(Errno::EIO);
         }
     };
+    let size_before = match (&before, info.size_bytes) {
+        (Some(_), Some(size)) => size,
+        (Some(_), None) if request.layout.is_some() => {
+            tracing::error!(object = %request.object, "object information does not tell how long the object is");
+            return failed(Errno::EIO);
+        }
+        (before, _) => before.as_ref().map_or(0, |stat| stat.size_bytes),
+    };
     let mut run = Execution {
         exists: before.is_some(),
-        size: before.as_ref().map_or(0, |stat| stat.size_bytes),
+        size: size_before,
+        size_before,
         before,
         info,
         store,
@@ -311,6 +341,7 @@ pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, 
         let (rval, outdata) = match run.step(op) {
             Ok(output) => output,
             Err(Stop::Blocked(id)) => return Run::Blocked(id),
+            Err(Stop::Gather { offset, len }) => return Run::Gather { version: run.info.version, offset, len },
             Err(Stop::Failed(errno)) => (errno.as_result(), Rope::new()),
             Err(Stop::Result(result)) => (result, Rope::new()),
         };

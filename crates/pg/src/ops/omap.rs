@@ -17,6 +17,11 @@ impl Execution<'_> {
     pub(super) fn omap(&mut self, op: &Op) -> StepOutput {
         let data = op.indata.clone().into_bytes();
         let mut r = Reader::shared(&data);
+        let writes =
+            [OpCode::OMAPSETVALS, OpCode::OMAPSETHEADER, OpCode::OMAPCLEAR, OpCode::OMAPRMKEYS, OpCode::OMAPRMKEYRANGE];
+        if self.request.layout.is_some() && writes.contains(&op.code) {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
         match op.code {
             OpCode::OMAPGETKEYS => {
                 self.must_exist()?;

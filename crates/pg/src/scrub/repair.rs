@@ -17,6 +17,16 @@ impl Pg {
             Verdict::Undecided => return,
         };
         let object = &finding.object;
+        if version.is_some()
+            && let Some(coded) = &self.coded
+        {
+            let good = self.shard_sources(object).into_iter().filter(|source| !bad.contains(&source.osd));
+            let shards: std::collections::BTreeSet<usize> = good.map(|source| source.shard).collect();
+            if shards.len() < coded.coding.k() {
+                let (good, needed) = (shards.len(), coded.coding.k());
+                return tracing::error!(pg = %self.id, %object, ?bad, good, needed, "too few of its shards are good");
+            }
+        }
         tracing::warn!(pg = %self.id, %object, ?bad, ?version, "bad copies are replaced: {}", finding.reason);
         let pg = self.pg_interval();
         let whoami = cx.whoami;

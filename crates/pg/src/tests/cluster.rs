@@ -383,6 +383,7 @@ impl Cluster {
                         members: pg.members,
                         past: if pg.recovered { Vec::new() } else { past.into_iter().collect() },
                         created: Epoch(1),
+                        ..PgHistory::default()
                     };
                     self.started.insert(pg.pgid, history.clone());
                     pgs.push(history);

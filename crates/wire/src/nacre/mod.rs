@@ -77,4 +77,7 @@ pub mod kind {
     pub const SCRUB_GOT: u16 = 0x4e39;
     pub const SCRUB_BAD: u16 = 0x4e3a;
     pub const SCRUB_DONE: u16 = 0x4e3b;
+    pub const SHARD_READ: u16 = 0x4e3c;
+    pub const SHARD_READ_REPLY: u16 = 0x4e3d;
+    pub const ROLL_FORWARD: u16 = 0x4e3e;
 }

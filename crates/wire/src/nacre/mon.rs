@@ -243,9 +243,12 @@ pub struct PgHistory {
     pub past: Vec<OsdId>,
     /// Epoch in which the pool was made.
     pub created: Epoch,
+    /// Of erasure-coded pools: which shard each of the members, and of the past ones, has.
+    pub member_shards: Vec<u8>,
+    pub past_shards: Vec<u8>,
 }
 
-block!(PgHistory, version 2 { pgid, last_epoch_started, members, past, created });
+block!(PgHistory, version 3 { pgid, last_epoch_started, members, past, created, member_shards, past_shards });
 
 /// Answers [`PgHistoryGet`]. Groups that do not exist (any more) are left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -267,9 +270,11 @@ pub struct PgActivation {
     pub members: Vec<OsdId>,
     /// No member lacks any object, so nothing is to be had elsewhere.
     pub recovered: bool,
+    /// Of erasure-coded pools: which shard each of the members has.
+    pub member_shards: Vec<u8>,
 }
 
-block!(PgActivation, version 2 { pgid, interval_since, acting, members, recovered });
+block!(PgActivation, version 3 { pgid, interval_since, acting, members, recovered, member_shards });
 
 /// Asks the monitors to record activations. An activation counts only if, when it is applied, the newest map still
 /// gives the group this acting set; else it is dropped, and the sender learns from the map.

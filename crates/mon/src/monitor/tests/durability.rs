@@ -134,7 +134,14 @@ fn take(h: &mut Harness, step: &Step, client: SessionId) {
             let session = h.open(EntityType::OSD, primary.0.into());
             let interval_since = h.map().epoch;
             let (acting, members) = (mapped.acting.clone(), mapped.acting);
-            let pgs = vec![nacre::PgActivation { pgid, interval_since, acting, members, recovered: true }];
+            let pgs = vec![nacre::PgActivation {
+                pgid,
+                interval_since,
+                acting,
+                members,
+                recovered: true,
+                member_shards: Vec::new(),
+            }];
             h.say(session, nacre::PgActivate { epoch: interval_since, pgs });
         }
         Step::Log => {

@@ -81,6 +81,7 @@ fn what_groups_served_is_remembered() {
             acting: acting.to_vec(),
             members: acting.to_vec(),
             recovered: true,
+            member_shards: Vec::new(),
         }],
     };
     h.say(primary, activate(&mapped.acting[..2], created.0));
@@ -156,7 +157,14 @@ fn who_served_before_is_remembered_until_nothing_is_missing() {
     let primary = sessions[acting[0].index()];
     let mut record = |members: &[OsdId], recovered: bool| {
         let (acting, members) = (acting.clone(), members.to_vec());
-        let pgs = vec![nacre::PgActivation { pgid, interval_since: since, acting, members, recovered }];
+        let pgs = vec![nacre::PgActivation {
+            pgid,
+            interval_since: since,
+            acting,
+            members,
+            recovered,
+            member_shards: Vec::new(),
+        }];
         h.say(primary, nacre::PgActivate { epoch: since, pgs });
         let answer = h.heard::<nacre::PgActivated>(primary).pop().expect("an answer").pgs;
         answer.into_iter().map(|known| (known.members, known.past)).collect::<Vec<_>>()

@@ -113,6 +113,8 @@ impl Group {
             mtime: Utime::default(),
             result: 0,
             op_results: Vec::new(),
+            undo: Default::default(),
+            skipped: Default::default(),
         };
         if kind == LogKind::Modify {
             let info = ObjectInfo { version, user_version: version.version, ..ObjectInfo::default() };

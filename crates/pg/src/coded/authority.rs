@@ -1,0 +1,134 @@
+//! Which log is an erasure-coded group's, and which OSDs should act for which shard.
+//!
+//! Every OSD that the record names has every update that a client was answered for. What one of those that are here does
+//! not have was therefore not answered: the shortest of their logs is the group's. So none of them lacks what it holds,
+//! and each takes back by itself what it has more. There must be as many as it takes to read an object.
+
+use crate::context::Context;
+use crate::members::Standing;
+use crate::peer::{MemberState, PgLogGet};
+use crate::peering::Phase;
+use crate::pg::Pg;
+use std::collections::BTreeSet;
+use types::OsdId;
+use wire::nacre::mon::PgHistory;
+
+/// Who served, with which shard.
+fn served(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
+    history.members.iter().copied().zip(history.member_shards.iter().copied())
+}
+
+fn served_before(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
+    history.past.iter().copied().zip(history.past_shards.iter().copied())
+}
+
+impl Pg {
+    /// The group has served before; what the monitors and the members know is known.
+    pub(crate) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
+        let has_it = |osd: OsdId, state: &MemberState| {
+            let shard = self.interval.shard_of(osd)?;
+            let info = state.info.as_ref().filter(|_| served(history).any(|holder| holder == (osd, shard)))?;
+            let has_all = info.complete && info.last_epoch_started >= history.last_epoch_started;
+            has_all.then_some((osd, shard, info.last_update))
+        };
+        let own = has_it(cx.whoami, &self.member_state());
+        let others = self.peering.told.iter().filter_map(|(osd, state)| has_it(*osd, state));
+        let holders: Vec<_> = own.into_iter().chain(others).collect();
+        let shards: BTreeSet<u8> = holders.iter().map(|(_, shard, _)| *shard).collect();
+        let k = self.interval.shape.coding.map_or(0, |coding| coding.k());
+        // Of equals the first wins: no log needs to move if this member's is as short as any.
+        let shortest = holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a });
+        match shortest {
+            Some((osd, ..)) if own.is_some() && shards.len() >= k => match osd == cx.whoami {
+                true => self.start_members(cx),
+                false => {
+                    self.peering.set_phase(Phase::GettingLog { from: osd });
+                    cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since: self.log.head() });
+                    self.queue_report(cx);
+                }
+            },
+            _ => self.let_holders_act(cx, history),
+        }
+    }
+
+    /// This primary does not have what it takes, or too few do: those that served last are to act, each for its shard.
+    fn let_holders_act(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
+        let mut wanted = vec![OsdId::NONE; usize::from(self.interval.shape.size)];
+        for (osd, shard) in served(history).filter(|(osd, _)| cx.map.is_up(*osd)) {
+            let free = !wanted.contains(&osd);
+            if let Some(place) = wanted.get_mut(usize::from(shard)).filter(|place| free && !place.is_some()) {
+                *place = osd;
+            }
+        }
+        let is_any = wanted.iter().any(|osd| osd.is_some());
+        if is_any && wanted != self.interval.acting {
+            self.peering.set_phase(Phase::Remapping);
+            self.want_temp(cx, wanted);
+            return self.queue_report(cx);
+        }
+        self.nobody_can_lead(cx, history);
+    }
+
+    /// Asks for the acting set that suits what members have: shards that somebody serves, or has, instead of those that
+    /// nobody does; and where all is healed, whom the map wants.
+    pub(crate) fn consider_coded_temp(&mut self, cx: &mut Context<'_>) {
+        let (up, acting) = (&self.interval.up, &self.interval.acting);
+        let Some(history) = &self.peering.history else { return };
+        let acts_for = |osd: OsdId, shard: usize| osd.is_some() && self.interval.shard_of(osd) == Some(shard as u8);
+        let serves = |osd: OsdId| osd == cx.whoami || self.members.standing(osd) == Some(Standing::Serving);
+        let has_all = |osd: OsdId| self.is_recorded(osd) && self.lacks_nothing(osd, cx.whoami);
+        let is_ready = |shard: usize| acts_for(up[shard], shard) && has_all(up[shard]);
+        if up.is_empty() || up.len() != acting.len() {
+            return;
+        }
+        if (0..up.len()).all(is_ready) {
+            if acting != up {
+                self.want_temp(cx, Vec::new());
+            }
+            return;
+        }
+        // First those that are as they should be, or serve; then others that have the shard; then who has come in their place.
+        let mut wanted = vec![OsdId::NONE; up.len()];
+        for shard in 0..up.len() {
+            let (to_be, is) = (up[shard], acting[shard]);
+            if is_ready(shard) && !wanted.contains(&to_be) {
+                wanted[shard] = to_be;
+            } else if acts_for(is, shard) && serves(is) && !wanted.contains(&is) {
+                wanted[shard] = is;
+            }
+        }
+        let leads = wanted.iter().position(|osd| osd.is_some());
+        for (osd, shard) in served(history).chain(served_before(history)) {
+            let shard = usize::from(shard);
+            // The first place leads, for which it takes more than an old shard.
+            let may = leads.is_some_and(|leads| leads < shard) && cx.map.is_up(osd) && !wanted.contains(&osd);
+            if let Some(place) = wanted.get_mut(shard).filter(|place| may && !place.is_some()) {
+                *place = osd;
+            }
+        }
+        for shard in 0..up.len() {
+            let is = acting[shard];
+            if leads.is_some_and(|leads| leads < shard) && !wanted[shard].is_some() && !wanted.contains(&is) {
+                wanted[shard] = is;
+            }
+        }
+        if wanted == *acting || leads.is_none() {
+            return;
+        }
+        let held = |osds: &[OsdId]| {
+            let of = |(shard, osd): (usize, &OsdId)| {
+                let holds = served(history).chain(served_before(history)).any(|h| h == (*osd, shard as u8));
+                osd.is_some() && (holds || acts_for(*osd, shard) && serves(*osd))
+            };
+            osds.iter().enumerate().filter(|place| of(*place)).count()
+        };
+        let is_busy = !self.missing.is_empty()
+            || self
+                .members
+                .iter()
+                .any(|(osd, standing)| standing != Standing::Serving || self.members.missing(osd).next().is_some());
+        if held(&wanted) > held(acting) || !is_busy && held(&wanted) == held(acting) {
+            self.want_temp(cx, wanted);
+        }
+    }
+}

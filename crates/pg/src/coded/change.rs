@@ -1,0 +1,131 @@
+//! What one update does to the shards of an object.
+
+use super::coding::encode;
+use super::undo::Undo;
+use crate::pg::Pg;
+use bytes::Bytes;
+use ec::StripeLayout;
+use std::collections::BTreeSet;
+use store::{ObjectStat, Step};
+use types::ObjectId;
+use wire::Rope;
+
+/// The part of an update that differs from shard to shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CodedChange {
+    /// The same on all shards.
+    pub undo: Undo,
+    /// Bytes written, from this offset in the object on, which lies between stripes. They reach to the object's end.
+    pub offset: u64,
+    pub data: Rope,
+}
+
+/// Takes the data out of an update's `steps`, which replace the object or add to it in whole stripes (the last one may be
+/// short). What is left is the same on all shards.
+///
+/// `before`: the primary's shard as it was. `size_before`: of the object.
+pub(crate) fn take_data(
+    steps: &mut Vec<Step>,
+    before: Option<&ObjectStat>,
+    size_before: u64,
+    layout: &StripeLayout,
+) -> CodedChange {
+    let (mut replaced, mut data) = (false, Rope::new());
+    let mut attrs = BTreeSet::new();
+    for step in steps.iter_mut() {
+        match step {
+            Step::Remove { .. } | Step::Truncate { .. } => (replaced, data) = (true, Rope::new()),
+            Step::Write { data: more, .. } => data.append(std::mem::take(more)),
+            Step::SetAttr { name, .. } | Step::RemoveAttr { name, .. } => drop(attrs.insert(name.clone())),
+            _ => {}
+        }
+    }
+    steps.retain(|step| !matches!(step, Step::Write { .. }));
+    let offset = if replaced { 0 } else { size_before };
+    let undo = match before {
+        _ if steps.is_empty() => Undo::Nothing,
+        None => Undo::Created,
+        Some(_) if replaced => Undo::KeptBack,
+        Some(before) => {
+            let was = |name: Vec<u8>| {
+                let value = before.attrs.get(&name).cloned();
+                (Bytes::from(name), value)
+            };
+            Undo::Restore { shard_bytes: layout.shard_bytes(size_before), attrs: attrs.into_iter().map(was).collect() }
+        }
+    };
+    CodedChange { undo, offset, data }
+}
+
+/// What is written to each shard.
+pub(crate) struct ShardWrites {
+    object: ObjectId,
+    offset: u64,
+    shards: Vec<Rope>,
+}
+
+impl ShardWrites {
+    /// All that is done on one shard: `steps` are those that all have in common.
+    pub fn of(&self, steps: &[Step], shard: Option<u8>) -> Vec<Step> {
+        let mut steps = steps.to_vec();
+        if let Some(data) = shard.and_then(|shard| self.shards.get(usize::from(shard))) {
+            let object = self.object.clone();
+            steps.push(Step::Write { object, offset: self.offset, data: data.clone() });
+        }
+        steps
+    }
+}
+
+impl Pg {
+    /// Encodes what an update writes. Panics in replicated pools.
+    pub(crate) fn shard_steps(&self, object: &ObjectId, change: &CodedChange) -> ShardWrites {
+        let coded = self.coded.as_ref().expect("only coded objects have shards");
+        let shards = match change.data.is_empty() {
+            true => Vec::new(),
+            false => encode(&coded.code, &coded.layout, &change.data),
+        };
+        ShardWrites { object: object.clone(), offset: coded.layout.shard_bytes(change.offset), shards }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_info::OBJECT_INFO_ATTR;
+    use types::PoolId;
+
+    fn object() -> ObjectId {
+        ObjectId::head(PoolId(4).of_shard(1), 7, b"", b"name")
+    }
+
+    fn info() -> Step {
+        Step::SetAttr { object: object(), name: OBJECT_INFO_ATTR.to_vec(), value: Bytes::from_static(b"new") }
+    }
+
+    fn write(offset: u64, text: &'static [u8]) -> Step {
+        Step::Write { object: object(), offset, data: Rope::from(Bytes::from_static(text)) }
+    }
+
+    fn check(mut steps: Vec<Step>, size_before: Option<u64>, undo: Undo, offset: u64, data: &[u8], left: usize) {
+        let layout = StripeLayout::new(2, 4096).expect("a layout");
+        let attrs = [(OBJECT_INFO_ATTR.to_vec(), Bytes::from_static(b"old"))].into_iter().collect();
+        let before = size_before.map(|_| ObjectStat { size_bytes: 4096, attrs, has_omap: false });
+        let change = take_data(&mut steps, before.as_ref(), size_before.unwrap_or(0), &layout);
+        assert_eq!((change.undo, change.offset, &*change.data.to_vec()), (undo, offset, data));
+        assert_eq!(steps.len(), left);
+    }
+
+    #[test]
+    fn each_update_can_be_taken_back_in_the_cheapest_way() {
+        let old = || vec![(Bytes::from_static(OBJECT_INFO_ATTR), Some(Bytes::from_static(b"old")))];
+        let touch = || Step::Touch { object: object() };
+        check(vec![touch(), write(0, b"abc"), info()], None, Undo::Created, 0, b"abc", 2);
+        let appended = Undo::Restore { shard_bytes: 4096, attrs: old() };
+        check(vec![write(8192, b"abc"), info()], Some(8192), appended.clone(), 8192, b"abc", 1);
+        check(vec![info()], Some(8192), appended, 8192, b"", 1);
+        let cut = || Step::Truncate { object: object(), size: 0 };
+        check(vec![write(8192, b"gone"), cut(), write(0, b"x"), info()], Some(8192), Undo::KeptBack, 0, b"x", 2);
+        check(vec![Step::Remove { object: object() }], Some(5), Undo::KeptBack, 0, b"", 1);
+        check(vec![], Some(5), Undo::Nothing, 5, b"", 0);
+    }
+}

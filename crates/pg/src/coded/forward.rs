@@ -1,0 +1,103 @@
+//! Updates that will stay, and those that are taken back.
+
+use super::peer::RollForward;
+use crate::context::{Context, OnCommit};
+use crate::info::PgInfo;
+use crate::log::{LogEntry, LogKind};
+use crate::pg::Pg;
+use std::collections::BTreeSet;
+use store::{Step, Transaction};
+use types::{EVersion, ObjectId, OsdId};
+
+impl Pg {
+    /// What is to be removed now that updates up to `committed` will stay.
+    pub(crate) fn forward_steps(&self, committed: EVersion) -> Vec<Step> {
+        let from = self.info.rolled_forward;
+        if self.coded.is_none() || committed <= from {
+            return Vec::new();
+        }
+        let entries = self.log.entries().rev().skip_while(|entry| entry.version > committed);
+        let entries = entries.take_while(|entry| entry.version > from);
+        entries.filter_map(|entry| entry.undo.forget(&entry.object, entry.version)).collect()
+    }
+
+    /// As primary, now and then: members that get no updates learn that the last ones will stay.
+    pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
+        let committed = self.replication.committed();
+        let Some(coded) = self.coded.as_mut().filter(|coded| coded.told_forward < committed) else { return };
+        coded.told_forward = committed;
+        let pg = self.pg_interval();
+        let receiving: Vec<OsdId> = self.members.receiving().map(|(osd, _)| osd).collect();
+        for osd in receiving {
+            cx.send_osd(osd, RollForward { pg, committed });
+        }
+        self.roll_forward(cx, committed);
+    }
+
+    /// As member: the primary says that updates will stay.
+    pub(crate) fn forward_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &RollForward) {
+        if self.follows(from, message.pg.since) {
+            self.roll_forward(cx, message.committed);
+        }
+    }
+
+    fn roll_forward(&mut self, cx: &mut Context<'_>, committed: EVersion) {
+        let committed = committed.min(self.log.head());
+        if committed <= self.info.rolled_forward {
+            return;
+        }
+        let mut steps = self.forward_steps(committed);
+        self.info.rolled_forward = committed;
+        steps.push(self.info.step());
+        cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+    }
+
+    /// What takes back these updates, oldest first, here. Gives the objects that then are what they were before.
+    pub(crate) fn undo_steps(&self, taken_back: &[LogEntry]) -> (Vec<Step>, BTreeSet<ObjectId>) {
+        let (mut steps, mut undone, mut lost) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        for entry in taken_back.iter().rev().filter(|entry| entry.kind != LogKind::Unchanged) {
+            let object = &entry.object;
+            let may = !lost.contains(object)
+                && !self.missing.contains_key(object)
+                && self.info.covers(object)
+                && entry.version > self.info.rolled_forward;
+            match entry.undo.steps(object, entry.version).filter(|_| may) {
+                Some(undo) => {
+                    steps.extend(undo);
+                    undone.insert(object.clone());
+                }
+                None => {
+                    steps.extend(entry.undo.forget(object, entry.version));
+                    undone.remove(object);
+                    lost.insert(object.clone());
+                }
+            }
+        }
+        (steps, undone)
+    }
+
+    /// What other shards' log entries say of undoing does not hold here.
+    pub(crate) fn as_lost(&self, entries: &mut [LogEntry]) {
+        if self.coded.is_some() {
+            entries.iter_mut().filter(|entry| entry.kind != LogKind::Unchanged).for_each(LogEntry::lose_undo);
+        }
+    }
+
+    /// Nothing of what was kept back is needed any more.
+    pub(crate) fn drop_kept_back(&self, cx: &mut Context<'_>) {
+        if self.coded.is_some() {
+            let pg = types::PgId { pool: self.id.pool.kept_back(), seed: self.id.seed };
+            let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
+            cx.submit_or_stop(Transaction { pg, steps }, OnCommit::Nothing);
+        }
+    }
+
+    /// The information of a transaction in which the log begins at `log_tail`.
+    pub(crate) fn info_with(&self, info: &PgInfo, log_tail: EVersion, committed: EVersion) -> PgInfo {
+        let rolled_forward = match self.coded {
+            Some(_) => info.rolled_forward.max(committed),
+            None => info.rolled_forward,
+        };
+        PgInfo { log_tail, rolled_forward, ..info.clone() }
+    }
+}

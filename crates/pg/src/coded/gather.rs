@@ -1,0 +1,206 @@
+//! Bytes of an object from its shards, as its primary gathers them. Shards that cannot be read are computed from others.
+
+use super::coding::assemble;
+use super::peer::{ShardRead, ShardReadOutcome, ShardReadReply};
+use super::shard_sources::Source;
+use crate::context::Context;
+use crate::pg::Pg;
+use bytes::Bytes;
+use ec::ShardSet;
+use std::collections::{BTreeMap, BTreeSet};
+use store::{LookupId, ReadError};
+use types::{AlignedBuf, EVersion, ObjectId, OsdId};
+use wire::Rope;
+
+/// What is wanted of an object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    /// Bytes `offset .. offset + len` of the object, all of which there are.
+    Object { offset: u64, len: u64 },
+    /// Bytes of one shard, and with the first piece the object's attributes.
+    Shard { shard: usize, offset: u64, len: u64, attrs: bool },
+}
+
+/// One read over several shards.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    object: ObjectId,
+    version: EVersion,
+    wanted: Wanted,
+    shards: ShardSet,
+    /// The range that is read of each shard.
+    offset: u64,
+    len: u64,
+    asked: BTreeMap<OsdId, usize>,
+    got: BTreeMap<usize, Bytes>,
+    attrs: BTreeMap<Bytes, Bytes>,
+    /// Those that turned out not to have it, and of those the ones whose shard is damaged.
+    tried: BTreeSet<OsdId>,
+    bad: BTreeSet<OsdId>,
+}
+
+impl Pg {
+    /// Begins a read of the object's `version`. It ends like a lookup of the store does; whoever begins it must wait for
+    /// it. `but`: not from this OSD.
+    pub(crate) fn gather(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &ObjectId,
+        version: EVersion,
+        wanted: Wanted,
+        but: Option<OsdId>,
+    ) -> LookupId {
+        let id = cx.coded_reads.next_id();
+        let coded = self.coded.as_mut().expect("only coded objects are gathered");
+        let (shards, offset, len) = match wanted {
+            Wanted::Shard { shard, offset, len, .. } => ([shard].into_iter().collect(), offset, len),
+            Wanted::Object { offset, len } => {
+                let range = coded.layout.shard_range_around(offset..offset + len);
+                let touched = coded.layout.pieces(offset..offset + len).take(coded.coding.k()).map(|piece| piece.shard);
+                (touched.collect(), range.start, range.end - range.start)
+            }
+        };
+        let gather = Gather {
+            object: object.clone(),
+            version,
+            wanted,
+            shards,
+            offset,
+            len,
+            asked: BTreeMap::new(),
+            got: BTreeMap::new(),
+            attrs: BTreeMap::new(),
+            tried: but.into_iter().collect(),
+            bad: BTreeSet::new(),
+        };
+        coded.gathers.insert(id, gather);
+        self.gather_on(cx, id);
+        id
+    }
+
+    /// Asks for what is needed and not asked for yet; ends the read if nothing is.
+    fn gather_on(&mut self, cx: &mut Context<'_>, id: LookupId) {
+        let Some(gather) = self.coded.as_ref().and_then(|coded| coded.gathers.get(&id)) else { return };
+        let sources: Vec<Source> = self
+            .shard_sources(&gather.object)
+            .into_iter()
+            .filter(|source| !gather.tried.contains(&source.osd))
+            .collect();
+        let pg = self.pg_interval();
+        let coded = self.coded.as_mut().expect("just seen");
+        let gather = coded.gathers.get_mut(&id).expect("just seen");
+        let got: ShardSet = gather.got.keys().copied().collect();
+        let of = |all: bool| -> ShardSet {
+            let usable = sources.iter().filter(|source| all || source.is_known);
+            usable.map(|source| source.shard).collect::<ShardSet>().union(got)
+        };
+        let plan = coded.code.minimum_to_decode(gather.shards, of(false));
+        let Ok(plan) = plan.or_else(|_| coded.code.minimum_to_decode(gather.shards, of(true))) else {
+            return self.gather_ended(cx, id, false);
+        };
+        let mut ask = Vec::new();
+        for shard in plan.without(got).iter() {
+            if gather.asked.values().any(|asked| *asked == shard) {
+                continue;
+            }
+            let best = sources.iter().filter(|source| source.shard == shard).max_by_key(|source| source.is_known);
+            let Source { osd, .. } = *best.expect("the plan has only shards that somebody has");
+            gather.asked.insert(osd, shard);
+            let attrs = matches!(gather.wanted, Wanted::Shard { attrs: true, .. });
+            let (object, version, offset, len) = (gather.object.clone(), gather.version, gather.offset, gather.len);
+            ask.push((osd, ShardRead { pg, read: id.0, object, version, offset, len, attrs }));
+        }
+        if plan.is_subset(got) {
+            return self.gather_ended(cx, id, true);
+        }
+        for (osd, message) in ask {
+            match osd == cx.whoami {
+                true => self.serve(cx, osd, message),
+                false => cx.send_osd(osd, message),
+            }
+        }
+    }
+
+    /// A shard's bytes have come.
+    pub(crate) fn shard_read_came(&mut self, cx: &mut Context<'_>, from: OsdId, reply: ShardReadReply) {
+        let id = LookupId(reply.read);
+        let Some(gather) = self.coded.as_mut().and_then(|coded| coded.gathers.get_mut(&id)) else { return };
+        let Some(shard) = gather.asked.remove(&from).filter(|_| reply.pg.since == self.interval.since) else { return };
+        match reply.outcome {
+            ShardReadOutcome::Read => {
+                gather.got.insert(shard, reply.data.into_bytes());
+                if gather.attrs.is_empty() {
+                    let own = |bytes: &Bytes| Bytes::copy_from_slice(bytes);
+                    gather.attrs = reply.attrs.iter().map(|(name, value)| (own(name), own(value))).collect();
+                }
+            }
+            ShardReadOutcome::Absent => drop(gather.tried.insert(from)),
+            ShardReadOutcome::Bad => {
+                gather.tried.insert(from);
+                gather.bad.insert(from);
+            }
+        }
+        self.gather_on(cx, id);
+    }
+
+    fn gather_ended(&mut self, cx: &mut Context<'_>, id: LookupId, is_complete: bool) {
+        let coded = self.coded.as_mut().expect("only coded objects are gathered");
+        let gather = coded.gathers.remove(&id).expect("it has just ended");
+        let bytes = is_complete.then(|| gather.bytes(coded)).flatten();
+        let Gather { object, version, bad, attrs, .. } = gather;
+        if let Some(rebuild) = coded.rebuilds.get_mut(&object).filter(|rebuild| rebuild.waits_for == Some(id))
+            && !attrs.is_empty()
+        {
+            rebuild.attrs = attrs;
+        }
+        let error = || ReadError::Device { object: object.clone(), object_offset: 0, device_offset: 0, errno: 5 };
+        if bytes.is_none() {
+            tracing::warn!(pg = %self.id, %object, %version, "too few of its shards can be read");
+        }
+        cx.coded_reads.done.push_back((id, bytes.ok_or_else(error)));
+        for osd in bad {
+            self.shard_is_bad(cx, osd, &object, version);
+        }
+    }
+
+    /// Nothing that was being read is wanted any more.
+    pub(crate) fn forget_gathers(&mut self, cx: &mut Context<'_>) {
+        if let Some(coded) = &mut self.coded {
+            for id in std::mem::take(&mut coded.gathers).into_keys() {
+                cx.waiters.remove(&id);
+            }
+            coded.rebuilds.clear();
+            coded.serves.clear();
+            coded.told_forward = EVersion::ZERO;
+        }
+    }
+}
+
+impl Gather {
+    /// What was wanted, of the shards that have come; `None` if they do not agree.
+    fn bytes(&self, coded: &super::Coded) -> Option<Rope> {
+        let len = self.got.values().next().map_or(0, Bytes::len);
+        if self.got.values().any(|bytes| bytes.len() != len) {
+            return None;
+        }
+        let got: ShardSet = self.got.keys().copied().collect();
+        let decoder = coded.code.decoder(self.shards, got).ok()?;
+        let mut computed: Vec<AlignedBuf> = decoder.targets().iter().map(|_| AlignedBuf::zeroed(len)).collect();
+        let sources: Vec<&[u8]> = decoder.sources().iter().map(|shard| &self.got[&shard][..]).collect();
+        let mut targets: Vec<&mut [u8]> = computed.iter_mut().map(AlignedBuf::as_mut_slice).collect();
+        decoder.decode(&sources, &mut targets).expect("as many shards as the decoder wants, of one length");
+        let computed: BTreeMap<usize, Bytes> =
+            decoder.targets().iter().zip(computed.into_iter().map(AlignedBuf::freeze)).collect();
+        let shard = |shard: usize| self.got.get(&shard).or_else(|| computed.get(&shard));
+        match self.wanted {
+            Wanted::Shard { shard: wanted, .. } => Some(Rope::from(shard(wanted)?.clone())),
+            Wanted::Object { offset, len: wanted } => {
+                if (len as u64) < self.len {
+                    return None;
+                }
+                let part = |index: usize| shard(index).map_or(&[][..], |bytes| &bytes[..]);
+                Some(assemble(&coded.layout, (offset, wanted), self.offset, part))
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The primary's own shard of an object, computed from others'.
+
+use super::gather::Wanted;
+use crate::context::{Context, Waiter};
+use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::peer::PgPush;
+use crate::pg::Pg;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::{LookupId, ReadError};
+use types::{EVersion, ObjectId};
+use wire::{Decode, Rope};
+
+/// Bytes of a shard that are computed at a time.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// An object on its way.
+#[derive(Debug)]
+pub(crate) struct Rebuild {
+    version: EVersion,
+    /// What lies before is here.
+    next: u64,
+    /// Of the object, from another shard: they are the same on all.
+    pub attrs: BTreeMap<Bytes, Bytes>,
+    pub waits_for: Option<LookupId>,
+}
+
+impl Pg {
+    /// Computes this shard of an object, which is missing here in this version.
+    pub(crate) fn rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
+        let Some(coded) = &mut self.coded else { return };
+        let rebuild = Rebuild { version, next: 0, attrs: BTreeMap::new(), waits_for: None };
+        coded.rebuilds.insert(object.clone(), rebuild);
+        self.rebuild_on(cx, object);
+    }
+
+    fn rebuild_on(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        let shard = self.interval.shard_of(cx.whoami).expect("the primary has a shard");
+        let Some(rebuild) = self.coded.as_ref().and_then(|coded| coded.rebuilds.get(object)) else { return };
+        let (version, offset) = (rebuild.version, rebuild.next);
+        let attrs = rebuild.attrs.is_empty();
+        let wanted = Wanted::Shard { shard: shard.into(), offset, len: PIECE_BYTES, attrs };
+        let id = self.gather(cx, object, version, wanted, Some(cx.whoami));
+        cx.wait(id, Waiter::Rebuild { pgid: self.id, object: object.clone() });
+        let coded = self.coded.as_mut().expect("just seen");
+        if let Some(rebuild) = coded.rebuilds.get_mut(object) {
+            rebuild.waits_for = Some(id);
+        }
+    }
+
+    /// Bytes have come, or cannot be had.
+    pub(crate) fn rebuild_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &ObjectId,
+        id: LookupId,
+        result: Result<Rope, ReadError>,
+    ) {
+        let Some(coded) = &mut self.coded else { return };
+        if coded.rebuilds.get(object).is_none_or(|rebuild| rebuild.waits_for != Some(id)) {
+            return;
+        }
+        let mut rebuild = coded.rebuilds.remove(object).expect("just seen");
+        if self.pulls.source_in_flight(object) != Some(cx.whoami) {
+            // It was given up.
+            return;
+        }
+        let info = rebuild.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok());
+        let size_bytes = info.and_then(|info| info.size_bytes).map(|size| coded.layout.shard_bytes(size));
+        let (Ok(data), Some(shard_bytes)) = (result, size_bytes) else {
+            return self.pull_failed(cx, cx.whoami, object.clone());
+        };
+        let (offset, len) = (rebuild.next, data.len() as u64);
+        if len != PIECE_BYTES.min(shard_bytes.saturating_sub(offset)) {
+            tracing::error!(pg = %self.id, %object, "its shards are not as long as they should be");
+            return self.pull_failed(cx, cx.whoami, object.clone());
+        }
+        let (first, last) = (offset == 0, offset + len >= shard_bytes);
+        let info = rebuild.attrs.get(OBJECT_INFO_ATTR).cloned();
+        let push = PgPush {
+            first,
+            last,
+            size_bytes: shard_bytes,
+            attrs: match (first, info) {
+                (true, _) => rebuild.attrs.clone(),
+                (false, Some(info)) if last => [(Bytes::from_static(OBJECT_INFO_ATTR), info)].into(),
+                _ => BTreeMap::new(),
+            },
+            runs: if len > 0 { vec![(offset, len)] } else { Vec::new() },
+            data,
+            ..PgPush::empty(self.pg_interval(), object.clone())
+        };
+        if !last {
+            (rebuild.next, rebuild.waits_for) = (offset + len, None);
+            self.coded.as_mut().expect("just seen").rebuilds.insert(object.clone(), rebuild);
+        }
+        self.pushed(cx, cx.whoami, push);
+        if !last {
+            self.rebuild_on(cx, object);
+        }
+    }
+}

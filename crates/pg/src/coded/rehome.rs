@@ -1,0 +1,211 @@
+//! Objects' names in messages between shards.
+//!
+//! Each shard of a group names objects by its own pool. What comes from another shard is renamed once, on arrival.
+
+use super::peer::{RollForward, ShardRead, ShardReadReply};
+use crate::info::PgInfo;
+use crate::log::LogEntry;
+use crate::peer::{MemberState, PgLogEntries, PgLogGet, PgPull, PgPush, PgPushAck, PgStart, PgStarted, RepOp};
+use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
+use crate::peer_reserve::{PgReserve, PgReserved};
+use crate::scrub::messages::{ScrubBad, ScrubDone, ScrubGet, ScrubGot};
+use std::collections::BTreeMap;
+use store::Step;
+use types::{ObjectId, PoolId};
+
+/// Something that names objects of one group.
+pub(crate) trait Rehome {
+    /// Has all objects be of `pool`.
+    fn rehome(&mut self, pool: PoolId);
+}
+
+impl Rehome for ObjectId {
+    fn rehome(&mut self, pool: PoolId) {
+        // The cursors before and behind everything belong to no pool.
+        if self.max || self.pool == ObjectId::MIN_POOL {
+            return;
+        }
+        // A pool's last group ends where the pool with the next number begins.
+        let behind = i64::from(self.pool.base().0 > pool.base().0);
+        self.pool = PoolId(pool.0 + behind);
+    }
+}
+
+impl<T: Rehome> Rehome for Option<T> {
+    fn rehome(&mut self, pool: PoolId) {
+        if let Some(inner) = self {
+            inner.rehome(pool);
+        }
+    }
+}
+
+impl<T: Rehome> Rehome for Vec<T> {
+    fn rehome(&mut self, pool: PoolId) {
+        self.iter_mut().for_each(|item| item.rehome(pool));
+    }
+}
+
+fn rehome_keys<V>(map: &mut BTreeMap<ObjectId, V>, pool: PoolId) {
+    *map = std::mem::take(map)
+        .into_iter()
+        .map(|(mut object, value)| {
+            object.rehome(pool);
+            (object, value)
+        })
+        .collect();
+}
+
+impl Rehome for Step {
+    fn rehome(&mut self, pool: PoolId) {
+        match self {
+            Step::Touch { object }
+            | Step::Write { object, .. }
+            | Step::Zero { object, .. }
+            | Step::Truncate { object, .. }
+            | Step::Remove { object }
+            | Step::SetAttr { object, .. }
+            | Step::RemoveAttr { object, .. }
+            | Step::OmapSet { object, .. }
+            | Step::OmapRemove { object, .. }
+            | Step::OmapRemoveRange { object, .. }
+            | Step::OmapClear { object }
+            | Step::OmapSetHeader { object, .. } => object.rehome(pool),
+            Step::Clone { from, to } => {
+                from.rehome(pool);
+                to.rehome(pool);
+            }
+            Step::CloneRange { source, target, .. } => {
+                source.rehome(pool);
+                target.rehome(pool);
+            }
+            Step::PgSet { .. } | Step::PgRemove { .. } | Step::PgRemoveRange { .. } | Step::PgDestroy { .. } => {}
+        }
+    }
+}
+
+impl Rehome for LogEntry {
+    fn rehome(&mut self, pool: PoolId) {
+        self.object.rehome(pool);
+    }
+}
+
+impl Rehome for PgInfo {
+    fn rehome(&mut self, pool: PoolId) {
+        self.last_backfill.rehome(pool);
+    }
+}
+
+impl Rehome for MemberState {
+    fn rehome(&mut self, pool: PoolId) {
+        self.info.rehome(pool);
+        rehome_keys(&mut self.missing, pool);
+    }
+}
+
+impl Rehome for RepOp {
+    fn rehome(&mut self, pool: PoolId) {
+        self.entry.rehome(pool);
+        self.info.rehome(pool);
+        self.steps.rehome(pool);
+    }
+}
+
+impl Rehome for PgLogEntries {
+    fn rehome(&mut self, pool: PoolId) {
+        self.entries.rehome(pool);
+        self.info.rehome(pool);
+    }
+}
+
+impl Rehome for PgStart {
+    fn rehome(&mut self, pool: PoolId) {
+        self.entries.rehome(pool);
+        self.info.rehome(pool);
+    }
+}
+
+impl Rehome for PgStarted {
+    fn rehome(&mut self, pool: PoolId) {
+        rehome_keys(&mut self.missing, pool);
+    }
+}
+
+impl Rehome for PgObjects {
+    fn rehome(&mut self, pool: PoolId) {
+        self.from.rehome(pool);
+        self.end.rehome(pool);
+        self.objects.iter_mut().for_each(|(object, _)| object.rehome(pool));
+    }
+}
+
+impl Rehome for ScrubGet {
+    fn rehome(&mut self, pool: PoolId) {
+        self.from.rehome(pool);
+        self.until.rehome(pool);
+    }
+}
+
+impl Rehome for ScrubDone {
+    fn rehome(&mut self, pool: PoolId) {
+        if let Some(cursor) = &mut self.mark.cursor {
+            cursor.next.rehome(pool);
+        }
+    }
+}
+
+impl Rehome for ScrubGot {
+    fn rehome(&mut self, pool: PoolId) {
+        self.map.until.rehome(pool);
+        self.map.objects.iter_mut().for_each(|scan| scan.object.rehome(pool));
+    }
+}
+
+macro_rules! rehome {
+    ($($ty:ident { $($field:ident),* })*) => {
+        $(impl Rehome for $ty {
+            fn rehome(&mut self, _pool: PoolId) {
+                $(self.$field.rehome(_pool);)*
+            }
+        })*
+    };
+}
+
+rehome! {
+    PgLogGet {}
+    PgPull { objects }
+    PgPush { object }
+    PgPushAck { object }
+    PgScan { from }
+    PgBackfilled { before }
+    PgReserve {}
+    PgReserved {}
+    ScrubBad { object }
+    ShardRead { object }
+    ShardReadReply {}
+    RollForward {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_and_cursors_come_to_the_receivers_pool() {
+        let (theirs, ours) = (PoolId(4).of_shard(2), PoolId(4).of_shard(0));
+        let mut object = ObjectId::head(theirs, 1, b"", b"x");
+        object.rehome(ours);
+        assert_eq!(object, ObjectId::head(ours, 1, b"", b"x"));
+        for mut cursor in [ObjectId::min(), ObjectId::max()] {
+            let before = cursor.clone();
+            cursor.rehome(ours);
+            assert_eq!(cursor, before);
+        }
+        for seed in 0..5 {
+            let range = |pool| osdmap::pg_range(types::PgId { pool, seed }, 5);
+            let (mut from, mut until) = range(theirs);
+            from.rehome(ours);
+            until.rehome(ours);
+            assert_eq!((from, until), range(ours));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! One shard's bytes, as its OSD reads them for the primary.
+
+use super::peer::{ShardRead, ShardReadOutcome, ShardReadReply};
+use crate::context::{Context, Waiter};
+use crate::lookup::{NoAnswer, ready};
+use crate::object_info::ObjectInfo;
+use crate::pg::Pg;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use store::{LookupId, ReadError};
+use types::{Epoch, OsdId};
+use wire::Rope;
+
+/// A read that waits for the device.
+#[derive(Debug)]
+pub(crate) struct Serve {
+    to: OsdId,
+    since: Epoch,
+    asked: ShardRead,
+    /// Once they were read.
+    attrs: Option<BTreeMap<Bytes, Bytes>>,
+}
+
+impl Pg {
+    /// The primary of the interval wants bytes of this shard.
+    pub(crate) fn shard_read(&mut self, cx: &mut Context<'_>, from: OsdId, message: ShardRead) {
+        if self.follows(from, message.pg.since) {
+            self.serve(cx, from, message);
+        }
+    }
+
+    /// Reads for `to`, which may be this OSD.
+    pub(crate) fn serve(&mut self, cx: &mut Context<'_>, to: OsdId, asked: ShardRead) {
+        let serve = Serve { to, since: self.interval.since, asked, attrs: None };
+        self.serve_on(cx, serve);
+    }
+
+    fn serve_on(&mut self, cx: &mut Context<'_>, mut serve: Serve) {
+        let answer = self.served(cx, &mut serve);
+        match answer {
+            Ok((outcome, data)) => self.answer_shard_read(cx, serve, outcome, data),
+            Err(NoAnswer::Pending(id)) => {
+                cx.wait(id, Waiter::ShardRead { pgid: self.id });
+                if let Some(coded) = &mut self.coded {
+                    coded.serves.insert(id, serve);
+                }
+            }
+            Err(NoAnswer::Damaged(damage)) => {
+                tracing::error!(pg = %self.id, object = %serve.asked.object, "shard cannot be read: {damage}");
+                self.answer_shard_read(cx, serve, ShardReadOutcome::Bad, Rope::new());
+            }
+        }
+    }
+
+    fn served(&mut self, cx: &mut Context<'_>, serve: &mut Serve) -> Result<(ShardReadOutcome, Rope), NoAnswer> {
+        let ShardRead { object, version, offset, len, attrs, .. } = &serve.asked;
+        let stat = ready(cx.store.stat(object))?;
+        let is_wanted =
+            |stat: &std::sync::Arc<store::ObjectStat>| ObjectInfo::of(stat).is_ok_and(|info| info.version == *version);
+        let Some(stat) = stat.filter(|stat| is_wanted(stat) && !self.missing.contains_key(object)) else {
+            return Ok((ShardReadOutcome::Absent, Rope::new()));
+        };
+        if *attrs {
+            let all = stat.attrs.iter();
+            serve.attrs = Some(all.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect());
+        }
+        let len = (*len).min(stat.size_bytes.saturating_sub(*offset));
+        match len {
+            0 => Ok((ShardReadOutcome::Read, Rope::new())),
+            len => Ok((ShardReadOutcome::Read, ready(cx.store.read(object, *offset, len))?)),
+        }
+    }
+
+    /// A lookup that a read waited for is done.
+    pub(crate) fn serve_lookup_done(
+        &mut self,
+        cx: &mut Context<'_>,
+        id: LookupId,
+        data: Option<Result<Rope, ReadError>>,
+    ) {
+        let Some(serve) = self.coded.as_mut().and_then(|coded| coded.serves.remove(&id)) else { return };
+        if serve.since != self.interval.since {
+            return;
+        }
+        match data {
+            None => self.serve_on(cx, serve),
+            Some(Ok(data)) => self.answer_shard_read(cx, serve, ShardReadOutcome::Read, data),
+            Some(Err(e)) => {
+                tracing::error!(pg = %self.id, object = %serve.asked.object, "shard cannot be read: {e}");
+                self.answer_shard_read(cx, serve, ShardReadOutcome::Bad, Rope::new());
+            }
+        }
+    }
+
+    fn answer_shard_read(&mut self, cx: &mut Context<'_>, serve: Serve, outcome: ShardReadOutcome, data: Rope) {
+        let (pg, read) = (self.pg_interval(), serve.asked.read);
+        let reply = ShardReadReply { pg, read, outcome, attrs: serve.attrs.unwrap_or_default(), data };
+        match serve.to == cx.whoami {
+            true => self.shard_read_came(cx, cx.whoami, reply),
+            false => cx.send_osd(serve.to, reply),
+        }
+    }
+}

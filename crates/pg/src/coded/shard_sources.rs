@@ -1,0 +1,118 @@
+//! Which shard an OSD has in an interval, and who has which shard of an object.
+
+use crate::context::Context;
+use crate::members::Standing;
+use crate::pg::{Interval, Pg};
+use ec::ShardSet;
+use std::collections::BTreeSet;
+use types::{ObjectId, OsdId, PgId};
+
+/// Which shard the OSD has where positions of `acting` and `up` are shards: its place in the acting set; if it has none
+/// there, it is to have the one of its place in the up set.
+pub(crate) fn shard_of(acting: &[OsdId], up: &[OsdId], osd: OsdId) -> Option<u8> {
+    let place = |osds: &[OsdId]| osds.iter().position(|other| *other == osd && osd.is_some());
+    place(acting).or_else(|| place(up)).map(|shard| shard as u8)
+}
+
+impl Interval {
+    /// Which shard the OSD has, or is brought to have; `None` in replicated pools and for others.
+    pub(crate) fn shard_of(&self, osd: OsdId) -> Option<u8> {
+        self.shape.coding.and_then(|_| shard_of(&self.acting, &self.up, osd))
+    }
+}
+
+/// The instance of a group that `whoami` has by these sets.
+pub(crate) fn instance(id: PgId, acting: &[OsdId], up: &[OsdId], whoami: OsdId, is_erasure: bool) -> Option<PgId> {
+    match is_erasure {
+        true => shard_of(acting, up, whoami).map(|shard| id.of_shard(shard)),
+        false => acting.contains(&whoami).then_some(id),
+    }
+}
+
+/// Somebody who may have a shard of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Source {
+    pub shard: usize,
+    pub osd: OsdId,
+    /// It has the newest version by its log; else it may have it, as what it sends tells.
+    pub is_known: bool,
+}
+
+impl Pg {
+    /// All that may have a shard of the object as it is now.
+    pub(crate) fn shard_sources(&self, object: &ObjectId) -> Vec<Source> {
+        let mut sources = Vec::new();
+        let mut add = |osd: OsdId, is_known: bool| {
+            if let Some(shard) = self.interval.shard_of(osd) {
+                sources.push(Source { shard: shard.into(), osd, is_known });
+            }
+        };
+        if let Some(primary) = self.interval.primary.filter(|_| !self.missing.contains_key(object)) {
+            add(primary, true);
+        }
+        for (osd, standing) in self.members.iter() {
+            let lacks = self.members.lacks(osd, object);
+            match standing {
+                _ if lacks => {}
+                Standing::Serving | Standing::Backfilled(_) => add(osd, true),
+                Standing::Backfilling if self.is_copied(osd, object) => add(osd, true),
+                Standing::Backfilling | Standing::Behind => {
+                    let told = self.peering.told.get(&osd);
+                    if told.is_some_and(|told| told.info.is_some() && !told.missing.contains_key(object)) {
+                        add(osd, false);
+                    }
+                }
+            }
+        }
+        sources
+    }
+
+    /// Whether so many shards of the object are there, on others than `but`, that it can be read.
+    pub(crate) fn can_decode(&self, object: &ObjectId, but: Option<OsdId>) -> bool {
+        let Some(coded) = &self.coded else { return true };
+        let sources = self.shard_sources(object);
+        let shards: ShardSet =
+            sources.iter().filter(|source| Some(source.osd) != but).map(|source| source.shard).collect();
+        shards.len() >= coded.coding.k()
+    }
+
+    /// How many copies, or different shards, serve.
+    pub(crate) fn serving_copies(&self) -> usize {
+        let serving = self.members.iter().filter(|(_, standing)| *standing == Standing::Serving);
+        match self.coded {
+            None => 1 + serving.count(),
+            Some(_) => {
+                let osds = serving.map(|(osd, _)| osd).chain(self.interval.primary);
+                osds.filter_map(|osd| self.interval.shard_of(osd)).collect::<BTreeSet<u8>>().len()
+            }
+        }
+    }
+
+    /// Shards of the members, in their order; none in replicated pools.
+    pub(crate) fn shards_of(&self, members: &[OsdId]) -> Vec<u8> {
+        members.iter().filter_map(|osd| self.interval.shard_of(*osd)).collect()
+    }
+
+    /// As primary: a shard of an object turned out to be bad. It is missing there from now on.
+    pub(crate) fn shard_is_bad(
+        &mut self,
+        cx: &mut Context<'_>,
+        osd: OsdId,
+        object: &ObjectId,
+        version: types::EVersion,
+    ) {
+        if !self.is_primary(cx.whoami) || !self.peering.may_recover() || !self.can_decode(object, Some(osd)) {
+            return;
+        }
+        if osd == cx.whoami {
+            return self.object_damaged(cx, object, version);
+        }
+        tracing::warn!(pg = %self.id, %osd, %object, %version, "its shard is bad and is computed anew");
+        let pg = self.pg_interval();
+        let message = crate::scrub::messages::ScrubBad { pg, object: object.clone(), version: Some(version) };
+        cx.send_osd(osd, message);
+        self.members.lost(osd, object.clone(), version);
+        self.members_changed(cx);
+        self.recover(cx);
+    }
+}
