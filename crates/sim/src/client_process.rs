@@ -27,6 +27,11 @@ pub const POOL: &str = "sim";
 pub enum Purpose {
     /// Makes the pool, then gives the commands it is told to give.
     Operate,
+    /// The same, with an erasure-coded pool of so many data and parity shards.
+    OperateCoded {
+        k: u8,
+        m: u8,
+    },
     Work(Workload),
     /// Asks these things at once; then, if `list`, lists the pool.
     Script {
@@ -108,6 +113,13 @@ impl ClientProcess {
             wrong: None,
         };
         process.objecter.start(&mut process.port.messenger, io.now());
+        if let Purpose::OperateCoded { k, m } = process.purpose {
+            let words = format!("\"k={k}\", \"m={m}\", \"plugin=isa\"");
+            let json = format!(
+                "{{\"prefix\": \"osd erasure-code-profile set\", \"name\": \"coding\", \"profile\": [{words}]}}"
+            );
+            process.command(io, json);
+        }
         if let Purpose::Operate = process.purpose {
             let (op, name) = (PoolOpKind::CREATE, POOL.to_owned());
             let ask = MonRequest::PoolOp { op, pool: PoolId(0), snap: SnapId(0), name };
@@ -156,7 +168,7 @@ impl ClientProcess {
     /// Asks for as much as may be asked now.
     fn ask_more(&mut self, io: &mut SimIo) {
         match &mut self.purpose {
-            Purpose::Operate => {}
+            Purpose::Operate | Purpose::OperateCoded { .. } => {}
             Purpose::Work(workload) => {
                 self.waits = self.in_flight >= IN_FLIGHT_MAX;
                 if self.waits {
@@ -209,6 +221,21 @@ impl ClientProcess {
         {
             if reply.result < 0 {
                 self.wrong.get_or_insert(format!("command {json} fails: {} {}", reply.result, reply.status));
+            }
+            if let Purpose::OperateCoded { .. } = self.purpose
+                && !self.is_done
+            {
+                // First the profile, then the pool.
+                match json.contains("erasure-code-profile") {
+                    true => self.command(
+                        io,
+                        format!(
+                            "{{\"prefix\": \"osd pool create\", \"pool\": \"{POOL}\", \"pool_type\": \"erasure\", \
+                             \"erasure_code_profile\": \"coding\"}}"
+                        ),
+                    ),
+                    false => self.is_done = true,
+                }
             }
             return;
         }

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use types::Errno;
 
+/// One stripe of an erasure-coded pool: two data shards, 4 KiB of each.
+pub const STRIPE_WORDS: u64 = 2 * 4096 / crate::content::WORD_BYTES;
+
 /// One part of a compound change. Positions and lengths count words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
@@ -21,6 +24,10 @@ pub enum Change {
         words: u64,
     },
     Append {
+        words: u64,
+    },
+    /// To an erasure-coded pool: fails if the object does not end with a stripe.
+    AppendStripe {
         words: u64,
     },
     Truncate {
@@ -88,6 +95,13 @@ fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
         Change::WriteFull { words } => state.get_or_insert_default().content = Content::written_by(op, *words),
         Change::Append { words } => {
             let content = &mut state.get_or_insert_default().content;
+            content.write(content.words(), &Content::written_by(op, *words));
+        }
+        Change::AppendStripe { words } => {
+            let content = &mut state.get_or_insert_default().content;
+            if !content.words().is_multiple_of(STRIPE_WORDS) {
+                return Err(Errno::EOPNOTSUPP);
+            }
             content.write(content.words(), &Content::written_by(op, *words));
         }
         Change::Truncate { words } => {

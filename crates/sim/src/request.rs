@@ -41,7 +41,7 @@ fn part(id: OpId, change: &Change) -> Op {
         Change::Guard { attr, left_by } => Op::cmp_xattr(&name(*attr), &value(*left_by), XattrArgs::EQ),
         Change::Write { at, words } => Op::write(at * WORD_BYTES, data(*words)),
         Change::WriteFull { words } => Op::write_full(data(*words)),
-        Change::Append { words } => Op::append(data(*words)),
+        Change::Append { words } | Change::AppendStripe { words } => Op::append(data(*words)),
         Change::Truncate { words } => Op::truncate(words * WORD_BYTES),
         Change::Zero { at, words } => Op::zero(at * WORD_BYTES, words * WORD_BYTES),
         Change::Create { exclusive } => Op::create(*exclusive),
@@ -91,7 +91,7 @@ fn failed(ask: &Ask, errno: Errno) -> Result<Answer, String> {
     match (ask, errno) {
         (Ask::Read, Errno::ENOENT) => Ok(Answer::Seen(State::None)),
         (Ask::Read, errno) => Err(format!("a read failed with {errno}")),
-        (_, Errno::ENOENT | Errno::EEXIST | Errno::ECANCELED) => Ok(Answer::Failed(errno)),
+        (_, Errno::ENOENT | Errno::EEXIST | Errno::ECANCELED | Errno::EOPNOTSUPP) => Ok(Answer::Failed(errno)),
         (_, errno) => Err(format!("a change failed with {errno}")),
     }
 }

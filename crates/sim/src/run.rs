@@ -1,7 +1,7 @@
 //! One run: a cluster, a workload, misfortunes, an end in peace, and the checks.
 
 use crate::check::{
-    Violation, all_replicas_are_identical, histories_are_linearizable, listing_agrees_with_objects,
+    Violation, all_replicas_are_identical, all_shards_agree, histories_are_linearizable, listing_agrees_with_objects,
     pipelined_updates_keep_their_order, updates_are_applied_once,
 };
 use crate::client_process::Purpose;
@@ -10,7 +10,7 @@ use crate::faults::{Fault, Mix};
 use crate::history::{Answer, ObjectName};
 use crate::stored::Stored;
 use crate::timeline;
-use crate::workload::{Workload, fill};
+use crate::workload::{Workload, fill, without_omap};
 use reactor::sim::{Crash, NodeId, Rng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,6 +35,9 @@ const ROT_ONE_IN: u64 = 3;
 const SCRUB_TIME_MAX: Duration = Duration::from_secs(120);
 /// Statistics are at most this old; a state that lasts longer is the true one.
 const SETTLED_AFTER: Duration = Duration::from_secs(6);
+
+/// From this seed on, pools are erasure-coded.
+pub const CODED_SEEDS: u64 = 1 << 40;
 
 /// What a run has shown.
 #[derive(Clone, Debug)]
@@ -135,6 +138,8 @@ struct Run {
     out: BTreeSet<usize>,
     /// Commands that take back what the operator has changed.
     undo: BTreeSet<String>,
+    /// Data and parity shards, if the pool is erasure-coded.
+    coding: Option<(u8, u8)>,
 }
 
 impl Run {
@@ -148,7 +153,13 @@ impl Run {
         let ballast = if rng.one_in(2) { 0 } else { 10 + rng.below(50) as u8 };
         let out_soon = matches!(mix, Mix::Replaced) || (mix == Mix::Everything && rng.one_in(2));
         let config = ClusterConfig {
-            osds: if out_soon || mix == Mix::Moved { 4 + rng.below(2) as usize } else { 3 + rng.below(2) as usize },
+            osds: if seed >= CODED_SEEDS {
+                4 + rng.below(2) as usize
+            } else if out_soon || mix == Mix::Moved {
+                4 + rng.below(2) as usize
+            } else {
+                3 + rng.below(2) as usize
+            },
             world: mix.world(&mut rng),
             down_out_interval: Duration::from_secs(if out_soon { 3 + rng.below(6) } else { 600 }),
             fixed_ports: rng.one_in(2),
@@ -159,6 +170,7 @@ impl Run {
             wal_bytes,
             little_memory: seed / Mix::COUNT % 2 == 1,
         };
+        let coding = (seed >= CODED_SEEDS).then(|| (2, 1 + rng.below(2) as u8));
         let cluster = Cluster::new(seed, config);
         Run {
             seed,
@@ -174,6 +186,7 @@ impl Run {
             ballast,
             out: BTreeSet::new(),
             undo: BTreeSet::new(),
+            coding,
         }
     }
 
@@ -252,11 +265,17 @@ impl Run {
             let skew_ms = self.rng.below(20_000) as i64 - 10_000;
             self.cluster.world.skew_wall_clock(node, skew_ms);
         }
-        self.operator = self.cluster.add_client(Purpose::Operate);
+        self.operator = self.cluster.add_client(match self.coding {
+            Some((k, m)) => Purpose::OperateCoded { k, m },
+            None => Purpose::Operate,
+        });
         self.wait_for_client("making the pool", self.operator)?;
         self.cluster.find_pool();
         if self.ballast > 0 {
-            let left = fill(&mut self.rng, self.ballast);
+            let mut left = fill(&mut self.rng, self.ballast);
+            if self.coding.is_some() {
+                without_omap(&mut left);
+            }
             let filler = self.cluster.add_client(Purpose::Script { left, list: false });
             self.wait_for_client("filling the pool", filler)?;
         } else if !self.rng.one_in(4) {
@@ -285,7 +304,8 @@ impl Run {
         let requests = 30 + self.rng.below(60) as u32;
         let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(2);
         let pause_max = lasts * Workload::REQUESTS_PER_PAUSE_MAX / requests;
-        Purpose::Work(Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max, self.ballast))
+        let workload = Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max, self.ballast);
+        Purpose::Work(if self.coding.is_some() { workload.coded() } else { workload })
     }
 
     fn at(&mut self, at: Duration, due: Due) {
@@ -394,12 +414,15 @@ impl Run {
             }
             Fault::Out { osd, lasts } => {
                 // At least as many as there are copies must stay in.
-                if self.cluster.osd_count() - self.out.len() > usize::from(COPIES) && self.out.insert(osd) {
+                let copies = self.coding.map_or(COPIES, |(k, m)| k + m);
+                if self.cluster.osd_count() - self.out.len() > usize::from(copies) && self.out.insert(osd) {
                     let json = format!("{{\"prefix\": \"osd out\", \"ids\": [\"{osd}\"]}}");
                     self.cluster.command(self.operator, json);
                     self.at(now + lasts.0, Due::In(osd));
                 }
             }
+            // The number of shards is the code's.
+            Fault::Change { command, .. } if self.coding.is_some() && command.contains("\"size\"") => {}
             Fault::Change { command, undo, lasts } => {
                 self.cluster.command(self.operator, command);
                 if let Some(undo) = undo {
@@ -539,12 +562,22 @@ impl Run {
         let pool = self.cluster.find_pool();
         let osd = self.rng.below(self.cluster.osd_count() as u64) as usize;
         let failed = |why: String| Violation(format!("the disk of osd.{osd}: {why}"));
+        let map = self.cluster.monitor().expect("the monitor runs").state().osdmap().clone();
         let mut runs = Vec::new();
         {
             let config = self.cluster.store_config(osd).clone();
             let mut stored = Stored::open(self.cluster.disks_of(osd), config).map_err(failed)?;
             for seed in 0..self.groups {
-                let (from, until) = osdmap::pg_range(types::PgId { pool, seed }, self.groups);
+                let pg = types::PgId { pool, seed };
+                // Of shards only the one that it acts for: another one may be on its way out, and nobody reads that.
+                let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
+                let shard = placed.acting.iter().position(|other| *other == types::OsdId(osd as i32));
+                let pg = match (self.coding, shard) {
+                    (None, _) => pg,
+                    (Some(_), Some(shard)) => pg.of_shard(shard as u8),
+                    (Some(_), None) => continue,
+                };
+                let (from, until) = osdmap::pg_range(pg, self.groups);
                 runs.extend(stored.data_runs(&from, &until).map_err(failed)?);
             }
         }
@@ -575,6 +608,9 @@ impl Run {
     /// Ends every OSD and compares what their disks hold.
     fn compare_replicas(&mut self) -> Result<(), Violation> {
         let crash = if self.rng.one_in(2) { Crash::Power } else { Crash::Process };
-        all_replicas_are_identical(&mut self.cluster, self.groups, crash)
+        match self.coding {
+            Some(coding) => all_shards_agree(&mut self.cluster, self.groups, coding, crash),
+            None => all_replicas_are_identical(&mut self.cluster, self.groups, crash),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What a client asks for: drawn by chance, with several requests in flight.
 
 use crate::history::{Ask, ObjectName, Usage};
-use crate::model::{Change, State};
+use crate::model::{Change, STRIPE_WORDS, State};
 use reactor::sim::Rng;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -31,19 +31,35 @@ pub fn fill(rng: &mut Rng, ballast: u8) -> VecDeque<(ObjectName, Ask)> {
     objects.map(change).collect()
 }
 
+/// As an erasure-coded pool takes it.
+pub fn without_omap(requests: &mut VecDeque<(ObjectName, Ask)>) {
+    for (_, ask) in requests {
+        if let Ask::Change(changes) = ask {
+            changes.retain(|change| !matches!(change, Change::OmapSet { .. }));
+        }
+    }
+}
+
 /// One client's requests to come.
 pub struct Workload {
     rng: Rng,
     left: u32,
     pause: RangeInclusive<Duration>,
     ballast: u8,
+    /// The pool is erasure-coded: objects are written as a whole and appended to in stripes, and have no omap.
+    coded: bool,
     /// Attributes as this client last saw them, for guards that have a chance to hold.
     seen: BTreeMap<ObjectName, BTreeMap<u8, u64>>,
 }
 
 impl Workload {
     pub fn new(seed: u64, requests: u32, pause: RangeInclusive<Duration>, ballast: u8) -> Workload {
-        Workload { rng: Rng::new(seed), left: requests, pause, ballast, seen: BTreeMap::new() }
+        Workload { rng: Rng::new(seed), left: requests, pause, ballast, coded: false, seen: BTreeMap::new() }
+    }
+
+    /// The same for an erasure-coded pool.
+    pub fn coded(self) -> Workload {
+        Workload { coded: true, ..self }
     }
 
     /// So many requests take the longest pause, on average.
@@ -65,6 +81,7 @@ impl Workload {
             let object = ObjectName { usage: Usage::Log, index: rng.below(LOGS.into()) as u8 };
             let ask = match rng.one_in(4) {
                 true => Ask::Read,
+                false if self.coded => Ask::Change(vec![Change::Append { words: STRIPE_WORDS }]),
                 false => Ask::Change(vec![Change::Append { words: 1 + rng.below(3) }]),
             };
             return Some((object, ask));
@@ -102,6 +119,7 @@ impl Workload {
         // Mostly around the sizes at which blocks begin and end, sometimes large enough for several messages.
         let words = match rng.below(40) {
             0 => 8192 + rng.below(8192),
+            n if n < 8 && self.coded => STRIPE_WORDS * (1 + rng.below(4)),
             n if n < 8 => 512 * (1 + rng.below(4)) + rng.below(3),
             _ => 1 + rng.below(700),
         };
@@ -109,6 +127,16 @@ impl Workload {
             0 => 512 * rng.below(4),
             _ => rng.below(2000),
         };
+        if self.coded {
+            return match rng.below(20) {
+                0..=5 => Change::WriteFull { words },
+                6..=9 => Change::AppendStripe { words },
+                10..=11 => Change::Create { exclusive: rng.one_in(2) },
+                12..=14 => Change::Remove,
+                15..=17 => Change::SetAttr { attr: rng.below(2) as u8 },
+                _ => Change::RemoveAttr { attr: rng.below(2) as u8 },
+            };
+        }
         match rng.below(20) {
             0..=2 => Change::WriteFull { words },
             3..=6 => Change::Write { at, words },

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Seeds of a usual run.
 const SEEDS: u64 = 270;
 
+/// Of those with erasure-coded pools.
+const CODED_RUNS: u64 = 110;
+
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
@@ -58,4 +61,11 @@ fn equal_seeds_give_equal_runs_and_others_do_not() {
     let second = runs().into_iter().map(|run| run.unwrap_or_else(|failure| panic!("{failure}"))).collect::<Vec<_>>();
     assert_eq!(first, second);
     assert_eq!(first.iter().collect::<std::collections::BTreeSet<_>>().len(), first.len());
+}
+
+/// The same with erasure-coded pools. `NACRE_SIM_CODED_SEEDS=n`: so many instead of the usual number.
+#[test]
+fn erasure_coded_pools_keep_their_promises() {
+    let count = number("NACRE_SIM_CODED_SEEDS").unwrap_or(CODED_RUNS);
+    check((0..count).map(|seed| sim::run::CODED_SEEDS + seed));
 }

@@ -6,12 +6,14 @@ mod converged;
 mod linearizable;
 mod listing;
 mod search;
+mod shards;
 
 pub use applied_once::updates_are_applied_once;
 pub use client_order::pipelined_updates_keep_their_order;
 pub use converged::{all_replicas_are_identical, replicas_are_identical};
 pub use linearizable::histories_are_linearizable;
 pub use listing::{Listed, listing_agrees_with_objects};
+pub use shards::all_shards_agree;
 
 use crate::history::{ObjectName, Operation};
 use std::collections::BTreeMap;
