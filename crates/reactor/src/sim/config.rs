@@ -19,6 +19,8 @@ pub struct WorldConfig {
     pub window_bytes: usize,
     /// One segment in so many ends its connection with a reset instead of arriving. 0: none.
     pub reset_one_in: u64,
+    /// One segment in so many is lost on its way, and with it all behind it waits until TCP tries again. 0: none.
+    pub loss_one_in: u64,
     /// TCP tries again after this long.
     pub retransmit_after: Duration,
     /// TCP gives up on a silent peer, established or not, after this long.
@@ -43,6 +45,7 @@ impl Default for WorldConfig {
             segment_bytes_max: 32 << 10,
             window_bytes: 256 << 10,
             reset_one_in: 0,
+            loss_one_in: 0,
             retransmit_after: Duration::from_millis(200),
             tcp_timeout: Duration::from_secs(60),
             sector_bytes: 512,

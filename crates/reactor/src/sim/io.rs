@@ -68,6 +68,8 @@ pub struct SimIo {
     ports_made: u16,
     /// From, to.
     pub(crate) blocked: BTreeSet<(usize, usize)>,
+    /// From, to, by how much.
+    pub(crate) delayed: BTreeMap<(usize, usize), Duration>,
     pub(crate) disks: BTreeMap<(usize, PathBuf), SimDisk>,
     requests_made: u64,
     pool: BufPool,
@@ -79,6 +81,11 @@ pub struct SimIo {
 const WALL_CLOCK_BASE: Duration = Duration::from_secs(1_767_225_600);
 
 impl SimIo {
+    /// The world's time, which no node's clock need show.
+    pub fn world_time(&self) -> Duration {
+        self.clock
+    }
+
     pub(crate) fn new(seed: u64, config: WorldConfig) -> SimIo {
         SimIo {
             config,
@@ -94,6 +101,7 @@ impl SimIo {
             owners: BTreeMap::new(),
             ports_made: 0,
             blocked: BTreeSet::new(),
+            delayed: BTreeMap::new(),
             disks: BTreeMap::new(),
             requests_made: 0,
             pool: BufPool::new(16 << 20),
@@ -245,7 +253,7 @@ impl SimIo {
 
 impl Io for SimIo {
     fn now(&self) -> Duration {
-        self.clock - self.nodes[self.current].started_at
+        self.nodes[self.current].clock.at(self.clock)
     }
 
     fn clock(&self) -> Duration {
@@ -438,7 +446,7 @@ impl Io for SimIo {
         let state = self.node();
         state.timers.set(at, token);
         let due = Happening::TimerDue { node, incarnation: state.incarnation };
-        let at = state.started_at + at;
+        let at = state.clock.when(at);
         self.schedule(at, due);
     }
 
@@ -459,8 +467,11 @@ impl Io for SimIo {
 impl SimIo {
     /// Sends something the handler does not queue: the end of a stream, a reset.
     pub(crate) fn send_segment(&mut self, to: ConnId, segment: Segment) {
-        let delay = self.rng.duration(&self.config.latency);
+        let mut delay = self.rng.duration(&self.config.latency);
         let Some(endpoint) = self.endpoints.get_mut(&to) else { return };
+        if !self.delayed.is_empty() {
+            delay += self.delayed.get(&(endpoint.peer_node, endpoint.node)).copied().unwrap_or_default();
+        }
         // In order: not before what was sent earlier.
         let at = endpoint.wire.back().map_or(Duration::ZERO, |(at, _)| *at).max(self.clock + delay);
         endpoint.wire.push_back((at, segment));

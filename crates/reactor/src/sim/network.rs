@@ -135,6 +135,9 @@ impl SimIo {
             if self.is_blocked(from, to) {
                 return self.hold_up(conn);
             }
+            if self.rng.one_in(self.config.loss_one_in) {
+                return self.schedule(self.clock + self.config.retransmit_after, Happening::Arrival { conn });
+            }
             let endpoint = self.endpoints.get_mut(&conn).expect("just found");
             endpoint.held_up_since = None;
             let (_, segment) = endpoint.wire.pop_front().expect("just seen");

@@ -1,5 +1,6 @@
 //! One simulated machine and the process on it.
 
+use super::node_clock::NodeClock;
 use crate::timers::Timers;
 use crate::{ConnId, Event, FileId, ListenerId, Stats};
 use std::collections::{BTreeMap, VecDeque};
@@ -55,7 +56,9 @@ pub(crate) struct Node {
     /// Without power nothing answers; a machine whose process died answers with resets.
     pub(crate) powered: bool,
     pub(crate) stopped: bool,
-    pub(crate) started_at: Duration,
+    pub(crate) clock: NodeClock,
+    /// Its process gets no turn before this world time.
+    pub(crate) paused_until: Duration,
     pub(crate) turn_scheduled: bool,
     pub(crate) inbox: VecDeque<Inbox>,
     pub(crate) timers: Timers<u64>,

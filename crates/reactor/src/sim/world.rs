@@ -4,6 +4,7 @@ use super::config::WorldConfig;
 use super::disk::SimDisk;
 use super::io::{Happening, SimIo};
 use super::node::{Inbox, Node};
+use super::node_clock::NodeClock;
 use super::rng::Rng;
 use crate::conn::Phase;
 use crate::{ConnId, Event, Handler};
@@ -64,7 +65,7 @@ impl<H: Handler<SimIo>> World<H> {
             incarnation: state.incarnation + 1,
             running: true,
             powered: true,
-            started_at: clock,
+            clock: NodeClock::starting(clock, state.clock.ahead_ppm()),
             wall_skew_ms: state.wall_skew_ms,
             ..Node::default()
         };
@@ -150,6 +151,27 @@ impl<H: Handler<SimIo>> World<H> {
         self.io.blocked.clear();
     }
 
+    /// What is sent from one node to another takes so much longer, until [`World::hasten`].
+    pub fn delay(&mut self, from: NodeId, to: NodeId, by: Duration) {
+        self.io.delayed.insert((from.0, to.0), by);
+    }
+
+    pub fn hasten(&mut self, from: NodeId, to: NodeId) {
+        self.io.delayed.remove(&(from.0, to.0));
+    }
+
+    /// Every link is as fast as the weather lets it be.
+    pub fn hasten_all(&mut self) {
+        self.io.delayed.clear();
+    }
+
+    /// The process of a node gets no turn before `until`, as if it had been stopped. Its machine answers for it: segments are
+    /// taken in, requests of disks are carried out.
+    pub fn pause(&mut self, node: NodeId, until: Duration) {
+        let state = &mut self.io.nodes[node.0];
+        state.paused_until = state.paused_until.max(until);
+    }
+
     /// Resets every connection between two nodes.
     pub fn sever(&mut self, a: NodeId, b: NodeId) {
         let between: Vec<ConnId> = self
@@ -169,6 +191,23 @@ impl<H: Handler<SimIo>> World<H> {
         self.io.nodes[node.0].wall_skew_ms = ms;
     }
 
+    /// Lets a node's monotonic clock run faster (or slower) than the world's from now on, by so many parts per million.
+    pub fn set_clock_rate(&mut self, node: NodeId, ahead_ppm: i64) {
+        let now = self.io.clock;
+        let state = &mut self.io.nodes[node.0];
+        state.clock = state.clock.with_rate(now, ahead_ppm);
+        if let Some(first) = state.timers.first().filter(|_| state.running) {
+            let (incarnation, at) = (state.incarnation, state.clock.when(first));
+            self.io.schedule(at, Happening::TimerDue { node: node.0, incarnation });
+        }
+    }
+
+    /// A node that does not run loses all its disks.
+    pub fn lose_disks(&mut self, node: NodeId) {
+        assert!(!self.is_running(node), "{node:?} uses its disks");
+        self.io.disks.retain(|(owner, _), _| *owner != node.0);
+    }
+
     /// A file a node has opened at least once.
     pub fn disk(&mut self, node: NodeId, path: &Path) -> Option<&mut SimDisk> {
         self.io.disks.get_mut(&(node.0, path.to_owned()))
@@ -186,13 +225,17 @@ impl<H: Handler<SimIo>> World<H> {
         let nodes = &mut self.io.nodes;
         match happening {
             Happening::Turn { node, incarnation } => {
+                let Node { paused_until, .. } = nodes[node];
                 if nodes[node].running && nodes[node].incarnation == incarnation {
-                    self.turn(node);
+                    match paused_until > at {
+                        true => self.io.schedule(paused_until, happening),
+                        false => self.turn(node),
+                    }
                 }
             }
             Happening::TimerDue { node, incarnation } => {
                 let state = &nodes[node];
-                let due = state.timers.first().is_some_and(|first| state.started_at + first <= at);
+                let due = state.timers.first().is_some_and(|first| state.clock.when(first) <= at);
                 if state.running && state.incarnation == incarnation && due {
                     self.io.wake(node);
                 }
@@ -260,7 +303,7 @@ impl<H: Handler<SimIo>> World<H> {
             }
         }
         let mut due = Vec::new();
-        let now = self.io.clock - self.io.nodes[node].started_at;
+        let now = self.io.nodes[node].clock.at(self.io.clock);
         self.io.nodes[node].timers.due(now, &mut due);
         for (at, token) in due {
             if self.io.nodes[node].timers.take(at, token) {

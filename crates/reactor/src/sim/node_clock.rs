@@ -1,0 +1,77 @@
+//! A node's own clock, which may run faster or slower than the world's.
+
+use std::time::Duration;
+
+const MILLION: i128 = 1_000_000;
+
+/// Time since a process started, as its machine measures it. Monotonic, also when its rate changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NodeClock {
+    /// World time and the node's time when the rate last changed.
+    world: Duration,
+    local: Duration,
+    /// Parts per million that it runs faster than the world.
+    ahead_ppm: i64,
+}
+
+impl NodeClock {
+    /// A clock that shows zero at `world`.
+    pub(crate) fn starting(world: Duration, ahead_ppm: i64) -> NodeClock {
+        NodeClock { world, local: Duration::ZERO, ahead_ppm }
+    }
+
+    pub(crate) fn ahead_ppm(&self) -> i64 {
+        self.ahead_ppm
+    }
+
+    /// The same clock with another rate from `world` on.
+    pub(crate) fn with_rate(self, world: Duration, ahead_ppm: i64) -> NodeClock {
+        NodeClock { world, local: self.at(world), ahead_ppm }
+    }
+
+    /// What it shows at a time of the world that is not before its last change.
+    pub(crate) fn at(&self, world: Duration) -> Duration {
+        let elapsed = world - self.world;
+        if self.ahead_ppm == 0 {
+            return self.local + elapsed;
+        }
+        let nanos = elapsed.as_nanos() as i128 * (MILLION + i128::from(self.ahead_ppm)) / MILLION;
+        self.local + Duration::from_nanos(nanos as u64)
+    }
+
+    /// The first time of the world at which it shows at least `local`.
+    pub(crate) fn when(&self, local: Duration) -> Duration {
+        let left = local.saturating_sub(self.local);
+        if self.ahead_ppm == 0 {
+            return self.world + left;
+        }
+        let rate = MILLION + i128::from(self.ahead_ppm);
+        let nanos = (left.as_nanos() as i128 * MILLION + rate - 1) / rate;
+        self.world + Duration::from_nanos(nanos as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_timer_is_due_when_its_time_has_come(
+            start in 0u64..1 << 40, ppm in -200_000i64..200_000, later in -200_000i64..200_000, change in 0u64..1 << 40, local in 0u64..1 << 41,
+        ) {
+            let nanos = Duration::from_nanos;
+            let clock = NodeClock::starting(nanos(start), ppm);
+            let changed = clock.with_rate(nanos(start + change), later);
+            prop_assert_eq!(changed.at(nanos(start + change)), clock.at(nanos(start + change)));
+            for clock in [clock, changed] {
+                let due = clock.when(nanos(local));
+                prop_assert!(clock.at(due) >= nanos(local));
+                if let Some(before) = due.checked_sub(nanos(1)).filter(|before| *before >= clock.world) {
+                    prop_assert!(clock.at(before) < nanos(local));
+                }
+            }
+        }
+    }
+}
