@@ -153,9 +153,8 @@ impl Run {
         let ballast = if rng.one_in(2) { 0 } else { 10 + rng.below(50) as u8 };
         let out_soon = matches!(mix, Mix::Replaced) || (mix == Mix::Everything && rng.one_in(2));
         let config = ClusterConfig {
-            osds: if seed >= CODED_SEEDS {
-                4 + rng.below(2) as usize
-            } else if out_soon || mix == Mix::Moved {
+            // Some more than there are copies, where data is to move; there are at most four shards.
+            osds: if seed >= CODED_SEEDS || out_soon || mix == Mix::Moved {
                 4 + rng.below(2) as usize
             } else {
                 3 + rng.below(2) as usize

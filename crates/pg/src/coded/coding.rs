@@ -111,7 +111,7 @@ mod tests {
             let coding = Coding { technique: Technique::JerasureVandermonde, k, m, unit_bytes: 4096 };
             let (code, layout) = (coding.code(), coding.layout());
             let bytes: Vec<u8> = (0..len).map(|i| (i * 7 + i / 251) as u8).collect();
-            let data: Rope = bytes.chunks(cut).map(|piece| bytes::Bytes::copy_from_slice(piece)).collect();
+            let data: Rope = bytes.chunks(cut).map(bytes::Bytes::copy_from_slice).collect();
             let shards: Vec<bytes::Bytes> = encode(&code, &layout, &data).into_iter().map(Rope::into_bytes).collect();
             prop_assert_eq!(shards.len(), usize::from(k + m));
             let from = from.min(len);

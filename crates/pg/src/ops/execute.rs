@@ -91,7 +91,7 @@ pub struct Effects {
     pub bytes_read: u64,
     pub bytes_written: u64,
     /// In erasure-coded pools, what differs from shard to shard; `steps` are then the rest.
-    pub change: Option<CodedChange>,
+    pub change: Option<Box<CodedChange>>,
 }
 
 /// How a run ended.
@@ -283,7 +283,8 @@ impl Execution<'_> {
         effects.bytes_read = self.bytes_read;
         effects.bytes_written = self.bytes_written;
         if let Some(layout) = &self.request.layout {
-            effects.change = Some(take_data(&mut self.steps, self.before.as_deref(), self.size_before, layout));
+            let change = take_data(&mut self.steps, self.before.as_deref(), self.size_before, layout);
+            effects.change = Some(Box::new(change));
         }
         effects.steps = self.steps;
         effects
