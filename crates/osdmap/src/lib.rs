@@ -4,6 +4,7 @@
 //!   the difference from one epoch to the next, [`OsdMap::apply`] applies it.
 //! * [`OsdMap::object_to_pg`], [`OsdMap::pg_to_up_acting`]: from an object's name to the OSDs that hold it;
 //!   [`PgMapping`] holds that for all placement groups of an epoch.
+//! * [`balance()`]: exceptions that make the spread of copies over OSDs even; [`stale_upmaps`]: those to be removed.
 //! * [`PgPool`], [`OsdInfo`], [`OsdXInfo`]: what the map says of one pool, of one OSD.
 //! * [`MonMap`], [`MgrMap`].
 //!
@@ -11,6 +12,7 @@
 //! and made when writing. Nothing here does I/O, and no clock is read.
 
 mod apply;
+mod balance;
 mod error;
 mod flags;
 mod incremental;
@@ -28,6 +30,7 @@ mod pool;
 mod pool_codec;
 mod pool_opts;
 
+pub use balance::{BalanceLimits, RulePlaces, Spread, UpmapChanges, balance, spread, stale_upmaps};
 pub use error::{ApplyError, PlacementError};
 pub use flags::{OsdMapFlags, OsdState, PoolFlags};
 pub use incremental::{Incremental, StretchMode};
@@ -37,7 +40,7 @@ pub use mon_map::{MonInfo, MonMap, mon_features};
 pub use object_hash::{hash_name, stable_mod};
 pub use osd_info::{OsdInfo, OsdXInfo};
 pub use pg_mapping::PgMapping;
-pub use pg_range::{pg_cursor_end, pg_range, split_bits};
+pub use pg_range::{pg_cursor_end, pg_range, same_range, split_bits, split_children, split_parent};
 pub use placement::{PlacementScratch, UpActing};
 pub use pool::{AutoscaleMode, PeeringCrush, PgMergeMeta, PgPool, PoolKind, PoolSnap};
 pub use pool_opts::{PoolOpt, PoolOptKey, PoolOpts};

@@ -94,6 +94,11 @@ impl PgMapping {
         self.pools.get(&pg.pool)?.placed.get(pg.seed as usize)
     }
 
+    /// What CRUSH alone says of a group.
+    pub(crate) fn crush(&self, pg: PgId) -> Option<&[OsdId]> {
+        self.pools.get(&pg.pool)?.crush.get(pg.seed as usize).map(Vec::as_slice)
+    }
+
     /// All placement groups that could be placed.
     pub fn iter(&self) -> impl Iterator<Item = (PgId, &UpActing)> {
         self.pools.iter().flat_map(|(pool, mapping)| {

@@ -1,5 +1,6 @@
 //! Which objects, in listing order, are a placement group's.
 
+use crate::object_hash::{stable_mask, stable_mod};
 use types::{ObjectId, PgId, PoolId, SnapId};
 
 /// How many low bits of the hash all objects of a placement group share.
@@ -12,6 +13,21 @@ pub const fn split_bits(seed: u32, pg_num: u32) -> u32 {
     let bits = 32 - pg_num.leading_zeros();
     let low = (1 << (bits - 1)) - 1;
     if seed & low < pg_num & low { bits } else { bits - 1 }
+}
+
+/// Whether a group has the same objects whichever of these counts of groups its pool has; it exists with both.
+pub const fn same_range(seed: u32, pg_num: u32, other_pg_num: u32) -> bool {
+    split_bits(seed, pg_num) == split_bits(seed, other_pg_num)
+}
+
+/// The group that had the objects of group `seed` when its pool had only `pg_num` groups.
+pub fn split_parent(seed: u32, pg_num: u32) -> u32 {
+    stable_mod(seed, pg_num, stable_mask(pg_num))
+}
+
+/// The groups that a group's objects are shared out to, beside itself, when its pool's groups become more.
+pub fn split_children(seed: u32, pg_num: u32, more: u32) -> impl Iterator<Item = u32> {
+    (pg_num..more).filter(move |child| split_parent(*child, pg_num) == seed)
 }
 
 /// The first hash, bit-reversed, behind the placement group; 2^32 behind the last.
@@ -49,7 +65,6 @@ pub fn pg_cursor_end(pg: PgId, pg_num: u32) -> ObjectId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object_hash::{stable_mask, stable_mod};
     use proptest::prelude::*;
 
     proptest! {
@@ -61,6 +76,20 @@ mod tests {
                 let (start, end) = pg_range(PgId::new(3, seed), pg_num);
                 prop_assert_eq!(start <= object && object < end, seed == home, "{} in {:?}..{:?}", hash, start, end);
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_split_group_shares_its_range_with_its_children(pg_num in 1u32..70, more in 0u32..90, seed_of: u32) {
+            let (more, seed) = (pg_num + more, seed_of % pg_num);
+            let children: Vec<u32> = split_children(seed, pg_num, more).collect();
+            prop_assert_eq!(children.is_empty(), same_range(seed, pg_num, more));
+            let mut parts: Vec<_> =
+                children.iter().chain([&seed]).map(|seed| pg_range(PgId::new(3, *seed), more)).collect();
+            parts.sort();
+            prop_assert_eq!(pg_range(PgId::new(3, seed), pg_num), (parts[0].0.clone(), parts[parts.len() - 1].1.clone()));
+            prop_assert!(parts.windows(2).all(|pair| pair[0].1 == pair[1].0));
         }
     }
 

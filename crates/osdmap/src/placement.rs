@@ -118,22 +118,39 @@ impl OsdMap {
         }
     }
 
-    fn apply_upmap(&self, pg: PgId, osds: &mut Vec<OsdId>) {
-        // Unknown ids pass here and are dropped later, as Ceph has it.
-        let marked_out = |osd: OsdId| (0..self.max_osd()).contains(&osd.0) && self.weight(osd) == 0;
-        if let Some(explicit) = self.pg_upmap.get(&pg) {
-            if explicit.iter().any(|osd| marked_out(*osd)) {
-                return;
-            }
-            osds.clone_from(explicit);
-        }
-        for (from, to) in self.pg_upmap_items.get(&pg).into_iter().flatten() {
-            if osds.contains(to) || marked_out(*to) {
+    /// What CRUSH says of a group of `pool`, less the OSDs that do not exist.
+    pub(crate) fn existing(&self, pool: &PgPool, crush: &[OsdId]) -> Vec<OsdId> {
+        let mut osds = crush.to_vec();
+        self.keep(pool, &mut osds, |osd| self.exists(osd));
+        osds
+    }
+
+    /// Whether exceptions that name the OSD count for nothing. Unknown ids pass here and are dropped later, as Ceph has it.
+    fn is_marked_out(&self, osd: OsdId) -> bool {
+        (0..self.max_osd()).contains(&osd.0) && self.weight(osd) == 0
+    }
+
+    /// Applies exchanges (from, to) one after the other.
+    pub(crate) fn exchange(&self, items: &[(OsdId, OsdId)], osds: &mut [OsdId]) {
+        for (from, to) in items {
+            if osds.contains(to) || self.is_marked_out(*to) {
                 continue;
             }
             if let Some(osd) = osds.iter_mut().find(|osd| *osd == from) {
                 *osd = *to;
             }
+        }
+    }
+
+    pub(crate) fn apply_upmap(&self, pg: PgId, osds: &mut Vec<OsdId>) {
+        if let Some(explicit) = self.pg_upmap.get(&pg) {
+            if explicit.iter().any(|osd| self.is_marked_out(*osd)) {
+                return;
+            }
+            osds.clone_from(explicit);
+        }
+        if let Some(items) = self.pg_upmap_items.get(&pg) {
+            self.exchange(items, osds);
         }
         if let Some(primary) = self.pg_upmap_primaries.get(&pg)
             && self.weight(*primary) > 0

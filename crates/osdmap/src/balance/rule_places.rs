@@ -1,0 +1,108 @@
+//! Where a CRUSH rule may put the copies of a placement group.
+
+use crush::{CrushMap, WEIGHT_ONE, op};
+use std::collections::BTreeMap;
+use types::OsdId;
+
+/// The devices that a rule reaches, and which of them may stand together in one placement group.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RulePlaces {
+    devices: BTreeMap<OsdId, Place>,
+    /// How many times the rule begins anew (TAKE).
+    takes: usize,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Place {
+    take: usize,
+    /// The item that each choice of the rule, from the outermost on, makes on the way to the device.
+    path: Vec<i32>,
+    weight: f64,
+}
+
+impl RulePlaces {
+    /// Reads a rule. `None` for rules whose choices cannot be told from the hierarchy alone: of kinds unknown here, or
+    /// such that reach a device in two ways.
+    pub fn of(crush: &CrushMap, rule: u32) -> Option<RulePlaces> {
+        let mut places = RulePlaces { devices: BTreeMap::new(), takes: 0 };
+        let mut take: Option<i32> = None;
+        let mut kinds: Vec<u16> = Vec::new();
+        for step in &crush.rule(rule)?.steps {
+            match step.op {
+                op::TAKE => (take, kinds) = (Some(step.arg1), Vec::new()),
+                op::CHOOSE_FIRSTN | op::CHOOSE_INDEP | op::CHOOSELEAF_FIRSTN | op::CHOOSELEAF_INDEP => {
+                    kinds.push(u16::try_from(step.arg2).ok()?);
+                }
+                op::EMIT => {
+                    let root = take.take()?;
+                    places.walk(crush, root, WEIGHT_ONE, &kinds, &mut Vec::new())?;
+                    places.takes += 1;
+                }
+                op::CHOOSE_MSR => return None,
+                _ => {}
+            }
+        }
+        Some(places)
+    }
+
+    /// Adds every device below `item`. `above`: the items from the root down to it.
+    fn walk(&mut self, crush: &CrushMap, item: i32, weight: u32, kinds: &[u16], above: &mut Vec<i32>) -> Option<()> {
+        above.push(item);
+        if item >= 0 {
+            let chosen = |kind: &u16| match kind {
+                0 => Some(item),
+                // Of several of a kind above each other, rules come to the outermost.
+                kind => above.iter().copied().skip(1).find(|id| *id < 0 && crush.kind(*id) == Some(*kind)),
+            };
+            let path: Option<Vec<i32>> = kinds.iter().map(chosen).collect();
+            if let Some(path) = path.filter(|path| !path.is_empty()) {
+                let weight = f64::from(weight) / f64::from(WEIGHT_ONE);
+                let place = Place { take: self.takes, path, weight };
+                if self.devices.insert(OsdId(item), place).is_some() {
+                    return None;
+                }
+            }
+        } else {
+            for (child, weight) in crush.bucket(item)?.weighted_items() {
+                self.walk(crush, child, weight, kinds, above)?;
+            }
+        }
+        above.pop();
+        Some(())
+    }
+
+    /// Every device, the part of the rule that reaches it, and its weight in the hierarchy (1.0 is one unit).
+    pub fn devices(&self) -> impl Iterator<Item = (OsdId, usize, f64)> {
+        self.devices.iter().map(|(osd, place)| (*osd, place.take, place.weight))
+    }
+
+    /// Which part of the rule reaches the device.
+    pub fn take_of(&self, osd: OsdId) -> Option<usize> {
+        self.devices.get(&osd).map(|place| place.take)
+    }
+
+    /// Whether `to` can stand in for `from` in a group that `members` hold, so that the rule's failure domains are
+    /// kept: it is chosen by the same choices but for the last, whose item no other member has.
+    pub fn may_replace(&self, members: &[OsdId], from: OsdId, to: OsdId) -> bool {
+        let (Some(old), Some(new)) = (self.devices.get(&from), self.devices.get(&to)) else { return false };
+        let outer = |place: &Place| place.path.len() - 1;
+        let same_outer = old.take == new.take && old.path[..outer(old)] == new.path[..outer(new)];
+        let is_free = members.iter().filter(|member| **member != from).all(|member| {
+            let other = self.devices.get(member);
+            *member != to && other.is_none_or(|other| other.take != new.take || other.path.last() != new.path.last())
+        });
+        from != to && members.contains(&from) && new.weight > 0.0 && same_outer && is_free
+    }
+
+    /// Whether a group can be held by exactly these: all within the rule's reach, and no two in one failure domain.
+    /// How many stand in each of several outer domains is not looked at.
+    pub fn may_hold(&self, members: &[OsdId]) -> bool {
+        let places: Option<Vec<&Place>> = members.iter().map(|osd| self.devices.get(osd)).collect();
+        places.is_some_and(|places| {
+            let apart = |(n, place): (usize, &&Place)| {
+                places[..n].iter().all(|other| (other.take, other.path.last()) != (place.take, place.path.last()))
+            };
+            places.iter().enumerate().all(apart)
+        })
+    }
+}
