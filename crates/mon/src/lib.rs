@@ -16,6 +16,7 @@
 // Answers with many fields are written as one `json!`.
 #![recursion_limit = "256"]
 
+pub mod balancer;
 pub mod bootstrap;
 pub mod commands;
 pub mod daemon;

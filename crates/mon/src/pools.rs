@@ -128,6 +128,7 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
             ..pool
         },
     );
+    crate::balancer::place_new_pool(state, id, incremental);
     Ok(id)
 }
 

@@ -59,6 +59,16 @@ const OPTIONS: &[ConfigOption] = &[
     option("osd_pool_default_min_size", OptionKind::Uint, "0", "Replicas a pool needs to serve; 0: more than half"),
     option("osd_pool_default_pg_num", OptionKind::Uint, "32", "Placement groups of a new pool"),
     option("osd_pool_default_size", OptionKind::Uint, "3", "Replicas of a new pool"),
+    option("mgr/balancer/active", OptionKind::Bool, "true", "Whether the balancer moves copies of placement groups"),
+    option("mgr/balancer/mode", OptionKind::Choice(&["none", "upmap"]), "upmap", "How the balancer works"),
+    option("mgr/balancer/sleep_interval", OptionKind::Secs, "60", "Time between two rounds of the balancer"),
+    option("mgr/balancer/upmap_max_optimizations", OptionKind::Uint, "10", "Most copies that a round moves"),
+    option(
+        "target_max_misplaced_ratio",
+        OptionKind::Float,
+        "0.05",
+        "Share of copies that may be on their way at a time",
+    ),
     option("mon_max_pool_pg_num", OptionKind::Uint, "65536", "Kept; nothing acts on it"),
     option(
         "osd_pool_default_pg_autoscale_mode",

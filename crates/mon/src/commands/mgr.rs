@@ -1,13 +1,12 @@
 //! What Ceph's manager daemon is asked. The monitor does what a manager would; there are no modules to load.
 
-use super::context::{Context, stamp, with_status};
+use super::context::{Context, stamp};
 use super::progress;
 use super::table::Command;
 use super::text_table::TextTable;
-use super::{Answer, done, refuse};
-use osdmap::PgMapping;
+use super::{Answer, refuse};
 use serde_json::json;
-use types::{Errno, PoolId};
+use types::Errno;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("mgr dump {epoch:Int,range=0,req=false}", "r", "print the manager map", dump),
@@ -26,10 +25,6 @@ pub(super) const COMMANDS: &[Command] = &[
         c.value(json!({"epoch": 1, "modified": stamp(c.state.monmap.created), "services": {}}))
     }),
     Command::new("service status", "r", "print what services say", |c| c.value(json!({}))),
-    Command::new("balancer status", "r", "print what the balancer does", balancer_status),
-    Command::new("balancer eval {option:String,req=false}", "r", "print how evenly data is spread", balancer_eval),
-    Command::new("balancer off", "rw", "stop balancing", |_| done("")),
-    Command::new("balancer on", "rw", "begin balancing", no_balancer),
     Command::new("progress", "r", "print what is going on", progress::print),
     Command::new("progress json", "r", "print what is going on as JSON", progress::json),
     Command::new("device ls", "r", "list devices with health records", |c| {
@@ -75,47 +70,4 @@ fn stat(c: &Context<'_>) -> Answer {
 
 fn module_ls(c: &Context<'_>) -> Answer {
     c.value(json!({"always_on_modules": [], "enabled_modules": [], "disabled_modules": []}))
-}
-
-fn balancer_status(c: &Context<'_>) -> Answer {
-    c.value(json!({
-        "active": false,
-        "last_optimize_duration": "",
-        "last_optimize_started": "",
-        "mode": "none",
-        "no_optimization_needed": false,
-        "optimize_result": "",
-        "plans": [],
-    }))
-}
-
-fn no_balancer(_: &Context<'_>) -> Answer {
-    refuse(Errno::EOPNOTSUPP, "there is no balancer yet; placement is as CRUSH gives it")
-}
-
-/// How uneven the spread of placement groups' copies over OSDs is: standard deviation by mean, over all pools or one.
-fn balancer_eval(c: &Context<'_>) -> Answer {
-    let pool: Option<PoolId> = match c.args.text("option") {
-        Some(name) => match c.map().pool_by_name(name) {
-            Some(pool) => Some(pool),
-            None => return refuse(Errno::ENOENT, format!("option \"{name}\" not a plan or a pool")),
-        },
-        None => None,
-    };
-    let mut counts: std::collections::BTreeMap<types::OsdId, f64> =
-        c.map().osds().filter(|(osd, _)| c.map().is_in(*osd)).map(|(osd, _)| (osd, 0.0)).collect();
-    let mapping = PgMapping::compute(c.map());
-    for (_, place) in mapping.iter().filter(|(pg, _)| pool.is_none_or(|pool| pg.pool == pool)) {
-        for osd in &place.up {
-            if let Some(count) = counts.get_mut(osd) {
-                *count += 1.0;
-            }
-        }
-    }
-    let n = counts.len().max(1) as f64;
-    let mean = counts.values().sum::<f64>() / n;
-    let deviation = (counts.values().map(|count| (count - mean).powi(2)).sum::<f64>() / n).sqrt();
-    let score = if mean == 0.0 { 0.0 } else { deviation / mean };
-    let what = c.args.text("option").map_or_else(|| "current cluster".to_owned(), |pool| format!("pool \"{pool}\""));
-    with_status(c.text(""), format!("{what} score {score:.6} (lower is better)"))
 }

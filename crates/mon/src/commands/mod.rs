@@ -14,6 +14,7 @@
 
 mod arguments;
 mod auth;
+mod balancer;
 mod blocklist;
 mod cluster;
 mod config;

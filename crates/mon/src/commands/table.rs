@@ -2,9 +2,9 @@
 
 use super::signature::Signature;
 use super::{
-    Answer, Context, auth, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles, health, log,
-    mgr, mon, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_tree, pg, pg_dump, pool_applications,
-    pool_settings, pools, scrub, upmap,
+    Answer, Context, auth, balancer, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles,
+    health, log, mgr, mon, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_tree, pg, pg_dump,
+    pool_applications, pool_settings, pools, scrub, upmap,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -34,6 +34,7 @@ impl Command {
 
 const TOPICS: &[&[Command]] = &[
     auth::COMMANDS,
+    balancer::COMMANDS,
     blocklist::COMMANDS,
     cluster::COMMANDS,
     config::COMMANDS,

@@ -2,6 +2,8 @@
 
 pub(super) use crate::health::age;
 
+use types::Utime;
+
 /// The longest text with a fraction; a longer one loses digits behind the point.
 const CHARS_MAX: usize = 7;
 
@@ -34,6 +36,17 @@ pub fn percent(share: f64) -> String {
     if share == 0.0 { "0".to_owned() } else { format!("{:.2}", share * 100.0) }
 }
 
+/// A time as C's `asctime` prints it: `Sat Nov 21 12:00:00 2026`.
+pub fn calendar(t: Utime) -> String {
+    // 1970 began on a Thursday.
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let text = t.to_string();
+    let number = |from: usize| text[from..from + 2].parse::<usize>().expect("stamps have two digits there");
+    let (month, day) = (MONTHS[number(5) - 1], number(8));
+    format!("{} {month} {day:2} {} {}", DAYS[(t.sec / 86_400 % 7) as usize], &text[11..19], &text[..4])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +66,8 @@ mod tests {
         ] {
             assert_eq!(bytes(n), text);
         }
+        assert_eq!(calendar(Utime { sec: 1_795_262_400, nsec: 5 }), "Sat Nov 21 12:00:00 2026");
+        assert_eq!(calendar(Utime { sec: 951_782_400 + 86_400, nsec: 0 }), "Wed Mar  1 00:00:00 2000");
         assert_eq!((count(80), count(1_234), count(999_999)), ("80".into(), "1.23k".into(), "1000.0k".into()));
     }
 }

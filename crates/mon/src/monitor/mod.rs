@@ -4,9 +4,11 @@
 //! * `proposals.rs`: how a change gets into the log and who hears of it afterwards.
 //! * `client_messages.rs`, `osd_messages.rs`: what clients and OSDs send.
 //! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs` under it.
+//! * `balancing.rs`: rounds of the balancer.
 //! * `publish.rs`: subscriptions.
 //! * `statistics.rs`: what OSDs report, summed up. `health_watch.rs`: alarms that come and go.
 
+mod balancing;
 mod client_messages;
 mod failures;
 mod flapping;
@@ -23,6 +25,7 @@ mod subscriptions;
 mod tests;
 
 use crate::{MonState, Volatile};
+use balancing::Balancing;
 use bytes::Bytes;
 use health_watch::KnownAlarms;
 use liveness::Liveness;
@@ -103,6 +106,7 @@ pub struct Monitor {
     sessions: BTreeMap<SessionId, Session>,
     proposals: Proposals,
     osd_changes: OsdChanges,
+    balancing: Balancing,
     liveness: Liveness,
     /// When statistics and timeouts are next looked at.
     next_tick: Duration,
@@ -128,6 +132,7 @@ impl Monitor {
             sessions: BTreeMap::new(),
             proposals: Proposals::default(),
             osd_changes: OsdChanges::default(),
+            balancing: Balancing::default(),
             liveness: Liveness::default(),
             next_tick: Duration::ZERO,
             alarms: KnownAlarms::new(),

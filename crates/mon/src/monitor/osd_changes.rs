@@ -85,7 +85,7 @@ impl OsdChanges {
 }
 
 /// An increment in the making, and what goes with it.
-struct Draft {
+pub(super) struct Draft {
     incremental: Incremental,
     crush: Option<crush::CrushMap>,
     updates: Vec<Update>,
@@ -128,6 +128,7 @@ impl Monitor {
         self.mark_full(&mut draft);
         self.mark_pools_full(&mut draft);
         self.set_pg_temp(&mut draft);
+        self.balance(now, &mut draft);
         if let Some(crush) = &draft.crush {
             draft.incremental.set_crush(crush);
         }
@@ -353,6 +354,19 @@ impl Monitor {
 }
 
 impl Draft {
+    /// Whether the map stays as it is.
+    pub fn is_empty(&self) -> bool {
+        self.incremental.is_empty() && self.crush.is_none()
+    }
+
+    pub fn incremental(&mut self) -> &mut Incremental {
+        &mut self.incremental
+    }
+
+    pub fn note(&mut self, priority: LogPriority, message: String) {
+        self.notes.push((priority, message));
+    }
+
     fn xinfo(&mut self, map: &OsdMap, osd: OsdId) -> &mut osdmap::OsdXInfo {
         let present = map.osd(osd).map(|known| known.xinfo).unwrap_or_default();
         self.incremental.new_xinfo.entry(osd).or_insert(present)

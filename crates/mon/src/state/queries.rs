@@ -52,6 +52,12 @@ impl MonState {
         said.cloned().unwrap_or_else(|| osd.to_string())
     }
 
+    /// An option of what Ceph's manager does, which the monitor called `name` does here, if it is set.
+    pub fn manager_option(&self, name: &str, option: &str) -> Option<&str> {
+        let subject = ConfigSubject { kind: "mgr", id: name, ..ConfigSubject::default() };
+        self.config.effective(&subject).get(option).map(|(value, _)| *value)
+    }
+
     /// An option as it applies to the monitor called `name`, if it is set.
     pub fn mon_option(&self, name: &str, option: &str) -> Option<&str> {
         let subject = ConfigSubject { kind: "mon", id: name, ..ConfigSubject::default() };

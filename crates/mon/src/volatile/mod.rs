@@ -79,6 +79,8 @@ pub struct Volatile {
     pub(crate) io: BTreeMap<PoolId, IoCounts>,
     /// What moves objects, and how far it is.
     pub progress: Progress,
+    /// What the balancer last did.
+    pub balancer: crate::balancer::BalancerOutcome,
     /// How many copies of each object a pool keeps.
     pub(crate) pool_sizes: BTreeMap<PoolId, u8>,
 }

@@ -1,5 +1,6 @@
 //! The monitor as a whole, by events.
 
+mod balancing;
 mod clients;
 mod durability;
 mod harness;

@@ -1,0 +1,135 @@
+//! What the balancer is told, what holds it up, and what it last did. What it changes, [`osdmap::balance`] decides.
+
+use crate::{MonState, Volatile};
+use osdmap::OsdMap;
+use osdmap::{BalanceLimits, Incremental, PgMapping};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use types::{PoolId, Utime};
+use wire::nacre::mon::pg_state;
+
+/// Options of the balancer, with Ceph's names and, but for the mode's deviation, defaults.
+pub const OPTION_ACTIVE: &str = "mgr/balancer/active";
+pub const OPTION_MODE: &str = "mgr/balancer/mode";
+pub const OPTION_INTERVAL: &str = "mgr/balancer/sleep_interval";
+pub const OPTION_MOVES_MAX: &str = "mgr/balancer/upmap_max_optimizations";
+pub const OPTION_MISPLACED_MAX: &str = "target_max_misplaced_ratio";
+
+/// New pools are placed evenly at once if there are not more groups than this already.
+const EXISTING_GROUPS_MAX: usize = 50_000;
+
+/// The mode that works; the other one is `none`.
+pub const MODE_UPMAP: &str = "upmap";
+
+/// How the balancer is set.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BalancerSettings {
+    pub active: bool,
+    pub mode: String,
+    /// Time between rounds.
+    pub interval: Duration,
+    /// Most copies moved by one round.
+    pub moves_max: usize,
+    /// The share of all copies that may be on their way at a time.
+    pub misplaced_max: f64,
+}
+
+impl BalancerSettings {
+    /// As they apply on the monitor called `name`.
+    pub fn of(state: &MonState, name: &str) -> BalancerSettings {
+        let option = |option| state.manager_option(name, option);
+        let seconds = option(OPTION_INTERVAL).and_then(|s| s.parse().ok()).unwrap_or(60);
+        BalancerSettings {
+            active: !matches!(option(OPTION_ACTIVE), Some("false" | "0" | "no" | "off")),
+            mode: option(OPTION_MODE).unwrap_or(MODE_UPMAP).to_owned(),
+            interval: Duration::from_secs(std::cmp::max(seconds, 1)),
+            moves_max: option(OPTION_MOVES_MAX).and_then(|s| s.parse().ok()).unwrap_or(10),
+            misplaced_max: option(OPTION_MISPLACED_MAX).and_then(|s| s.parse().ok()).unwrap_or(0.05),
+        }
+    }
+
+    /// Whether anything is balanced.
+    pub fn is_on(&self) -> bool {
+        self.active && self.mode == MODE_UPMAP
+    }
+}
+
+/// Why copies are not moved now. Texts are Ceph's.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum Obstacle {
+    #[error("Some PGs ({0:.6}) are unknown; try again later")]
+    Unknown(f64),
+    #[error("Some objects ({0:.6}) are degraded; try again later")]
+    Degraded(f64),
+    #[error("Some PGs ({0:.6}) are inactive; try again later")]
+    Inactive(f64),
+    #[error("Too many objects ({0:.6} > {1:.6}) are misplaced; try again later")]
+    Misplaced(f64, f64),
+}
+
+/// What holds the balancer up.
+pub fn obstacle(volatile: &Volatile, misplaced_max: f64) -> Option<Obstacle> {
+    let share = |is: fn(u64) -> bool| {
+        let count = volatile.pgs.values().filter(|pg| is(pg.report.state)).count();
+        count as f64 / volatile.pgs.len().max(1) as f64
+    };
+    let totals = volatile.totals(None);
+    let unknown = share(|state| state == 0);
+    let inactive = share(|state| state & pg_state::ACTIVE == 0);
+    let degraded = totals.degraded_copies as f64 / totals.copies.max(1) as f64;
+    let short = share(|state| state & (pg_state::DEGRADED | pg_state::UNDERSIZED | pg_state::STALE) != 0);
+    let misplaced = totals.misplaced_copies as f64 / totals.copies.max(1) as f64;
+    if unknown > 0.0 {
+        Some(Obstacle::Unknown(unknown))
+    } else if degraded > 0.0 || short > 0.0 {
+        Some(Obstacle::Degraded(degraded.max(short)))
+    } else if inactive > 0.0 {
+        Some(Obstacle::Inactive(inactive))
+    } else if misplaced >= misplaced_max {
+        Some(Obstacle::Misplaced(misplaced, misplaced_max))
+    } else {
+        None
+    }
+}
+
+/// What the balancer did when it last looked.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct BalancerOutcome {
+    /// Zero before the first time.
+    pub at: Utime,
+    pub result: String,
+    /// Whether everything was as even as it gets.
+    pub is_even: bool,
+}
+
+impl BalancerOutcome {
+    pub(crate) fn looked(&mut self, now: Utime, obstacle: Option<String>, moved: usize) {
+        const EVEN: &str = "Unable to find further optimization, or pool(s) pg_num is decreasing, or distribution is \
+                            already perfect";
+        let is_even = obstacle.is_none() && moved == 0;
+        let result = match (obstacle, moved) {
+            (Some(why), _) => why,
+            (None, 0) => EVEN.to_owned(),
+            (None, _) => "Optimization plan created successfully".to_owned(),
+        };
+        *self = BalancerOutcome { at: now, result, is_even };
+    }
+}
+
+/// Places the groups of a pool that `incremental` makes evenly from the first: while they are empty, it costs nothing.
+pub fn place_new_pool(state: &MonState, pool: PoolId, incremental: &mut Incremental) {
+    let mut map: OsdMap = state.osdmap().clone();
+    let is_on = BalancerSettings::of(state, "").is_on();
+    // In large clusters that would take too long at once; rounds do it.
+    if map.pgs().count() > EXISTING_GROUPS_MAX {
+        return;
+    }
+    // What does not apply is refused, or panics, where it is used.
+    if !is_on || map.apply(incremental).is_err() {
+        return;
+    }
+    let mapping = PgMapping::compute(&map);
+    let copies = map.pools.get(&pool).map_or(0, |pool| pool.pg_num as usize * usize::from(pool.size));
+    let limits = BalanceLimits { moves_max: copies, pools: Some(BTreeSet::from([pool])) };
+    osdmap::balance(&map, &mapping, &limits).add_to(incremental);
+}

@@ -1,0 +1,113 @@
+//! `ceph balancer`.
+
+use super::context::{Context, with_status};
+use super::table::Command;
+use super::units;
+use super::{Answer, done, refuse};
+use crate::balancer::{BalancerSettings, OPTION_ACTIVE, OPTION_MODE};
+use crate::update::Update;
+use osdmap::{PgMapping, spread};
+use serde_json::json;
+use std::collections::BTreeSet;
+use types::{Errno, PoolId};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command::new("balancer status", "r", "print what the balancer does", status),
+    Command::new("balancer on", "rw", "begin balancing", |c| set(c, OPTION_ACTIVE, "true")),
+    Command::new("balancer off", "rw", "stop balancing", |c| set(c, OPTION_ACTIVE, "false")),
+    Command::new(
+        "balancer mode {mode:Choices,strings=none|crush-compat|upmap}",
+        "rw",
+        "choose how to balance: by exceptions of placement (upmap), or not at all",
+        |c| match c.args.word("mode") {
+            "crush-compat" => refuse(Errno::EOPNOTSUPP, "mode crush-compat is not supported; use upmap"),
+            mode => set(c, OPTION_MODE, mode),
+        },
+    ),
+    Command::new("balancer eval {option:String,req=false}", "r", "print how evenly data is spread", eval),
+    Command::new(
+        "balancer eval-verbose {option:String,req=false}",
+        "r",
+        "print how evenly data is spread",
+        eval_verbose,
+    ),
+    Command::new("balancer ls", "r", "list plans; none are kept", |c| c.value(json!([]))),
+];
+
+fn settings(c: &Context<'_>) -> BalancerSettings {
+    BalancerSettings::of(c.state, &c.volatile.name)
+}
+
+fn status(c: &Context<'_>) -> Answer {
+    let settings = settings(c);
+    let last = &c.volatile.balancer;
+    let looked = !last.at.is_zero();
+    c.value(json!({
+        "active": settings.active,
+        // Rounds take no time that a monitor could measure: it reads no clock meanwhile.
+        "last_optimize_duration": if looked { "0:00:00" } else { "" },
+        "last_optimize_started": if looked { units::calendar(last.at) } else { String::new() },
+        "mode": settings.mode,
+        "no_optimization_needed": last.is_even,
+        "optimize_result": last.result,
+        "plans": [],
+    }))
+}
+
+fn set(c: &Context<'_>, option: &str, value: &str) -> Answer {
+    if c.state.config.get("mgr", option) == Some(value) {
+        return done("");
+    }
+    let (who, name) = ("mgr".to_owned(), option.to_owned());
+    let update = Update::Config { who, name, value: Some(value.to_owned()) };
+    c.propose(vec![update], super::Reply::default())
+}
+
+/// The pool that is asked about, if one is.
+fn asked(c: &Context<'_>) -> Result<Option<PoolId>, super::Reply> {
+    let Some(name) = c.args.text("option") else { return Ok(None) };
+    match c.map().pool_by_name(name) {
+        Some(pool) => Ok(Some(pool)),
+        None => refuse(Errno::ENOENT, format!("option \"{name}\" not a plan or a pool")),
+    }
+}
+
+/// How uneven the spread of placement groups' copies over OSDs is: standard deviation by mean, over all pools or one.
+fn score(c: &Context<'_>, mapping: &PgMapping, pool: Option<PoolId>) -> f64 {
+    let map = c.map();
+    let mut counts: std::collections::BTreeMap<types::OsdId, f64> =
+        map.osds().filter(|(osd, _)| map.is_in(*osd)).map(|(osd, _)| (osd, 0.0)).collect();
+    for (_, place) in mapping.iter().filter(|(pg, _)| pool.is_none_or(|pool| pg.pool == pool)) {
+        for osd in &place.up {
+            if let Some(count) = counts.get_mut(osd) {
+                *count += 1.0;
+            }
+        }
+    }
+    let n = counts.len().max(1) as f64;
+    let mean = counts.values().sum::<f64>() / n;
+    let deviation = (counts.values().map(|count| (count - mean).powi(2)).sum::<f64>() / n).sqrt();
+    if mean == 0.0 { 0.0 } else { deviation / mean }
+}
+
+fn eval(c: &Context<'_>) -> Answer {
+    let pool = asked(c)?;
+    let score = score(c, &PgMapping::compute(c.map()), pool);
+    let what = c.args.text("option").map_or_else(|| "current cluster".to_owned(), |pool| format!("pool \"{pool}\""));
+    with_status(c.text(""), format!("{what} score {score:.6} (lower is better)"))
+}
+
+fn eval_verbose(c: &Context<'_>) -> Answer {
+    let pool = asked(c)?;
+    let mapping = PgMapping::compute(c.map());
+    let score = score(c, &mapping, pool);
+    let pools = pool.map(|pool| BTreeSet::from([pool]));
+    let spread = spread(c.map(), &mapping, pools.as_ref());
+    c.text(format!(
+        "score {score:.6} (lower is better)\nfarthest from its share of one pool: {:.2} copies of placement groups\n\
+         farthest from its share of all pools: {:.2} copies, {:.1} %\n",
+        spread.pool_deviation_max,
+        spread.deviation_max,
+        100.0 * spread.relative_max,
+    ))
+}

@@ -1,0 +1,109 @@
+//! Evens out the spread of placement groups' copies over OSDs in small rounds, and removes exceptions of placement that
+//! no longer make sense.
+
+use super::osd_changes::Draft;
+use super::{Monitor, Now};
+use crate::balancer::{BalancerSettings, Obstacle, obstacle};
+use crate::state::LogPriority;
+use osdmap::{BalanceLimits, OsdMap, PgMapping, UpmapChanges, balance, stale_upmaps};
+use std::sync::Arc;
+use std::time::Duration;
+use types::Epoch;
+
+/// What of the balancer's work is kept from round to round.
+#[derive(Default)]
+pub(super) struct Balancing {
+    /// The map last looked at, and its placements.
+    mapping: Option<(Arc<OsdMap>, PgMapping)>,
+    /// Exceptions that make no sense were looked for up to this epoch.
+    swept: Epoch,
+    /// When the next round is due.
+    next_round: Option<Duration>,
+    /// The epoch that the last round led to: what was reported of earlier ones does not count.
+    changed_in: Epoch,
+}
+
+impl Balancing {
+    /// The placements of the newest map.
+    fn follow(&mut self, map: &Arc<OsdMap>) -> &PgMapping {
+        match &mut self.mapping {
+            Some((before, mapping)) => {
+                if before.epoch != map.epoch {
+                    mapping.follow(before, map);
+                    *before = map.clone();
+                }
+            }
+            none => *none = Some((map.clone(), PgMapping::compute(map))),
+        }
+        &self.mapping.as_ref().expect("just made").1
+    }
+}
+
+impl Monitor {
+    /// Adds changes of exceptions to an increment in which nothing else changes.
+    pub(super) fn balance(&mut self, now: Now, draft: &mut Draft) {
+        if !draft.is_empty() {
+            // What is decided from the map as it is need not be right for the next one.
+            return;
+        }
+        let map = self.state.osdmaps.current().clone();
+        let stale = self.sweep(&map);
+        if !stale.is_empty() {
+            let count = stale.items.len() + stale.removed_items.len() + stale.removed_explicit.len();
+            draft.note(
+                LogPriority::INFO,
+                format!("{count} placement exception(s) make no sense any more and are removed"),
+            );
+            stale.add_to(draft.incremental());
+            return;
+        }
+        let changes = self.balancer_round(now, &map);
+        if !changes.is_empty() {
+            self.balancing.changed_in = map.epoch.next();
+            let moved = changes.moved_copies;
+            draft.note(LogPriority::DEBUG, format!("balancer: {moved} copies of placement groups are to move"));
+            changes.add_to(draft.incremental());
+        }
+    }
+
+    /// Exceptions that make no sense in this map; looked for once in each map.
+    fn sweep(&mut self, map: &Arc<OsdMap>) -> UpmapChanges {
+        let any = !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty();
+        if self.balancing.swept == map.epoch || !any {
+            return UpmapChanges::default();
+        }
+        self.balancing.swept = map.epoch;
+        stale_upmaps(map, self.balancing.follow(map))
+    }
+
+    fn balancer_round(&mut self, now: Now, map: &Arc<OsdMap>) -> UpmapChanges {
+        let settings = BalancerSettings::of(&self.state, &self.volatile.name);
+        let due = *self.balancing.next_round.get_or_insert(now.since_start + settings.interval);
+        if !settings.is_on() || due > now.since_start {
+            // A shorter interval counts at once.
+            self.balancing.next_round = Some(due.min(now.since_start + settings.interval));
+            return UpmapChanges::default();
+        }
+        self.balancing.next_round = Some(now.since_start + settings.interval);
+        let totals = self.volatile.totals(None);
+        let told_since = self.balancing.changed_in;
+        let told = |osd| self.volatile.osds.get(&osd).is_some_and(|stat| stat.epoch >= told_since);
+        // Until primaries have seen the last round's map, what they reported is from before it.
+        if !map.up_osds().all(|(osd, _)| told(osd)) || map.pools.is_empty() {
+            return UpmapChanges::default();
+        }
+        let why_not = obstacle(&self.volatile, settings.misplaced_max);
+        let changes = match why_not {
+            Some(_) => UpmapChanges::default(),
+            None => {
+                let copies: u64 = map.pools.values().map(|pool| u64::from(pool.pg_num) * u64::from(pool.size)).sum();
+                let still = settings.misplaced_max * copies as f64
+                    - copies as f64 * totals.misplaced_copies as f64 / totals.copies.max(1) as f64;
+                let moves_max = settings.moves_max.min((still as usize).max(1));
+                balance(map, self.balancing.follow(map), &BalanceLimits { moves_max, pools: None })
+            }
+        };
+        self.volatile.balancer.looked(now.wall, why_not.as_ref().map(Obstacle::to_string), changes.moved_copies);
+        changes
+    }
+}
