@@ -1,6 +1,6 @@
 //! Erasure-coded pools as Ceph's clients see them, while OSDs die, come back and are replaced.
 
-use cluster_tests::{Pattern, TestCluster, assert_same_bytes, binary, clients_are_here};
+use cluster_tests::{Pattern, TestCluster, assert_same_bytes, binary, clients_are_here, python};
 use rustix::process::Signal;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -173,4 +173,23 @@ fn objects_are_what_was_written_whatever_happens_to_osds() {
     drop((first, second, fourth));
     cluster.down();
     (0..6).for_each(|osd| check_store(&cluster, osd));
+}
+
+/// Everything that applications may try is answered as by a real Ceph, what is refused included.
+#[test]
+fn operations_are_answered_as_by_ceph() {
+    if !clients_are_here(&["ceph-mon", "ceph-osd", "ceph-mgr", "monmaptool", "ceph", "python3-rados"]) {
+        return;
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/erasure_operations.py");
+    let said = [TestCluster::start("erasure-ops", 3), TestCluster::start_ceph("erasure-ops-ceph", 3)].map(|cluster| {
+        Pool::make(&cluster, "coded", 2, 1, "jerasure");
+        cluster.wait_until_clean(LIMIT);
+        cluster_tests::run(cluster.command(python(), &[script, "coded"]), LIMIT).ok()
+    });
+    assert!(said[0].lines().count() > 80, "{}", said[0]);
+    for (ours, cephs) in said[0].lines().zip(said[1].lines()) {
+        assert_eq!(ours, cephs, "left Nacre, right Ceph");
+    }
+    assert_eq!(said[0], said[1]);
 }
