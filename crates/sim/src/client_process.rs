@@ -219,7 +219,9 @@ impl ClientProcess {
         if let (Completion::Command(json), Ok(objecter::Answer::Mon(MonAnswer::Command(reply)))) =
             (&done.completion, &done.result)
         {
-            if reply.result < 0 {
+            // An order to scrub can only be given to OSDs that are connected; whoever gives it asks again.
+            let may_try_again = json.contains("scrub") && reply.result == types::Errno::EAGAIN.as_result();
+            if reply.result < 0 && !may_try_again {
                 self.wrong.get_or_insert(format!("command {json} fails: {} {}", reply.result, reply.status));
             }
             if let Purpose::OperateCoded { .. } = self.purpose

@@ -33,6 +33,8 @@ const DISK_FAILS_WITHIN: Duration = Duration::from_millis(500);
 const ROT_ONE_IN: u64 = 3;
 /// Everything must be read and repaired within this time.
 const SCRUB_TIME_MAX: Duration = Duration::from_secs(120);
+/// A deep scrub is ordered so often at most.
+const SCRUB_ORDERS: u32 = 6;
 /// Statistics are at most this old; a state that lasts longer is the true one.
 const SETTLED_AFTER: Duration = Duration::from_secs(6);
 
@@ -559,6 +561,11 @@ impl Run {
     /// Bits of objects rot on one disk. A deep scrub must find and repair that.
     fn rot(&mut self) -> Result<(), Violation> {
         let pool = self.cluster.find_pool();
+        // A scrub that ended before is not taken for one that was ordered after.
+        let settled = self.cluster.world.now() + SETTLED_AFTER;
+        self.wait("a pause", 2 * SETTLED_AFTER, |cluster| {
+            if cluster.world.now() >= settled { cluster.is_clean() } else { Err("not yet".to_owned()) }
+        })?;
         let osd = self.rng.below(self.cluster.osd_count() as u64) as usize;
         let failed = |why: String| Violation(format!("the disk of osd.{osd}: {why}"));
         let map = self.cluster.monitor().expect("the monitor runs").state().osdmap().clone();
@@ -589,13 +596,21 @@ impl Run {
             self.cluster.disk(osd).rot(run, 1, &mut self.rng);
         }
         let before: BTreeMap<types::PgId, _> = self.scrubbed(pool).collect();
-        self.cluster.command(self.operator, r#"{"prefix": "osd deep-scrub", "who": "all"}"#.to_owned());
-        self.wait("a deep scrub", SCRUB_TIME_MAX, |cluster| {
-            cluster.is_clean()?;
-            let pgs = &cluster.monitor().expect("it is clean").volatile().pgs;
-            let left = before.iter().filter(|(id, at)| pgs[id].report.scrub.deep_at <= **at).count();
-            if left == 0 { Ok(()) } else { Err(format!("{left} groups are not scrubbed")) }
-        })
+        let mut scrubbed = Ok(());
+        // An OSD whose connection is reset just then does not hear of the order.
+        for _ in 0..SCRUB_ORDERS {
+            self.cluster.command(self.operator, r#"{"prefix": "osd deep-scrub", "who": "all"}"#.to_owned());
+            scrubbed = self.wait("a deep scrub", SCRUB_TIME_MAX / SCRUB_ORDERS, |cluster| {
+                cluster.is_clean()?;
+                let pgs = &cluster.monitor().expect("it is clean").volatile().pgs;
+                let left = before.iter().filter(|(id, at)| pgs[id].report.scrub.deep_at <= **at).count();
+                if left == 0 { Ok(()) } else { Err(format!("{left} groups are not scrubbed")) }
+            });
+            if scrubbed.is_ok() {
+                break;
+            }
+        }
+        scrubbed
     }
 
     /// When each group was last scrubbed deeply.
