@@ -561,11 +561,6 @@ impl Run {
     /// Bits of objects rot on one disk. A deep scrub must find and repair that.
     fn rot(&mut self) -> Result<(), Violation> {
         let pool = self.cluster.find_pool();
-        // A scrub that ended before is not taken for one that was ordered after.
-        let settled = self.cluster.world.now() + SETTLED_AFTER;
-        self.wait("a pause", 2 * SETTLED_AFTER, |cluster| {
-            if cluster.world.now() >= settled { cluster.is_clean() } else { Err("not yet".to_owned()) }
-        })?;
         let osd = self.rng.below(self.cluster.osd_count() as u64) as usize;
         let failed = |why: String| Violation(format!("the disk of osd.{osd}: {why}"));
         let map = self.cluster.monitor().expect("the monitor runs").state().osdmap().clone();
@@ -595,6 +590,11 @@ impl Run {
             self.note(|| format!("a bit rots on the disk of osd.{osd} in {run:?}"));
             self.cluster.disk(osd).rot(run, 1, &mut self.rng);
         }
+        // A scrub that began before bits rotted has been told of by then, and is not taken for one that is ordered now.
+        let settled = self.cluster.world.now() + SETTLED_AFTER;
+        self.wait("what is told", 2 * SETTLED_AFTER, |cluster| {
+            if cluster.world.now() >= settled { Ok(()) } else { Err("not yet".to_owned()) }
+        })?;
         let before: BTreeMap<types::PgId, _> = self.scrubbed(pool).collect();
         let mut scrubbed = Ok(());
         // An OSD whose connection is reset just then does not hear of the order.
