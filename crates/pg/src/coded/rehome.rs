@@ -45,14 +45,14 @@ impl<T: Rehome> Rehome for Vec<T> {
     }
 }
 
-fn rehome_keys<V>(map: &mut BTreeMap<ObjectId, V>, pool: PoolId) {
-    *map = std::mem::take(map)
-        .into_iter()
-        .map(|(mut object, value)| {
+impl<V> Rehome for BTreeMap<ObjectId, V> {
+    fn rehome(&mut self, pool: PoolId) {
+        let renamed = |(mut object, value): (ObjectId, V)| {
             object.rehome(pool);
             (object, value)
-        })
-        .collect();
+        };
+        *self = std::mem::take(self).into_iter().map(renamed).collect();
+    }
 }
 
 impl Rehome for Step {
@@ -83,65 +83,11 @@ impl Rehome for Step {
     }
 }
 
-impl Rehome for LogEntry {
-    fn rehome(&mut self, pool: PoolId) {
-        self.object.rehome(pool);
-    }
-}
-
-impl Rehome for PgInfo {
-    fn rehome(&mut self, pool: PoolId) {
-        self.last_backfill.rehome(pool);
-    }
-}
-
-impl Rehome for MemberState {
-    fn rehome(&mut self, pool: PoolId) {
-        self.info.rehome(pool);
-        rehome_keys(&mut self.missing, pool);
-    }
-}
-
-impl Rehome for RepOp {
-    fn rehome(&mut self, pool: PoolId) {
-        self.entry.rehome(pool);
-        self.info.rehome(pool);
-        self.steps.rehome(pool);
-    }
-}
-
-impl Rehome for PgLogEntries {
-    fn rehome(&mut self, pool: PoolId) {
-        self.entries.rehome(pool);
-        self.info.rehome(pool);
-    }
-}
-
-impl Rehome for PgStart {
-    fn rehome(&mut self, pool: PoolId) {
-        self.entries.rehome(pool);
-        self.info.rehome(pool);
-    }
-}
-
-impl Rehome for PgStarted {
-    fn rehome(&mut self, pool: PoolId) {
-        rehome_keys(&mut self.missing, pool);
-    }
-}
-
 impl Rehome for PgObjects {
     fn rehome(&mut self, pool: PoolId) {
         self.from.rehome(pool);
         self.end.rehome(pool);
         self.objects.iter_mut().for_each(|(object, _)| object.rehome(pool));
-    }
-}
-
-impl Rehome for ScrubGet {
-    fn rehome(&mut self, pool: PoolId) {
-        self.from.rehome(pool);
-        self.until.rehome(pool);
     }
 }
 
@@ -171,6 +117,14 @@ macro_rules! rehome {
 }
 
 rehome! {
+    LogEntry { object }
+    PgInfo { last_backfill }
+    MemberState { info, missing }
+    RepOp { entry, info, steps }
+    PgLogEntries { entries, info }
+    PgStart { entries, info }
+    PgStarted { missing }
+    ScrubGet { from, until }
     PgLogGet {}
     PgPull { objects }
     PgPush { object }
