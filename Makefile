@@ -16,7 +16,7 @@ BENCH_DIR ?= .
 FLAGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 NACRE := $(or $(CARGO_TARGET_DIR),target)/release/nacre
-TOOLS := command -v ip && command -v ceph && command -v rados && command -v ceph-mon && command -v ceph-osd && command -v ceph-mgr && \
+TOOLS := command -v ip && command -v ceph && command -v rados && command -v ceph-mon && command -v ceph-osd && command -v ceph-mgr && command -v qemu-io && \
   command -v osdmaptool && command -v crushtool && command -v monmaptool && command -v ceph-authtool && command -v fio
 
 # $(1): a shell command that succeeds if what is needed is there; $(2): packages that bring it.
@@ -46,8 +46,9 @@ down:
 
 # The real Ceph is what the tests compare with, and its clients are what the clusters are driven by.
 packages:
-	$(call need,$(TOOLS) && /usr/bin/python3 -c 'import rados',\
-	  iproute2 ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados)
+	$(call need,$(TOOLS) && /usr/bin/python3 -c 'import rados; import rbd',\
+	  iproute2 ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados python3-rbd \
+	  qemu-utils qemu-block-extra)
 
 test: packages rust
 	tests/run

@@ -43,6 +43,10 @@ impl Background {
         kill_process(pid, signal).expect("it runs");
     }
 
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("child can be waited for").is_none()
+    }
+
     /// Waits for its end. `None`: ended by a signal.
     #[track_caller]
     pub fn exit_code(&mut self, limit: Duration) -> Option<i32> {

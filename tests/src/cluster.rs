@@ -29,6 +29,8 @@ enum Kind {
     Split,
     /// On an address that other hosts reach.
     At(Ipv4Addr),
+    /// With OSDs of this size.
+    Small(&'static str),
     /// A real Ceph.
     Ceph,
 }
@@ -85,6 +87,11 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::At(address))
     }
 
+    /// The same as [`TestCluster::start`], with OSDs of another size: `1GiB`.
+    pub fn start_small(name: &str, osds: u32, size: &'static str) -> TestCluster {
+        TestCluster::begin(name, osds, Kind::Small(size))
+    }
+
     fn begin(name: &str, osds: u32, kind: Kind) -> TestCluster {
         let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
@@ -97,12 +104,13 @@ impl TestCluster {
     #[track_caller]
     pub fn up(&self) {
         let (osds, port) = (self.osds.to_string(), self.port.to_string());
-        let args = ["up", "--detach", "--osds", &osds, "--port", &port, "--osd-size", "4GiB"];
+        let size = if let Kind::Small(size) = self.kind { size } else { "4GiB" };
+        let args = ["up", "--detach", "--osds", &osds, "--port", &port, "--osd-size", size];
         let drives = ["wal", "metadata"].map(|drive| self.drive(drive).display().to_string());
         let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];
         let address = if let Kind::At(address) = self.kind { address.to_string() } else { String::new() };
         let (more, limit): (&[&str], _) = match self.kind {
-            Kind::Plain => (&["--no-restart"], 90),
+            Kind::Plain | Kind::Small(_) => (&["--no-restart"], 90),
             Kind::Supervised => (&[], 90),
             Kind::Split => (&["--no-restart", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
             Kind::At(_) => (&["--no-restart", "--insecure", "--bind", &address], 90),
@@ -114,6 +122,12 @@ impl TestCluster {
     /// Where the files for logs (`wal`) or `metadata` are, if they are not in the OSDs' own.
     pub fn drive(&self, name: &str) -> PathBuf {
         self.dir.join("drives").join(name)
+    }
+
+    /// Adds OSDs to the cluster while it runs, until there are so many.
+    #[track_caller]
+    pub fn grow(&self, osds: u32) {
+        self.nacre(&["up", "--osds", &osds.to_string()], Duration::from_secs(90)).ok();
     }
 
     #[track_caller]

@@ -69,7 +69,7 @@ pub fn run(mut command: Command, limit: Duration) -> Outcome {
     Outcome { line, code: status.code(), stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
 }
 
-/// Whether Ceph's clients (programs, or `python3-rados`) are installed. Without them a test says so and ends, unless `NACRE_REQUIRE_ORACLES` is 1.
+/// Whether Ceph's clients (programs, or `python3-rados` and `python3-rbd`) are installed. Without them a test says so and ends, unless `NACRE_REQUIRE_ORACLES` is 1.
 pub fn clients_are_here(names: &[&str]) -> bool {
     let missing: Vec<_> = names.iter().filter(|name| !is_installed(name)).collect();
     if missing.is_empty() {
@@ -84,18 +84,18 @@ pub fn clients_are_here(names: &[&str]) -> bool {
 /// The Python that has Ceph's bindings: Debian's own, if the first one on the path is another.
 pub fn python() -> &'static str {
     static FOUND: OnceLock<&str> = OnceLock::new();
-    FOUND.get_or_init(|| if has_bindings("python3") { "python3" } else { "/usr/bin/python3" })
+    FOUND.get_or_init(|| if has_bindings("python3", "rados") { "python3" } else { "/usr/bin/python3" })
 }
 
-fn has_bindings(python: &str) -> bool {
+fn has_bindings(python: &str, module: &str) -> bool {
     let mut command = Command::new(python);
-    command.args(["-c", "import rados"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(["-c", &format!("import {module}")]).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
 fn is_installed(name: &str) -> bool {
-    if name == "python3-rados" {
-        return has_bindings(python());
+    if let Some(module) = name.strip_prefix("python3-") {
+        return has_bindings(python(), module);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())

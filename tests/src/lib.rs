@@ -8,6 +8,7 @@ mod cluster;
 mod command;
 mod files;
 mod host;
+mod journal;
 mod processes;
 
 pub use background::Background;
@@ -15,3 +16,4 @@ pub use cluster::{TestCluster, binary};
 pub use command::{Outcome, clients_are_here, python, run};
 pub use files::{Pattern, assert_same_bytes};
 pub use host::{Host, hosts_can_be_made};
+pub use journal::Journal;

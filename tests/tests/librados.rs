@@ -11,8 +11,17 @@ fn what_librados_promises() {
     }
     let cluster = TestCluster::start("librados", 3);
     cluster.make_pool("p", 16, 3);
-    let files =
-        ["api_data", "api_attributes", "api_compound", "api_listing", "api_async", "api_cluster", "malformed_commands"];
+    let files = [
+        "api_data",
+        "api_attributes",
+        "api_compound",
+        "api_listing",
+        "api_async",
+        "api_cluster",
+        "api_copy",
+        "api_quota",
+        "malformed_commands",
+    ];
     for checks in files {
         let script = format!("{}/python/{checks}.py", env!("CARGO_MANIFEST_DIR"));
         let out = run(cluster.command(python(), &[&script, "p"]), Duration::from_secs(120));

@@ -1,11 +1,12 @@
 //! A monitor as a process: making its store, opening it, running it.
 
 use crate::bootstrap::{BootstrapSpec, bootstrap};
-use crate::driver;
+use crate::driver::{self, ManagerEndpoint};
 use crate::log::{LogError, MapLog, RedbLog};
 use crate::monitor::{Entropy, Monitor};
 use crate::state::MonState;
 use crate::update::{Batch, Update};
+use crate::volatile::MANAGER_GID;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::Read;
@@ -13,8 +14,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 use tracing::info;
-use wire::msgr::{Config, Messenger};
-use wire::{Decode, DecodeError, Encode, Target};
+use types::{EntityName, EntityType};
+use wire::basic::AuthName;
+use wire::msgr::{Config, Messenger, Policy};
+use wire::{Decode, DecodeError, Encode, EntityAddrVec, Target};
 
 /// File in the monitor's folder that holds its log.
 const STORE: &str = "store.redb";
@@ -110,6 +113,11 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
         (true, Some(addr)) => vec![addr],
         (true, None) => return Err(MonError::NoAddress { name: name.clone() }),
     };
+    // Clients find it through the manager map, so any port will do.
+    let manager_at = SocketAddr::new(bind[0].ip(), 0);
+    let listen_error = |source| MonError::Listen { addr: manager_at, source };
+    let manager_listener = TcpListener::bind(manager_at).await.map_err(listen_error)?;
+    let manager_port = manager_listener.local_addr().map_err(listen_error)?.port();
     let mut listeners = Vec::new();
     for addr in bind {
         let listener = TcpListener::bind(addr).await.map_err(|source| MonError::Listen { addr, source })?;
@@ -126,8 +134,19 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
     let seed = u64::from_le_bytes(entropy()[..8].try_into().expect("8 of 32 bytes"));
     let messenger = Messenger::new(Config { bulk_min_bytes: None, ..Config::mon(rank, name, addrs.clone(), seed) });
     info!("mon.{name} of cluster {} serves at {addrs}, epoch {}", state.fsid, state.osdmap().epoch);
-    let monitor = Monitor::new(name, state, entropy);
-    driver::run(monitor, messenger, Box::new(log), listeners, shutdown).await?;
+    let manager_ip = addrs.msgr2_addr().sockaddr.map_or(manager_at.ip(), |addr| addr.ip());
+    let manager_addrs = EntityAddrVec::msgr2(SocketAddr::new(manager_ip, manager_port), 0);
+    let manager_messenger = Messenger::new(Config {
+        me: EntityName { kind: EntityType::MGR, num: MANAGER_GID as i64 },
+        my_addrs: manager_addrs.clone(),
+        accept: [(EntityType::CLIENT, Policy::MON_SERVER)].into(),
+        bulk_min_bytes: None,
+        ..Config::client(AuthName::new(EntityType::MGR, name.clone()), seed.rotate_left(17))
+    });
+    let mut monitor = Monitor::new(name, state, entropy);
+    monitor.set_manager_addrs(manager_addrs);
+    let manager = ManagerEndpoint { messenger: manager_messenger, listener: manager_listener };
+    driver::run(monitor, messenger, Box::new(log), listeners, manager, shutdown).await?;
     info!("mon.{name} has stopped");
     Ok(())
 }

@@ -35,8 +35,24 @@ const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// How long to wait after a failed accept (no file descriptors left, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Sessions at the manager's address have numbers from here on for the monitor.
+const MANAGER_SESSIONS: u64 = 1 << 62;
+
+/// As whom a connection was accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    Monitor,
+    Manager,
+}
+
+/// Where clients reach the monitor as the cluster's manager, and who it is there.
+pub struct ManagerEndpoint {
+    pub messenger: Messenger,
+    pub listener: TcpListener,
+}
+
 enum Event {
-    Accepted(TcpStream, SocketAddr),
+    Accepted(Role, TcpStream, SocketAddr),
     Received(ConnId, Bytes),
     Closed(ConnId, String),
     Committed(u64),
@@ -50,6 +66,7 @@ enum Write {
 }
 
 struct Connection {
+    role: Role,
     writes: mpsc::UnboundedSender<Write>,
     queued_bytes: Arc<AtomicUsize>,
     /// Ends both tasks when dropped.
@@ -70,6 +87,7 @@ pub async fn run(
     messenger: Messenger,
     log: Box<dyn MapLog + Send>,
     listeners: Vec<TcpListener>,
+    manager: ManagerEndpoint,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), LogError> {
     let (events_tx, events) = mpsc::channel(EVENTS_MAX);
@@ -77,18 +95,19 @@ pub async fn run(
     let (orders, log_thread) = start_log_thread(log, commits_tx);
     let mut acceptors = Vec::new();
     for listener in listeners {
-        acceptors.push(tokio::spawn(accept(listener, events_tx.clone())));
+        acceptors.push(tokio::spawn(accept(Role::Monitor, listener, events_tx.clone())));
     }
+    acceptors.push(tokio::spawn(accept(Role::Manager, manager.listener, events_tx.clone())));
     let start = Instant::now();
     let mut actions = Vec::new();
     monitor.start(now(start), &mut actions);
     let mut owner = Owner {
         monitor,
         messenger,
+        manager: manager.messenger,
         orders,
         start,
         connections: BTreeMap::new(),
-        sessions: BTreeMap::new(),
         next_conn: 2,
         events_tx,
         actions,
@@ -111,10 +130,11 @@ fn now(start: Instant) -> Now {
 struct Owner {
     monitor: Monitor,
     messenger: Messenger,
+    /// The same for what comes to the manager's address.
+    manager: Messenger,
     orders: std::sync::mpsc::Sender<LogOrder>,
     start: Instant,
     connections: BTreeMap<ConnId, Connection>,
-    sessions: BTreeMap<SessionId, ConnId>,
     next_conn: u64,
     events_tx: mpsc::Sender<Event>,
     actions: Vec<Action>,
@@ -130,7 +150,8 @@ impl Owner {
         let mut shutdown = pin!(shutdown);
         let mut ticked = false;
         loop {
-            let due = [Some(self.monitor.next_wake()), self.messenger.next_wake()].into_iter().flatten().min();
+            let messengers = [self.messenger.next_wake(), self.manager.next_wake()];
+            let due = messengers.into_iter().flatten().chain([self.monitor.next_wake()]).min();
             let wait = due.unwrap_or(Duration::MAX).saturating_sub(self.start.elapsed());
             // What is due comes before what peers send, so that busy peers cannot hold it up; but not twice in a row,
             // so that it cannot hold up peers either.
@@ -149,19 +170,22 @@ impl Owner {
             match event {
                 Some(Event::LogFailed(e)) => return Err(e),
                 Some(Event::Committed(index)) => self.monitor.handle(at, Input::Committed { index }, &mut self.actions),
-                Some(Event::Accepted(stream, peer)) => self.accepted(stream, peer),
-                Some(Event::Received(conn, bytes)) if self.connections.contains_key(&conn) => {
-                    let taken = self.messenger.received(conn, &bytes, at.since_start);
-                    debug_assert!(taken == bytes.len() || self.messenger.bulk_wanted(conn).is_none());
+                Some(Event::Accepted(role, stream, peer)) => self.accepted(role, stream, peer),
+                Some(Event::Received(conn, bytes)) => {
+                    if let Some(role) = self.connections.get(&conn).map(|connection| connection.role) {
+                        let messenger = self.messenger_of(role);
+                        let taken = messenger.received(conn, &bytes, at.since_start);
+                        debug_assert!(taken == bytes.len() || messenger.bulk_wanted(conn).is_none());
+                    }
                 }
-                Some(Event::Received(..)) => {}
                 Some(Event::Closed(conn, cause)) => {
-                    if self.connections.remove(&conn).is_some() {
-                        self.messenger.closed(conn, &cause, at.since_start);
+                    if let Some(connection) = self.connections.remove(&conn) {
+                        self.messenger_of(connection.role).closed(conn, &cause, at.since_start);
                     }
                 }
                 None => {
                     self.messenger.tick(at.since_start);
+                    self.manager.tick(at.since_start);
                     self.monitor.handle(at, Input::Tick, &mut self.actions);
                 }
             }
@@ -179,8 +203,10 @@ impl Owner {
                 let left = self.messenger.global_ids_left();
                 self.monitor.handle(now(self.start), Input::GlobalIdsLeft(left), &mut self.actions);
             }
-            while let Some(output) = self.messenger.poll() {
-                self.output(output);
+            for role in [Role::Monitor, Role::Manager] {
+                while let Some(output) = self.messenger_of(role).poll() {
+                    self.output(role, output);
+                }
             }
             if self.actions.is_empty() {
                 return;
@@ -190,8 +216,14 @@ impl Owner {
 
     fn perform(&mut self, action: Action) {
         match action {
-            Action::Send { session, envelope } => self.messenger.send(session, envelope),
-            Action::Close { session } => self.messenger.close(session),
+            Action::Send { session, envelope } => {
+                let (role, session) = at_messenger(session);
+                self.messenger_of(role).send(session, envelope);
+            }
+            Action::Close { session } => {
+                let (role, session) = at_messenger(session);
+                self.messenger_of(role).close(session);
+            }
             Action::Append { index, batch } => self.order(LogOrder::Append(index, batch)),
             Action::Snapshot { index, state } => self.order(LogOrder::Snapshot(index, state)),
             Action::GlobalIds(ids) => self.messenger.set_global_ids(ids),
@@ -203,10 +235,17 @@ impl Owner {
         let _ = self.orders.send(order);
     }
 
-    fn output(&mut self, output: Output) {
+    fn messenger_of(&mut self, role: Role) -> &mut Messenger {
+        match role {
+            Role::Monitor => &mut self.messenger,
+            Role::Manager => &mut self.manager,
+        }
+    }
+
+    fn output(&mut self, role: Role, output: Output) {
         let at = now(self.start);
         match output {
-            Output::Transmit { conn, data } => self.transmit(conn, data),
+            Output::Transmit { conn, data } => self.transmit(role, conn, data),
             Output::Close { conn } => {
                 if let Some(connection) = self.connections.remove(&conn) {
                     let _ = connection.writes.send(Write::End);
@@ -222,29 +261,32 @@ impl Owner {
             }
             Output::Opened { session, peer } => {
                 debug!(%peer.name, ?peer.addrs, "session opened");
-                if let Some(conn) = self.messenger.connection_of(session) {
-                    self.sessions.insert(session, conn);
-                }
-                self.monitor.handle(at, Input::Opened { session, peer }, &mut self.actions);
+                let input = match role {
+                    Role::Monitor => Input::Opened { session, peer },
+                    Role::Manager => Input::OpenedAtManager { session: at_monitor(role, session), peer },
+                };
+                self.monitor.handle(at, input, &mut self.actions);
             }
             Output::Message { session, envelope, .. } => {
+                let session = at_monitor(role, session);
                 self.monitor.handle(at, Input::Message { session, envelope }, &mut self.actions);
             }
             Output::Reset { session, reason } => {
                 debug!("{reason}");
-                self.sessions.remove(&session);
+                let session = at_monitor(role, session);
                 self.monitor.handle(at, Input::Closed { session }, &mut self.actions);
             }
             Output::Refused { reason, .. } => info!("{reason}"),
             Output::Faulted { reason, .. } => info!("{reason}"),
             Output::Connect { conn, to } => {
                 // A monitor dials nobody until there are several.
-                self.messenger.closed(conn, &format!("this monitor does not dial {to}"), at.since_start);
+                let cause = format!("this monitor does not dial {to}");
+                self.messenger_of(role).closed(conn, &cause, at.since_start);
             }
         }
     }
 
-    fn transmit(&mut self, conn: ConnId, data: wire::Rope) {
+    fn transmit(&mut self, role: Role, conn: ConnId, data: wire::Rope) {
         let Some(connection) = self.connections.get(&conn) else { return };
         let queued = connection.queued_bytes.fetch_add(data.len(), Ordering::Relaxed) + data.len();
         for piece in data.into_pieces() {
@@ -253,11 +295,12 @@ impl Owner {
         if queued > WRITE_QUEUE_BYTES_MAX {
             warn!("connection {}: {queued} bytes wait to be read by the peer; dropping it", conn.0);
             self.connections.remove(&conn);
-            self.messenger.closed(conn, "the peer does not read", self.start.elapsed());
+            let elapsed = self.start.elapsed();
+            self.messenger_of(role).closed(conn, "the peer does not read", elapsed);
         }
     }
 
-    fn accepted(&mut self, stream: TcpStream, peer: SocketAddr) {
+    fn accepted(&mut self, role: Role, stream: TcpStream, peer: SocketAddr) {
         if self.connections.len() >= CONNECTIONS_MAX {
             warn!("{peer}: turned away, {CONNECTIONS_MAX} connections are open");
             return;
@@ -272,16 +315,33 @@ impl Owner {
         let (reading, writing) = stream.into_split();
         tokio::spawn(read(conn, reading, self.events_tx.clone(), stopped.clone()));
         tokio::spawn(write(conn, writing, pieces, queued_bytes.clone(), self.events_tx.clone(), stopped));
-        self.connections.insert(conn, Connection { writes, queued_bytes, _stop: stop });
-        self.messenger.accepted(conn, peer, self.start.elapsed());
+        self.connections.insert(conn, Connection { role, writes, queued_bytes, _stop: stop });
+        let elapsed = self.start.elapsed();
+        self.messenger_of(role).accepted(conn, peer, elapsed);
     }
 }
 
-async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
+/// A session of a messenger, as the monitor knows it.
+fn at_monitor(role: Role, session: SessionId) -> SessionId {
+    match role {
+        Role::Monitor => session,
+        Role::Manager => SessionId(session.0 + MANAGER_SESSIONS),
+    }
+}
+
+/// A session of the monitor: whose it is, and how it is called there.
+fn at_messenger(session: SessionId) -> (Role, SessionId) {
+    match session.0.checked_sub(MANAGER_SESSIONS) {
+        Some(number) => (Role::Manager, SessionId(number)),
+        None => (Role::Monitor, session),
+    }
+}
+
+async fn accept(role: Role, listener: TcpListener, events: mpsc::Sender<Event>) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                if events.send(Event::Accepted(stream, peer)).await.is_err() {
+                if events.send(Event::Accepted(role, stream, peer)).await.is_err() {
                     return;
                 }
             }

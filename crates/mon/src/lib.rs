@@ -16,6 +16,7 @@
 // Answers with many fields are written as one `json!`.
 #![recursion_limit = "256"]
 
+pub mod autoscaler;
 pub mod balancer;
 pub mod bootstrap;
 pub mod commands;
@@ -25,6 +26,7 @@ pub mod erasure_pools;
 pub mod health;
 pub mod log;
 pub mod monitor;
+mod pg_numbers;
 pub mod pools;
 pub mod state;
 pub mod update;

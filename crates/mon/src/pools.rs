@@ -5,7 +5,7 @@ use crate::erasure_pools;
 use crate::update::Update;
 use bytes::Bytes;
 use crush::RuleKind;
-use osdmap::{Incremental, PgPool, PoolFlags, PoolSnap};
+use osdmap::{AutoscaleMode, Incremental, PgPool, PoolFlags};
 use std::collections::BTreeSet;
 use types::{Errno, PoolId, SnapId, Utime};
 use wire::messages::{PoolOp, PoolOpKind};
@@ -113,6 +113,7 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
             shape.pool(profile, pg_num)
         }
     };
+    let mode = state.mon_option("", "osd_pool_default_pg_autoscale_mode").and_then(AutoscaleMode::from_name);
     let epoch = incremental.epoch;
     let id = PoolId(i64::from(map.pool_max).max(incremental.new_pool_max.unwrap_or(0)).max(0) + 1);
     incremental.new_pool_max = Some(id.0);
@@ -125,6 +126,7 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
             last_change: epoch,
             expected_num_objects: new.expected_num_objects.unwrap_or(0),
             create_time: incremental.modified,
+            autoscale_mode: mode.unwrap_or(AutoscaleMode::OFF),
             ..pool
         },
     );
@@ -190,10 +192,15 @@ fn failure_domains(state: &MonState, rule: u32) -> usize {
 
 /// Refuses a pool that would put more placement groups on the OSDs than they should carry.
 pub fn check_pg_count(state: &MonState, pg_num: u32, size: u8) -> Result<(), PoolError> {
+    check_pg_count_instead(state, 0, pg_num, size)
+}
+
+/// The same, of a pool that has so many copies of groups already.
+pub(crate) fn check_pg_count_instead(state: &MonState, has: u64, pg_num: u32, size: u8) -> Result<(), PoolError> {
     let map = state.osdmap();
     let per_osd = config_number(state, "mon_max_pg_per_osd").unwrap_or(PGS_PER_OSD_MAX);
     let existing: u64 = map.pools.values().map(|pool| u64::from(pool.pg_num) * u64::from(pool.size)).sum();
-    let would_be = existing + u64::from(pg_num) * u64::from(size);
+    let would_be = existing.saturating_sub(has) + u64::from(pg_num) * u64::from(size);
     let (_, _, osds_in) = map.counts();
     let osds_in = osds_in.max(1) as u64;
     let max = per_osd.saturating_mul(osds_in);
@@ -305,23 +312,18 @@ fn snapshot_op(state: &MonState, op: &PoolOp, incremental: &mut Incremental) -> 
             if named.is_some() {
                 return Ok(Snapshots::Unchanged);
             }
-            pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
-            pool.flags.set(PoolFlags::POOL_SNAPS, true);
-            let snap = PoolSnap { id: pool.snap_seq, stamp: incremental.modified, name: op.name.clone() };
-            pool.snaps.insert(pool.snap_seq, snap);
+            pool.add_snap(&op.name, incremental.modified);
         }
         PoolOpKind::DELETE_SNAP => {
             let Some(snap) = named else { return Ok(Snapshots::Unchanged) };
-            pool.snaps.remove(&snap);
+            pool.remove_snap(snap);
             incremental.new_removed_snaps.entry(id).or_default().insert(snap.0, 1);
         }
         PoolOpKind::CREATE_UNMANAGED_SNAP => {
             if by_name {
                 return Err(Errno::EINVAL);
             }
-            pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
-            pool.flags.set(PoolFlags::SELFMANAGED_SNAPS, true);
-            reply = Some(Bytes::copy_from_slice(&pool.snap_seq.0.to_le_bytes()));
+            reply = Some(Bytes::copy_from_slice(&pool.add_unmanaged_snap().0.to_le_bytes()));
         }
         PoolOpKind::DELETE_UNMANAGED_SNAP => {
             if by_name || !by_number {
@@ -334,6 +336,8 @@ fn snapshot_op(state: &MonState, op: &PoolOp, incremental: &mut Incremental) -> 
             if removed.is_some_and(|removed| removed.contains(op.snap.0)) {
                 return Ok(Snapshots::Unchanged);
             }
+            // As in Ceph, a removal takes a number, too: writers see that something has changed.
+            pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
             incremental.new_removed_snaps.entry(id).or_default().insert(op.snap.0, 1);
         }
         _ => return Err(Errno::EINVAL),

@@ -57,6 +57,8 @@ pub enum Command {
     Bench(bench::Bench),
     /// Tell where the time of operations goes: of the median one and of the slowest.
     Why(Why),
+    /// Run whole clusters under simulated misfortunes, each from a seed that gives the same again.
+    Sim(sim::cli::SimOptions),
     /// Run a monitor (for deployments by hand; 'up' does it for you).
     Mon(Mon),
     /// Run an OSD, the daemon of one drive (for deployments by hand; 'up' does it for you).
@@ -81,7 +83,8 @@ pub struct Up {
     /// has]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
-    /// Number of OSDs, each a process with a file of its own. [default: 6, or as the cluster has]
+    /// Number of OSDs, each a process with a file of its own. More than the cluster has, which may be running, are added.
+    /// [default: 6, or as the cluster has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=400))]
     pub osds: Option<u32>,
     /// Number of monitors. [default: 1, or as the cluster has]

@@ -61,7 +61,8 @@ pub fn clear_outside(state: &ClusterState) -> Result<()> {
     Ok(())
 }
 
-async fn mkfs(layout: &Layout, daemon: &str, program: &Path) -> Result<()> {
+/// Makes the store of one daemon.
+pub async fn mkfs(layout: &Layout, daemon: &str, program: &Path) -> Result<()> {
     let mut command = Command::new(program);
     command.arg0("nacre").args(daemon_args(layout, daemon)).arg("--mkfs").stdin(std::process::Stdio::null());
     let output =

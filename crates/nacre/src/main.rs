@@ -3,7 +3,7 @@
 //! * [`cli`] — start here: the command line, each flag declared once.
 //! * [`up`], [`down`], [`status`]: a cluster on this machine, in one directory ([`layout`], [`state_file`]).
 //!   [`ceph_engine`] is what differs where the daemons are a real Ceph's.
-//!   [`preflight`] checks before anything is made, [`creation`] makes it, [`supervisor`] keeps it running.
+//!   [`preflight`] checks before anything is made, [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running.
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
 //! * [`mod@bench`]: measures clusters.
@@ -20,6 +20,7 @@ mod creation;
 mod daemon;
 mod descriptors;
 mod down;
+mod growth;
 mod health;
 mod layout;
 mod logging;
@@ -76,6 +77,9 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Status(options) => return status::run(&options),
         Command::Bench(command) => return bench::run(command),
         Command::Store(command) => return Ok(store_commands::run(&command)),
+        Command::Sim(options) => {
+            return sim::cli::run(&options).map(|good| u8::from(!good)).map_err(anyhow::Error::msg);
+        }
         Command::Down(options) => down::run(&options),
         Command::Put(options) => object_commands::put(options),
         Command::Get(options) => object_commands::get(options),

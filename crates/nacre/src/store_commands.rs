@@ -202,7 +202,11 @@ fn stats_page(stats: &StoreStats) -> String {
 
 fn repair(options: &cli::StoreRepair) -> Result<u8> {
     let device = open_device(&options.store.path, !options.yes)?;
-    let mut store = OfflineStore::open_to_mend(device).with_context(|| options.store.path.display().to_string())?;
+    let opened = OfflineStore::open_to_mend(device).map_err(|error| match error.is_damage() {
+        true => anyhow::anyhow!("{error}. {}", offline::MAKE_ANEW),
+        false => error.into(),
+    });
+    let mut store = opened.with_context(|| options.store.path.display().to_string())?;
     let plan = offline::plan_repair(&mut store, &options.remove_object, &mut bytes_line("verified"))?;
     if !options.yes {
         return show_plan(&plan, options.json);

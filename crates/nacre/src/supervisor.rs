@@ -44,6 +44,8 @@ pub struct Ended {
 pub struct Supervisor {
     plan: Plan,
     ended_tx: Option<mpsc::UnboundedSender<Ended>>,
+    /// The same, as long as a daemon is kept running.
+    ended_of_running: mpsc::WeakUnboundedSender<Ended>,
     phase: watch::Sender<Phase>,
     osds: JoinSet<()>,
     mons: JoinSet<()>,
@@ -71,7 +73,9 @@ impl Supervisor {
         let (phase, _) = watch::channel(Phase::Run);
         let (ended_tx, ended) = mpsc::unbounded_channel();
         let (osds, mons) = (JoinSet::new(), JoinSet::new());
-        let mut supervisor = Supervisor { plan, ended_tx: Some(ended_tx), phase, osds, mons, ended };
+        let ended_of_running = ended_tx.downgrade();
+        let ended_tx = Some(ended_tx);
+        let mut supervisor = Supervisor { plan, ended_tx, ended_of_running, phase, osds, mons, ended };
         for daemon in supervisor.plan.daemons.clone().into_iter().filter(|daemon| !daemon.starts_with("osd.")) {
             let keeper = supervisor.keeper(daemon, Phase::StopAll);
             supervisor.mons.spawn(keeper.run());
@@ -92,8 +96,27 @@ impl Supervisor {
         self.ended_tx = None;
     }
 
+    /// Starts OSDs that were added since, on the same thread; those that are known already go on.
+    pub fn add_osds(&mut self, daemons: Vec<String>) {
+        let Some(ended) = self.ended_of_running.upgrade() else { return };
+        for daemon in daemons {
+            if !self.plan.daemons.contains(&daemon) {
+                self.plan.daemons.push(daemon.clone());
+                // Before the others are started, it is started with them.
+                if self.ended_tx.is_none() {
+                    let keeper = self.keeper_telling(daemon, Phase::StopOsds, ended.clone());
+                    self.osds.spawn(keeper.run());
+                }
+            }
+        }
+    }
+
     fn keeper(&self, daemon: String, stop_at: Phase) -> Keeper {
         let ended = self.ended_tx.clone().expect("daemons are started once");
+        self.keeper_telling(daemon, stop_at, ended)
+    }
+
+    fn keeper_telling(&self, daemon: String, stop_at: Phase, ended: mpsc::UnboundedSender<Ended>) -> Keeper {
         Keeper { plan: self.plan.clone(), daemon, stop_at, phase: self.phase.subscribe(), ended }
     }
 

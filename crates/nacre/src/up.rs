@@ -5,12 +5,13 @@ use crate::ceph_engine;
 use crate::cli::{self, OsdSize};
 use crate::conf_writer::{ceph_conf, random_bytes};
 use crate::creation;
+use crate::growth;
 use crate::health::{Health, OsdStarts};
 use crate::layout::Layout;
 use crate::preflight;
 use crate::process::{SupervisorLock, daemon_pid, supervisor_pid, wait_until_gone};
 use crate::report::{Console, Event, Report};
-use crate::state_file::{ClusterState, Engine, Found, look, write_durably};
+use crate::state_file::{ClusterState, Engine, Found, look, require, write_durably};
 use crate::supervisor::{Ended, Plan, Supervisor};
 use anyhow::{Context, Result, bail};
 use client::{Cluster, Config};
@@ -43,6 +44,13 @@ const PORT: u16 = 40_000;
 
 /// Runs the command; returns the exit status.
 pub fn run(options: &cli::Up, log: Option<&str>) -> Result<u8> {
+    let layout = Layout::new(&options.dir.dir)?;
+    if let Some(grows) = growth::of_running(&layout, options)? {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut report = Report::Console(Console::new());
+        runtime.block_on(growth::grow_running(&layout, grows, options, &mut report))?;
+        return Ok(0);
+    }
     if options.detach && !options.background {
         return detach(log);
     }
@@ -91,11 +99,15 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     let started = Instant::now();
     let layout = Layout::new(&options.dir.dir)?;
     let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut stop = Stop::listen()?;
+    let mut grown = signal(SignalKind::from_raw(growth::SIGNAL.as_raw())).context("cannot handle signals")?;
     let (found, _lock, dir_is_new) = claim(&layout, options)?;
     let log_file = layout.log("nacre-up");
-    let mut stop = Stop::listen()?;
     let state = match found {
-        Found::Cluster(state) => state,
+        Found::Cluster(state) => match options.osds.filter(|osds| *osds > state.osds) {
+            Some(osds) => growth::add_osds(&layout, &state, osds, &program, report).await?,
+            None => state,
+        },
         Found::Nothing | Found::Unfinished => {
             let state = plan_new(options, &layout)?;
             creation::clear(&layout, false)?;
@@ -170,6 +182,13 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
             ended = supervisor.next_ended() => match ended {
                 Some(ended) => drop(report.send(Event::Note(describe(&ended)))),
                 None => bail!("all daemons have ended; see {}", layout.log_dir().display()),
+            },
+            _ = grown.recv() => match require(&layout) {
+                Ok(state) => {
+                    tracing::info!("{} OSDs from now on", state.osds);
+                    supervisor.add_osds(state.daemons());
+                }
+                Err(error) => tracing::error!("cannot read which OSDs were added: {error:#}"),
             },
             () = stop.asked() => break,
         }
@@ -265,7 +284,7 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
 }
 
 /// Refuses flags that contradict the cluster that is there.
-fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
+pub fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
     let differs = |flag: &str, has: String| {
         anyhow::anyhow!(
             "the cluster in --dir has {has}, which 'up' does not change; leave {flag} out to start it as it is, or use another --dir for a new one"
@@ -278,8 +297,10 @@ fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
     if state.engine == Engine::Ceph {
         ceph_engine::require_programs()?;
     }
-    if options.osds.is_some_and(|n| n != state.osds) {
-        return Err(differs("--osds", format!("{} OSDs", state.osds)));
+    if options.osds.is_some_and(|n| n < state.osds) {
+        let has =
+            format!("{} OSDs, and loses none by a smaller number ('ceph osd out' and 'ceph osd purge' do)", state.osds);
+        return Err(differs("--osds", has));
     }
     if options.mons.is_some_and(|n| n != state.mons) {
         return Err(differs("--mons", format!("{} monitors", state.mons)));
@@ -396,7 +417,7 @@ async fn wait_healthy(
     }
 }
 
-async fn connect_briefly(layout: &Layout) -> Result<Cluster> {
+pub async fn connect_briefly(layout: &Layout) -> Result<Cluster> {
     let mut config = Config::from_conf(layout.conf())?;
     config.connect_timeout = Duration::from_secs(2);
     config.mon_op_timeout = Some(Duration::from_secs(2));
@@ -537,7 +558,7 @@ mod tests {
         state.save(&layout).unwrap();
         for (args, part) in [
             (&["--engine", "ceph"][..], "has Nacre's daemons"),
-            (&["--osds", "6"], "has 2 OSDs"),
+            (&["--osds", "1"], "has 2 OSDs"),
             (&["--mons", "2"], "has 1 monitors"),
             (&["--port", "41000"], "on port"),
             (&["--osd-size", "2GiB"], "OSDs of 1 GiB"),

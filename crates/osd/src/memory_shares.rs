@@ -19,6 +19,8 @@ pub struct MemoryShares {
     pub block_cache_bytes: usize,
     /// What the store's metadata may take.
     pub metadata_bytes: usize,
+    /// What groups may remember of requests that their logs have trimmed.
+    pub dups_bytes: usize,
 }
 
 impl MemoryShares {
@@ -30,6 +32,7 @@ impl MemoryShares {
             uncommitted_bytes: memory_bytes / 8,
             block_cache_bytes: (memory_bytes / 8) as usize,
             metadata_bytes: (memory_bytes / 5) as usize,
+            dups_bytes: (memory_bytes / 32) as usize,
         }
     }
 }
@@ -48,7 +51,7 @@ mod tests {
     fn shares_leave_a_sixth_for_what_is_small() {
         for memory in [MEMORY_BYTES_MIN, 112 << 20, 1 << 30, 64 << 30] {
             let shares = MemoryShares::of(memory);
-            let caches = (shares.block_cache_bytes + shares.metadata_bytes) as u64;
+            let caches = (shares.block_cache_bytes + shares.metadata_bytes + shares.dups_bytes) as u64;
             let buffers = (shares.client_bytes + shares.spare_bytes) as u64 + shares.uncommitted_bytes;
             assert!(caches + buffers <= memory - memory / 6, "{memory}: {shares:?}");
         }

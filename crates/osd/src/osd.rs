@@ -126,8 +126,9 @@ impl Osd {
         let cluster_addrs = advertised(cluster_bound, config.cluster_advertise, nonce);
         let store_config = store_config(&config, files.bytes(io)?, Fsid::default());
         let opening = Box::new(Store::open(store_config));
-        let (limits, stage) =
-            (Limits { client_bytes: config.memory().client_bytes, ..Limits::default() }, Stage::Opening(opening));
+        let shares = config.memory();
+        let (client_bytes, dups_bytes) = (shares.client_bytes, shares.dups_bytes);
+        let (limits, stage) = (Limits { client_bytes, dups_bytes, ..Limits::default() }, Stage::Opening(opening));
         let store_memory = store::Memory::of(config.memory().metadata_bytes);
         let mut osd = Osd {
             config,
@@ -297,7 +298,7 @@ impl Running {
     /// Tells the monitors of peers that cannot be reached.
     fn report_failures(&mut self, heartbeats: Option<&mut Heartbeats>, now: Duration) {
         let map = self.shard.map();
-        let mut failures = self.peers.failures(map, now);
+        let mut failures = self.peers.failures(&self.cluster.messenger, map, now);
         // Whoever is not well blames nobody.
         if let Some(heartbeats) = heartbeats.filter(|heartbeats| heartbeats.board.drive_answers()) {
             failures.extend(heartbeats.reports.due(&heartbeats.board.silent(), map, now));
@@ -351,7 +352,7 @@ impl Running {
         while let Some(event) = self.cluster.poll(io) {
             any = true;
             if !ignored(&event) {
-                self.cluster_event(io, event);
+                self.cluster_event(event);
             }
         }
         any
@@ -470,7 +471,7 @@ impl Running {
         }
     }
 
-    fn cluster_event(&mut self, io: &mut impl Io, event: msgr::Output) {
+    fn cluster_event(&mut self, event: msgr::Output) {
         match event {
             msgr::Output::Opened { session, peer } => {
                 let osd = types::OsdId(peer.name.num as i32);
@@ -495,7 +496,7 @@ impl Running {
             }
             msgr::Output::Faulted { session, reason } => {
                 tracing::debug!("{reason}");
-                self.peers.faulted(session, reason.contains("refused"), io.now());
+                self.peers.faulted(session, reason.contains("refused"));
             }
             msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
             msgr::Output::Connect { .. } | msgr::Output::Transmit { .. } | msgr::Output::Close { .. } => {}

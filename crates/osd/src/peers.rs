@@ -16,8 +16,7 @@ struct Peer {
     session: SessionId,
     /// What the session was made for: a peer that starts again has other addresses.
     addrs: EntityAddrVec,
-    /// Since when it has had no connection.
-    lost_at: Option<Duration>,
+    /// The last attempt to connect was refused, since when the session was not seen to stand.
     refused: bool,
     reported_at: Option<Duration>,
 }
@@ -48,7 +47,7 @@ impl Peers {
     }
 
     fn insert(&mut self, osd: OsdId, session: SessionId, addrs: EntityAddrVec) {
-        self.peers.insert(osd, Peer { session, addrs, lost_at: None, refused: false, reported_at: None });
+        self.peers.insert(osd, Peer { session, addrs, refused: false, reported_at: None });
         self.by_session.insert(session, osd);
     }
 
@@ -63,7 +62,7 @@ impl Peers {
     pub fn opened(&mut self, messenger: &mut Messenger, osd: OsdId, session: SessionId, addrs: EntityAddrVec) {
         match self.peers.get_mut(&osd) {
             Some(peer) if peer.session == session => {
-                (peer.lost_at, peer.refused, peer.reported_at) = (None, false, None);
+                (peer.refused, peer.reported_at) = (false, None);
             }
             _ => {
                 self.forget(messenger, osd);
@@ -76,9 +75,8 @@ impl Peers {
         self.by_session.get(&session).copied()
     }
 
-    pub fn faulted(&mut self, session: SessionId, refused: bool, now: Duration) {
+    pub fn faulted(&mut self, session: SessionId, refused: bool) {
         if let Some(peer) = self.by_session.get(&session).and_then(|osd| self.peers.get_mut(osd)) {
-            peer.lost_at.get_or_insert(now);
             peer.refused |= refused;
         }
     }
@@ -104,10 +102,14 @@ impl Peers {
     }
 
     /// Reports that are due about peers without a connection.
-    pub fn failures(&mut self, map: &OsdMap, now: Duration) -> Vec<OsdFailure> {
+    pub fn failures(&mut self, messenger: &Messenger, map: &OsdMap, now: Duration) -> Vec<OsdFailure> {
         let mut failures = Vec::new();
         for (&osd, peer) in &mut self.peers {
-            let Some(lost_at) = peer.lost_at else { continue };
+            // A session that was resumed stands without being told of, and one that has nothing to send wants no connection.
+            let Some(lost_at) = messenger.lost_since(peer.session) else {
+                (peer.refused, peer.reported_at) = (false, None);
+                continue;
+            };
             let silent = now.saturating_sub(lost_at);
             let due = peer.reported_at.is_none_or(|at| now >= at + REPORT_EVERY);
             if (peer.refused || silent >= SILENCE_MAX) && due && map.is_up(osd) {

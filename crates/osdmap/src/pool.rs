@@ -275,8 +275,6 @@ impl PgPool {
     pub fn add_unmanaged_snap(&mut self) -> SnapId {
         self.flags.insert(PoolFlags::SELFMANAGED_SNAPS);
         if self.snap_seq == SnapId(0) {
-            // Readers from before Mimic tell the two kinds of pool apart by this.
-            self.removed_snaps.insert(1, 1);
             self.snap_seq = SnapId(1);
         }
         self.snap_seq = SnapId(self.snap_seq.0 + 1);

@@ -16,6 +16,7 @@ use crate::peer::{PgInterval, PgLogEntries, PgPush};
 use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
 use crate::pg::Pg;
 use crate::push_queue::{Has, PushQueue};
+use mutant::Mutant;
 use std::collections::{BTreeMap, VecDeque};
 use store::{LookupId, Transaction};
 use types::{EVersion, ObjectId, OsdId, SnapId};
@@ -55,6 +56,29 @@ pub(crate) struct Scan {
     waits_for: Option<LookupId>,
 }
 
+/// A page of objects that does not end between two states of an object, so that what follows builds on nothing that was
+/// before. The last page of a range, which is shorter than `count`, is left as it is. With it, where the next one begins.
+fn whole_objects(
+    cx: &mut Context<'_>,
+    (from, until): (&ObjectId, &ObjectId),
+    count: usize,
+) -> Result<(Vec<ObjectId>, Option<ObjectId>), NoAnswer> {
+    if !from.name.is_empty() && from.snap <= SnapId::HEAD {
+        // A cursor at an object's states, as below: there may be more than a page takes. One lookup in one step, as several
+        // might take each other's place in memory for ever.
+        let end = from.behind_all_states();
+        return Ok((ready(cx.store.list(from, &end, usize::MAX))?, Some(end)));
+    }
+    let mut page = ready(cx.store.list(from, until, count))?;
+    let Some(last) = page.last().filter(|_| page.len() == count).cloned() else { return Ok((page, None)) };
+    if last == last.head_of() {
+        return Ok((page, Some(behind(&last))));
+    }
+    let begin = last.before_all_states();
+    page.retain(|object| *object < begin);
+    Ok((page, Some(begin)))
+}
+
 /// The cursor right behind an object.
 pub(crate) fn behind(object: &ObjectId) -> ObjectId {
     ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() }
@@ -84,9 +108,15 @@ impl Pg {
     /// Has a member that is behind take the present log, and backfills it from the beginning.
     pub(crate) fn start_over_member(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Backfilling);
-        let message = PgLogEntries { start_over: true, ..self.entries_for(self.log.tail()) };
+        let dups = self.log.dups().entries().collect();
+        let message = PgLogEntries { start_over: true, dups, ..self.entries_for(self.log.tail()) };
         cx.send_osd(osd, message);
         self.begin_backfill(osd, None);
+        if mutant::is(Mutant::BackfillSkipped)
+            && let Some(backfill) = self.pushes.get_mut(&osd).and_then(|queue| queue.backfill.as_mut())
+        {
+            backfill.compared = ObjectId::max();
+        }
         self.push_on(cx, osd);
     }
 
@@ -96,6 +126,15 @@ impl Pg {
             let backfill = queue.backfill.as_ref();
             backfill.is_some_and(|backfill| *object < backfill.compared) && !queue.queue.contains_key(object)
         })
+    }
+
+    /// A member that is backfilled does not get this change of an object: it gets the object, if the walk has passed it.
+    pub(crate) fn copy_later(&mut self, osd: OsdId, object: &ObjectId) {
+        if let Some(queue) = self.pushes.get_mut(&osd)
+            && queue.backfill.as_ref().is_some_and(|backfill| *object < backfill.compared)
+        {
+            queue.want(object.clone());
+        }
     }
 
     /// All that was queued has been sent to a member that is backfilled: goes one step on. `Ok(false)`: something must come
@@ -118,10 +157,13 @@ impl Pg {
             }
             return Ok(false);
         }
-        if backfill.told != backfill.compared {
+        // What is on its way may be sent back for want of room.
+        let first = queue.unacked.keys().next().map(ObjectId::before_all_states);
+        let before = first.as_ref().unwrap_or(&backfill.compared).min(&backfill.compared);
+        if backfill.told < *before {
             // Comes behind all that was sent, and becomes durable behind it.
-            backfill.told = backfill.compared.clone();
-            cx.send_osd(to, PgBackfilled { pg, before: backfill.compared.clone() });
+            backfill.told = before.clone();
+            cx.send_osd(to, PgBackfilled { pg, before: before.clone() });
         }
         let Some(listed) = &mut backfill.listed else {
             if !std::mem::replace(&mut backfill.asked, true) {
@@ -130,16 +172,16 @@ impl Pg {
             return Ok(false);
         };
         let until = listed.end.as_ref().unwrap_or(&range_end);
-        let ours = ready(cx.store.list(&backfill.compared, until, cx.limits.backfill_objects))?;
+        let (ours, end) = whole_objects(cx, (&backfill.compared, until), cx.limits.backfill_objects)?;
         // At this moment it is decided which objects are compared: what is created before `compared` from now on reaches
         // the member as an update.
-        let compared = match ours.last() {
-            Some(last) if ours.len() == cx.limits.backfill_objects => Some(behind(last)),
-            _ => listed.end.clone(),
-        };
+        let compared = end.or_else(|| listed.end.clone());
         let later = compared.as_ref().map(|compared| listed.objects.split_off(compared)).unwrap_or_default();
-        let theirs = std::mem::replace(&mut listed.objects, later);
+        let mut theirs = std::mem::replace(&mut listed.objects, later);
         queue.queue.extend(ours.into_iter().map(|object| (object, Has::Nothing)));
+        if mutant::is(Mutant::ExtrasKept) {
+            theirs.retain(|object, _| queue.queue.contains_key(object));
+        }
         queue.queue.extend(theirs.into_iter().map(|(object, version)| {
             let has = version.map_or(Has::Unknown, Has::Version);
             (object, has)
@@ -148,6 +190,9 @@ impl Pg {
             (backfill.listed, backfill.asked) = (None, false);
         }
         backfill.compared = compared.unwrap_or_else(ObjectId::max);
+        if mutant::is(Mutant::CursorAhead) {
+            cx.send_osd(to, PgBackfilled { pg, before: backfill.compared.clone() });
+        }
         Ok(true)
     }
 
@@ -227,8 +272,8 @@ impl Scan {
         let Some(names) = &mut self.names else {
             // What the primary does not come to before its own list is full is listed once more.
             let count = 2 * cx.limits.backfill_objects;
-            let page = ready(cx.store.list(&self.from, range_end, count))?;
-            self.end = page.last().filter(|_| page.len() == count).map(behind);
+            let (page, end) = whole_objects(cx, (&self.from, range_end), count)?;
+            self.end = end;
             self.names = Some(page.into());
             return Ok(true);
         };

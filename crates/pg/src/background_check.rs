@@ -192,6 +192,14 @@ impl BackgroundCheck {
         }
     }
 
+    /// The group has other objects now: it is read from its beginning.
+    pub fn forget(&mut self, pgid: PgId) {
+        self.walk.take_if(|walk| walk.pgid == pgid);
+        if let Some(mark) = self.marks.get_mut(&pgid) {
+            mark.next = None;
+        }
+    }
+
     /// One step. Gives what it costs, in bytes.
     fn step(&mut self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) -> Result<u64, LookupId> {
         // A group that was left or changes its range meanwhile is begun anew when it is its turn again.

@@ -4,22 +4,31 @@
 //! while updates of it are on their way; updates follow each other without waiting, each executed on the state that
 //! the one before it leaves.
 
+use crate::admission::Admission;
 use crate::coded::gather::Wanted;
 use crate::context::{Context, Waiter};
+use crate::copy::Copied;
 use crate::hops::{OpTimes, Replicated, WaitReasons};
 use crate::intake::output_bytes;
 use crate::log::LogEntry;
-use crate::lookup::{NoAnswer, ready};
+use crate::lookup::NoAnswer;
 use crate::object_info::ObjectInfo;
 use crate::ops::{self, Answers, Effects, ListError, ListingRun, Request, Run};
 use crate::pg::Pg;
+use crate::snap_trim::Trim;
+use crate::unfound::NO_SESSION;
+use bytes::Bytes;
+use cls::Caller;
+use mutant::Mutant;
+use osdmap::PoolFlags;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, ReadError};
-use types::{EVersion, Errno, ObjectId, ReqId, SnapId};
+use types::{EVersion, Errno, ObjectId, ReqId, SnapId, Utime};
+use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
 use wire::messages::{OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
-use wire::{Decode, Rope};
+use wire::{Decode, EntityAddr, Rope};
 
 /// How far an operation that waits for lookups has come.
 #[derive(Debug, Default)]
@@ -27,6 +36,8 @@ struct Progress {
     waits_for: Option<LookupId>,
     answers: Answers,
     listing: ListingRun,
+    /// The object at a snapshot that the operation needs, and that is where it is needed.
+    at_hand: Option<ObjectId>,
 }
 
 /// One client operation on its way through a group.
@@ -37,18 +48,44 @@ pub(crate) struct ClientOp {
     pub tid: u64,
     pub reqid: ReqId,
     pub op: OsdOp,
+    /// The present state of the object, also where it is asked for at a snapshot: operations on all states of an object are
+    /// ordered together.
     pub object: ObjectId,
+    /// Nobody has asked for this: what snapshots do not need any more is removed.
+    pub trim: Option<Trim>,
     pub may_write: bool,
     pub times: OpTimes,
+    /// Whom class methods see.
+    caller: Caller,
     /// What the log knew of the request when it came. Kept, as the log may be trimmed while the operation waits.
     repeated: Option<Box<LogEntry>>,
     progress: Progress,
+    /// When there was no room for it first.
+    waits_for_room: Option<Duration>,
 }
 
 impl ClientOp {
     pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp, times: OpTimes) -> ClientOp {
-        let (object, may_write) = (op.object_id(), op.may_write());
-        ClientOp { session, tid, reqid, op, object, may_write, times, repeated: None, progress: Progress::default() }
+        let (object, may_write) = (op.object_id().head_of(), ops::may_write(&op));
+        ClientOp {
+            session,
+            tid,
+            reqid,
+            op,
+            object,
+            trim: None,
+            may_write,
+            times,
+            caller: Caller { name: reqid.name, addr: EntityAddr::BLANK },
+            repeated: None,
+            progress: Progress::default(),
+            waits_for_room: None,
+        }
+    }
+
+    /// The same, sent by that client.
+    pub fn called_by(self, caller: Caller) -> ClientOp {
+        ClientOp { caller, ..self }
     }
 
     fn is_group_op(&self) -> bool {
@@ -92,6 +129,8 @@ pub(crate) struct ClientOps {
     objects: BTreeMap<ObjectId, ObjectQueue>,
     /// Objects whose next operation is a read that waits for a lease.
     wait_for_lease: BTreeSet<ObjectId>,
+    /// Objects whose next operation is an update for which there is no room yet.
+    wait_for_room: BTreeSet<ObjectId>,
     /// Updates that are queued and not yet submitted, by request.
     queued_requests: BTreeMap<ReqId, u64>,
 }
@@ -113,9 +152,13 @@ impl ClientOps {
         // Nothing has been answered, so what is held stays the same.
         self.held_bytes = old.held_bytes;
         self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
+        // What the primary asked for itself (the end of a watch) it asks for again if it is still wanted.
+        let own: usize = self.waiting.iter().filter(|op| op.session == NO_SESSION).map(ClientOp::held_bytes).sum();
+        self.release(cx, own);
+        self.waiting.retain(|op| op.session != NO_SESSION);
         for op in &mut self.waiting {
             // What was read belongs to the old interval, whose state may not be the new one's.
-            op.progress = Progress::default();
+            (op.progress, op.waits_for_room) = (Progress::default(), None);
             op.times.waits.add(WaitReasons::INACTIVE);
         }
         cx.interrupted.extend(self.waiting.iter().map(|op| op.session));
@@ -144,7 +187,7 @@ impl ClientOps {
 
     /// What queued operations have read of the object so far was bad.
     pub fn forget_answers(&mut self, object: &ObjectId) {
-        for number in self.objects.get(object).iter().flat_map(|queue| &queue.queue) {
+        for number in self.objects.get(&object.head_of()).iter().flat_map(|queue| &queue.queue) {
             let op = self.ops.get_mut(number).expect("queued operations are kept");
             op.progress.answers = Answers::default();
         }
@@ -181,6 +224,10 @@ impl Pg {
     }
 
     fn start_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+        if op.trim.is_some() {
+            // The new interval's walk finds it again.
+            return self.ops.release(cx, op.held_bytes());
+        }
         if let Some(errno) = refusal(&op) {
             return self.answer_error(cx, &op, errno);
         }
@@ -192,7 +239,7 @@ impl Pg {
             return self.run_group_op(cx, op);
         }
         if op.may_write {
-            let known = self.log.find(&op.reqid).cloned().map(Box::new);
+            let known = self.log.find_request(&op.reqid).filter(|_| !mutant::is(Mutant::ResendApplied)).map(Box::new);
             // What was trimmed is never taken back; what is newer may have been.
             let before = op.repeated.take().filter(|entry| entry.version <= self.log.tail());
             op.repeated = known.or(before);
@@ -224,7 +271,8 @@ impl Pg {
         let entry = op.repeated.as_deref().expect("the caller has seen it");
         let version = entry.version;
         let reply = reply_from_log(op, entry, cx);
-        if self.replication.redirect_answer(version, op.session, op.tid, op.op.retry_attempt) {
+        let is_early = mutant::is(Mutant::ResendAnsweredEarly);
+        if !is_early && self.replication.redirect_answer(version, op.session, op.tid, op.op.retry_attempt) {
             return;
         }
         tracing::debug!(pg = %self.id, reqid = %op.reqid, %version, "repeated request answered from the log");
@@ -249,11 +297,12 @@ impl Pg {
         reply: OsdOpReply,
         way: Option<Replicated<'_>>,
     ) {
-        self.ops.release(cx, op.held_bytes());
+        let held_bytes = op.held_bytes();
+        self.ops.release(cx, held_bytes);
         cx.recorder.answered(cx.now, self.id, op, &reply, way);
         if reply.result >= 0 && op.times.started.happened() {
             let took = Duration::from_micros(u64::from(op.times.stamp(cx.now).0 - op.times.started.0));
-            cx.pacing.answered(took, op.held_bytes() as u64, op.may_write);
+            cx.pacing.answered(took, held_bytes as u64, op.may_write);
         }
         cx.send_client(op.session, op.tid, reply);
     }
@@ -273,7 +322,10 @@ impl Pg {
                 return;
             };
             let may_write = self.ops.ops[&number].may_write;
-            let must_wait = if may_write { queue.reads_running > 0 } else { queue.updates_in_flight > 0 };
+            let must_wait = match may_write {
+                true => queue.reads_running > 0,
+                false => queue.updates_in_flight > 0 && !mutant::is(Mutant::ReadsBesideUpdates),
+            };
             let is_held = may_write && self.scrub.holds(object);
             if queue.front_blocked || must_wait || is_held || !self.is_where_needed(cx, object, may_write) {
                 return;
@@ -282,14 +334,29 @@ impl Pg {
                 self.ops.wait_for_lease.insert(object.clone());
                 return;
             }
+            let at_hand = self.ops.ops[&number].progress.at_hand.clone();
+            if at_hand.is_some_and(|state| !self.is_where_needed(cx, &state, may_write)) {
+                self.ops.ops.get_mut(&number).expect("just seen").progress = Progress::default();
+                return;
+            }
             let queue = self.ops.objects.get_mut(object).expect("just seen");
             queue.queue.pop_front();
             match self.run_op(cx, number) {
                 Ran::Ended => {}
+                Ran::Lacks => {
+                    self.ops.objects.get_mut(object).expect("still there").queue.push_front(number);
+                    return;
+                }
                 Ran::Blocked if may_write => {
                     let queue = self.ops.objects.get_mut(object).expect("still there");
                     queue.queue.push_front(number);
                     queue.front_blocked = true;
+                    return;
+                }
+                Ran::HasNoRoom => {
+                    let queue = self.ops.objects.get_mut(object).expect("still there");
+                    queue.queue.push_front(number);
+                    self.ops.wait_for_room.insert(object.clone());
                     return;
                 }
                 Ran::Blocked => self.ops.objects.get_mut(object).expect("still there").reads_running += 1,
@@ -306,20 +373,31 @@ impl Pg {
             self.ops.release(cx, op.held_bytes());
             return Ran::Ended;
         }
-        let op = self.ops.ops.get_mut(&number).expect("operation is known");
-        op.times.run(cx.now);
-        let request = Request {
-            object: &op.object,
-            ops: &op.op.ops,
-            reqid: op.reqid,
-            mtime: op.op.mtime,
-            may_write: op.may_write,
-            return_vec: op.op.flags.has(OpFlags::RETURNVEC),
-            next_version: self.log.next_version(cx.epoch),
-            last_user_version: self.info.last_user_version,
-            layout: self.coded.as_ref().map(|coded| coded.layout),
+        let op = &self.ops.ops[&number];
+        if let Some(errno) = self.lapse(cx, op) {
+            let op = self.ops.ops.remove(&number).expect("just seen");
+            self.ops.queued_requests.remove(&op.reqid);
+            self.answer_error(cx, &op, errno);
+            return Ran::Ended;
+        }
+        let run = loop {
+            match self.execute(cx, number) {
+                Run::Wants(state) => {
+                    let may_write = self.ops.ops[&number].may_write;
+                    let is_there = self.is_where_needed(cx, &state, may_write);
+                    let progress = &mut self.ops.ops.get_mut(&number).expect("operation is known").progress;
+                    if !is_there {
+                        *progress = Progress::default();
+                        return Ran::Lacks;
+                    }
+                    progress.at_hand = Some(state);
+                }
+                run => break run,
+            }
         };
-        match ops::execute(cx.store, &request, &mut op.progress.answers, cx.limits) {
+        let op = self.ops.ops.get_mut(&number).expect("operation is known");
+        match run {
+            Run::Wants(_) => unreachable!("the loop ends with something else"),
             Run::Gather { version, offset, len } => {
                 let object = op.object.clone();
                 let id = self.gather(cx, &object, version, Wanted::Object { offset, len }, None);
@@ -330,25 +408,155 @@ impl Pg {
                 cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
                 Ran::Blocked
             }
+            Run::Copy(source) => {
+                let id = cx.coded_reads.next_id();
+                op.progress.answers.waits_for_data(id);
+                op.progress.waits_for = Some(id);
+                op.times.blocked(cx.now);
+                cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
+                match cx.map.pools.contains_key(&source.locator.pool) {
+                    true => cx.copies.begin(id, *source, cx.now),
+                    false => {
+                        let nothing = Copied::into_rope(Err(Errno::ENOENT.as_result()));
+                        cx.coded_reads.done.push_back((id, Ok(nothing)));
+                    }
+                }
+                Ran::Blocked
+            }
             Run::Blocked(id) => {
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
                 cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
                 Ran::Blocked
             }
-            Run::Done(effects) => {
+            Run::Done(effects) if op.trim.is_some() && effects.steps.is_empty() => {
+                let op = self.ops.ops.remove(&number).expect("operation is known");
+                self.ops.release(cx, op.held_bytes());
+                self.trimmed(cx, op.object, Trim::default());
+                Ran::Ended
+            }
+            Run::Done(effects) if op.may_write => {
+                self.watches.learn(&op.object, &effects.watchers, |addr| cx.map.is_blocklisted(addr), cx.now);
+                let (object, flags, since) = (op.object.clone(), op.op.flags, op.waits_for_room.unwrap_or(cx.now));
+                let admission = self.admit_update(cx, &object, flags, &effects, since);
+                if admission == Admission::Later {
+                    let op = self.ops.ops.get_mut(&number).expect("operation is known");
+                    (op.progress, op.waits_for_room) = (Progress::default(), Some(since));
+                    return Ran::HasNoRoom;
+                }
                 let mut op = self.ops.ops.remove(&number).expect("operation is known");
                 op.times.executed(cx.now);
-                if op.may_write {
-                    self.ops.queued_requests.remove(&op.reqid);
-                    self.ops.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
-                    self.submit_update(cx, op, effects);
-                } else {
-                    self.answer_read(cx, op, effects);
+                self.ops.queued_requests.remove(&op.reqid);
+                match admission {
+                    Admission::Now(growth_bytes) => {
+                        self.ops.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
+                        self.submit_update(cx, op, effects, growth_bytes);
+                    }
+                    Admission::Refused(errno) => self.answer_error(cx, &op, errno),
+                    Admission::Dropped | Admission::Later => self.ops.release(cx, op.held_bytes()),
                 }
                 Ran::Ended
             }
+            Run::Done(mut effects) => {
+                self.watches.learn(&op.object, &effects.watchers, |addr| cx.map.is_blocklisted(addr), cx.now);
+                let mut op = self.ops.ops.remove(&number).expect("operation is known");
+                op.times.executed(cx.now);
+                let watch = std::mem::take(&mut effects.watch);
+                if !watch.is_empty() && effects.result >= 0 {
+                    self.watch_effects(cx, &op, watch, effects.user_version);
+                }
+                self.answer_read(cx, op, effects);
+                Ran::Ended
+            }
         }
+    }
+
+    /// Why an operation is not carried out any more, though it was to be when it came.
+    fn lapse(&self, cx: &Context<'_>, op: &ClientOp) -> Option<Errno> {
+        if op.trim.is_some() {
+            return None;
+        }
+        if op.session == NO_SESSION {
+            return self.is_needless(op, cx.now).then_some(Errno::ECANCELED);
+        }
+        // Its client was locked out while it waited.
+        cx.map.is_blocklisted(&op.caller.addr).then_some(Errno::EBLOCKLISTED)
+    }
+
+    fn execute(&mut self, cx: &mut Context<'_>, number: u64) -> Run {
+        let snaps = self.snaps_of(cx, number);
+        let removed_snaps = cx.map.removed_snaps_queue.get(&self.id.pool.base());
+        let op = &self.ops.ops[&number];
+        let connected = self.watches.connected(&op.object, op.reqid.name, op.session);
+        let notify_id = self.watches.next_notify_id(cx.epoch);
+        let op = self.ops.ops.get_mut(&number).expect("operation is known");
+        op.times.run(cx.now);
+        let progress = &mut op.progress;
+        let request = Request {
+            object: &op.object,
+            ops: &op.op.ops,
+            reqid: op.reqid,
+            caller: op.caller,
+            now: Utime::from_unix(cx.unix_zero + cx.now),
+            mtime: op.op.mtime,
+            may_write: op.may_write,
+            return_vec: op.op.flags.has(OpFlags::RETURNVEC),
+            next_version: self.log.next_version(cx.epoch),
+            last_user_version: self.info.last_user_version,
+            layout: self.coded.as_ref().map(|coded| coded.layout),
+            connected: &connected,
+            notify_id,
+            snap: op.op.snap,
+            snaps: &snaps,
+            order_snaps: op.op.flags.has(OpFlags::ORDERSNAP),
+            removed_snaps,
+            at_hand: progress.at_hand.as_ref(),
+        };
+        match (&mut op.trim, removed_snaps) {
+            (None, _) => ops::execute(cx.store, &request, &mut progress.answers, cx.limits),
+            (Some(_), None) => Run::Done(Effects::default()),
+            (Some(trim), Some(removed)) => {
+                let (run, more) = ops::trim(cx.store, &request, &mut progress.answers, removed);
+                trim.more = more;
+                run
+            }
+        }
+    }
+
+    /// The snapshots that an update must preserve: the client's, or those of the whole pool.
+    fn snaps_of(&self, cx: &Context<'_>, number: u64) -> SnapContext {
+        let op = &self.ops.ops[&number];
+        if !op.may_write || op.session == NO_SESSION {
+            return SnapContext::default();
+        }
+        let id = self.id.pool.base();
+        let pool = cx.map.pools.get(&id);
+        let of_pool = pool.filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS));
+        match of_pool.filter(|_| !op.op.flags.has(OpFlags::ENFORCE_SNAPC)) {
+            Some(pool) => SnapContext { seq: pool.snap_seq, snaps: pool.snaps.keys().rev().copied().collect() },
+            None => {
+                let removed = cx.map.removed_snaps_queue.get(&id);
+                let is_there = |snap: &SnapId| !removed.is_some_and(|removed| removed.contains(snap.0));
+                let snaps = op.op.snaps.iter().copied().filter(is_there).collect();
+                SnapContext { seq: op.op.snap_seq, snaps }
+            }
+        }
+    }
+
+    /// What no snapshot needs any more of an object is removed, as an update like any other.
+    pub(crate) fn queue_trim(&mut self, cx: &mut Context<'_>, object: ObjectId) {
+        let pgid = SPgId { pg: self.id, shard: NO_SHARD };
+        let name = Bytes::copy_from_slice(&object.name);
+        let request = OsdOp::new(pgid, object.hash, cx.epoch, Locator::pool(self.id.pool), name, Vec::new());
+        let times = OpTimes::new(cx.now, cx.now);
+        let op = ClientOp::new(NO_SESSION, 0, ReqId::default(), request, times);
+        let op = ClientOp { trim: Some(Trim::default()), may_write: true, object: object.clone(), ..op };
+        self.ops.hold(cx, op.held_bytes());
+        let number = self.ops.next_number;
+        self.ops.next_number += 1;
+        self.ops.ops.insert(number, op);
+        self.ops.objects.entry(object.clone()).or_default().queue.push_back(number);
+        self.run_object(cx, &object);
     }
 
     /// A lookup that an operation waited for is done; for data reads, with its outcome.
@@ -380,13 +588,20 @@ impl Pg {
         }
         if may_write {
             self.ops.objects.get_mut(&object).expect("its operation waits").front_blocked = false;
-        } else if !self.may_read(cx) || self.missing.contains_key(&object) {
+        } else if !self.may_read(cx) || self.lacks_any(number) {
             // What it has read so far may not be the newest any more, or is being replaced.
             self.read_anew(number);
         } else if let Ran::Ended = self.run_op(cx, number) {
             self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1;
         }
         self.run_object(cx, &object);
+    }
+
+    /// Whether the object, or the state of it that an operation needs, is missing here.
+    fn lacks_any(&self, number: u64) -> bool {
+        let op = &self.ops.ops[&number];
+        let at_hand = op.progress.at_hand.as_ref();
+        self.missing.contains_key(&op.object) || at_hand.is_some_and(|state| self.missing.contains_key(state))
     }
 
     /// What a read wants is damaged here: if another member has the object, it is fetched from there and the read begins
@@ -397,13 +612,21 @@ impl Pg {
         if op.may_write || op.is_group_op() || self.coded.is_some() {
             return false;
         }
-        let object = op.object.clone();
-        let Ok(Some(stat)) = ready(cx.store.stat(&object)) else { return false };
-        let version = ObjectInfo::of(&stat).map(|info| info.version);
-        let Some(version) = version.ok().filter(|version| self.is_elsewhere(&object, *version)) else { return false };
+        let head = op.object.clone();
+        let object = op.progress.at_hand.clone().unwrap_or_else(|| head.clone());
+        if self.missing.contains_key(&object) {
+            // Another read has found it out, and it is on its way.
+            self.read_anew(number);
+            self.run_object(cx, &head);
+            return true;
+        }
+        // What the store would have to look up again the operation knows: nothing changes an object while it is read.
+        let stat = op.progress.answers.known_stat();
+        let version = stat.and_then(|stat| ObjectInfo::of(stat).ok()).map(|info| info.version);
+        let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) else { return false };
         self.read_anew(number);
         self.object_damaged(cx, &object, version);
-        self.run_object(cx, &object);
+        self.run_object(cx, &head);
         true
     }
 
@@ -427,9 +650,16 @@ impl Pg {
         self.start_waiting_ops(cx);
     }
 
+    /// There may be room for what waits for it.
+    pub(crate) fn room_came(&mut self, cx: &mut Context<'_>) {
+        for object in std::mem::take(&mut self.ops.wait_for_room) {
+            self.run_object(cx, &object);
+        }
+    }
+
     /// An object has come to where it was missing.
     pub(crate) fn object_is_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        self.run_object(cx, object);
+        self.run_object(cx, &object.head_of());
     }
 
     /// An update of an object is durable everywhere.
@@ -528,6 +758,10 @@ impl Pg {
 enum Ran {
     Ended,
     Blocked,
+    /// As an update for which there is no room at present.
+    HasNoRoom,
+    /// A state of the object is not where it is needed.
+    Lacks,
 }
 
 /// What is refused before it is executed.
@@ -557,10 +791,8 @@ fn refusal(op: &ClientOp) -> Option<Errno> {
     if op.may_write && message.input_bytes() > WRITE_BYTES_MAX {
         return Some(Errno::EMSGSIZE);
     }
-    // Snapshots are not kept yet. To ignore them would lose what a client believes to have saved.
-    let names_snapshot = message.snap != SnapId::HEAD && message.snap != SnapId::DIR;
-    if names_snapshot || (op.may_write && !message.snaps.is_empty()) {
-        return Some(Errno::EOPNOTSUPP);
+    if let Some(errno) = ops::refused_call(message) {
+        return Some(errno);
     }
     None
 }

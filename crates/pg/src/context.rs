@@ -1,20 +1,23 @@
 //! What a placement group can reach while it handles an event: the store, the clocks, and its outputs.
 
 use crate::coded::CodedReads;
+use crate::copy::Copies;
+use crate::dups::DupsLimit;
 use crate::hops::{MemberTimes, Recorder};
 use crate::leases::Leases;
 use crate::ops::Limits;
 use crate::pacing::Pacing;
 use crate::peer::{MemberState, PgInterval, PgNotify};
 use crate::reservations::Reservations;
+use crate::rooms::Rooms;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, Store, SubmitError, Ticket, Transaction};
-use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
+use types::{EVersion, EntityName, Epoch, ObjectId, OsdId, PgId};
 use wire::msgr::SessionId;
 use wire::nacre::mon::{PgActivation, PgReport};
-use wire::{Envelope, Message, Target};
+use wire::{EntityAddr, Envelope, Message, Target};
 
 /// What the driver must do.
 #[derive(Debug)]
@@ -75,12 +78,22 @@ pub(crate) enum Waiter {
     Push { pgid: PgId, to: OsdId },
     /// What the primary compares.
     Scan { pgid: PgId },
+    /// The walk over objects that snapshots preserve.
+    Trim { pgid: PgId },
     /// A copy that is removed.
     Stray { pgid: PgId },
     /// Bytes of one shard.
     ShardRead { pgid: PgId },
     /// The primary's own shard of an object.
     Rebuild { pgid: PgId, object: ObjectId },
+}
+
+/// A client that is connected.
+pub(crate) struct ClientSession {
+    pub name: EntityName,
+    pub addr: EntityAddr,
+    /// Newest map that it is known to have, or was sent.
+    pub epoch: Epoch,
 }
 
 /// Requests to the monitors that are gathered over a turn.
@@ -100,9 +113,12 @@ pub(crate) struct Context<'a> {
     pub epoch: Epoch,
     pub map: &'a OsdMap,
     pub limits: &'a Limits,
+    pub dups_limit: DupsLimit,
     pub leases: &'a mut Leases,
     /// When a group wants to be looked at again.
     pub wakes: &'a mut BTreeSet<(Duration, PgId)>,
+    /// When a group may go on sending objects to where they are missing.
+    pub sends_later: &'a mut BTreeSet<(Duration, PgId)>,
     pub store: &'a mut Store,
     pub commits: &'a mut VecDeque<(Ticket, PgId, OnCommit)>,
     pub waiters: &'a mut BTreeMap<LookupId, Waiter>,
@@ -112,6 +128,8 @@ pub(crate) struct Context<'a> {
     /// Reports that should go out with the next beacon at once.
     pub reports: &'a mut BTreeMap<PgId, PgReport>,
     pub out: &'a mut Vec<Output>,
+    /// Those that are connected.
+    pub clients: &'a BTreeMap<SessionId, ClientSession>,
     /// Clients whose operations were dropped with their interval: they must learn of the new map.
     pub interrupted: &'a mut BTreeSet<SessionId>,
     /// Bytes that client requests hold until they are answered.
@@ -119,7 +137,9 @@ pub(crate) struct Context<'a> {
     pub recorder: &'a mut Recorder,
     pub pacing: &'a mut Pacing,
     pub reservations: &'a mut Reservations,
+    pub rooms: &'a mut Rooms,
     pub coded_reads: &'a mut CodedReads,
+    pub copies: &'a mut Copies,
     /// Groups whose scrubs go on in another turn.
     pub scrubs_later: &'a mut BTreeSet<PgId>,
     /// The wall clock, as time since 1970, when `now` was zero.
@@ -159,11 +179,19 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// For transactions that no client can be told about: if they fail, the OSD stops.
+    /// For transactions that no client can be told about, for which there is room by promise: if they fail, the OSD stops.
     pub fn submit_or_stop(&mut self, txn: Transaction, then: OnCommit) {
         let pgid = txn.pg;
-        if let Err(e) = self.submit(txn, then) {
+        if let Err(e) = self.submit_owed(txn, then) {
             self.out.push(Output::Fatal { reason: format!("pg {pgid}: the store refused a replicated change: {e}") });
         }
+    }
+
+    /// The same for what takes no room to speak of, or for which room was promised.
+    pub fn submit_owed(&mut self, txn: Transaction, then: OnCommit) -> Result<(), SubmitError> {
+        let pgid = txn.pg;
+        let ticket = self.store.submit_owed(txn)?;
+        self.commits.push_back((ticket, pgid, then));
+        Ok(())
     }
 }

@@ -38,10 +38,21 @@ pub(crate) struct Healing {
     granted: usize,
 }
 
+/// Work that waits for room on OSDs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Blocked {
+    pub recovery: bool,
+    pub backfill: bool,
+}
+
 impl Healing {
     /// Whether it is this group's turn, and for this.
     pub fn does(&self, work: Work) -> bool {
         self.may_work() && self.work == Some(work)
+    }
+
+    pub fn work(&self) -> Option<Work> {
+        self.work
     }
 
     pub fn may_work(&self) -> bool {
@@ -50,21 +61,28 @@ impl Healing {
 }
 
 impl Pg {
-    /// What there is to do, the most urgent first, and to whom objects then go.
-    fn wanted_work(&self) -> Option<(Work, Vec<OsdId>)> {
+    /// What there is to do, the most urgent first, and to whom objects then go; and what is not done for want of room.
+    fn wanted_work(&self, cx: &Context<'_>) -> (Option<(Work, Vec<OsdId>)>, Blocked) {
+        let mut blocked = Blocked::default();
         if !self.peering.may_recover() {
-            return None;
+            return (None, blocked);
         }
         let lacks = |osd: &OsdId| self.members.missing(*osd).any(|object| self.is_readable(object));
-        let lacking: Vec<OsdId> = self.members.iter().map(|(osd, _)| osd).filter(lacks).collect();
-        if !lacking.is_empty() || self.can_pull_any() {
-            return Some((Work::Recovery, lacking));
+        let lacking = self.members.iter().map(|(osd, _)| osd).filter(lacks);
+        let (too_full, lacking): (Vec<_>, Vec<_>) = lacking.partition(|osd| self.is_too_full(cx, *osd, Work::Recovery));
+        let pulls = self.can_pull_any();
+        let may_pull = pulls && !self.is_too_full(cx, cx.whoami, Work::Recovery);
+        blocked.recovery = !too_full.is_empty() || pulls && !may_pull;
+        if !lacking.is_empty() || may_pull {
+            return (Some((Work::Recovery, lacking)), blocked);
         }
         let is_behind = |standing| matches!(standing, Standing::Behind | Standing::Backfilling);
-        let behind: Vec<OsdId> = self.members.iter().filter(|(_, s)| is_behind(*s)).map(|(osd, _)| osd).collect();
+        let behind = self.members.iter().filter(|(_, s)| is_behind(*s)).map(|(osd, _)| osd);
+        let (too_full, behind): (Vec<_>, Vec<_>) = behind.partition(|osd| self.is_too_full(cx, *osd, Work::Backfill));
+        blocked.backfill = !too_full.is_empty();
         // What is missing here can be neither compared nor sent.
         let can_compare = self.missing.is_empty() && self.unreadable.is_empty();
-        (!behind.is_empty() && can_compare).then_some((Work::Backfill, behind))
+        ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
     }
 
     fn priority(&self, work: Work) -> u64 {
@@ -88,7 +106,10 @@ impl Pg {
 
     /// Asks for what the present work needs, if that is not what was asked for.
     pub(crate) fn plan_healing(&mut self, cx: &mut Context<'_>) {
-        let wanted = self.wanted_work();
+        let (wanted, blocked) = self.wanted_work(cx);
+        if std::mem::replace(&mut self.blocked, blocked) != blocked {
+            self.queue_report(cx);
+        }
         let (work, targets) = wanted.map_or((None, Vec::new()), |(work, targets)| (Some(work), targets));
         let priority = work.map_or(0, |work| self.priority(work));
         // Members that need nothing any more keep their slots until all is done.
@@ -176,13 +197,17 @@ impl Pg {
     /// What `ceph -s` shows of this.
     pub(crate) fn healing_bits(&self) -> u64 {
         let unfound = self.unfound_count() > 0;
-        match (self.healing.work, self.healing.may_work()) {
-            (Some(Work::Recovery), true) => pg_state::RECOVERING,
-            (Some(Work::Recovery), false) => pg_state::RECOVERY_WAIT,
-            (Some(Work::Backfill), true) => pg_state::BACKFILLING,
-            (Some(Work::Backfill), false) => pg_state::BACKFILL_WAIT,
-            (None, _) if unfound => pg_state::RECOVERY_UNFOUND,
-            (None, _) => 0,
-        }
+        let blocked =
+            [(self.blocked.recovery, pg_state::RECOVERY_TOOFULL), (self.blocked.backfill, pg_state::BACKFILL_TOOFULL)];
+        let too_full = blocked.iter().filter(|(is, _)| *is).fold(0, |bits, (_, bit)| bits | bit);
+        too_full
+            | match (self.healing.work, self.healing.may_work()) {
+                (Some(Work::Recovery), true) => pg_state::RECOVERING,
+                (Some(Work::Recovery), false) => pg_state::RECOVERY_WAIT,
+                (Some(Work::Backfill), true) => pg_state::BACKFILLING,
+                (Some(Work::Backfill), false) => pg_state::BACKFILL_WAIT,
+                (None, _) if unfound => pg_state::RECOVERY_UNFOUND,
+                (None, _) => 0,
+            }
     }
 }

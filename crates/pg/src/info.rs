@@ -11,7 +11,10 @@ pub const INFO_KEY: Bytes = Bytes::from_static(b"info");
 /// Counts over a group's objects and client operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PgStats {
+    /// Those at snapshots, and those that are there for their sake only, are counted.
     pub objects: i64,
+    /// Objects at snapshots.
+    pub clones: i64,
     pub bytes: i64,
     pub write_ops: u64,
     pub write_kib: u64,
@@ -62,7 +65,7 @@ impl PgInfo {
 
 impl Encode for PgInfo {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(4, 1, |w| {
+        w.versioned(5, 1, |w| {
             w.put(&self.last_update);
             w.put(&self.log_tail);
             w.put(&self.last_epoch_started);
@@ -76,6 +79,7 @@ impl Encode for PgInfo {
             w.u32(self.pg_num);
             w.put(&self.last_backfill);
             w.put(&self.rolled_forward);
+            w.i64(self.stats.clones);
         });
     }
 }
@@ -84,18 +88,22 @@ impl Decode for PgInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgInfo, DecodeError> {
-        let (version, mut r) = r.versioned("placement group information", 4)?;
-        Ok(PgInfo {
+        let (version, mut r) = r.versioned("placement group information", 5)?;
+        let mut info = PgInfo {
             last_update: r.get()?,
             log_tail: r.get()?,
             last_epoch_started: r.get()?,
             complete: r.bool()?,
             created: r.get()?,
             last_user_version: r.u64()?,
-            stats: PgStats { objects: r.i64()?, bytes: r.i64()?, write_ops: r.u64()?, write_kib: r.u64()? },
+            stats: PgStats { objects: r.i64()?, bytes: r.i64()?, write_ops: r.u64()?, write_kib: r.u64()?, clones: 0 },
             pg_num: if version.version >= 2 { r.u32()? } else { 0 },
             last_backfill: if version.version >= 3 { r.get()? } else { None },
             rolled_forward: if version.version >= 4 { r.get()? } else { EVersion::ZERO },
-        })
+        };
+        if version.version >= 5 {
+            info.stats.clones = r.i64()?;
+        }
+        Ok(info)
     }
 }

@@ -6,6 +6,7 @@
 //! follows another primary, it tells that one how long its promises may last (see `docs/peering.md`).
 
 use crate::peer::LeaseGrant;
+use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId};
@@ -65,7 +66,8 @@ impl Leases {
 
     /// `holder` asks, with its `stamp`; this OSD has the map `epoch`.
     pub fn grant(&mut self, holder: OsdId, stamp: u64, epoch: Epoch, now: Duration) -> LeaseGrant {
-        self.promised.insert(holder, now + PROMISE);
+        let promise = if mutant::is(Mutant::ClocksAgree) { LEASE } else { PROMISE };
+        self.promised.insert(holder, now + promise);
         LeaseGrant { stamp, epoch }
     }
 
@@ -74,8 +76,8 @@ impl Leases {
         let held = self.held.entry(grantor).or_default();
         let Some(asked_at) = held.asked_at.filter(|at| at.as_micros() == u128::from(grant.stamp)) else { return false };
         held.asked_at = None;
-        let until = asked_at + LEASE;
-        if grant.epoch > epoch {
+        let until = asked_at + if mutant::is(Mutant::LeaseTooLong) { 2 * LEASE } else { LEASE };
+        if grant.epoch > epoch && !mutant::is(Mutant::LeaseForOlderMap) {
             held.later = Some((grant.epoch, until));
             return false;
         }
@@ -94,7 +96,10 @@ impl Leases {
 
     /// How long promises to each OSD last still; and those that may have been made before this OSD started.
     pub fn promises(&self, now: Duration) -> (Duration, Vec<(OsdId, Duration)>) {
-        let unknown = self.started.map_or(PROMISE, |at| (at + PROMISE).saturating_sub(now));
+        let mut unknown = self.started.map_or(PROMISE, |at| (at + PROMISE).saturating_sub(now));
+        if mutant::is(Mutant::PromisesForgotten) {
+            unknown = Duration::ZERO;
+        }
         let left = |(osd, until): (&OsdId, &Duration)| until.checked_sub(now).map(|left| (*osd, left));
         (unknown, self.promised.iter().filter_map(left).collect())
     }
@@ -102,7 +107,7 @@ impl Leases {
 
 /// What is added to a span that was measured by another clock.
 pub(crate) fn by_another_clock(span: Duration) -> Duration {
-    span + span / 10
+    if mutant::is(Mutant::ClocksAgree) { span } else { span + span / 10 }
 }
 
 #[cfg(test)]

@@ -4,21 +4,27 @@
 //! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
 //! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `replicate` (updates on
 //!   their way to all members), `peering` (how a group comes to serve; `merge`: how one log is brought to another), `recovery` (objects on
-//!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `leases` (until when reads may be answered),
+//!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `admission` (updates for which there is no room; `rooms`: what OSDs promise each other; `sent_back`: objects for which there is none), `leases` (until when reads may be answered),
 //!   `pacing` (how fast objects go to where they are missing, so that clients hardly feel it).
 //! * [`coded`]: groups of erasure-coded pools.
 //! * [`hops`]: where the time of operations goes.
 //! * [`scrub`]: copies are compared, and what is bad is replaced.
 //! * `background_check`: a slow walk that reads everything, to find what has rotted.
+//! * `copy`: objects that are copied from others.
+//! * [`watch`]: clients that watch objects, and notifications.
 //! * [`ops`]: execution of one compound operation on one object.
+//! * [`snap_set`]: which states of an object snapshots preserve; `snap_trim`: what no snapshot needs any more is removed.
 //! * [`log`], [`info`], [`object_info`]: what is kept durably. [`peer`]: what OSDs say to each other.
 
+mod admission;
 mod backfill;
 mod background_check;
 mod client_ops;
 pub mod coded;
 mod context;
+mod copy;
 mod counts;
+mod dups;
 mod healing;
 pub mod hops;
 pub mod info;
@@ -37,6 +43,7 @@ mod pacing;
 pub mod peer;
 pub mod peer_backfill;
 pub mod peer_reserve;
+pub mod peer_room;
 pub mod peer_strays;
 mod peering;
 pub mod pg;
@@ -44,14 +51,20 @@ mod push_queue;
 mod recovery;
 mod replicate;
 mod reservations;
+mod rooms;
 pub mod scrub;
+mod sent_back;
 mod shard;
+pub mod snap_set;
+mod snap_trim;
+mod split;
 mod step_codec;
 mod strays;
 mod table;
 #[cfg(test)]
 mod tests;
 mod unfound;
+pub mod watch;
 
 pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use context::Output;

@@ -27,6 +27,8 @@ pub enum LoadError {
     LogEnd { pg: PgId, log: EVersion, info: EVersion },
     #[error("pg {pg}: log entry {entry} cannot follow {head}")]
     LogGap { pg: PgId, entry: EVersion, head: EVersion },
+    #[error("pg {pg}: its table is of a pool of {table} groups, and the map's pool has {map} only")]
+    MoreGroups { pg: PgId, table: u32, map: u32 },
     #[error("pg {pg}: its table cannot be read: {damage}")]
     Unreadable { pg: PgId, damage: Damage },
 }
@@ -43,12 +45,18 @@ pub(crate) struct Loading {
 /// What is asked for next.
 #[derive(Clone, Debug)]
 enum Part {
+    /// Nothing: what is here may still be in the table of the group that this one comes from.
+    Split,
     Info,
+    /// Entries up to the log's tail, from this key on: requests that were carried out.
+    Dups(Bytes),
     /// Entries behind the log's head.
     Log,
     /// Missing objects, from this key on.
     Missing(Bytes),
     Scrub,
+    /// There is no table.
+    Nothing,
 }
 
 impl Pg {
@@ -56,6 +64,25 @@ impl Pg {
     pub(crate) fn stored(id: PgId, interval: Interval) -> Pg {
         let loading = Loading { part: Part::Info, waits_for: None, queries: BTreeMap::new() };
         Pg { stored: true, loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
+    }
+
+    /// A group that comes of another one whose table must be read and split first. [`Pg::split_done`] must follow.
+    pub(crate) fn to_be_split(id: PgId, interval: Interval) -> Pg {
+        let loading = Loading { part: Part::Split, waits_for: None, queries: BTreeMap::new() };
+        Pg { loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
+    }
+
+    /// Whether the group waits for another one to be split.
+    pub(crate) fn waits_for_split(&self) -> bool {
+        self.loading.as_ref().is_some_and(|loading| matches!(loading.part, Part::Split))
+    }
+
+    /// The other one is split; whether this one has a table now. [`Pg::load`] must follow.
+    pub(crate) fn split_done(&mut self, is_stored: bool) {
+        self.stored = is_stored;
+        if let Some(loading) = &mut self.loading {
+            loading.part = if is_stored { Part::Info } else { Part::Nothing };
+        }
     }
 
     /// Whether the group's table is not in memory yet.
@@ -78,6 +105,9 @@ impl Pg {
     /// interval that it is in by then.
     pub(crate) fn load(&mut self, cx: &mut Context<'_>) -> Result<(), LoadError> {
         while let Some(loading) = &self.loading {
+            if let Part::Split = loading.part {
+                break;
+            }
             let next = self.load_part(cx.store, &loading.part.clone());
             let loading = self.loading.as_mut().expect("just seen");
             match next {
@@ -94,20 +124,17 @@ impl Pg {
         Ok(())
     }
 
-    /// A lookup that the table's reading waited for is done.
-    pub(crate) fn load_lookup_done(&mut self, cx: &mut Context<'_>, id: LookupId) -> Result<(), LoadError> {
-        match &mut self.loading {
-            Some(loading) if loading.waits_for == Some(id) => loading.waits_for = None,
-            // The group was left and has come back meanwhile: another lookup is waited for.
-            _ => return Ok(()),
-        }
-        self.load(cx)
+    /// A lookup is done. Whether the table's reading waited for it: if the group was left and has come back meanwhile,
+    /// another one is waited for.
+    pub(crate) fn load_waited_for(&mut self, id: LookupId) -> bool {
+        let waited = self.loading.as_mut().filter(|loading| loading.waits_for == Some(id));
+        waited.is_some_and(|loading| loading.waits_for.take().is_some())
     }
 
     fn loaded(&mut self, cx: &mut Context<'_>) {
         let loading = self.loading.take().expect("the caller has read the table");
         tracing::debug!(pg = %self.id, head = %self.log.head(), missing = self.missing.len(), "table is in memory");
-        self.info.pg_num = self.interval.shape.pg_num;
+        self.split(cx, self.interval.shape.pg_num);
         self.enter_interval(cx);
         for (from, (pg, acting)) in loading.queries {
             if let Some(state) = self.join(from, pg, &acting) {
@@ -125,14 +152,28 @@ impl Pg {
             NoAnswer::Damaged(damage) => Stop::Failed(LoadError::Unreadable { pg, damage }),
         };
         match part {
+            Part::Split | Part::Nothing => Ok(None),
             Part::Info => {
                 let info = ready(store.pg_get(pg, &INFO_KEY)).map_err(unanswered)?.unwrap_or_default();
                 self.info = PgInfo::from_slice(&info).map_err(|e| damaged("information", e))?;
+                let (table, map) = (self.info.pg_num, self.interval.shape.pg_num);
+                if table > map && !osdmap::same_range(pg.seed, table, map) {
+                    return Err(Stop::Failed(LoadError::MoreGroups { pg, table, map }));
+                }
                 self.log = PgLog::starting_at(self.info.log_tail);
-                Ok(Some(Part::Log))
+                Ok(Some(Part::Dups(log_key_range().0)))
+            }
+            Part::Dups(from) => {
+                let end = log_keys_through(self.log.tail().version).1;
+                let entries = ready(store.pg_list(pg, from, &end, PAGE_ENTRIES)).map_err(unanswered)?;
+                let last = entries.get(PAGE_ENTRIES - 1).map(|(key, _)| behind(key));
+                for (_, value) in entries {
+                    self.log.add_dup(&LogEntry::from_slice(&value).map_err(|e| damaged("dup", e))?);
+                }
+                Ok(Some(last.map_or(Part::Log, Part::Dups)))
             }
             Part::Log => {
-                let (begin, end) = (log_keys_through(self.log.head()).1, log_key_range().1);
+                let (begin, end) = (log_keys_through(self.log.head().version).1, log_key_range().1);
                 let entries = ready(store.pg_list(pg, &begin, &end, PAGE_ENTRIES)).map_err(unanswered)?;
                 let more = entries.len() == PAGE_ENTRIES;
                 for (_, value) in entries {
@@ -153,8 +194,7 @@ impl Pg {
             Part::Missing(from) => {
                 let entries =
                     ready(store.pg_list(pg, from, &[MISSING_PREFIX + 1], PAGE_ENTRIES)).map_err(unanswered)?;
-                // The first key behind another is that key with a zero byte.
-                let last = entries.get(PAGE_ENTRIES - 1).map(|(key, _)| Bytes::from([&key[..], &[0]].concat()));
+                let last = entries.get(PAGE_ENTRIES - 1).map(|(key, _)| behind(key));
                 for (key, value) in entries {
                     let object = ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of a missing object", e))?;
                     let version =
@@ -171,6 +211,11 @@ impl Pg {
             }
         }
     }
+}
+
+/// The first key behind another: that key with a zero byte.
+fn behind(key: &Bytes) -> Bytes {
+    [key, &[0][..]].concat().into()
 }
 
 /// Why a page of the table is not there.

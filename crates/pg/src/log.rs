@@ -2,14 +2,15 @@
 //! requests are recognised.
 
 use crate::coded::undo::Undo;
+use crate::dups::{Dups, DupsLimit, dup_bytes};
 use bytes::Bytes;
 use ec::ShardSet;
+use mutant::Mutant;
 use std::collections::VecDeque;
 use types::{EVersion, Epoch, FastMap, ObjectId, ReqId, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// Entries kept at least, unless told otherwise; a client whose request is answered from the log must come back within
-/// so many updates of the group.
+/// Entries kept at least, unless told otherwise.
 pub const LOG_ENTRIES_MIN: usize = 1000;
 
 /// Entries are trimmed in batches, so that trimming costs one range removal now and then.
@@ -76,6 +77,30 @@ impl LogEntry {
     }
 }
 
+impl LogEntry {
+    /// What stays of an update when its object belongs to another group from now on: that there was one. Versions'
+    /// counters have no gaps.
+    pub(crate) fn placeholder(&self) -> LogEntry {
+        LogEntry {
+            version: self.version,
+            kind: LogKind::Unchanged,
+            object: ObjectId::head(self.object.pool, self.object.hash, b"", b""),
+            prior_version: EVersion::ZERO,
+            reqid: ReqId { tid: 0, ..self.reqid },
+            user_version: self.user_version,
+            mtime: self.mtime,
+            result: 0,
+            op_results: Vec::new(),
+            undo: Undo::Nothing,
+            skipped: ShardSet::EMPTY,
+        }
+    }
+
+    pub(crate) fn is_placeholder(&self) -> bool {
+        self.reqid.tid == 0 && self.kind == LogKind::Unchanged && self.object.name.is_empty()
+    }
+}
+
 impl Encode for LogEntry {
     fn encode(&self, w: &mut Writer) {
         // Version 2 adds what only erasure-coded pools have: other entries are as they were.
@@ -131,6 +156,8 @@ pub struct PgLog {
     entries: VecDeque<LogEntry>,
     /// Counter of the newest entry of each request.
     by_request: FastMap<ReqId, u64>,
+    /// Requests of updates up to the tail.
+    dups: Dups,
 }
 
 /// First byte of the keys of log entries in the group's table.
@@ -151,9 +178,9 @@ pub fn log_key_range() -> (Bytes, Bytes) {
     (Bytes::from_static(&[KEY_PREFIX]), Bytes::from_static(&[KEY_PREFIX + 1]))
 }
 
-/// The range of keys (end excluded) of entries up to and including `version`.
-pub fn log_keys_through(version: EVersion) -> (Bytes, Bytes) {
-    (log_key_range().0, log_key(EVersion { epoch: Epoch(0), version: version.version.saturating_add(1) }))
+/// The range of keys (end excluded) of entries up to and including the one with this counter.
+pub fn log_keys_through(counter: u64) -> (Bytes, Bytes) {
+    (log_key_range().0, log_key(EVersion { epoch: Epoch(0), version: counter.saturating_add(1) }))
 }
 
 impl PgLog {
@@ -208,6 +235,27 @@ impl PgLog {
         self.get(*self.by_request.get(reqid)?)
     }
 
+    /// The newest update of a request, also one that was trimmed: of such a one the entry tells only what answers it.
+    pub(crate) fn find_request(&self, reqid: &ReqId) -> Option<LogEntry> {
+        self.find(reqid).cloned().or_else(|| self.dups.find(reqid))
+    }
+
+    pub(crate) fn dups(&self) -> &Dups {
+        &self.dups
+    }
+
+    /// Takes the request of an update at or before the tail. To be called in the order of versions.
+    pub(crate) fn add_dup(&mut self, entry: &LogEntry) {
+        if entry.version.version <= self.tail.version {
+            self.dups.push(entry);
+        }
+    }
+
+    /// The entry of an update.
+    pub fn entry(&self, version: EVersion) -> Option<&LogEntry> {
+        self.get(version.version).filter(|entry| entry.version == version)
+    }
+
     fn get(&self, counter: u64) -> Option<&LogEntry> {
         let index = counter.checked_sub(self.entries.front()?.version.version)?;
         self.entries.get(usize::try_from(index).ok()?)
@@ -227,6 +275,8 @@ impl PgLog {
     /// Where the log should begin: once there are a batch more entries than `entries_min`, behind all but those, but
     /// never behind an entry after `keep_after`. The present tail if nothing should go.
     pub fn trim_target(&self, keep_after: EVersion, entries_min: usize) -> EVersion {
+        let is_hasty = mutant::is(Mutant::LogTrimmedEarly);
+        let entries_min = if is_hasty { 4 } else { entries_min };
         if self.entries.len() < entries_min + trim_batch(entries_min) {
             return self.tail;
         }
@@ -234,12 +284,45 @@ impl PgLog {
         old.take_while(|e| e.version <= keep_after).last().map_or(self.tail, |e| e.version)
     }
 
+    /// Counter of the update up to which dups are forgotten once the log begins behind `tail`.
+    pub(crate) fn forgotten_by(&self, tail: EVersion, limit: DupsLimit) -> u64 {
+        let updates = if mutant::is(Mutant::LogTrimmedEarly) { 0 } else { limit.updates };
+        let too_old = tail.version.saturating_sub(updates as u64);
+        let trimmed = self.entries.iter().rev().filter(|entry| entry.version <= tail && entry.reqid.tid != 0);
+        let trimmed = trimmed.map(|entry| (entry.version.version, dup_bytes(&entry.op_results)));
+        let mut bytes = 0;
+        let too_much =
+            trimmed.chain(self.dups.newest_first()).take_while(|(counter, _)| *counter > too_old).find(|dup| {
+                bytes += dup.1;
+                bytes > limit.bytes
+            });
+        too_much.map_or(too_old, |(counter, _)| counter)
+    }
+
+    /// Forgets what updates of objects outside `begin .. end` did, and who asked for them. Gives the versions of those in the log.
+    pub fn narrow(&mut self, range: &(ObjectId, ObjectId)) -> Vec<EVersion> {
+        let (begin, end) = range;
+        self.dups.narrow(range);
+        let mut narrowed = Vec::new();
+        for entry in &mut self.entries {
+            if (*begin <= entry.object && entry.object < *end) || entry.is_placeholder() {
+                continue;
+            }
+            if self.by_request.get(&entry.reqid) == Some(&entry.version.version) {
+                self.by_request.remove(&entry.reqid);
+            }
+            *entry = entry.placeholder();
+            narrowed.push(entry.version);
+        }
+        narrowed
+    }
+
     /// Takes back the entries after `version`, which the log must contain; oldest first.
     pub fn rewind(&mut self, version: EVersion) -> Vec<LogEntry> {
         assert!(self.contains(version), "the log cannot be rewound to {version}, which it never had");
         let keep = usize::try_from(version.version - self.tail.version).expect("no longer than the log");
         let taken: Vec<LogEntry> = self.entries.split_off(keep).into();
-        for entry in &taken {
+        for entry in taken.iter().filter(|_| !mutant::is(Mutant::RequestsOutliveRewind)) {
             if self.by_request.get(&entry.reqid) == Some(&entry.version.version) {
                 self.by_request.remove(&entry.reqid);
                 let before = self.entries.iter().rev().find(|older| older.reqid == entry.reqid);
@@ -251,14 +334,16 @@ impl PgLog {
         taken
     }
 
-    /// Forgets entries up to and including `tail`.
-    pub fn trim_to(&mut self, tail: EVersion) {
+    /// Forgets entries up to and including `tail`, and dups up to and including the one with the counter `forgotten`.
+    pub fn trim_to(&mut self, tail: EVersion, forgotten: u64) {
         while let Some(entry) = self.entries.pop_front_if(|e| e.version <= tail) {
             self.tail = entry.version;
             if self.by_request.get(&entry.reqid) == Some(&entry.version.version) {
                 self.by_request.remove(&entry.reqid);
             }
+            self.dups.push(&entry);
         }
+        self.dups.forget_through(forgotten);
     }
 }
 
@@ -308,12 +393,13 @@ mod tests {
         }
         assert_eq!(log.trim_target(EVersion::ZERO, MIN), EVersion::ZERO, "what is not committed everywhere stays");
         let tail = log.trim_target(log.head(), MIN);
-        let (begin, end) = log_keys_through(tail);
-        log.trim_to(tail);
+        let none = DupsLimit { updates: 0, bytes: 0 };
+        let (begin, end) = log_keys_through(log.forgotten_by(tail, none));
+        log.trim_to(tail, log.forgotten_by(tail, none));
         assert_eq!((log.len(), log.tail()), (MIN, EVersion::new(1, BATCH as u64)));
         let in_range = |v| (begin.clone()..end.clone()).contains(&log_key(EVersion::new(1, v)));
         assert!(in_range(1) && in_range(BATCH as u64) && !in_range(BATCH as u64 + 1));
-        assert!(log.find(&entry(1, 1).reqid).is_none());
+        assert!(log.find_request(&entry(1, 1).reqid).is_none());
         assert_eq!(log.next_version(Epoch(2)), EVersion::new(2, all + 1));
     }
 }

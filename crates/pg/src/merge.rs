@@ -6,6 +6,7 @@
 //! only the log entries are at hand: their objects become *missing* until somebody sends them.
 
 use crate::log::{LogEntry, LogKind, PgLog};
+use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, ObjectId};
 
@@ -46,7 +47,9 @@ pub(crate) fn merge(log: &mut PgLog, after: EVersion, entries: &[LogEntry]) -> R
         if entry.kind != LogKind::Unchanged && !known {
             // The first divergent update of the object tells what it was before all of them.
             match entry.prior_version {
+                EVersion::ZERO if mutant::is(Mutant::DivergentCreateKept) => {}
                 EVersion::ZERO => drop(merged.absent.insert(entry.object.clone())),
+                _ if mutant::is(Mutant::DivergentKept) => {}
                 prior => drop(merged.missing.insert(entry.object.clone(), prior)),
             }
         }
@@ -59,6 +62,7 @@ pub(crate) fn merge(log: &mut PgLog, after: EVersion, entries: &[LogEntry]) -> R
                 merged.absent.remove(&entry.object);
                 merged.missing.insert(entry.object.clone(), entry.version);
             }
+            LogKind::Delete if mutant::is(Mutant::DeleteForgotten) => {}
             LogKind::Delete => {
                 merged.missing.remove(&entry.object);
                 merged.absent.insert(entry.object.clone());
@@ -137,7 +141,7 @@ mod tests {
             newer.iter().for_each(|(n, kind)| authority.change(3, *n, *kind));
             let tail = authority.log.entries().nth(trimmed).map(|e| e.version);
             if let Some(tail) = tail {
-                authority.log.trim_to(tail);
+                authority.log.trim_to(tail, 0);
             }
             let after = if all || authority.log.tail() > split { authority.log.tail() } else { split };
             let entries: Vec<LogEntry> = authority.log.after(after).unwrap().cloned().collect();

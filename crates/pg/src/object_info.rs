@@ -1,8 +1,11 @@
 //! What a placement group keeps about an object beside the object's bytes.
 
+use crate::snap_set::SnapSet;
+use crate::watch::WatchInfo;
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use store::ObjectStat;
-use types::{EVersion, ReqId, Utime};
+use types::{EVersion, EntityName, ReqId, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
 
 /// Name of the store attribute that holds an [`ObjectInfo`]. Clients' attributes carry [`USER_ATTR_PREFIX`], so the
@@ -41,6 +44,10 @@ pub struct ObjectInfo {
     pub alloc_hint_flags: u32,
     /// Of an object of an erasure-coded pool, of which each store has a shard only: how long the object is.
     pub size_bytes: Option<u64>,
+    /// Who watches the object, by the cookie of the watch and the client.
+    pub watchers: BTreeMap<(u64, EntityName), WatchInfo>,
+    /// Its states that snapshots preserve. Those themselves have none.
+    pub snap_set: SnapSet,
 }
 
 impl ObjectInfo {
@@ -61,8 +68,15 @@ impl ObjectInfo {
 
 impl Encode for ObjectInfo {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds the size: where the store knows it, the information is as it was.
-        w.versioned(1 + u8::from(self.size_bytes.is_some()), 1, |w| {
+        // Version 2 adds the size: where the store knows it, the information is as it was. Version 3 adds watchers, and has
+        // the size as an option. Version 4 adds snapshots.
+        let version = match (self.snap_set.is_empty(), self.watchers.is_empty(), self.size_bytes) {
+            (true, true, None) => 1,
+            (true, true, Some(_)) => 2,
+            (true, false, _) => 3,
+            (false, ..) => 4,
+        };
+        w.versioned(version, 1, |w| {
             w.put(&self.version);
             w.put(&self.prior_version);
             w.u64(self.user_version);
@@ -73,8 +87,17 @@ impl Encode for ObjectInfo {
             w.u64(self.expected_object_bytes);
             w.u64(self.expected_write_bytes);
             w.u32(self.alloc_hint_flags);
+            if version >= 3 {
+                w.bool(self.size_bytes.is_some());
+            }
             if let Some(size) = self.size_bytes {
                 w.u64(size);
+            }
+            if version >= 3 {
+                w.put(&self.watchers);
+            }
+            if version >= 4 {
+                w.put(&self.snap_set);
             }
         });
     }
@@ -84,7 +107,7 @@ impl Decode for ObjectInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<ObjectInfo, DecodeError> {
-        let (version, mut r) = r.versioned("object information", 2)?;
+        let (version, mut r) = r.versioned("object information", 4)?;
         Ok(ObjectInfo {
             version: r.get()?,
             prior_version: r.get()?,
@@ -96,7 +119,43 @@ impl Decode for ObjectInfo {
             expected_object_bytes: r.u64()?,
             expected_write_bytes: r.u64()?,
             alloc_hint_flags: r.u32()?,
-            size_bytes: if version.version >= 2 { Some(r.u64()?) } else { None },
+            size_bytes: match version.version {
+                1 => None,
+                2 => Some(r.u64()?),
+                _ if r.bool()? => Some(r.u64()?),
+                _ => None,
+            },
+            watchers: if version.version >= 3 { r.get()? } else { BTreeMap::new() },
+            snap_set: if version.version >= 4 { r.get()? } else { SnapSet::default() },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::EntityAddr;
+
+    #[test]
+    fn object_information_reads_back_in_each_of_its_versions() {
+        let watcher = WatchInfo { timeout_s: 30, addr: EntityAddr::default() };
+        let none = SnapSet::default;
+        let seen = SnapSet { seq: types::SnapId(4), ..SnapSet::default() };
+        for (size_bytes, watchers, snap_set, version) in [
+            (None, BTreeMap::new(), none(), 1),
+            (Some(7), BTreeMap::new(), none(), 2),
+            (None, BTreeMap::from([((94_000_000, EntityName::client(4)), watcher)]), none(), 3),
+            (Some(7), BTreeMap::from([((1, EntityName::client(4)), watcher)]), none(), 3),
+            (None, BTreeMap::new(), seen.clone(), 4),
+            (Some(7), BTreeMap::from([((1, EntityName::client(4)), watcher)]), seen, 4),
+        ] {
+            let info = ObjectInfo { user_version: 3, size_bytes, watchers, snap_set, ..ObjectInfo::default() };
+            let bytes = info.to_bytes();
+            assert_eq!(bytes[0], version);
+            assert_eq!(ObjectInfo::from_slice(&bytes), Ok(info));
+            for end in 0..bytes.len() {
+                assert!(ObjectInfo::from_slice(&bytes[..end]).is_err());
+            }
+        }
     }
 }

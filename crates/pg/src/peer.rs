@@ -43,6 +43,8 @@ impl Decode for PgInterval {
 pub struct RepOp {
     pub pg: PgInterval,
     pub entry: LogEntry,
+    /// Of states of the object that come or go with the update. They come before its own entry and follow each other.
+    pub others: Vec<LogEntry>,
     /// The group's information after the update.
     pub info: PgInfo,
     /// Every member has all updates up to here durably.
@@ -56,15 +58,24 @@ impl Message for RepOp {
     const TYPE: u16 = kind::REP_OP;
 
     fn encode_front(&self, w: &mut Writer) {
-        // Version 2 adds the wish, which few updates have: the others are as they were.
-        w.versioned(1 + u8::from(self.hops_wanted), 1, |w| {
+        // Version 2 adds the wish, which few updates have: the others are as they were. Version 3 adds entries, without
+        // which an update is not whole.
+        let (version, oldest) = match (self.others.is_empty(), self.hops_wanted) {
+            (true, false) => (1, 1),
+            (true, true) => (2, 1),
+            (false, _) => (3, 3),
+        };
+        w.versioned(version, oldest, |w| {
             w.put(&self.pg);
             w.put(&self.entry);
             w.put(&self.info);
             w.put(&self.committed);
             encode_steps(&self.steps, w, &mut Rope::new());
-            if self.hops_wanted {
-                w.bool(true);
+            if version >= 2 {
+                w.bool(self.hops_wanted);
+            }
+            if version >= 3 {
+                w.put(&self.others);
             }
         });
     }
@@ -80,7 +91,7 @@ impl Message for RepOp {
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<RepOp, DecodeError> {
-        let (version, mut r) = front.versioned("RepOp", 2)?;
+        let (version, mut r) = front.versioned("RepOp", 3)?;
         Ok(RepOp {
             pg: r.get()?,
             entry: r.get()?,
@@ -88,6 +99,7 @@ impl Message for RepOp {
             committed: r.get()?,
             steps: decode_steps(&mut r, data)?,
             hops_wanted: version.version >= 2 && r.bool()?,
+            others: if version.version >= 3 { r.get()? } else { Vec::new() },
         })
     }
 }
@@ -206,9 +218,11 @@ pub struct PgLogEntries {
     /// The receiver drops its log, takes this one that begins behind `after`, and answers for no object any more: it is
     /// backfilled.
     pub start_over: bool,
+    /// To one that starts over: requests of updates up to `after`, as entries.
+    pub dups: Vec<LogEntry>,
 }
 
-message!(PgLogEntries = kind::PG_LOG, version 1 { pg, after, entries, info, start_over });
+message!(PgLogEntries = kind::PG_LOG, version 2 { pg, after, entries, info, start_over, dups });
 
 /// Primary to member: push these objects to me.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -311,9 +325,11 @@ fn own_map<C: FromIterator<(Bytes, Bytes)>>(entries: impl IntoIterator<Item = (B
 pub struct PgPushAck {
     pub pg: PgInterval,
     pub object: Option<ObjectId>,
+    /// False: there is no room for it.
+    pub stored: bool,
 }
 
-message!(PgPushAck = kind::PG_PUSH_ACK, version 1 { pg, object });
+message!(PgPushAck = kind::PG_PUSH_ACK, version 2 { pg, object, stored });
 
 /// Primary to member: this is the authoritative log. Bring yours to it, and remember durably that you were part of this
 /// interval.

@@ -22,6 +22,7 @@ use crate::members::Standing;
 use crate::merge::{NoOverlap, merge};
 use crate::peer::{MemberState, PgInterval, PgLogEntries, PgLogGet, PgStart, PgStarted};
 use crate::pg::{Interval, Pg, missing_key_range};
+use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::{Step, Transaction};
@@ -84,6 +85,9 @@ pub(crate) struct Peering {
     retry_at: Duration,
     /// Until when the primary that served last may answer reads.
     pub others_read_until: Duration,
+    /// Members that the record names for a shard of an erasure-coded group and that do not have it: since which epoch they
+    /// have been up, and the record's. Outlasts intervals, as those that do not act any more are not asked again.
+    pub without: BTreeMap<(OsdId, u8), (Epoch, Epoch)>,
 }
 
 impl Peering {
@@ -104,7 +108,8 @@ impl Peering {
 impl Pg {
     /// The first step of an interval.
     pub(crate) fn begin_peering(&mut self, cx: &mut Context<'_>) {
-        self.peering = Peering::default();
+        let without = std::mem::take(&mut self.peering.without);
+        self.peering = Peering { without, ..Peering::default() };
         self.members.clear();
         if !self.is_primary(cx.whoami) {
             return;
@@ -152,10 +157,11 @@ impl Pg {
     pub(crate) fn peering_tick(&mut self, cx: &mut Context<'_>) {
         match self.peering.phase {
             // The members of the record may have come up without being in the acting set.
-            Phase::Down => self.choose_log(cx),
+            Phase::Down | Phase::Incomplete => self.choose_log(cx),
             Phase::Active | Phase::Peered if cx.now >= self.peering.others_read_until => self.consider_temp(cx),
             _ => {}
         }
+        self.try_full_again(cx);
         if self.is_active() {
             self.roll_forward_idle(cx);
         }
@@ -230,7 +236,7 @@ impl Pg {
     /// Finds out until when the primary that served last may answer reads: never, if it has joined this interval.
     fn wait_out_lease(&mut self, cx: &mut Context<'_>) {
         self.peering.others_read_until = Duration::ZERO;
-        let Some(holder) = self.lease_holder() else { return };
+        let Some(holder) = self.lease_holder().filter(|_| !mutant::is(Mutant::NoLeaseWait)) else { return };
         if holder == cx.whoami || self.peering.told.contains_key(&holder) {
             return;
         }
@@ -279,14 +285,15 @@ impl Pg {
         }
         let own = self.member_state();
         let may_lead = |osd: OsdId, state: &MemberState| {
-            let info = state.info.as_ref().filter(|_| history.members.contains(&osd))?;
+            let info =
+                state.info.as_ref().filter(|_| history.members.contains(&osd) || mutant::is(Mutant::StrangerLeads))?;
             let has_all = info.complete && info.last_epoch_started >= history.last_epoch_started;
             has_all.then_some((osd, info.last_update))
         };
         let others = self.peering.told.iter().filter_map(|(osd, state)| may_lead(*osd, state));
         // Of equals the first wins: no log needs to move if this member is as good as any.
         let best = may_lead(cx.whoami, &own).into_iter().chain(others);
-        match best.reduce(|a, b| if b.1 > a.1 { b } else { a }) {
+        match best.reduce(|a, b| if b.1 > a.1 && !mutant::is(Mutant::ShortLogLeads) { b } else { a }) {
             None => self.cannot_lead(cx, &history),
             Some((osd, _)) if osd == cx.whoami => self.start_members(cx),
             Some((osd, _)) if self.stored && self.info.complete => {
@@ -327,8 +334,9 @@ impl Pg {
     }
 
     /// `first`, and all others that are in the acting or up set or may have something that is needed.
-    fn with_past_members(&self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
-        let history = self.peering.history.iter().flat_map(|history| history.members.iter().chain(&history.past));
+    fn with_past_members<'a>(&'a self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
+        let past = |history: &'a PgHistory| history.past.iter().filter(|_| !mutant::is(Mutant::PastIgnored));
+        let history = self.peering.history.iter().flat_map(|history| history.members.iter().chain(past(history)));
         let all = self.interval.acting.iter().chain(&self.interval.up).chain(history);
         let mut osds = vec![first];
         for osd in all.filter(|osd| cx.map.is_up(**osd)) {
@@ -384,7 +392,7 @@ impl Pg {
         let (pg, info) = (self.pg_interval(), self.info.clone());
         let after = if self.log.contains(since) { since } else { self.log.tail() };
         let entries = self.log.after(after).expect("the log contains it").cloned().collect();
-        PgLogEntries { pg, after, entries, info, start_over: false }
+        PgLogEntries { pg, after, entries, info, start_over: false, dups: Vec::new() }
     }
 
     /// A log: the authoritative one, if this is the primary; or the one to start over with.
@@ -441,7 +449,9 @@ impl Pg {
             }
             // What is not here yet comes by backfill.
             if self.info.covers(&object) {
-                steps.push(Pg::missing_step(&object, version));
+                if !mutant::is(Mutant::MissingNotDurable) {
+                    steps.push(Pg::missing_step(&object, version));
+                }
                 self.missing.insert(object, version);
             }
         }
@@ -463,6 +473,10 @@ impl Pg {
         }
         self.missing.clear();
         self.log = PgLog::starting_at(message.after);
+        message.dups.iter().for_each(|dup| self.log.add_dup(dup));
+        for dup in self.log.dups().entries() {
+            steps.push(Step::PgSet { key: log_key(dup.version), value: dup.to_vec(Target::default()).into() });
+        }
         for entry in message.entries {
             steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
             self.log.append(entry);
@@ -524,6 +538,9 @@ impl Pg {
         match self.merge_log(message.after, &message.entries, &message.info) {
             Ok(steps) => {
                 self.peering.started = Some(false);
+                if mutant::is(Mutant::StartedNotDurable) {
+                    cx.send_osd(from, PgStarted { pg, merged: true, missing: self.missing.clone() });
+                }
                 self.remember_start(cx, steps, OnCommit::Started { primary: from, since: message.pg.since });
             }
             Err(NoOverlap) => cx.send_osd(from, PgStarted { pg, merged: false, missing: BTreeMap::new() }),
@@ -550,7 +567,8 @@ impl Pg {
         if osd != cx.whoami {
             let told = self.peering.told.get(&osd).and_then(|told| told.info.as_ref());
             let standing = match (message.merged, told.is_none_or(|info| info.complete)) {
-                (false, _) => Standing::Behind,
+                (false, _) if !mutant::is(Mutant::BehindServes) => Standing::Behind,
+                (false, _) => Standing::Serving,
                 (true, true) => Standing::Serving,
                 (true, false) => Standing::Backfilling,
             };
@@ -583,6 +601,9 @@ impl Pg {
     /// Whether reads may be answered: every serving member has promised that nobody else serves.
     pub(crate) fn may_read(&mut self, cx: &mut Context<'_>) -> bool {
         let mut holds = true;
+        if mutant::is(Mutant::ReadsWithoutLease) {
+            return true;
+        }
         for (osd, standing) in self.members.iter() {
             if standing == Standing::Serving {
                 holds &= cx.leases.holds(osd, cx.now);
@@ -614,7 +635,8 @@ impl Pg {
             return;
         }
         let members = self.serving(cx);
-        if self.serving_copies() >= usize::from(self.interval.shape.min_size) {
+        let is_enough = self.serving_copies() >= usize::from(self.interval.shape.min_size);
+        if is_enough || mutant::is(Mutant::MinSizeIgnored) {
             if matches!(self.peering.phase, Phase::Peered) {
                 self.peering.phase = Phase::Recording;
             }
@@ -651,6 +673,7 @@ impl Pg {
             self.peering.phase = Phase::Active;
             self.replication.start(&self.serving(cx), self.log.head());
             tracing::debug!(pg = %self.id, since = %self.interval.since, head = %self.log.head(), "active");
+            self.ask_members_for_room(cx);
             self.recover(cx);
             self.start_waiting_ops(cx);
         }
@@ -683,7 +706,7 @@ impl Pg {
                 bits |= pg_state::DEGRADED;
             }
         }
-        if self.interval.acting != self.interval.up && !self.interval.up.is_empty() {
+        if !self.interval.is_where_wanted() && !self.interval.up.is_empty() {
             bits |= pg_state::REMAPPED;
         } else if self.peering.is_active() && !undersized && !lack_objects && is_recorded {
             bits |= pg_state::CLEAN;
@@ -694,6 +717,6 @@ impl Pg {
         if self.bad_blocks > 0 {
             bits |= pg_state::INCONSISTENT;
         }
-        bits | self.scrub.state_bits()
+        bits | self.scrub.state_bits() | self.trim_bits()
     }
 }

@@ -6,6 +6,7 @@ use crate::coded::Coded;
 use crate::coded::coding::{Coding, CodingError};
 use crate::context::{Context, OnCommit};
 use crate::counts::Recovered;
+use crate::healing::Blocked;
 use crate::healing::Healing;
 use crate::hops::{OpSample, OpState};
 use crate::info::PgInfo;
@@ -18,6 +19,9 @@ use crate::push_queue::Pushes;
 use crate::recovery::Pulls;
 use crate::replicate::Replication;
 use crate::scrub::run::Scrub;
+use crate::sent_back::SentBack;
+use crate::snap_trim::SnapTrim;
+use crate::watch::Watches;
 use bytes::Bytes;
 use osdmap::{OsdMap, PgPool, UpActing};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,11 +65,12 @@ pub struct Interval {
 
 impl Interval {
     /// Whether a map that gives these sets begins another interval, for clients as for us.
-    pub fn continues(&self, placed: &UpActing, shape: PoolShape) -> bool {
+    pub fn continues(&self, pg: PgId, placed: &UpActing, shape: PoolShape) -> bool {
         self.up == placed.up
             && self.acting == placed.acting
             && self.primary == placed.acting_primary
-            && self.shape == shape
+            && self.shape == PoolShape { pg_num: self.shape.pg_num, ..shape }
+            && osdmap::same_range(pg.seed, self.shape.pg_num, shape.pg_num)
     }
 
     /// What the members of one interval agree about: the acting set, in erasure-coded pools followed by the up set, by which
@@ -80,6 +85,13 @@ impl Interval {
             None => self.acting == sets,
             Some(_) => self.sets() == sets,
         }
+    }
+
+    /// Whether those act whom the map wants. If the same OSDs hold the shards of an erasure-coded group in another order, nothing
+    /// is gained by an exchange, during which there would be fewer.
+    pub(crate) fn is_where_wanted(&self) -> bool {
+        let others = self.shape.coding.is_some() && self.is_full() && self.up.len() == self.acting.len();
+        self.acting == self.up || others && self.up.iter().all(|osd| self.acting.contains(osd))
     }
 
     /// All copies that the pool asks for have an OSD that is up.
@@ -116,11 +128,19 @@ pub struct Pg {
     /// Blocks here that the background check has found bad.
     pub(crate) bad_blocks: u64,
     pub(crate) healing: Healing,
+    pub(crate) blocked: Blocked,
+    /// Objects for which there was no room.
+    pub(crate) sent_back: SentBack,
     /// What has been brought to where it was missing.
     pub(crate) recovered: Recovered,
     pub(crate) scrub: Scrub,
+    pub(crate) snap_trim: SnapTrim,
     /// Of erasure-coded pools.
     pub(crate) coded: Option<Box<Coded>>,
+    /// Of the objects' watchers, as primary.
+    pub(crate) watches: Watches,
+    /// How many watches this primary has removed.
+    pub(crate) watch_removals: i32,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
 }
@@ -155,8 +175,13 @@ impl Pg {
             unreadable: BTreeSet::new(),
             bad_blocks: 0,
             healing: Healing::default(),
+            blocked: Blocked::default(),
+            sent_back: SentBack::default(),
             recovered: Recovered::default(),
             scrub: Scrub::default(),
+            snap_trim: SnapTrim::default(),
+            watches: Watches::default(),
+            watch_removals: 0,
             reads: ReadCounters::default(),
             report_sequence: 0,
         }
@@ -208,6 +233,7 @@ impl Pg {
     /// The pool is gone, and the group with it.
     pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
         cx.reservations.forget(self.id);
+        cx.rooms.forget(self.id);
         self.ops.drop_all(cx);
         if self.stored {
             let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
@@ -221,25 +247,28 @@ impl Pg {
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
         cx.interrupted.extend(self.replication.sessions());
         cx.reservations.forget(self.id);
+        cx.rooms.forget(self.id);
         self.ops.drop_all(cx);
     }
 
-    /// A new interval begins. Ceph's clients send an operation again only if the group's primary or its number of
-    /// groups has changed; where this OSD stays primary, what is not answered starts anew here, and what did become
+    /// A new interval begins. Ceph's clients send an operation again only if the group's primary or its range of
+    /// objects has changed; where this OSD stays primary, what is not answered starts anew here, and what did become
     /// durable is then found in the log. Otherwise it is forgotten.
     ///
     /// `began` is the epoch in which clients may have seen the interval begin: earlier than its first epoch here if
     /// maps were skipped. To drop what they sent since would be to drop it for ever.
     pub(crate) fn start_interval(&mut self, cx: &mut Context<'_>, interval: Interval, began: Epoch) {
-        let same_target =
-            self.interval.primary == interval.primary && self.interval.shape.pg_num == interval.shape.pg_num;
+        let same_range = osdmap::same_range(self.id.seed, self.interval.shape.pg_num, interval.shape.pg_num);
+        let same_target = self.interval.primary == interval.primary && same_range;
         let stays_primary = same_target && self.is_primary(cx.whoami);
         if !same_target {
             self.primary_since = began;
         }
         self.forget_gathers(cx);
         self.interval = interval;
-        self.info.pg_num = self.interval.shape.pg_num;
+        if !self.is_loading() {
+            self.info.pg_num = self.interval.shape.pg_num;
+        }
         let replication = std::mem::take(&mut self.replication);
         if stays_primary {
             self.ops.begin_anew(cx, replication.into_ops());
@@ -251,13 +280,26 @@ impl Pg {
         self.pulls = Pulls::default();
         self.scan = None;
         self.healing = Healing::default();
+        self.blocked = Blocked::default();
+        self.sent_back = SentBack::default();
+        self.watches.interval_ended();
         cx.reservations.forget(self.id);
+        cx.rooms.forget(self.id);
         self.unreadable.clear();
         self.members = Members::default();
         self.peering = Peering::default();
         self.scrub.interval_ended();
+        self.snap_trim.forget();
         if !self.is_loading() {
             self.enter_interval(cx);
+        }
+    }
+
+    /// The group's interval goes on though the pool has another number of groups.
+    pub(crate) fn continue_interval(&mut self, shape: PoolShape) {
+        self.interval.shape = shape;
+        if !self.is_loading() {
+            self.info.pg_num = shape.pg_num;
         }
     }
 
@@ -318,6 +360,9 @@ impl Pg {
             write_ops: stats.write_ops,
             write_kib: stats.write_kib,
             scrub: self.scrub.report(),
+            clones: stats.clones.max(0) as u64,
+            trim_queue: self.snap_trim.queued(cx.map.removed_snaps_queue.get(&self.id.pool.base())),
+            trimmed_snaps: self.snap_trim.done(),
         };
         cx.reports.insert(self.id, report);
     }

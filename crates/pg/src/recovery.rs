@@ -13,6 +13,7 @@ use crate::object_reading::ObjectReading;
 use crate::peer::{PgPull, PgPush, PgPushAck};
 use crate::pg::Pg;
 use crate::push_queue::{Has, PushQueue};
+use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{LookupId, ReadError, Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId};
@@ -49,12 +50,13 @@ impl Pg {
             return;
         }
         self.plan_healing(cx);
-        if self.healing.does(Work::Recovery) {
+        if self.healing.does(Work::Recovery) && !self.is_too_full(cx, cx.whoami, Work::Recovery) {
             self.pull_missing(cx);
         }
         let members: Vec<_> = self.members.iter().collect();
         for (osd, standing) in members {
             match standing {
+                Standing::Behind if self.is_too_full(cx, osd, Work::Backfill) => {}
                 Standing::Behind if self.healing.does(Work::Backfill) => self.start_over_member(cx, osd),
                 _ => self.push_on(cx, osd),
             }
@@ -124,10 +126,11 @@ impl Pg {
 
     /// Whether an operation on the object may start, as far as it is where it must be. If not, it gets there first.
     pub(crate) fn is_where_needed(&mut self, cx: &mut Context<'_>, object: &ObjectId, may_write: bool) -> bool {
-        if let Some(version) = self.missing.get(object).copied() {
-            if !self.pulls.in_flight.contains_key(object)
-                && let Some(source) = self.source_of(object, version)
-            {
+        let reads_old = !may_write && mutant::is(Mutant::ReadsMissing);
+        if let Some(version) = self.missing.get(object).copied().filter(|_| !reads_old) {
+            if self.pulls.in_flight.contains_key(object) {
+                self.hurry_rebuild(cx, object);
+            } else if let Some(source) = self.source_of(object, version) {
                 self.pull(cx, source, vec![object.clone()], true);
             }
             return false;
@@ -136,6 +139,9 @@ impl Pg {
             return false;
         }
         if !may_write || self.pushes.is_empty() && self.members.missing_count() == 0 {
+            return true;
+        }
+        if mutant::is(Mutant::WritesWhileLacking) {
             return true;
         }
         let lacking = self.members.lacking(object);
@@ -215,7 +221,7 @@ impl Pg {
             self.queue_report(cx);
         }
         self.recover(cx);
-        if self.ops_wait_for(&object) {
+        if self.ops_wait_for(&object.head_of()) {
             self.is_where_needed(cx, &object, false);
         }
     }
@@ -266,7 +272,7 @@ impl Pg {
     pub(crate) fn push_on(&mut self, cx: &mut Context<'_>, to: OsdId) {
         while let Some(queue) = self.pushes.get(&to) {
             let must_wait = queue.reading.is_none() && queue.unacked.len() >= UNACKED_OBJECTS_MAX;
-            if must_wait || queue.waits_for.is_some() {
+            if must_wait || queue.waits_for.is_some() || self.sent_back.holds(to, cx.now) {
                 return;
             }
             match self.push_step(cx, to) {
@@ -294,24 +300,26 @@ impl Pg {
         match cx.pacing.may_send() {
             Ok(()) => true,
             Err(at) => {
-                cx.wakes.insert((at, self.id));
+                cx.sends_later.insert((at, self.id));
                 false
             }
         }
     }
 
-    /// It was to be looked at again now.
-    pub(crate) fn woken(&mut self, cx: &mut Context<'_>) {
-        self.members_changed(cx);
+    /// Clients' latency may allow more by now.
+    pub(crate) fn send_on(&mut self, cx: &mut Context<'_>) {
         let receivers: Vec<OsdId> = self.pushes.keys().copied().collect();
         receivers.into_iter().for_each(|osd| self.push_on(cx, osd));
+        self.rebuild_held(cx);
     }
 
     /// One step: begin an object, send a piece, or go on with what is backfilled. `Ok(false)`: nothing can be sent.
     fn push_step(&mut self, cx: &mut Context<'_>, to: OsdId) -> Result<bool, NoAnswer> {
         let pg = self.pg_interval();
         let is_primary = self.is_primary(cx.whoami);
-        if !self.may_send_now(cx, to) {
+        let queue = &self.pushes[&to];
+        let has_nothing = queue.reading.is_none() && queue.queue.is_empty() && queue.backfill.is_none();
+        if has_nothing || !self.may_send_now(cx, to) {
             return Ok(false);
         }
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
@@ -335,9 +343,12 @@ impl Pg {
         }
         let can =
             |object: &ObjectId| !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains(object);
-        let is_turn = !is_primary || self.healing.may_work();
+        let is_too_full = is_primary && self.healing.work().is_some_and(|work| self.is_too_full(cx, to, work));
+        let is_turn = !is_primary || self.healing.may_work() && !is_too_full;
+        let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         let Some((object, has)) = queue.next(!is_turn, can) else {
-            return if self.healing.does(Work::Backfill) { self.backfill_step(cx, to) } else { Ok(false) };
+            let goes_on = self.healing.does(Work::Backfill) && !is_too_full;
+            return if goes_on { self.backfill_step(cx, to) } else { Ok(false) };
         };
         let stat = ready(cx.store.stat(object))?;
         let object = object.clone();
@@ -438,13 +449,17 @@ impl Pg {
             }
             let is_wanted = || {
                 let info = ObjectInfo::from_slice(push.attrs.get(OBJECT_INFO_ATTR)?).ok()?;
-                (self.missing.get(&push.object) == Some(&info.version)).then_some(())
+                (self.missing.get(&push.object) == Some(&info.version) || mutant::is(Mutant::PullsAnyVersion))
+                    .then_some(())
             };
             if push.absent || push.first && is_wanted().is_none() {
                 return self.pull_failed(cx, from, push.object);
             }
         }
-        let object = push.object;
+        let (object, first, last, size_bytes) = (push.object, push.first, push.last, push.size_bytes);
+        if !first && self.sent_back.is_refused(&object) {
+            return;
+        }
         if push.first {
             steps.push(Step::Remove { object: object.clone() });
         }
@@ -452,7 +467,7 @@ impl Pg {
             steps.push(Step::Touch { object: object.clone() });
             for (name, value) in push.attrs {
                 // An object of which only some has come must not look whole.
-                if name == OBJECT_INFO_ATTR && !push.last {
+                if name == OBJECT_INFO_ATTR && !push.last && !mutant::is(Mutant::PartLooksWhole) {
                     continue;
                 }
                 steps.push(Step::SetAttr { object: object.clone(), name: name.to_vec(), value });
@@ -469,11 +484,16 @@ impl Pg {
                 at += len as usize;
                 steps.push(Step::Write { object: object.clone(), offset, data });
             }
-            if push.last {
-                steps.push(Step::Truncate { object: object.clone(), size: push.size_bytes });
+            if last {
+                steps.push(Step::Truncate { object: object.clone(), size: size_bytes });
             }
         }
-        if !push.last {
+        let growth_bytes = store::growth_bytes(&steps);
+        if growth_bytes > 0 && !cx.has_own_room(growth_bytes) {
+            return self.send_back(cx, from, object, (first, last));
+        }
+        self.sent_back.taken(&object);
+        if !last {
             return cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
         }
         if self.missing.remove(&object).is_some() {
@@ -482,7 +502,7 @@ impl Pg {
         let then = OnCommit::Pushed { from, since, object: Some(object.clone()) };
         cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
         if as_primary {
-            self.pulled(cx, &object, push.size_bytes);
+            self.pulled(cx, &object, size_bytes);
         }
     }
 
@@ -491,7 +511,7 @@ impl Pg {
         // What this OSD has computed itself needs no acknowledgement.
         if since == self.interval.since && from != cx.whoami {
             let pg = self.pg_interval();
-            cx.send_osd(from, PgPushAck { pg, object });
+            cx.send_osd(from, PgPushAck { pg, object, stored: true });
         }
     }
 
@@ -508,6 +528,9 @@ impl Pg {
             }
             return;
         };
+        if !message.stored {
+            return self.was_sent_back(cx, from, object);
+        }
         if let Some(bytes) = queue.unacked.remove(&object) {
             self.recovered.add(bytes);
         }
@@ -534,6 +557,9 @@ impl Pg {
     /// A member that was behind has everything up to `head`, and gets every update since.
     fn all_copied(&mut self, cx: &mut Context<'_>, osd: OsdId, head: EVersion) {
         if !self.is_active() {
+            return self.member_backfilled(cx, osd);
+        }
+        if mutant::is(Mutant::NotNeeded) {
             return self.member_backfilled(cx, osd);
         }
         self.replication.need(osd, head);

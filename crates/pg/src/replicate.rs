@@ -11,15 +11,16 @@ use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
 use crate::info::PgInfo;
 use crate::log::{LogEntry, LogKind, log_key, log_keys_through};
 use crate::members::Standing;
-use crate::ops::Effects;
-use crate::peer::RepOp;
+use crate::ops::{Effects, OtherChange, WatchEffect, after};
+use crate::peer::{RepOp, RepOpReply};
 use crate::pg::Pg;
 use bytes::Bytes;
 use ec::ShardSet;
+use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{CommitTimes, Step, SubmitError, Transaction};
-use types::{EVersion, Epoch, Errno, OsdId};
+use types::{EVersion, Epoch, Errno, OsdId, ReqId, Utime};
 use wire::messages::{OpFlags, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{Encode, Message, Target};
@@ -33,6 +34,8 @@ struct InFlight {
     reply: OsdOpReply,
     /// Of members that told how long it took them.
     acks: Vec<MemberAck>,
+    /// What becomes of watches when it is durable.
+    watch: Vec<WatchEffect>,
 }
 
 /// The primary's view of its updates. Empty on other members.
@@ -51,6 +54,8 @@ pub(crate) struct Replication {
 struct Logged {
     transaction: Transaction,
     log_tail: EVersion,
+    /// Counter of the update up to which dups are forgotten.
+    forgotten: u64,
     rolled_forward: EVersion,
 }
 
@@ -96,10 +101,9 @@ impl Replication {
 
     /// The update `version`, if it is in flight.
     fn find(&mut self, version: EVersion) -> Option<&mut InFlight> {
-        // Versions follow each other without gaps.
-        let first = self.in_flight.front()?.version.version;
-        let index = usize::try_from(version.version.checked_sub(first)?).ok()?;
-        self.in_flight.get_mut(index).filter(|update| update.version == version)
+        // Some updates have several versions, of which the last one is theirs.
+        let index = self.in_flight.binary_search_by(|update| update.version.cmp(&version)).ok()?;
+        self.in_flight.get_mut(index)
     }
 
     /// Has the answer to the update `version` go to where its client is now. Returns false if it was answered.
@@ -115,10 +119,34 @@ impl Replication {
     }
 }
 
+/// The log entry of a state of an object that comes or goes with an update. Only the update's own entry tells whose request
+/// it was.
+fn other_entry(other: &OtherChange, version: EVersion) -> LogEntry {
+    LogEntry {
+        version,
+        kind: other.kind,
+        object: other.object.clone(),
+        prior_version: other.prior_version,
+        reqid: ReqId::default(),
+        user_version: other.user_version,
+        mtime: Utime::ZERO,
+        result: 0,
+        op_results: Vec::new(),
+        undo: Undo::Nothing,
+        skipped: ShardSet::EMPTY,
+    }
+}
+
 impl Pg {
     /// Gives an executed update its version and starts it on its way. One that failed or has nothing to do takes the
-    /// same way, so that its answer comes after those it depends on and is the same if the client asks again.
-    pub(crate) fn submit_update(&mut self, cx: &mut Context<'_>, op: ClientOp, mut effects: Effects) {
+    /// same way, so that its answer comes after those it depends on and is the same if the client asks again. Members need room for `growth_bytes`.
+    pub(crate) fn submit_update(
+        &mut self,
+        cx: &mut Context<'_>,
+        op: ClientOp,
+        mut effects: Effects,
+        growth_bytes: u64,
+    ) {
         let failed = effects.result < 0;
         let steps = if failed { Vec::new() } else { std::mem::take(&mut effects.steps) };
         let kind = match (steps.is_empty(), effects.deleted) {
@@ -132,7 +160,15 @@ impl Pg {
             effects.result = 0;
             effects.ops.iter_mut().for_each(|op| *op = Default::default());
         }
-        let version = self.log.next_version(cx.epoch);
+        let first = self.log.next_version(cx.epoch);
+        let others: Vec<LogEntry> = match failed {
+            true => Vec::new(),
+            false => {
+                effects.others.iter().enumerate().map(|(at, other)| other_entry(other, after(first, at))).collect()
+            }
+        };
+        let version = after(first, others.len());
+        let watch = if failed { Vec::new() } else { std::mem::take(&mut effects.watch) };
         let mut change = effects.change.take().filter(|_| !failed);
         let results = if failed || return_vec {
             effects.ops.iter().map(|op| (op.rval, Bytes::from(op.outdata.to_vec()))).collect()
@@ -171,16 +207,25 @@ impl Pg {
             self.info.last_user_version = self.info.last_user_version.max(effects.user_version);
             let stats = &mut self.info.stats;
             stats.objects += effects.objects_delta;
+            let own = if op.object.is_clone() { effects.objects_delta } else { 0 };
+            stats.clones += own + effects.others.iter().map(OtherChange::objects_delta).sum::<i64>();
             stats.bytes += effects.bytes_delta;
-            stats.write_ops += 1;
+            stats.write_ops += u64::from(op.trim.is_none());
             stats.write_kib += effects.bytes_written / 1024;
         }
         crate::client_ops::fill_results(&mut reply, effects.ops);
 
-        let mut logged = self.logged_transaction(cx, &entry, &self.info, own_steps, self.replication.committed);
+        let mut entries = others.clone();
+        entries.push(entry.clone());
+        let logged = self.logged_transaction(cx, &entries, &self.info, own_steps, self.replication.committed);
+        let Logged { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.interval.since, version };
-        let transaction = std::mem::replace(&mut logged.transaction, Transaction { pg: self.id, steps: Vec::new() });
-        if let Err(e) = cx.submit(transaction, then) {
+        let submitted = match effects.is_removal {
+            // What erasure-coded groups keep of the object for a moment is small.
+            true => cx.submit_owed(transaction, then),
+            false => cx.submit(transaction, then),
+        };
+        if let Err(e) = submitted {
             self.info = before;
             if let SubmitError::Stopped(reason) = e {
                 // Nobody knows whether the group has the update: its client must ask whoever serves next.
@@ -196,11 +241,29 @@ impl Pg {
             self.update_done(cx, &op.object);
             return;
         }
+        let (stats, was) = (&self.info.stats, &before.stats);
+        let of_others: i64 = effects.others.iter().filter(|_| !failed).map(OtherChange::objects_delta).sum();
+        let (objects, bytes) = (stats.objects - was.objects, stats.bytes - was.bytes);
+        self.scrub.object_changed(&entry.object, objects - of_others, bytes);
+        for other in effects.others.iter().filter(|_| !failed) {
+            self.scrub.object_changed(&other.object, other.objects_delta(), 0);
+        }
         let (pg, committed) = (self.pg_interval(), self.replication.committed);
         let hops_wanted = op.times.sampled;
         let (mut with_steps, mut without) = (Vec::new(), Vec::new());
-        for (osd, standing) in self.members.receiving() {
-            let later = standing == Standing::Backfilling && !self.is_copied(osd, &entry.object);
+        let receiving: Vec<_> = self.members.receiving().collect();
+        let changed = || others.iter().map(|other| &other.object).chain([&entry.object]);
+        for (osd, standing) in receiving {
+            // What the update builds on must be there whole.
+            let mut needed = changed().chain(&effects.sources);
+            let is_copied = needed.all(|object| self.is_copied(osd, object)) && !mutant::is(Mutant::UpdatesNotSent);
+            let later = standing == Standing::Backfilling && !is_copied;
+            if later && !(others.is_empty() && effects.sources.is_empty()) {
+                changed().for_each(|object| self.copy_later(osd, object));
+            }
+            if !later {
+                cx.rooms.sent(self.id, osd, version, growth_bytes);
+            }
             if later { without.push(osd) } else { with_steps.push(osd) }
         }
         if let Some(shards) = shards {
@@ -208,19 +271,20 @@ impl Pg {
             for osd in std::mem::take(&mut with_steps) {
                 let steps = shards.of(&steps, self.interval.shard_of(osd));
                 let info = self.info.clone();
-                cx.send_osd(osd, RepOp { pg, entry: entry.clone(), info, committed, steps, hops_wanted });
+                let (entry, others) = (entry.clone(), others.clone());
+                cx.send_osd(osd, RepOp { pg, entry, others, info, committed, steps, hops_wanted });
             }
         }
         for (members, steps) in [(without, Vec::new()), (with_steps, steps)] {
             if !members.is_empty() {
-                let message =
-                    RepOp { pg, entry: entry.clone(), info: self.info.clone(), committed, steps, hops_wanted };
+                let (entry, others, info) = (entry.clone(), others.clone(), self.info.clone());
+                let message = RepOp { pg, entry, others, info, committed, steps, hops_wanted };
                 let envelope = message.seal(0, Target::default());
                 cx.out.extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
             }
         }
-        self.append_logged(entry, &logged);
-        self.replication.in_flight.push_back(InFlight { version, op, reply, acks: Vec::new() });
+        self.append_logged(entries, (log_tail, forgotten), rolled_forward);
+        self.replication.in_flight.push_back(InFlight { version, op, reply, acks: Vec::new(), watch });
     }
 
     /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that
@@ -228,43 +292,59 @@ impl Pg {
     fn logged_transaction(
         &self,
         cx: &Context<'_>,
-        entry: &LogEntry,
+        entries: &[LogEntry],
         info: &PgInfo,
         mut steps: Vec<Step>,
         committed: EVersion,
     ) -> Logged {
         let log_tail = self.log.trim_target(committed, cx.limits.log_entries_min);
+        let stays = if mutant::is(Mutant::UndoDroppedEarly) { self.log.head() } else { committed };
         if self.coded.is_some() {
-            let mut before = self.forward_steps(committed);
-            before.extend(entry.undo.prepare(&entry.object, entry.version));
+            let mut before = self.forward_steps(stays);
+            before.extend(entries.iter().filter_map(|entry| entry.undo.prepare(&entry.object, entry.version)));
             steps.splice(0..0, before);
         }
-        if entry.kind == LogKind::Delete && self.missing.contains_key(&entry.object) {
-            // Given up: nobody has it.
-            steps.push(Pg::found_step(&entry.object));
+        for entry in entries {
+            if entry.kind == LogKind::Delete && self.missing.contains_key(&entry.object) {
+                // Given up: nobody has it.
+                steps.push(Pg::found_step(&entry.object));
+            }
+            steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
         }
-        steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
+        let mut forgotten = 0;
         if log_tail != self.log.tail() {
-            let (begin, end) = log_keys_through(log_tail);
-            steps.push(Step::PgRemoveRange { begin, end });
+            // What is trimmed stays in the table as long as its requests are remembered.
+            forgotten = self.log.forgotten_by(log_tail, cx.dups_limit);
+            if forgotten > 0 {
+                let (begin, end) = log_keys_through(forgotten);
+                steps.push(Step::PgRemoveRange { begin, end });
+            }
         }
-        let info = self.info_with(info, log_tail, committed);
+        let info = self.info_with(info, log_tail, stays);
         steps.push(info.step());
-        Logged { transaction: Transaction { pg: self.id, steps }, log_tail, rolled_forward: info.rolled_forward }
+        let transaction = Transaction { pg: self.id, steps };
+        Logged { transaction, log_tail, forgotten, rolled_forward: info.rolled_forward }
     }
 
-    fn append_logged(&mut self, entry: LogEntry, logged: &Logged) {
-        if entry.kind == LogKind::Delete {
-            self.missing.remove(&entry.object);
+    fn append_logged(
+        &mut self,
+        entries: Vec<LogEntry>,
+        (log_tail, forgotten): (EVersion, u64),
+        rolled_forward: EVersion,
+    ) {
+        for entry in entries {
+            if entry.kind == LogKind::Delete {
+                self.missing.remove(&entry.object);
+            }
+            self.log.append(entry);
         }
-        self.log.append(entry);
-        self.log.trim_to(logged.log_tail);
-        (self.info.log_tail, self.info.rolled_forward) = (logged.log_tail, logged.rolled_forward);
+        self.log.trim_to(log_tail, forgotten);
+        (self.info.log_tail, self.info.rolled_forward) = (log_tail, rolled_forward);
     }
 
     /// The primary's update has come to this member; its first byte did at `began`.
     pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, mut message: RepOp, began: Duration) {
-        if !self.follows(from, message.pg.since) {
+        if !self.follows(from, message.pg.since) && !mutant::is(Mutant::FollowsAnyone) {
             tracing::debug!(pg = %self.id, %from, version = %message.entry.version, "update of another interval ignored");
             return;
         }
@@ -273,22 +353,27 @@ impl Pg {
             // Came twice; what is durable is acknowledged below when its transaction is.
             return;
         }
-        if message.entry.version.version != head.version + 1 {
+        if message.entry.version.version != head.version + 1 + message.others.len() as u64 {
             let reason = format!("pg {}: update {} follows {head} here", self.id, message.entry.version);
             cx.out.push(Output::Fatal { reason });
             return;
         }
+        let mut entries = std::mem::take(&mut message.others);
+        entries.push(message.entry);
         if message.steps.is_empty() {
             // What is not carried out here cannot be taken back here.
-            self.as_lost(std::slice::from_mut(&mut message.entry));
+            self.as_lost(&mut entries);
         }
         let times = MemberTimes { began, whole: cx.now, wanted: message.hops_wanted };
-        let (since, version) = (message.pg.since, message.entry.version);
+        let (since, version) = (message.pg.since, entries.last().expect("just put there").version);
         let then = OnCommit::MemberUpdate { primary: from, since, version, times };
         self.info.follow(&message.info);
-        self.info.last_update = message.entry.version;
-        let logged = self.logged_transaction(cx, &message.entry, &self.info, message.steps, message.committed);
-        self.append_logged(message.entry, &logged);
+        self.info.last_update = version;
+        let logged = self.logged_transaction(cx, &entries, &self.info, message.steps, message.committed);
+        self.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
+        if mutant::is(Mutant::MemberAcksEarly) {
+            cx.send_osd(from, RepOpReply { durable: vec![(message.pg, version)], hops: Vec::new() });
+        }
         cx.submit_or_stop(logged.transaction, then);
     }
 
@@ -330,6 +415,7 @@ impl Pg {
         if since != self.interval.since || !self.is_active() {
             return;
         }
+        cx.rooms.durable(self.id, osd, version);
         let durable = self.replication.durable.entry(osd).or_default();
         if *durable >= version {
             return;
@@ -340,7 +426,8 @@ impl Pg {
         {
             self.member_backfilled(cx, osd);
         }
-        let needed = self.replication.needed.iter();
+        let all_count = !mutant::is(Mutant::AckFromPrimary);
+        let needed = self.replication.needed.iter().filter(|osd| all_count || **osd == cx.whoami);
         let committed = needed.map(|osd| self.replication.durable_on(*osd)).min().unwrap_or_default();
         if committed <= self.replication.committed {
             return;
@@ -349,13 +436,19 @@ impl Pg {
         let mut objects = Vec::new();
         while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
             let update = self.replication.in_flight.pop_front().expect("just seen");
+            if !update.watch.is_empty() {
+                self.watch_effects(cx, &update.op, update.watch, update.reply.user_version);
+            }
             let last_member = (osd != cx.whoami).then_some(osd);
             let way = Replicated { last_member, acks: &update.acks };
             self.answer_update(cx, &update.op, update.reply, Some(way));
-            objects.push(update.op.object);
+            objects.push((update.op.object, update.op.trim));
         }
-        for object in objects {
+        for (object, trim) in objects {
             self.update_done(cx, &object);
+            if let Some(trim) = trim {
+                self.trimmed(cx, object, trim);
+            }
         }
     }
 }

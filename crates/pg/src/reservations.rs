@@ -89,8 +89,9 @@ impl Reservations {
 
     /// Another primary wants to bring objects here.
     pub fn ask_for(&mut self, primary: OsdId, pg: PgInterval, priority: u64) {
-        // Of a group there is one primary at a time.
-        self.remote.forget(|(other, by)| other.pgid == pg.pgid && (*other, *by) != (pg, primary));
+        // Of a group there is one primary at a time; of an erasure-coded one, each names its own shard.
+        let group = pg.pgid.base();
+        self.remote.forget(|(other, by)| other.pgid.base() == group && (*other, *by) != (pg, primary));
         self.remote.ask((pg, primary), priority);
     }
 
@@ -101,7 +102,7 @@ impl Reservations {
     /// The group's interval has ended.
     pub fn forget(&mut self, pgid: PgId) {
         self.local.forget(|key| *key == pgid);
-        self.remote.forget(|(pg, _)| pg.pgid == pgid);
+        self.remote.forget(|(pg, _)| pg.pgid.base() == pgid.base());
     }
 
     /// What must be told.
@@ -141,6 +142,20 @@ mod tests {
         reservations.forget(PgId::new(1, 1));
         assert_eq!(reservations.settle(), [local(0, true)]);
         assert_eq!(reservations.held().0, SLOTS);
+    }
+
+    #[test]
+    fn what_a_primary_with_another_shard_holds_ends_with_the_interval() {
+        let mut reservations = Reservations::default();
+        let pg = |shard| PgInterval { pgid: PgId::new(1, 5).of_shard(shard), since: types::Epoch(3) };
+        reservations.ask_for(OsdId(1), pg(0), 100);
+        assert_eq!(reservations.settle().len(), 1);
+        reservations.ask_for(OsdId(2), pg(1), 100);
+        assert_eq!(reservations.settle().len(), 1);
+        assert_eq!(reservations.held().1, [OsdId(2)].into(), "there is one primary at a time");
+        reservations.forget(PgId::new(1, 6).of_shard(1));
+        reservations.forget(PgId::new(1, 5).of_shard(2));
+        assert_eq!(reservations.held().1, [].into());
     }
 
     #[test]

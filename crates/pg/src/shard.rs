@@ -9,13 +9,14 @@ use crate::coded::CodedReads;
 use crate::coded::peer::{RollForward, ShardRead, ShardReadReply};
 use crate::coded::rehome::Rehome;
 use crate::coded::shard_sources::instance;
-use crate::context::{Context, MonitorRequests, OnCommit, Output, Waiter};
+use crate::context::{ClientSession, Context, MonitorRequests, OnCommit, Output, Waiter};
+use crate::copy::Copies;
+use crate::dups::DupsLimit;
 use crate::hops::{DEFAULT_PER_SECOND, MemberHops, OpTimes, Recorder, WaitReasons};
 use crate::intake::Intake;
 use crate::leases::Leases;
-use crate::loading::LoadError;
 use crate::maps::{Advance, MapError, Maps};
-use crate::ops::Limits;
+use crate::ops::{self, Limits};
 use crate::pacing::{Pacing, PacingView};
 use crate::peer::{
     LeaseGet, LeaseGrant, MemberState, PgInterval, PgLogEntries, PgLogGet, PgNotify, PgPull, PgPush, PgPushAck,
@@ -23,9 +24,11 @@ use crate::peer::{
 };
 use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
 use crate::peer_reserve::{PgReleased, PgReserve, PgReserved};
+use crate::peer_room::{RoomGet, RoomSeen, RoomTold};
 use crate::peer_strays::{PgStrays, PgUnneeded};
 use crate::pg::{Interval, Pg, PoolShape};
 use crate::reservations::{Change, Reservations};
+use crate::rooms::Rooms;
 use crate::scrub::messages::{ScrubBad, ScrubDone, ScrubGet, ScrubGot};
 use crate::scrub::schedule::ScrubSchedule;
 use crate::strays::Strays;
@@ -35,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{IoDone, IoRequest, LookupId, ReadError, Store, StoreEvent, Ticket};
-use types::{EVersion, EntityName, Epoch, Errno, OsdId, PgId, ReqId};
+use types::{EVersion, EntityName, Epoch, Errno, OsdId, PgId, PoolId, ReqId};
 use wire::addr::{EntityAddr, EntityAddrVec};
 use wire::messages::{self, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
@@ -44,14 +47,6 @@ use wire::nacre::mon::{
     OsdBeacon, OsdStats, PgActivate, PgActivated, PgHistoryGet, PgHistoryReply, PgReport, PgScrub, PgTemp,
 };
 use wire::{DecodeError, Envelope, Message, Rope, Target};
-
-/// A client that is connected.
-struct ClientSession {
-    name: EntityName,
-    addr: EntityAddr,
-    /// Newest map that it is known to have, or was sent.
-    epoch: Epoch,
-}
 
 /// What must wait for a newer map.
 enum Deferred {
@@ -68,6 +63,7 @@ pub struct Shard {
     /// Where clients reach this OSD: the map must show it up there.
     addrs: Option<EntityAddrVec>,
     limits: Limits,
+    dups_limit: DupsLimit,
     maps: Maps,
     /// Of the map in force.
     mapping: PgMapping,
@@ -78,6 +74,7 @@ pub struct Shard {
     now: Duration,
     leases: Leases,
     wakes: BTreeSet<(Duration, PgId)>,
+    sends_later: BTreeSet<(Duration, PgId)>,
 
     commits: VecDeque<(Ticket, PgId, OnCommit)>,
     waiters: BTreeMap<LookupId, Waiter>,
@@ -101,10 +98,19 @@ pub struct Shard {
     pub(crate) recorder: Recorder,
     pacing: Pacing,
     reservations: Reservations,
+    rooms: Rooms,
+    /// A tick has come since room was last looked at.
+    room_tick: bool,
+    /// What the last beacon said.
+    fullness_told: u8,
     strays: Strays,
     coded_reads: CodedReads,
+    copies: Copies,
+    /// Pools that this OSD cannot serve, which it has said.
+    unserved: BTreeSet<PoolId>,
     /// Of erasure-coded groups: which shard this OSD has.
     shards: BTreeMap<PgId, PgId>,
+    splits: Splits,
 }
 
 macro_rules! context {
@@ -115,8 +121,10 @@ macro_rules! context {
             epoch: $shard.maps.epoch(),
             map: $shard.maps.current(),
             limits: &$shard.limits,
+            dups_limit: $shard.dups_limit,
             leases: &mut $shard.leases,
             wakes: &mut $shard.wakes,
+            sends_later: &mut $shard.sends_later,
             store: &mut $shard.store,
             commits: &mut $shard.commits,
             waiters: &mut $shard.waiters,
@@ -124,12 +132,15 @@ macro_rules! context {
             queries: &mut $shard.queries,
             reports: &mut $shard.reports,
             out: &mut $shard.out,
+            clients: &$shard.clients,
             interrupted: &mut $shard.interrupted,
             client_bytes: &mut $shard.client_bytes,
             recorder: &mut $shard.recorder,
             pacing: &mut $shard.pacing,
             reservations: &mut $shard.reservations,
+            rooms: &mut $shard.rooms,
             coded_reads: &mut $shard.coded_reads,
+            copies: &mut $shard.copies,
             scrubs_later: &mut $shard.scrubs_later,
             unix_zero: $shard.unix_zero,
         }
@@ -152,12 +163,18 @@ macro_rules! to_group {
     }};
 }
 
+// Behind the macros, which it uses.
+mod copying;
+mod splits;
+use splits::Splits;
+
 impl Shard {
     pub fn new(whoami: OsdId, store: Store, limits: Limits) -> Shard {
         Shard {
             whoami,
             addrs: None,
             limits,
+            dups_limit: DupsLimit::shared(&limits, 1),
             maps: Maps::new(),
             mapping: PgMapping::default(),
             store,
@@ -167,6 +184,7 @@ impl Shard {
             now: Duration::ZERO,
             leases: Leases::default(),
             wakes: BTreeSet::new(),
+            sends_later: BTreeSet::new(),
             commits: VecDeque::new(),
             waiters: BTreeMap::new(),
             monitor: MonitorRequests::default(),
@@ -186,9 +204,15 @@ impl Shard {
             recorder: Recorder::new(DEFAULT_PER_SECOND),
             pacing: Pacing::default(),
             reservations: Reservations::default(),
+            rooms: Rooms::default(),
+            room_tick: false,
+            fullness_told: 0,
             strays: Strays::default(),
             coded_reads: CodedReads::default(),
+            copies: Copies::default(),
+            unserved: BTreeSet::new(),
             shards: BTreeMap::new(),
+            splits: Splits::default(),
         }
     }
 
@@ -271,6 +295,7 @@ impl Shard {
         self.now = now;
         self.leases.set_time(now);
         self.pacing.set_time(now);
+        self.rooms.set_time(now);
         self.store.set_time(now);
     }
 
@@ -293,14 +318,19 @@ impl Shard {
     pub fn tick(&mut self) {
         for pg in self.pgs.values_mut() {
             pg.peering_tick(context!(self));
+            pg.watch_tick(context!(self));
+            pg.trim_on(context!(self));
         }
         if self.is_shown_by(self.maps.current()) {
-            self.strays.ask(context!(self), &self.pgs, &self.mapping);
+            let splits = &self.splits;
+            self.strays.ask(context!(self), &self.pgs, &self.mapping, |id| splits.is_unexamined(id));
         }
         // Questions may have been lost.
         self.lease_came();
         self.scrubs.tick(context!(self), &mut self.pgs);
         self.store.tick();
+        self.room_tick = true;
+        self.copies_tick();
         self.recorder.tick(self.now);
     }
 
@@ -317,7 +347,14 @@ impl Shard {
         while self.wakes.first().is_some_and(|(at, _)| *at <= self.now) {
             let (_, id) = self.wakes.pop_first().expect("just seen");
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.woken(context!(self));
+                pg.members_changed(context!(self));
+                pg.trim_on(context!(self));
+            }
+        }
+        while self.sends_later.first().is_some_and(|(at, _)| *at <= self.now) {
+            let (_, id) = self.sends_later.pop_first().expect("just seen");
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.send_on(context!(self));
             }
         }
     }
@@ -331,6 +368,7 @@ impl Shard {
         }
         self.check.set_period(Duration::ZERO);
         self.strays = Strays::default();
+        self.splits = Splits::default();
         self.scrubs.stop();
         self.scrubs_later.clear();
         self.deferred.clear();
@@ -367,15 +405,14 @@ impl Shard {
     }
 
     /// When a group wants to be looked at again.
-    #[cfg(test)]
-    pub(crate) fn next_group_wake(&self) -> Option<Duration> {
-        self.wakes.first().map(|(at, _)| *at)
+    pub(crate) fn group_wake(&self) -> Option<Duration> {
+        self.wakes.first().into_iter().chain(self.sends_later.first()).map(|(at, _)| *at).min()
     }
 
     /// When a turn is due though nothing happens.
     pub fn next_wake(&self) -> Option<Duration> {
         let check = self.may_check().then(|| self.check.next_wake()).flatten();
-        let groups = self.wakes.first().map(|(at, _)| *at);
+        let groups = self.group_wake();
         let scans = (!self.scrubs_later.is_empty()).then_some(self.now);
         check.into_iter().chain(groups).chain(scans).chain(self.scrubs.next_wake()).chain(self.strays.next_wake()).min()
     }
@@ -415,12 +452,32 @@ impl Shard {
             self.dispatch_op(session, tid, op, times);
         }
         self.settle_reservations();
+        self.copy_on();
         while !self.coded_reads.done.is_empty() {
             self.coded_reads_done();
             self.settle_reservations();
+            self.copy_on();
         }
+        self.settle_room();
         self.flush_gathered();
+        self.address_answers();
         self.store.end_turn();
+    }
+
+    /// Lets updates go on for which there is room now, and tells primaries how much there is.
+    fn settle_room(&mut self) {
+        let is_tick = std::mem::take(&mut self.room_tick);
+        if std::mem::take(&mut self.rooms.has_come) || is_tick {
+            for id in std::mem::take(&mut self.rooms.waiting) {
+                if let Some(pg) = self.pgs.get_mut(&id) {
+                    pg.room_came(context!(self));
+                }
+            }
+        }
+        let room_bytes = self.store.room_bytes();
+        for (osd, told) in self.rooms.settle(room_bytes, is_tick) {
+            context!(self).send_osd(osd, told);
+        }
     }
 
     // ---- maps ----
@@ -430,9 +487,10 @@ impl Shard {
         let mut advances = Vec::new();
         let taken = self.maps.take(message, |advance| advances.push(advance));
         for advance in advances {
-            if let Err(e) = self.advance(&advance) {
-                self.out.push(Output::Fatal { reason: e.to_string() });
-                return Ok(());
+            self.advance(&advance);
+            let (before, after) = (&advance.before, &advance.map);
+            if before.blocklist != after.blocklist || before.range_blocklist != after.range_blocklist {
+                self.pgs.values_mut().for_each(|pg| pg.lock_watchers_out(context!(self)));
             }
         }
         if taken? {
@@ -447,7 +505,7 @@ impl Shard {
         Ok(())
     }
 
-    fn advance(&mut self, advance: &Advance) -> Result<(), LoadError> {
+    fn advance(&mut self, advance: &Advance) {
         let map = &advance.map;
         let gone = self.pgs.keys().filter(|id| !map.pools.contains_key(&id.pool.base())).copied().collect::<Vec<_>>();
         for id in gone {
@@ -456,6 +514,7 @@ impl Shard {
             self.reports.remove(&id);
         }
         self.destroy_strays_of_gone_pools(map);
+        self.split_groups(advance);
         // Taken out, so that groups can be changed while it is looked at.
         let mut mapping = std::mem::take(&mut self.mapping);
         let computed = mapping.follow(&advance.before, map);
@@ -469,9 +528,11 @@ impl Shard {
         for (id, pool) in &map.pools {
             match PoolShape::of(map, pool) {
                 Ok(shape) => drop(shapes.insert(*id, shape)),
-                Err(error) => tracing::warn!(pool = %id, "pool is not served: {error}"),
+                Err(error) if self.unserved.insert(*id) => tracing::warn!(pool = %id, "pool is not served: {error}"),
+                Err(_) => {}
             }
         }
+        self.unserved.retain(|id| map.pools.contains_key(id) && !shapes.contains_key(id));
         // Every group that this OSD takes part in, as what.
         let mut members: BTreeMap<PgId, PgId> = BTreeMap::new();
         for (id, placed) in mapping.involving(self.whoami).filter(|_| is_shown) {
@@ -487,17 +548,22 @@ impl Shard {
             pg.leave(context!(self));
             self.reports.remove(&id);
         }
-        let placed = members.iter().try_for_each(|(id, instance)| {
+        let mut new = Vec::new();
+        for (id, instance) in &members {
             let placed = mapping.get(*id).expect("just seen");
-            self.place(*instance, placed, shapes[&id.pool], advance)
-        });
+            new.extend(self.place(*instance, placed, shapes[&id.pool], advance));
+        }
         self.shards = members.into_iter().filter(|(id, instance)| id != instance).collect();
         self.mapping = mapping;
-        placed?;
-        let pgs = &self.pgs;
-        self.strays.keep_only(|id| !pgs.contains_key(id) && map.pools.contains_key(&id.pool.base()));
+        self.dups_limit = DupsLimit::shared(&self.limits, self.pgs.len());
+        new.into_iter().for_each(|id| self.load_group(id));
+        let (pgs, splits) = (&self.pgs, &self.splits);
+        let is_stray = |id: &PgId| !pgs.contains_key(id) && map.pools.contains_key(&id.pool.base());
+        self.strays.keep_only(|id| is_stray(id) && !splits.is_unexamined(*id));
+        self.examine_strays();
+        let sharing = self.sharing_osds();
+        self.rooms.follow_map(map, sharing);
         tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), computed, "map in force");
-        Ok(())
     }
 
     /// Groups in the store whose pool no longer exists are removed, also those that were not in use here.
@@ -517,8 +583,8 @@ impl Shard {
         }
     }
 
-    /// This OSD is in the acting set of a group.
-    fn place(&mut self, id: PgId, placed: &UpActing, shape: PoolShape, advance: &Advance) -> Result<(), LoadError> {
+    /// This OSD takes part in a group. Gives the group if it is new here: its table must be loaded then.
+    fn place(&mut self, id: PgId, placed: &UpActing, shape: PoolShape, advance: &Advance) -> Option<PgId> {
         let interval = || Interval {
             since: advance.map.epoch,
             up: placed.up.clone(),
@@ -530,20 +596,23 @@ impl Shard {
         // earliest.
         let began = advance.skipped_since.map_or(advance.map.epoch, Epoch::next);
         match self.pgs.get_mut(&id) {
-            Some(pg) if advance.skipped_since.is_none() && pg.interval.continues(placed, shape) => {}
+            Some(pg) if advance.skipped_since.is_none() && pg.interval.continues(id, placed, shape) => {
+                pg.continue_interval(shape);
+            }
             Some(pg) => pg.start_interval(context!(self), interval(), began),
             None => {
                 let mut pg = match self.store.pgs_contain(id) {
                     true => Pg::stored(id, interval()),
+                    false if self.splits.holds_back(id) => Pg::to_be_split(id, interval()),
                     false => Pg::absent(id, interval()),
                 };
                 pg.primary_since = began;
                 pg.start_interval(context!(self), interval(), began);
-                pg.load(context!(self))?;
                 self.pgs.insert(id, pg);
+                return Some(id);
             }
         }
-        Ok(())
+        None
     }
 
     fn run_deferred(&mut self) {
@@ -574,6 +643,7 @@ impl Shard {
     pub fn client_closed(&mut self, session: SessionId) {
         self.clients.remove(&session);
         self.intake.forget(session);
+        self.pgs.values_mut().for_each(|pg| pg.watcher_left(session, self.now));
     }
 
     /// A client's operation. The first byte of its message came at `began`.
@@ -600,8 +670,8 @@ impl Shard {
             let reply = OsdOpReply::to(&op, Errno::EBLOCKLISTED.as_result(), self.maps.epoch());
             return context!(self).send_client(session, tid, reply);
         }
-        let name = client.name;
-        let reqid: ReqId = op.request_id(name, tid);
+        let caller = cls::Caller { name: client.name, addr: client.addr };
+        let reqid: ReqId = op.request_id(caller.name, tid);
         self.share_map(session);
         let id = self.instance(op.pgid.pg);
         let Some(pg) = self.pgs.get_mut(&id) else { return };
@@ -609,7 +679,8 @@ impl Shard {
         // belongs.
         let elsewhere = !pg.is_primary(self.whoami);
         let reads_anywhere = op.flags.has(OpFlags::BALANCE_READS) || op.flags.has(OpFlags::LOCALIZE_READS);
-        if elsewhere && reads_anywhere && !op.may_write() {
+        let may_write = ops::may_write(&op);
+        if elsewhere && reads_anywhere && !may_write {
             // Only primaries serve reads; this answer sends the client there.
             let reply = OsdOpReply::to(&op, Errno::EAGAIN.as_result(), self.maps.epoch());
             return context!(self).send_client(session, tid, reply);
@@ -618,10 +689,16 @@ impl Shard {
             tracing::debug!(pg = %op.pgid.pg, %reqid, epoch = op.epoch.0, "operation of another interval or OSD dropped");
             return;
         }
-        if op.may_write() {
+        // Sent with a map from before the group was split, which this OSD has not seen: it is sent again to where the object
+        // is now.
+        if osdmap::split_parent(op.raw_hash, pg.interval.shape.pg_num) != op.pgid.pg.seed {
+            tracing::debug!(pg = %op.pgid.pg, %reqid, hash = op.raw_hash, "operation on an object of another group dropped");
+            return;
+        }
+        if may_write {
             self.dirty.insert(id);
         }
-        pg.client_op(context!(self), ClientOp::new(session, tid, reqid, op, times));
+        pg.client_op(context!(self), ClientOp::new(session, tid, reqid, op, times).called_by(caller));
     }
 
     /// Sends the client the maps it lacks.
@@ -732,7 +809,7 @@ impl Shard {
                 let groups = groups.into_iter().filter(|_| epoch <= self.maps.epoch());
                 for pgid in groups.filter(|pgid| !self.pgs.contains_key(pgid)).collect::<Vec<_>>() {
                     let leads = self.mapping.get(pgid.base()).is_some_and(|placed| placed.acting_primary == Some(from));
-                    if leads && self.store.pgs_contain(pgid) {
+                    if leads && self.store.pgs_contain(pgid) && !self.splits.is_unexamined(pgid) {
                         self.strays.remove(self.maps.current(), pgid);
                     }
                 }
@@ -757,6 +834,17 @@ impl Shard {
                     pg.member_started(cx, from, message);
                 });
             }
+            kind::ROOM_GET => {
+                // An older start of the sender may be what this map shows.
+                if RoomGet::open(envelope)?.epoch <= self.maps.epoch() {
+                    self.rooms.asked(from);
+                }
+            }
+            kind::ROOM_TOLD => {
+                let seen = self.rooms.told(from, &RoomTold::open(envelope)?);
+                context!(self).send_osd(from, seen);
+            }
+            kind::ROOM_SEEN => self.rooms.seen(from, &RoomSeen::open(envelope)?),
             kind::SHARD_READ => {
                 to_group!(self, from, envelope, ShardRead, |pg, cx, message| pg.shard_read(cx, from, message));
             }
@@ -765,6 +853,8 @@ impl Shard {
                     pg.shard_read_came(cx, from, message);
                 });
             }
+            OsdOp::TYPE => self.osd_asks(from, envelope, began)?,
+            OsdOpReply::TYPE => self.osd_answers(envelope)?,
             kind::ROLL_FORWARD => {
                 to_group!(self, from, envelope, RollForward, |pg, cx, message| pg.forward_told(cx, from, &message));
             }
@@ -871,9 +961,17 @@ impl Shard {
         }
     }
 
-    /// Whether groups have changed state since the last beacon.
+    /// Whether groups have changed state since the last beacon, or the store has become full or is so no longer.
     pub fn has_reports(&self) -> bool {
-        !self.reports.is_empty()
+        !self.reports.is_empty() || self.fullness() != self.fullness_told
+    }
+
+    /// How many of the cluster's limits for full OSDs this one has reached.
+    fn fullness(&self) -> u8 {
+        let (map, usage) = (self.maps.current(), self.store.usage());
+        let used = 1.0 - usage.free_bytes_for_cluster() as f64 / usage.total_bytes.max(1) as f64;
+        let limits = [map.nearfull_ratio, map.backfillfull_ratio, map.full_ratio];
+        limits.iter().map(|limit| u8::from(used >= f64::from(*limit))).sum()
     }
 
     /// The beacon that is due, with all reports that have gathered.
@@ -885,6 +983,7 @@ impl Shard {
                 pg.queue_report(context!(self));
             }
         }
+        self.fullness_told = self.fullness();
         let usage = self.store.usage();
         let stats = OsdStats {
             total_bytes: usage.total_bytes,
@@ -954,15 +1053,24 @@ impl Shard {
             }
             Some(Waiter::Check) => self.check.lookup_done(context!(self), &mut self.pgs, id, data),
             Some(Waiter::Load { pgid }) => {
-                if let Some(pg) = self.pgs.get_mut(&pgid)
-                    && let Err(e) = pg.load_lookup_done(context!(self), id)
+                if let Some(pg) = self.pgs.get_mut(&pgid).filter(|pg| pg.is_loading()) {
+                    if pg.load_waited_for(id) {
+                        self.load_group(pgid);
+                    }
+                } else if let Some(pg) = self.splits.reading(pgid)
+                    && pg.load_waited_for(id)
                 {
-                    self.out.push(Output::Fatal { reason: e.to_string() });
+                    self.read_stray(pgid);
                 }
             }
             Some(Waiter::Scan { pgid }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
                     pg.scan_lookup_done(context!(self), id);
+                }
+            }
+            Some(Waiter::Trim { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.trim_lookup_done(context!(self), id);
                 }
             }
             Some(Waiter::Stray { pgid }) => self.strays.lookup_done(context!(self), pgid, id),

@@ -6,6 +6,7 @@ use crate::info::{INFO_KEY, PgInfo};
 use crate::lookup::{NoAnswer, ready};
 use crate::peer_strays::PgStrays;
 use crate::pg::{Pg, missing_key_range};
+use mutant::Mutant;
 use osdmap::{OsdMap, PgMapping};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,13 +46,21 @@ struct Removal {
 }
 
 impl Strays {
-    /// Asks the primaries of groups that are here and should not be. `pgs` are those that should.
-    pub fn ask(&mut self, cx: &mut Context<'_>, pgs: &BTreeMap<PgId, Pg>, mapping: &PgMapping) {
+    /// Asks the primaries of groups that are here and should not be. `pgs` are those that should; of those that `is_unknown`
+    /// it is still to be read what they are.
+    pub fn ask(
+        &mut self,
+        cx: &mut Context<'_>,
+        pgs: &BTreeMap<PgId, Pg>,
+        mapping: &PgMapping,
+        is_unknown: impl Fn(PgId) -> bool,
+    ) {
         if cx.now < self.ask_at {
             return;
         }
         self.ask_at = cx.now + ASK_EVERY;
-        let is_stray = |pgid: &PgId| !pgs.contains_key(pgid) && !self.removing.contains_key(pgid);
+        let is_here = |pgid: &PgId| pgs.contains_key(pgid) || self.removing.contains_key(pgid);
+        let is_stray = |pgid: &PgId| !is_here(pgid) && !is_unknown(*pgid);
         let mut questions: BTreeMap<OsdId, Vec<PgId>> = BTreeMap::new();
         let strays: Vec<PgId> = cx.store.pgs().into_iter().filter(is_stray).collect();
         let next = strays.partition_point(|pgid| self.asked.is_some_and(|asked| *pgid <= asked));
@@ -177,6 +186,7 @@ impl Pg {
             Some(_) => self.interval.shard_of(osd) == shard,
             None => self.interval.acting.contains(&osd) || self.interval.up.contains(&osd),
         };
-        is_clean && nobody_served_before && !is_member
+        let is_over = is_clean && nobody_served_before || self.is_active() && mutant::is(Mutant::StrayRemoved);
+        is_over && !is_member
     }
 }

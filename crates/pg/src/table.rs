@@ -16,6 +16,8 @@ pub struct PgTable {
     pub info: PgInfo,
     /// The log, oldest entry first.
     pub log: Vec<LogEntry>,
+    /// Entries up to the log's tail, which tell of requests that were carried out, oldest first.
+    pub dups: Vec<LogEntry>,
     /// Objects that this member lacks, with the versions it should have.
     pub missing: BTreeMap<ObjectId, EVersion>,
     /// How far the background check has come.
@@ -74,6 +76,8 @@ impl PgTable {
             }
         }
         let info = info.ok_or(PgTableError::NoInfo)?;
+        let is_dup = |entry: &LogEntry| entry.version.version <= info.log_tail.version;
+        let (dups, log): (Vec<_>, Vec<_>) = log.into_iter().partition(is_dup);
         let mut before = info.log_tail;
         for LogEntry { version, .. } in &log {
             if version.version != before.version.wrapping_add(1) || version.epoch < before.epoch {
@@ -84,7 +88,7 @@ impl PgTable {
         if before != info.last_update {
             return Err(PgTableError::LogEnd { log: before, info: info.last_update });
         }
-        Ok(PgTable { info, log, missing, check, scrub })
+        Ok(PgTable { info, log, dups, missing, check, scrub })
     }
 
     /// The version that the object should have: the one missing, or that of its last change in the log. `None` if

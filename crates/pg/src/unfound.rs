@@ -15,7 +15,7 @@ use wire::messages::{Op, OsdOp};
 use wire::msgr::SessionId;
 
 /// Nobody waits for the answer.
-const NO_SESSION: SessionId = SessionId(u64::MAX);
+pub(crate) const NO_SESSION: SessionId = SessionId(u64::MAX);
 
 /// What a primary tells operators of its group.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -137,11 +137,12 @@ impl Pg {
         let effects = Effects {
             steps: vec![Step::Remove { object: object.clone() }],
             deleted: true,
+            is_removal: true,
             prior_version,
             objects_delta: -1,
             bytes_delta: -bytes,
             ..Effects::default()
         };
-        self.submit_update(cx, op, effects);
+        self.submit_update(cx, op, effects, 0);
     }
 }

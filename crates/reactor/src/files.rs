@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 pub(crate) struct File {
     fd: OwnedFd,
@@ -21,6 +22,21 @@ impl File {
     }
 }
 
+/// How long a process that was killed may still seem to have a file.
+const LOCKED_AFTER_DEATH: Duration = Duration::from_secs(2);
+
+/// Errors: `EWOULDBLOCK` if another process has the file. What a process that was killed had open with its io_uring, the kernel
+/// closes a little after the process is gone; so that is waited for.
+fn lock(fd: &OwnedFd) -> Result<(), Errno> {
+    let end = Instant::now() + LOCKED_AFTER_DEATH;
+    loop {
+        match fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+            result => return result,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Files(Vec<Option<File>>);
 
@@ -28,7 +44,7 @@ impl Files {
     pub(crate) fn open(&mut self, path: &Path, options: FileOptions) -> io::Result<FileId> {
         let (fd, direct) = open(path, options)?;
         if options.lock {
-            fs::flock(&fd, FlockOperation::NonBlockingLockExclusive)?;
+            lock(&fd)?;
         }
         let stat = fs::fstat(&fd)?;
         if FileType::from_raw_mode(stat.st_mode).is_file()

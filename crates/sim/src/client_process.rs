@@ -2,14 +2,15 @@
 
 use crate::check::Listed;
 use crate::content::OpId;
-use crate::history::{Answer, Ask, ObjectName, Operation};
+use crate::history::{Answer, Ask, ObjectName, Operation, Usage};
 use crate::port::Port;
 use crate::request::{self, page, page_request};
-use crate::workload::{IN_FLIGHT_MAX, Workload, objects};
+use crate::window::Window;
+use crate::workload::{IN_FLIGHT_MAX, Objects, Workload};
 use client::objecter::{self, MonAnswer, MonRequest, Objecter, Resend, Settings};
 use reactor::sim::SimIo;
 use reactor::{Event, Handler, Io};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{EntityType, ObjectId, PoolId, SnapId};
 use wire::EntityAddrVec;
@@ -41,9 +42,11 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Reads every object once, then lists the pool.
-    pub fn look(ballast: u8) -> Purpose {
-        Purpose::Script { left: objects(ballast).map(|object| (object, Ask::Read)).collect(), list: true }
+    /// Reads every object once, and what is changed all the time at each snapshot up to `snap`, then lists the pool.
+    pub fn look(objects: Objects, snap: u64) -> Purpose {
+        let changed = || objects.all().filter(|object| object.usage == Usage::Register && object.index < objects.busy);
+        let at_snaps = (1..=snap).flat_map(|snap| changed().map(move |object| (object, Ask::ReadAt(snap))));
+        Purpose::Script { left: objects.all().map(|object| (object, Ask::Read)).chain(at_snaps).collect(), list: true }
     }
 }
 
@@ -52,6 +55,8 @@ impl Purpose {
 enum Completion {
     Pool,
     Command(String),
+    /// A command that may be refused.
+    Attempt,
     Operation(usize),
     Page(ObjectId),
 }
@@ -60,11 +65,12 @@ enum Completion {
 pub struct ClientProcess {
     number: u64,
     pool: PoolId,
-    /// World time at the start.
-    born: Duration,
     port: Port,
     objecter: Objecter<Completion>,
     purpose: Purpose,
+    window: Window,
+    /// Updates by their index in the history, with their numbers in the window.
+    unanswered: BTreeMap<usize, u64>,
     history: Vec<Operation>,
     in_flight: usize,
     /// Nothing more is asked until something is answered.
@@ -77,16 +83,17 @@ pub struct ClientProcess {
 
 /// A client's operations are numbered from its number times this.
 const OPERATIONS_MAX: u64 = 10_000;
+/// While others wait for an answer it is looked again whether more may be asked.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 impl ClientProcess {
-    /// Starts client `number` at world time `born`. `pool` matters only once there is one.
+    /// Starts client `number`. `pool` matters only once there is one.
     pub fn start(
         io: &mut SimIo,
         number: u64,
-        born: Duration,
         mon: &EntityAddrVec,
         pool: PoolId,
-        purpose: Purpose,
+        (purpose, window): (Purpose, Window),
     ) -> ClientProcess {
         let config = Config::client(AuthName::new(EntityType::CLIENT, "admin"), io.random());
         let settings = Settings {
@@ -101,10 +108,11 @@ impl ClientProcess {
         let mut process = ClientProcess {
             number,
             pool,
-            born,
             port: Port::new(Messenger::new(Config { bulk_min_bytes: None, ..config })),
             objecter: Objecter::new(settings),
             purpose,
+            window,
+            unanswered: BTreeMap::new(),
             history: Vec::new(),
             in_flight: 0,
             waits: false,
@@ -148,6 +156,11 @@ impl ClientProcess {
         &self.listed
     }
 
+    /// It has been killed, and sends nothing again.
+    pub fn leave_window(&self) {
+        self.unanswered.values().for_each(|number| self.window.over(*number));
+    }
+
     /// What it waits for, for people.
     pub fn waits_for(&self) -> impl Iterator<Item = &Operation> {
         self.history.iter().filter(|operation| operation.answer.is_none())
@@ -161,8 +174,12 @@ impl ClientProcess {
         self.settle(io);
     }
 
-    fn world_time(&self, io: &SimIo) -> Duration {
-        self.born + io.now()
+    /// The same, whatever the answer.
+    pub fn try_command(&mut self, io: &mut SimIo, json: String) {
+        tracing::info!("tries command {json}");
+        let ask = MonRequest::Command { json, input: bytes::Bytes::new() };
+        self.objecter.ask(ask, Completion::Attempt, &mut self.port.messenger, io.now());
+        self.settle(io);
     }
 
     /// Asks for as much as may be asked now.
@@ -172,6 +189,10 @@ impl ClientProcess {
             Purpose::Work(workload) => {
                 self.waits = self.in_flight >= IN_FLIGHT_MAX;
                 if self.waits {
+                    return;
+                }
+                if !self.window.is_open() {
+                    io.set_timer(io.now() + TRY_AGAIN, ASK);
                     return;
                 }
                 match workload.draw() {
@@ -202,8 +223,11 @@ impl ClientProcess {
         let index = self.history.len();
         let id: OpId = self.number * OPERATIONS_MAX + index as u64 + 1;
         let request = request::request(self.pool, id, object, &ask, io.wall_clock());
-        let operation = Operation { id, client: self.number, object, ask, asked_at: self.world_time(io), answer: None };
+        let operation = Operation { id, client: self.number, object, ask, asked_at: io.world_time(), answer: None };
         tracing::info!("{operation}");
+        if let (Ask::Change(_), Purpose::Work(_)) = (&operation.ask, &self.purpose) {
+            self.unanswered.insert(index, self.window.ask());
+        }
         self.history.push(operation);
         self.in_flight += 1;
         self.objecter.submit(request, Completion::Operation(index), &mut self.port.messenger, io.now());
@@ -254,6 +278,7 @@ impl ClientProcess {
             (Completion::Operation(index), Some(reply)) => self.operation_done(io, index, reply),
             (Completion::Page(cursor), Some(reply)) => self.page_done(io, cursor, reply),
             (Completion::Command(json), Some(reply)) => Err(format!("command {json} is answered by {reply:?}")),
+            (Completion::Attempt, _) => Ok(()),
             (other, None) => Err(format!("{other:?} is answered by a monitor")),
         };
         if let Err(why) = outcome {
@@ -268,14 +293,18 @@ impl ClientProcess {
         index: usize,
         reply: Result<objecter::Reply, client::Error>,
     ) -> Result<(), String> {
-        let at = self.world_time(io);
+        let at = io.world_time();
         self.in_flight -= 1;
+        if let Some(number) = self.unanswered.remove(&index) {
+            self.window.over(number);
+        }
         if self.waits {
             io.set_timer(io.now(), ASK);
         }
         let operation = &mut self.history[index];
         let answer = request::answer(&operation.ask, reply).map_err(|why| format!("{operation}: {why}"))?;
-        if let (Answer::Seen(state), Purpose::Work(workload)) = (&answer, &mut self.purpose) {
+        if let (Ask::Read, Answer::Seen(state), Purpose::Work(workload)) = (&operation.ask, &answer, &mut self.purpose)
+        {
             workload.saw(operation.object, state);
         }
         operation.answer = Some((at, answer));

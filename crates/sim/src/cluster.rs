@@ -7,8 +7,9 @@ use crate::history::Operation;
 use crate::mon_log::MonLog;
 use crate::mon_process::MonProcess;
 use crate::process::{Process, Program};
-use crate::store_disks::StoreDisks;
+use crate::store_disks::{DISK_BYTES, StoreDisks};
 use crate::timeline;
+use crate::window::Window;
 use mon::BootstrapSpec;
 use mon::bootstrap::bootstrap;
 use mon::log::MapLog;
@@ -24,8 +25,6 @@ use types::{Fsid, OsdId, PoolId, Utime};
 use wire::nacre::mon::pg_state;
 use wire::{Encode, EntityAddrVec, Target};
 
-/// Copies of each object.
-pub const COPIES: u8 = 3;
 /// How often groups are scrubbed.
 const SCRUB_PERIOD: Duration = Duration::from_secs(8);
 
@@ -36,6 +35,8 @@ const FSID: Fsid = Fsid([7; 16]);
 /// How a cluster is made.
 pub struct ClusterConfig {
     pub osds: usize,
+    /// Copies of each object.
+    pub copies: u8,
     pub world: WorldConfig,
     /// An OSD that is down for so long is replaced by others.
     pub down_out_interval: Duration,
@@ -45,15 +46,52 @@ pub struct ClusterConfig {
     pub groups: u32,
     /// Entries that their logs keep at least.
     pub log_entries_min: usize,
+    /// Updates before those of which they remember the requests at most.
+    pub dups_max: usize,
+    /// While an update is not answered, so many others are asked for at most.
+    pub window: u64,
     /// Objects that are compared at a time when a member is backfilled.
     pub backfill_objects: usize,
     /// Size of the log of each OSD's store.
     pub wal_bytes: u64,
+    /// Size of each disk.
+    pub disk_bytes: u64,
     /// Stores have so little memory for metadata that most lookups wait for the device.
     pub little_memory: bool,
 }
 
+impl Default for ClusterConfig {
+    fn default() -> ClusterConfig {
+        ClusterConfig {
+            osds: 3,
+            copies: 3,
+            world: WorldConfig::default(),
+            down_out_interval: Duration::from_secs(600),
+            fixed_ports: true,
+            groups: 8,
+            log_entries_min: 1000,
+            dups_max: Limits::default().dups_max,
+            window: u64::MAX,
+            backfill_objects: 4,
+            wal_bytes: 1 << 20,
+            disk_bytes: DISK_BYTES,
+            little_memory: false,
+        }
+    }
+}
+
+/// Whether an OSD can be started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Presence {
+    Here,
+    /// Its disks are gone.
+    Lost,
+    /// Gone for good, and gone from the map.
+    Removed,
+}
+
 struct OsdNode {
+    presence: Presence,
     node: NodeId,
     disks: StoreDisks,
     stop: Stop,
@@ -76,7 +114,12 @@ pub struct Cluster {
     /// While the monitor is not running.
     mon_log: Option<MonLog>,
     osds: Vec<OsdNode>,
+    /// What disks are made with: the seed, and the sizes of disks and logs.
+    disks_of: (u64, (u64, u64)),
+    /// Disks replaced so far.
+    replaced: u8,
     clients: Vec<ClientNode>,
+    window: Window,
     fixed_ports: bool,
     limits: Limits,
     little_memory: bool,
@@ -103,7 +146,7 @@ impl Cluster {
             monitors: vec![(MON.to_owned(), mon_addrs.clone())],
             auth: Default::default(),
             config: vec![
-                option("osd_pool_default_size", COPIES.to_string()),
+                option("osd_pool_default_size", config.copies.to_string()),
                 option("osd_pool_default_pg_num", config.groups.to_string()),
                 option("mon_osd_down_out_interval", config.down_out_interval.as_secs().to_string()),
             ],
@@ -111,25 +154,21 @@ impl Cluster {
         };
         let mut log = MonLog::default();
         log.append(1, &bootstrap(&spec).to_vec(Target::PACIFIC)).expect("memory does not fail");
-        let mut new_osd = |osd| OsdNode {
-            node: world.add_node(),
-            disks: StoreDisks::of(seed, osd, FSID, config.wal_bytes),
-            stop: stop(),
-            is_stopping: false,
-            may_fail: false,
-        };
-        let osds = (0..config.osds).map(&mut new_osd).collect();
         let mut cluster = Cluster {
             world,
             mon,
             mon_addrs,
             mon_log: Some(log),
-            osds,
+            osds: Vec::new(),
+            disks_of: (seed, (config.disk_bytes, config.wal_bytes)),
+            replaced: 0,
             clients: Vec::new(),
+            window: Window::new(config.window),
             fixed_ports: config.fixed_ports,
             little_memory: config.little_memory,
             limits: Limits {
                 log_entries_min: config.log_entries_min,
+                dups_max: config.dups_max,
                 backfill_objects: config.backfill_objects,
                 ..Limits::default()
             },
@@ -137,21 +176,67 @@ impl Cluster {
             pool: PoolId(0),
             history: Vec::new(),
         };
-        (0..config.osds).for_each(|osd| cluster.format(osd));
+        for _ in 0..config.osds {
+            cluster.add_osd();
+        }
         cluster
+    }
+
+    /// A machine with formatted disks, on which the next OSD can be started; its number.
+    pub fn add_osd(&mut self) -> usize {
+        let (osd, (seed, sizes)) = (self.osds.len(), self.disks_of);
+        self.osds.push(OsdNode {
+            presence: Presence::Here,
+            node: self.world.add_node(),
+            disks: StoreDisks::of(seed, osd, FSID, sizes),
+            stop: stop(),
+            is_stopping: false,
+            may_fail: false,
+        });
+        self.format(osd);
+        osd
+    }
+
+    /// An OSD ends and its disks are gone.
+    pub fn lose_disks(&mut self, osd: usize, crash: Crash) {
+        self.kill_osd(osd, crash);
+        self.world.lose_disks(self.osds[osd].node);
+        self.osds[osd].presence = Presence::Lost;
+    }
+
+    /// New disks, with another store on them, take the place of those that were lost.
+    pub fn replace_disks(&mut self, osd: usize) {
+        assert_eq!(self.osds[osd].presence, Presence::Lost, "osd.{osd} has its disks");
+        self.replaced += 1;
+        self.osds[osd].disks.config.uuid.0[0] = 0x80 | self.replaced;
+        self.osds[osd].presence = Presence::Here;
+        self.format(osd);
+    }
+
+    /// An OSD that was lost does not come back.
+    pub fn remove(&mut self, osd: usize) {
+        self.osds[osd].presence = Presence::Removed;
+    }
+
+    /// Whether the OSD has its disks, so that it runs or can be started.
+    pub fn is_present(&self, osd: usize) -> bool {
+        self.osds[osd].presence == Presence::Here
+    }
+
+    pub fn osds_present(&self) -> usize {
+        self.osds.iter().filter(|osd| osd.presence == Presence::Here).count()
     }
 
     fn format(&mut self, osd: usize) {
         let (node, disks) = (self.osds[osd].node, self.osds[osd].disks.clone());
-        self.start(node, format!("mkfs.{osd}"), |io, _| Program::Format(FormatProcess::start(io, &disks)));
+        self.start(node, format!("mkfs.{osd}"), |io| Program::Format(FormatProcess::start(io, &disks)));
         let formatted = self.world.run_until_done(Duration::from_secs(60), |world| !world.is_running(node));
-        assert!(formatted, "formatting takes too long");
+        assert!(formatted, "formatting osd.{osd} takes too long");
     }
 
-    fn start(&mut self, node: NodeId, name: String, make: impl FnOnce(&mut SimIo, Duration) -> Program) {
-        let born = self.world.now();
-        timeline::at(born, &name);
-        self.world.start(node, |io| Process { name, born, program: make(io, born) });
+    fn start(&mut self, node: NodeId, name: String, make: impl FnOnce(&mut SimIo) -> Program) {
+        timeline::at(self.world.now(), &name);
+        self.world.start(node, |io| Process { name, program: make(io) });
     }
 
     pub fn osd_count(&self) -> usize {
@@ -172,9 +257,7 @@ impl Cluster {
     pub fn start_mon(&mut self) {
         let Some(log) = self.mon_log.take() else { return };
         let addr = self.mon_addrs.msgr2_addr().sockaddr.expect("made from a socket address");
-        self.start(self.mon, format!("mon.{MON}"), |io, _| {
-            Program::Mon(Box::new(MonProcess::start(io, MON, addr, log)))
-        });
+        self.start(self.mon, format!("mon.{MON}"), |io| Program::Mon(Box::new(MonProcess::start(io, MON, addr, log))));
     }
 
     pub fn kill_mon(&mut self, crash: Crash) {
@@ -193,7 +276,7 @@ impl Cluster {
 
     pub fn start_osd(&mut self, osd: usize) {
         let node = self.osds[osd].node;
-        if self.world.is_running(node) {
+        if self.world.is_running(node) || !self.is_present(osd) {
             return;
         }
         let ip = self.world.address(node);
@@ -214,7 +297,7 @@ impl Cluster {
             check_period: if self.little_memory { Duration::from_secs(20) } else { pg::CHECK_PERIOD },
             // Groups are compared again and again; there is nothing to find.
             scrub_period: SCRUB_PERIOD,
-            unix_zero: Duration::from_secs(1_700_000_000),
+            unix_zero: Duration::from_secs(1_700_000_000) + self.world.now(),
             kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
         };
         let stop = stop();
@@ -224,7 +307,7 @@ impl Cluster {
         (known.stop, known.is_stopping) = (stop.clone(), false);
         let limits = self.limits;
         let memory = self.little_memory.then(|| little_memory(self.rng()));
-        self.start(node, format!("osd.{osd}"), |io, _| {
+        self.start(node, format!("osd.{osd}"), |io| {
             let board = Arc::new(Board::default());
             let heartbeats = HeartbeatNode::new(io, &config, board.clone()).expect("addresses are there");
             let osd = Osd::new(io, config, stop).expect("an OSD's disk and addresses are there");
@@ -257,18 +340,24 @@ impl Cluster {
 
     /// Makes one request to one of an OSD's disks fail, unless one is to fail already.
     pub fn fail_disk(&mut self, osd: usize, fault: DiskFault) {
-        if !std::mem::replace(&mut self.osds[osd].may_fail, true) {
+        if self.is_present(osd) && !std::mem::replace(&mut self.osds[osd].may_fail, true) {
             self.some_disk(osd).inject(fault);
         }
     }
 
     /// Every request to one of an OSD's disks takes so many times as long.
     pub fn slow_disk(&mut self, osd: usize, times: u32) {
+        if !self.is_present(osd) {
+            return;
+        }
         self.some_disk(osd).slow_down(times);
     }
 
     /// All of an OSD's disks are as fast as they were.
     pub fn normal_disks(&mut self, osd: usize) {
+        if !self.is_present(osd) {
+            return;
+        }
         for device in Device::ALL.into_iter().filter(|device| self.has_disk(osd, *device)).collect::<Vec<_>>() {
             self.disk_of(osd, device).slow_down(1);
         }
@@ -338,6 +427,15 @@ impl Cluster {
         });
     }
 
+    /// Has a client give a monitor command that may be refused.
+    pub fn try_command(&mut self, client: usize, json: String) {
+        self.world.call(self.clients[client].node, |process, io| {
+            if let Program::Client(client) = &mut process.program {
+                client.try_command(io, json);
+            }
+        });
+    }
+
     /// Starts a client on a node of its own; returns its index.
     pub fn add_client(&mut self, purpose: Purpose) -> usize {
         let node = self.world.add_node();
@@ -352,8 +450,9 @@ impl Cluster {
         let number = self.clients_made;
         self.clients[client].number = number;
         let (node, mon, pool) = (self.clients[client].node, self.mon_addrs.clone(), self.pool);
-        self.start(node, format!("client.{number}"), |io, born| {
-            Program::Client(Box::new(ClientProcess::start(io, number, born, &mon, pool, purpose)))
+        let window = self.window.clone();
+        self.start(node, format!("client.{number}"), |io| {
+            Program::Client(Box::new(ClientProcess::start(io, number, &mon, pool, (purpose, window))))
         });
     }
 
@@ -361,6 +460,7 @@ impl Cluster {
     pub fn kill_client(&mut self, client: usize) {
         let process = self.world.kill(self.clients[client].node, Crash::Process);
         if let Some(Process { program: Program::Client(client), .. }) = process {
+            client.leave_window();
             self.history.extend_from_slice(client.history());
         }
     }
@@ -401,8 +501,10 @@ impl Cluster {
         let Some(monitor) = self.monitor() else { return Err("the monitor does not run".to_owned()) };
         let map = monitor.state().osdmap();
         let up = map.up_osds().count();
-        if up < self.osds.len() {
-            return Err(format!("{up} of {} OSDs are up in epoch {}", self.osds.len(), map.epoch));
+        let present = self.osds_present();
+        let lost = self.osds.iter().filter(|osd| osd.presence == Presence::Lost).count();
+        if up != present || lost > 0 {
+            return Err(format!("{up} of {present} OSDs are up in epoch {}, {lost} are lost", map.epoch));
         }
         let pgs = &monitor.volatile().pgs;
         let clean = pg_state::ACTIVE | pg_state::CLEAN;
@@ -410,7 +512,9 @@ impl Cluster {
         let unclean = pgs.iter().filter(|(_, pg)| pg.report.state & !scrub != clean);
         let unclean: Vec<_> = unclean
             .map(|(id, pg)| {
-                format!("{id} is {} by osds {:?}", mon::volatile::pg_state_text(pg.report.state), pg.report.acting)
+                let (state, acting, up) =
+                    (mon::volatile::pg_state_text(pg.report.state), &pg.report.acting, &pg.report.up);
+                format!("{id} is {state} by osds {acting:?}, wanted on {up:?}")
             })
             .collect();
         if pgs.is_empty() || !unclean.is_empty() {

@@ -1,8 +1,17 @@
-//! What goes wrong in a run, and when: drawn from the seed before it begins.
+//! What goes wrong in a run, and when: drawn from the seed before it begins. Families of misfortunes have files of their
+//! own, which draw them and let them strike.
+
+pub mod clocks;
+pub mod membership;
+mod rot;
+pub mod slowness;
 
 use crate::client_process::POOL;
-use crate::cluster::COPIES;
+use crate::setup::Setup;
+use clocks::ClockFault;
+use membership::MembershipFault;
 use reactor::sim::{Crash, DiskFault, Rng, WorldConfig};
+use slowness::SlownessFault;
 use std::time::Duration;
 use types::Errno;
 
@@ -97,6 +106,52 @@ pub enum Fault {
         node: usize,
         lasts: Away,
     },
+    Clock(ClockFault),
+    Slowness(SlownessFault),
+    Membership(MembershipFault),
+    /// Bits of an object rot on an OSD's disk.
+    Rot {
+        osd: usize,
+        bits: u32,
+    },
+}
+
+impl Fault {
+    /// How reports count that the cluster is full.
+    pub const FULL: &str = "cluster full";
+
+    /// What reports count it as.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Fault::KillOsd { crash: Crash::Process, .. } => "OSD killed",
+            Fault::KillOsd { crash: Crash::Power, .. } => "OSD lost power",
+            Fault::StopOsd { .. } => "OSD stopped in order",
+            Fault::FailDisk { .. } => "disk request failed",
+            Fault::Strand { .. } => "OSD stranded, then killed",
+            Fault::KillMon { .. } => "monitor killed",
+            Fault::KillAll { .. } => "everything killed",
+            Fault::BootStorm { .. } => "all OSDs restarted at once",
+            Fault::Out { .. } => "OSD out and in",
+            Fault::Change { command, .. } if command.contains("full-ratio") => Fault::FULL,
+            Fault::Change { .. } => "map or pool changed",
+            Fault::SlowDisk { .. } => "slow disk",
+            Fault::KillClient { .. } => "client killed",
+            Fault::Sever { .. } => "connections reset",
+            Fault::Block { one_way: true, .. } => "link cut one way",
+            Fault::Block { .. } => "link cut",
+            Fault::CutOff { heard, hears, .. } if heard != hears => "OSD cut off one way",
+            Fault::CutOff { .. } => "OSD cut off",
+            Fault::Isolate { .. } => "node isolated",
+            Fault::Clock(ClockFault::Rate { .. }) => "clock rate changed",
+            Fault::Clock(ClockFault::Skew { .. }) => "wall clock jumped",
+            Fault::Slowness(SlownessFault::Pause { .. }) => "process paused",
+            Fault::Slowness(SlownessFault::SlowLink { .. }) => "slow link",
+            Fault::Membership(MembershipFault::Add) => "OSD added",
+            Fault::Membership(MembershipFault::LoseDisk { .. }) => "disks lost, OSD made anew",
+            Fault::Membership(MembershipFault::Remove { .. }) => "OSD lost and removed",
+            Fault::Rot { .. } => "bits rotted",
+        }
+    }
 }
 
 /// Which misfortunes a run sees; chosen by its seed.
@@ -123,10 +178,21 @@ pub enum Mix {
     /// Nodes do not reach each other.
     Partitions,
     Everything,
+    /// Clocks run at different rates, wall clocks jump; and OSDs are killed and cut off.
+    Clocks,
+    /// Processes stand still, links and disks are slow, segments get lost.
+    Slowness,
+    /// OSDs are added, removed, and lose their disks.
+    Membership,
+    /// The cluster is full for a while.
+    Full,
+    /// Bits rot on one OSD's disk.
+    Rot,
 }
 
 impl Mix {
-    const ALL: [Mix; 11] = [
+    /// One of these is the mix of a small run.
+    const SMALL: [Mix; 11] = [
         Mix::Calm,
         Mix::Resets,
         Mix::QuickRestarts,
@@ -140,18 +206,60 @@ impl Mix {
         Mix::Everything,
     ];
 
-    pub const COUNT: u64 = Mix::ALL.len() as u64;
+    pub const COUNT: u64 = Mix::SMALL.len() as u64;
 
-    pub fn of(seed: u64) -> Mix {
-        Mix::ALL[(seed % Mix::COUNT) as usize]
+    /// Those that a run of a swarm combines.
+    pub fn swarming() -> impl Iterator<Item = Mix> {
+        let small = Mix::SMALL.into_iter().filter(|mix| *mix != Mix::Everything);
+        small.chain([Mix::Clocks, Mix::Slowness, Mix::Membership, Mix::Full])
     }
 
-    /// The weather that goes with it.
-    pub fn world(self, rng: &mut Rng) -> WorldConfig {
+    /// All there are.
+    pub fn all() -> impl Iterator<Item = Mix> {
+        Mix::swarming().chain([Mix::Everything, Mix::Rot])
+    }
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mix::Calm => "calm",
+            Mix::Resets => "resets",
+            Mix::QuickRestarts => "quick-restarts",
+            Mix::LongAbsences => "long-absences",
+            Mix::Replaced => "replaced",
+            Mix::Moved => "moved",
+            Mix::Changed => "changed",
+            Mix::Monitor => "monitor",
+            Mix::Blackout => "blackout",
+            Mix::Partitions => "partitions",
+            Mix::Everything => "everything",
+            Mix::Clocks => "clocks",
+            Mix::Slowness => "slowness",
+            Mix::Membership => "membership",
+            Mix::Full => "full",
+            Mix::Rot => "rot",
+        }
+    }
+
+    /// Whether there should be more OSDs than copies.
+    pub(crate) fn wants_spare_osds(self) -> bool {
+        matches!(self, Mix::Replaced | Mix::Moved | Mix::Everything | Mix::Membership)
+    }
+
+    /// The mix of a small run.
+    pub fn of(seed: u64) -> Mix {
+        Mix::SMALL[(seed % Mix::COUNT) as usize]
+    }
+
+    /// The weather that goes with a run.
+    pub fn world(setup: &Setup, rng: &mut Rng) -> WorldConfig {
         const MS: Duration = Duration::from_millis(1);
         let mut config = WorldConfig::default();
-        if matches!(self, Mix::Resets | Mix::Everything) {
+        if setup.has(Mix::Resets) || setup.has(Mix::Everything) {
             config.reset_one_in = [50, 300, 2000][rng.below(3) as usize];
+        }
+        if setup.has(Mix::Slowness) {
+            config.loss_one_in = [0, 100, 1000][rng.below(3) as usize];
         }
         match rng.below(4) {
             // A slow network, on which messages of several connections overtake each other by far.
@@ -163,7 +271,8 @@ impl Mix {
         config
     }
 
-    fn draw(self, rng: &mut Rng, osds: usize, clients: usize) -> Fault {
+    fn draw(self, rng: &mut Rng, setup: &Setup, clients: usize) -> Fault {
+        let osds = setup.osds;
         let crash = if rng.one_in(2) { Crash::Power } else { Crash::Process };
         let osd = rng.below(osds as u64) as usize;
         // Nodes are the monitor, then OSDs, then clients.
@@ -206,7 +315,7 @@ impl Mix {
                 4 => {
                     let size =
                         |n| format!("\"osd pool set\", \"pool\": \"{POOL}\", \"var\": \"size\", \"val\": \"{n}\"");
-                    change(size(2), Some(size(COPIES)), long(rng))
+                    change(size(2), Some(size(setup.copies)), long(rng))
                 }
                 _ => {
                     let pause = |word| format!("\"osd {word}\", \"key\": \"pause\"");
@@ -233,26 +342,52 @@ impl Mix {
                 _ => Fault::Block { a, b, one_way: rng.one_in(2), lasts: long(rng) },
             },
             Mix::Everything => {
-                let which = 1 + rng.below(Mix::ALL.len() as u64 - 2) as usize;
+                let which = 1 + rng.below(Mix::SMALL.len() as u64 - 2) as usize;
                 match rng.one_in(12) {
-                    true => Mix::Calm.draw(rng, osds, clients),
-                    false => Mix::ALL[which].draw(rng, osds, clients),
+                    true => Mix::Calm.draw(rng, setup, clients),
+                    false => Mix::SMALL[which].draw(rng, setup, clients),
                 }
             }
+            Mix::Clocks => match rng.below(3) {
+                0 => Fault::KillOsd { osd, crash, away: quick(rng) },
+                1 => Mix::Partitions.draw(rng, setup, clients),
+                _ => Fault::Clock(ClockFault::draw(rng, nodes)),
+            },
+            Mix::Slowness => match rng.below(6) {
+                0 => Fault::KillOsd { osd, crash, away: quick(rng) },
+                1 => Fault::SlowDisk { osd, times: 2 << rng.below(6), lasts: long(rng) },
+                _ => Fault::Slowness(SlownessFault::draw(rng, nodes)),
+            },
+            Mix::Membership => match rng.below(4) {
+                0 => Fault::KillOsd { osd, crash, away: quick(rng) },
+                _ => Fault::Membership(MembershipFault::draw(rng, osds)),
+            },
+            Mix::Full => {
+                let ratio = |text| format!("\"osd set-full-ratio\", \"ratio\": {text}");
+                change(ratio("0.0"), Some(ratio("0.95")), long(rng))
+            }
+            Mix::Rot => rot::draw(rng, clients),
         }
     }
 
     /// Misfortunes with their times since the workload's beginning, in order.
-    pub fn plan(self, rng: &mut Rng, osds: usize, clients: usize) -> Vec<(Duration, Fault)> {
-        let (count, within_ms) = match self {
-            Mix::Calm => (rng.below(3), 6_000),
-            Mix::Resets => (5 + rng.below(20), 6_000),
-            Mix::QuickRestarts => (2 + rng.below(8), 10_000),
-            Mix::Blackout => (1 + rng.below(4), 12_000),
-            _ => (2 + rng.below(7), 15_000),
+    pub fn plan(setup: &Setup, rng: &mut Rng, clients: usize) -> Vec<(Duration, Fault)> {
+        let (count, within_ms) = match setup.only() {
+            Some(Mix::Calm) => (rng.below(3), 6_000),
+            Some(Mix::Resets) => (5 + rng.below(20), 6_000),
+            Some(Mix::QuickRestarts) => (2 + rng.below(8), 10_000),
+            Some(Mix::Blackout) => (1 + rng.below(4), 12_000),
+            Some(_) => (2 + rng.below(7), 15_000),
+            None => (4 + rng.below(10), 15_000),
         };
         let mut plan: Vec<(Duration, Fault)> = (0..count)
-            .map(|_| (Duration::from_millis(200 + rng.below(within_ms)), self.draw(rng, osds, clients)))
+            .map(|_| {
+                let mix = match setup.only() {
+                    Some(mix) => mix,
+                    None => setup.mixes[rng.below(setup.mixes.len() as u64) as usize],
+                };
+                (Duration::from_millis(200 + rng.below(within_ms)), mix.draw(rng, setup, clients))
+            })
             .collect();
         // Misfortunes like company: what strikes during recovery hurts most.
         for i in 1..plan.len() {

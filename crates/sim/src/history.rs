@@ -43,6 +43,8 @@ impl fmt::Display for ObjectName {
 pub enum Ask {
     /// Everything about the object at one moment.
     Read,
+    /// The same as it was at a snapshot.
+    ReadAt(u64),
     Change(Vec<Change>),
 }
 
@@ -83,6 +85,7 @@ impl fmt::Display for Operation {
         write!(f, "#{} of client {} on {}: ", self.id, self.client, self.object)?;
         match &self.ask {
             Ask::Read => write!(f, "read")?,
+            Ask::ReadAt(snap) => write!(f, "read at snapshot {snap}")?,
             Ask::Change(changes) => write!(f, "{changes:?}")?,
         }
         write!(f, ", asked at {:.6}", self.asked_at.as_secs_f64())?;

@@ -8,10 +8,13 @@
 //! * [`cluster`]: the processes and what can be done to them; [`faults`]: what is done to them.
 //! * [`workload`]: what clients ask; [`history`]: what they asked and were answered;
 //!   [`model`], [`content`]: what an object should then be.
-//! * [`check`]: what must hold, one property a file. [`stored`] reads disks for it.
+//! * [`mod@check`]: what must hold, one property a file. [`stored`] reads disks for it.
+//! * [`setup`]: what a run is made of; [`cli`], [`campaign`], [`hunt`]: many runs.
 //! * [`timeline`]: what happened, line by line.
 
+pub mod campaign;
 pub mod check;
+pub mod cli;
 pub mod client_process;
 pub mod cluster;
 pub mod content;
@@ -19,6 +22,7 @@ mod disk_overlay;
 pub mod faults;
 mod format_process;
 pub mod history;
+pub mod hunt;
 pub mod model;
 mod mon_log;
 mod mon_process;
@@ -27,9 +31,14 @@ mod port;
 mod process;
 mod request;
 pub mod run;
+pub mod setup;
+pub mod splits;
 mod store_disks;
-pub mod stored;
+mod stored;
 pub mod timeline;
+mod timeline_page;
+mod window;
+mod worker;
 pub mod workload;
 
-pub use run::{Failure, Report, check_seed};
+pub use run::{Failure, Report, check, check_seed};

@@ -11,7 +11,7 @@ pub const STRIPE_WORDS: u64 = 2 * 4096 / crate::content::WORD_BYTES;
 /// One part of a compound change. Positions and lengths count words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// Holds if the attribute is what this operation left, or, for 0, absent.
+    /// Holds if the object is there and the attribute is what this operation left, or, for 0, absent.
     Guard {
         attr: u8,
         left_by: OpId,
@@ -54,6 +54,14 @@ pub enum Change {
         key: u8,
     },
     OmapClear,
+    /// The operation knows the snapshots up to this one: what it changes is preserved for those that are new to the object.
+    Knows {
+        seq: u64,
+    },
+    /// The object becomes what it was at a snapshot. No other change comes with it.
+    RollBack {
+        snap: u64,
+    },
 }
 
 /// An object that exists.
@@ -68,23 +76,74 @@ pub struct Object {
 /// An object, or its absence.
 pub type State = Option<Object>;
 
+/// An object, and what it was at snapshots.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Snapped {
+    pub head: State,
+    /// The newest snapshot that a change of the object knew.
+    pub seq: u64,
+    /// Of snapshots that are not here and not newer, the object was absent.
+    at: BTreeMap<u64, Object>,
+}
+
+impl Snapped {
+    /// What the object was at a snapshot.
+    pub fn at(&self, snap: u64) -> State {
+        if snap > self.seq { self.head.clone() } else { self.at.get(&snap).cloned() }
+    }
+}
+
 /// Carries out `changes` as operation `op`, all or none.
 ///
-/// Errors: the first part that fails; `state` is then as before.
-pub fn apply(state: &mut State, op: OpId, changes: &[Change]) -> Result<(), Errno> {
-    let mut next = state.clone();
+/// Errors: the first part that fails; the object is then as before.
+pub fn apply(object: &mut Snapped, op: OpId, changes: &[Change]) -> Result<(), Errno> {
+    let (mut next, mut seq, mut modified) = (object.head.clone(), 0, false);
     for change in changes {
-        step(&mut next, op, change)?;
+        match change {
+            Change::Knows { seq: known } => seq = *known,
+            Change::RollBack { snap } => {
+                let then = object.at(*snap);
+                modified |= then.is_some() || next.is_some();
+                next = then;
+            }
+            change => {
+                modified |= changes_something(&next, change);
+                step(&mut next, op, change)?;
+            }
+        }
     }
-    *state = next;
+    let before = std::mem::replace(&mut object.head, next);
+    if modified {
+        if let Some(before) = before {
+            object.at.extend((object.seq + 1..=seq).map(|snap| (snap, before.clone())));
+        }
+        object.seq = object.seq.max(seq);
+    }
+    if object.head.is_none() && object.at.is_empty() {
+        // Nothing is left that would know.
+        object.seq = 0;
+    }
     Ok(())
+}
+
+/// Whether a change counts as one, whatever it changes.
+fn changes_something(state: &State, change: &Change) -> bool {
+    let words = state.as_ref().map(|object| object.content.words());
+    match change {
+        Change::Guard { .. } => false,
+        Change::Truncate { words: to } => words.is_some_and(|words| words != *to),
+        Change::Zero { at, .. } => words.is_some_and(|words| *at < words),
+        Change::Create { .. } => state.is_none(),
+        _ => true,
+    }
 }
 
 fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
     match change {
+        Change::Knows { .. } | Change::RollBack { .. } => unreachable!("they are about more than the present state"),
         Change::Guard { attr, left_by } => {
-            let found = state.as_ref().and_then(|object| object.attrs.get(attr)).copied().unwrap_or(0);
-            if found != *left_by {
+            let object = state.as_ref().ok_or(Errno::ENOENT)?;
+            if object.attrs.get(attr).copied().unwrap_or(0) != *left_by {
                 return Err(Errno::ECANCELED);
             }
         }
@@ -157,16 +216,30 @@ mod tests {
 
     #[test]
     fn a_compound_change_happens_as_a_whole_or_not_at_all() {
-        let mut state = None;
+        let mut state = Snapped::default();
         apply(&mut state, 1, &[Change::WriteFull { words: 4 }, Change::SetAttr { attr: 0 }]).expect("no guard");
         let before = state.clone();
         let guarded = |left_by| [Change::Append { words: 1 }, Change::Guard { attr: 0, left_by }];
         assert_eq!(apply(&mut state, 2, &guarded(7)), Err(Errno::ECANCELED));
         assert_eq!(state, before);
         assert_eq!(apply(&mut state, 3, &guarded(1)), Ok(()));
-        assert_eq!(Shown(&state).to_string(), "[#1*4 #3*1] a0=#1");
+        assert_eq!(Shown(&state.head).to_string(), "[#1*4 #3*1] a0=#1");
         assert_eq!(apply(&mut state, 4, &[Change::Remove, Change::Write { at: 1, words: 1 }]), Ok(()));
-        assert_eq!(Shown(&state).to_string(), "[zeros*1 #4*1]");
+        assert_eq!(Shown(&state.head).to_string(), "[zeros*1 #4*1]");
         assert_eq!(apply(&mut state, 5, &[Change::Create { exclusive: true }]), Err(Errno::EEXIST));
+    }
+
+    #[test]
+    fn a_snapshot_is_what_the_object_was_before_the_first_change_that_knows_it() {
+        let mut object = Snapped::default();
+        let write = |seq| [Change::Knows { seq }, Change::WriteFull { words: 1 }];
+        apply(&mut object, 1, &write(1)).expect("a write fits");
+        assert_eq!((object.at(1), object.at(2).is_some()), (None, true));
+        apply(&mut object, 2, &write(3)).expect("a write fits");
+        apply(&mut object, 3, &[Change::Knows { seq: 2 }, Change::Remove]).expect("it is there");
+        let shown: Vec<String> = (1..=4).map(|snap| Shown(&object.at(snap)).to_string()).collect();
+        assert_eq!(shown, ["absent", "[#1*1]", "[#1*1]", "absent"]);
+        apply(&mut object, 4, &[Change::Knows { seq: 4 }, Change::RollBack { snap: 2 }]).expect("always");
+        assert_eq!((Shown(&object.head).to_string(), object.seq), ("[#1*1]".to_owned(), 4));
     }
 }

@@ -7,8 +7,7 @@ use crate::timeline;
 use osd::Osd;
 use osd::heartbeat::HeartbeatNode;
 use reactor::sim::SimIo;
-use reactor::{Event, Handler, Io};
-use std::time::Duration;
+use reactor::{Event, Handler};
 
 /// The program that a process runs.
 pub enum Program {
@@ -22,14 +21,12 @@ pub enum Program {
 /// A process, with what the timeline shows of it.
 pub struct Process {
     pub name: String,
-    /// World time at its start.
-    pub born: Duration,
     pub program: Program,
 }
 
 impl Process {
     fn enter(&self, io: &SimIo) {
-        timeline::at(self.born + io.now(), &self.name);
+        timeline::at(io.world_time(), &self.name);
     }
 }
 

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use client::Error;
 use client::objecter::{Reply, Request, Subject};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Errno, ObjectId, PoolId, Utime};
+use types::{Errno, ObjectId, PoolId, SnapId, Utime};
 use wire::Decode;
-use wire::basic::Locator;
+use wire::basic::{Locator, SnapContext};
 use wire::messages::listing::ObjectListing;
 use wire::messages::op_data::{OmapValsOutput, StatOutput};
 use wire::messages::{Op, OpFlags, OpReply, XattrArgs};
@@ -25,18 +25,31 @@ pub(crate) fn request(pool: PoolId, id: OpId, object: ObjectName, ask: &Ask, mti
     let locator = Locator { nspace, ..Locator::pool(pool) };
     let subject = Subject::Object { locator, name: object.to_string().into() };
     let ops = match ask {
-        Ask::Read => {
+        Ask::Read | Ask::ReadAt(_) => {
             let omap = Op::omap_get_vals(Bytes::new(), 1000, Bytes::new());
             vec![Op::stat(), Op::read(0, 0), Op::get_xattrs(), omap]
         }
-        Ask::Change(changes) => changes.iter().map(|change| part(id, change)).collect(),
+        Ask::Change(changes) => changes.iter().filter_map(|change| part(id, change)).collect(),
     };
-    Request::new(subject, ops, mtime)
+    let mut request = Request::new(subject, ops, mtime);
+    match ask {
+        Ask::Read => {}
+        Ask::ReadAt(snap) => request.snap = SnapId(*snap),
+        Ask::Change(changes) => {
+            if let Some(Change::Knows { seq }) = changes.first() {
+                request.snap_context = SnapContext { seq: SnapId(*seq), snaps: (1..=*seq).rev().map(SnapId).collect() };
+            }
+        }
+    }
+    request
 }
 
-fn part(id: OpId, change: &Change) -> Op {
+/// `None`: this is told otherwise.
+fn part(id: OpId, change: &Change) -> Option<Op> {
     let data = |words| Bytes::from(Content::written_by(id, words).to_bytes());
-    match change {
+    Some(match change {
+        Change::Knows { .. } => return None,
+        Change::RollBack { snap } => Op::rollback(SnapId(*snap)),
         Change::Guard { attr, left_by: 0 } => Op::cmp_xattr(&name(*attr), b"", XattrArgs::EQ),
         Change::Guard { attr, left_by } => Op::cmp_xattr(&name(*attr), &value(*left_by), XattrArgs::EQ),
         Change::Write { at, words } => Op::write(at * WORD_BYTES, data(*words)),
@@ -54,7 +67,7 @@ fn part(id: OpId, change: &Change) -> Op {
         }
         Change::OmapRemove { key } => Op::omap_rm_keys(&BTreeSet::from([name(*key).into()])),
         Change::OmapClear => Op::omap_clear(),
-    }
+    })
 }
 
 fn name(number: u8) -> Vec<u8> {
@@ -83,14 +96,14 @@ pub(crate) fn answer(ask: &Ask, result: Result<Reply, Error>) -> Result<Answer, 
     }
     match ask {
         Ask::Change(_) => Ok(Answer::Done),
-        Ask::Read => Ok(Answer::Seen(Some(object(&reply.parts)?))),
+        Ask::Read | Ask::ReadAt(_) => Ok(Answer::Seen(Some(object(&reply.parts)?))),
     }
 }
 
 fn failed(ask: &Ask, errno: Errno) -> Result<Answer, String> {
     match (ask, errno) {
-        (Ask::Read, Errno::ENOENT) => Ok(Answer::Seen(State::None)),
-        (Ask::Read, errno) => Err(format!("a read failed with {errno}")),
+        (Ask::Read | Ask::ReadAt(_), Errno::ENOENT) => Ok(Answer::Seen(State::None)),
+        (Ask::Read | Ask::ReadAt(_), errno) => Err(format!("a read failed with {errno}")),
         (_, Errno::ENOENT | Errno::EEXIST | Errno::ECANCELED | Errno::EOPNOTSUPP) => Ok(Answer::Failed(errno)),
         (_, errno) => Err(format!("a change failed with {errno}")),
     }

@@ -1,20 +1,27 @@
 //! One run: a cluster, a workload, misfortunes, an end in peace, and the checks.
 
 use crate::check::{
-    Violation, all_replicas_are_identical, all_shards_agree, histories_are_linearizable, listing_agrees_with_objects,
-    pipelined_updates_keep_their_order, updates_are_applied_once,
+    Violation, all_replicas_are_identical, all_shards_agree, groups_serve_with_enough_members,
+    histories_are_linearizable, listing_agrees_with_objects, pipelined_updates_keep_their_order,
+    statistics_agree_with_objects, updates_are_applied_once,
 };
 use crate::client_process::Purpose;
-use crate::cluster::{COPIES, Cluster, ClusterConfig};
+use crate::cluster::{Cluster, ClusterConfig};
+use crate::faults::membership::Lost;
 use crate::faults::{Fault, Mix};
-use crate::history::{Answer, ObjectName};
-use crate::stored::Stored;
+use crate::history::{Answer, Ask, ObjectName};
+use crate::setup::Setup;
+use crate::splits;
+use crate::store_disks::DISK_BYTES;
 use crate::timeline;
-use crate::workload::{Workload, fill, without_omap};
+use crate::workload::{Objects, Workload, fill, without_omap};
+use pg::ops::Limits;
 use reactor::sim::{Crash, NodeId, Rng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often it is looked whether something is done.
@@ -29,8 +36,12 @@ const STOP_MAX: Duration = Duration::from_secs(20);
 const STOPPED_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A disk is used within this time.
 const DISK_FAILS_WITHIN: Duration = Duration::from_millis(500);
+/// Some of the large runs have such disks: all objects take a quarter of one.
+const SMALL_DISK_BYTES: u64 = 16 << 20;
 /// One in so many seeds has bits rot at the end.
 const ROT_ONE_IN: u64 = 3;
+/// How reports count bits that rot.
+const ROTTED: &str = "bits rotted";
 /// Everything must be read and repaired within this time.
 const SCRUB_TIME_MAX: Duration = Duration::from_secs(120);
 /// A deep scrub is ordered so often at most.
@@ -38,14 +49,10 @@ const SCRUB_ORDERS: u32 = 6;
 /// Statistics are at most this old; a state that lasts longer is the true one.
 const SETTLED_AFTER: Duration = Duration::from_secs(6);
 
-/// From this seed on, pools are erasure-coded.
-pub const CODED_SEEDS: u64 = 1 << 40;
-
 /// What a run has shown.
 #[derive(Clone, Debug)]
 pub struct Report {
-    pub seed: u64,
-    pub mix: Mix,
+    pub setup: Setup,
     /// A digest of everything that happened.
     pub fingerprint: u64,
     pub operations: usize,
@@ -55,13 +62,16 @@ pub struct Report {
     pub took: Duration,
     /// From the end of misfortunes until all was clean and answered.
     pub healed_in: Duration,
+    /// How often each kind of misfortune struck.
+    pub faults: BTreeMap<&'static str, u64>,
 }
 
 /// A run that has shown a fault.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    pub seed: u64,
-    pub mix: Mix,
+    pub setup: Setup,
+    /// Flags of the command that runs it again.
+    pub flags: String,
     pub violation: Violation,
     /// The last of what happened.
     pub timeline: Vec<String>,
@@ -71,28 +81,33 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LINES: usize = 80;
         let from = self.timeline.len().saturating_sub(LINES);
-        writeln!(f, "the last of what happened under seed {}:", self.seed)?;
+        writeln!(f, "the last of what happened under seed {}:", self.setup.seed)?;
         self.timeline[from..].iter().try_for_each(|line| writeln!(f, "{line}"))?;
-        writeln!(f, "\nseed {} ({:?}): {}", self.seed, self.mix, self.violation.0)?;
-        write!(f, "again, with all lines: cargo run -p sim -- --seed {} --timeline", self.seed)
+        writeln!(f, "\n{:?}: {}", self.setup, self.violation.0)?;
+        write!(f, "again, with all lines: nacre sim {} --timeline timeline.html", self.flags)
     }
 }
 
-/// Runs one seed; if something does not hold, once more for its timeline.
+/// Runs a small run of one seed; if something does not hold, once more for its timeline.
 pub fn check_seed(seed: u64) -> Result<Report, Box<Failure>> {
-    run(seed).map_err(|violation| {
-        let (again, timeline) = timeline::recorded(|| run(seed));
+    check(&Setup::small(seed), &format!("--seed {seed} --small"))
+}
+
+/// Runs one seed, which these flags lead to; if something does not hold, once more for its timeline.
+pub fn check(setup: &Setup, flags: &str) -> Result<Report, Box<Failure>> {
+    run(setup).map_err(|violation| {
+        let (again, timeline) = timeline::recorded(|| run(setup));
         let violation = match again {
             Err(again) if again == violation => violation,
             other => Violation(format!("{}\n(the same seed then gave {other:?})", violation.0)),
         };
-        Box::new(Failure { seed, mix: Mix::of(seed), violation, timeline })
+        Box::new(Failure { setup: setup.clone(), flags: flags.to_owned(), violation, timeline })
     })
 }
 
 /// Runs one seed. A panic counts as a violation.
-pub fn run(seed: u64) -> Result<Report, Violation> {
-    catch_unwind(AssertUnwindSafe(|| Run::new(seed).complete())).unwrap_or_else(|panic| {
+pub fn run(setup: &Setup) -> Result<Report, Violation> {
+    catch_unwind(AssertUnwindSafe(|| Run::new(setup).complete())).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         Err(Violation(format!("panic: {}", text.unwrap_or_default())))
@@ -119,75 +134,94 @@ enum Due {
     In(usize),
     Command(String),
     NormalDisks(usize),
+    /// The end of some misfortune.
+    Later(Box<dyn FnOnce(&mut Run)>),
 }
 
-struct Run {
-    seed: u64,
-    mix: Mix,
+/// A run on its way.
+pub(crate) struct Run {
+    pub setup: Setup,
     /// For the plan; the world has its own.
-    rng: Rng,
-    cluster: Cluster,
+    pub rng: Rng,
+    pub cluster: Cluster,
+    struck: BTreeMap<&'static str, u64>,
+    /// OSDs whose disks are gone, and whether there ever were any.
+    pub lost: Vec<Lost>,
+    pub any_lost: bool,
+    /// OSDs that were not there in the beginning.
+    pub added: usize,
     /// Misfortunes, with their times since the workload's beginning.
     plan: Vec<(Duration, Fault)>,
     due: BTreeMap<(Duration, u64), Due>,
     dues_made: u64,
     workers: Vec<usize>,
     /// The client that gives commands.
-    operator: usize,
-    groups: u32,
-    ballast: u8,
+    pub operator: usize,
+    pub groups: u32,
+    objects: Objects,
+    /// The newest snapshot.
+    snaps: Arc<AtomicU64>,
     /// OSDs that the operator has put out.
-    out: BTreeSet<usize>,
+    pub out: BTreeSet<usize>,
     /// Commands that take back what the operator has changed.
     undo: BTreeSet<String>,
-    /// Data and parity shards, if the pool is erasure-coded.
-    coding: Option<(u8, u8)>,
 }
 
 impl Run {
-    fn new(seed: u64) -> Run {
-        let mix = Mix::of(seed);
+    fn new(setup: &Setup) -> Run {
+        let seed = setup.seed;
         let mut rng = Rng::new(seed ^ 0x5eed);
         let short_logs = rng.one_in(3);
         let groups = if short_logs { 1 + rng.below(2) as u32 } else { 1 << rng.below(5) };
         // The smaller, the more often it wraps around, and the more checkpoints there are.
-        let wal_bytes = (256 << 10) << rng.below(4);
+        let is_small = setup.operations.is_none();
+        let wal_bytes = if is_small { (256 << 10) << rng.below(4) } else { (64 << 10) << rng.below(6) };
+        let log_entries_min = match (short_logs, is_small) {
+            (true, true) => 40,
+            (true, false) => 80,
+            (false, _) => 1000,
+        };
+        // Under half of the short logs requests are remembered no longer than the log keeps them.
+        let dups_max = if short_logs && !is_small && seed.is_multiple_of(2) { 0 } else { Limits::default().dups_max };
+        // Small disks are written all over, so that blocks are used again soon after they were freed.
+        let disk_bytes = if !is_small && rng.one_in(3) { SMALL_DISK_BYTES } else { DISK_BYTES };
         let ballast = if rng.one_in(2) { 0 } else { 10 + rng.below(50) as u8 };
-        let out_soon = matches!(mix, Mix::Replaced) || (mix == Mix::Everything && rng.one_in(2));
+        let out_soon = setup.has(Mix::Replaced) || (setup.has(Mix::Everything) && rng.one_in(2));
         let config = ClusterConfig {
-            // Some more than there are copies, where data is to move; there are at most four shards.
-            osds: if seed >= CODED_SEEDS || out_soon || mix == Mix::Moved {
-                4 + rng.below(2) as usize
-            } else {
-                3 + rng.below(2) as usize
-            },
-            world: mix.world(&mut rng),
+            osds: setup.osds,
+            copies: setup.copies,
+            world: Mix::world(setup, &mut rng),
             down_out_interval: Duration::from_secs(if out_soon { 3 + rng.below(6) } else { 600 }),
             fixed_ports: rng.one_in(2),
             groups,
-            log_entries_min: if short_logs { 40 } else { 1000 },
+            log_entries_min,
+            dups_max,
+            window: if dups_max > 0 { u64::MAX } else { log_entries_min as u64 / 2 },
             // Few, so that there are many steps at which it can be interrupted.
             backfill_objects: 1 + (seed / 3 % 8) as usize,
             wal_bytes,
+            disk_bytes,
             little_memory: seed / Mix::COUNT % 2 == 1,
         };
-        let coding = (seed >= CODED_SEEDS).then(|| (2, 1 + rng.below(2) as u8));
         let cluster = Cluster::new(seed, config);
         Run {
-            seed,
-            mix,
+            setup: setup.clone(),
             rng,
             cluster,
+            struck: BTreeMap::new(),
+            lost: Vec::new(),
+            any_lost: false,
+            added: 0,
             plan: Vec::new(),
             due: BTreeMap::new(),
             dues_made: 0,
             workers: Vec::new(),
             operator: 0,
             groups,
-            ballast,
+            objects: Objects::new(setup.operations, ballast),
+            snaps: Arc::default(),
             out: BTreeSet::new(),
             undo: BTreeSet::new(),
-            coding,
         }
     }
 
@@ -196,26 +230,35 @@ impl Run {
         self.misfortunes()?;
         let healed_in = self.heal()?;
         self.look_at_everything()?;
-        if self.seed.is_multiple_of(ROT_ONE_IN) {
+        if self.setup.seed.is_multiple_of(ROT_ONE_IN) {
             self.rot()?;
         }
+        if self.struck.contains_key(ROTTED) {
+            self.scrub_everything()?;
+        }
+        self.settle()?;
+        let statistics = self.statistics();
         let history = self.cluster.history();
         updates_are_applied_once(&history)?;
         histories_are_linearizable(&history)?;
-        pipelined_updates_keep_their_order(&history)?;
-        self.compare_replicas()?;
+        pipelined_updates_keep_their_order(&history, self.struck.contains_key(Fault::FULL))?;
+        let stored = self.compare_replicas()?;
+        // What comes of a split is counted by estimate until the next scrub.
+        if !self.setup.splits {
+            statistics_agree_with_objects(&statistics, &stored)?;
+        }
         Ok(Report {
-            seed: self.seed,
-            mix: self.mix,
+            setup: self.setup,
             fingerprint: self.cluster.world.fingerprint(),
             operations: history.len(),
             in_doubt: history.iter().filter(|operation| operation.answer.is_none()).count(),
             took: self.cluster.world.now(),
             healed_in,
+            faults: self.struck,
         })
     }
 
-    fn note(&self, line: impl FnOnce() -> String) {
+    pub(crate) fn note(&self, line: impl FnOnce() -> String) {
         timeline::note(self.cluster.world.now(), line);
     }
 
@@ -223,6 +266,12 @@ impl Run {
         for osd in self.cluster.take_failed() {
             self.note(|| format!("osd.{osd} has stopped because its disk failed"));
             self.at(self.cluster.world.now() + DISK_FAILS_WITHIN, Due::StartOsd(osd));
+        }
+        if !self.lost.is_empty() {
+            self.replace_lost();
+        }
+        if let Some(monitor) = self.cluster.monitor() {
+            groups_serve_with_enough_members(monitor.state())?;
         }
         self.cluster.check_processes().map_err(Violation)
     }
@@ -245,7 +294,7 @@ impl Run {
             // A disk that fails late does so after misfortunes are over.
             while let Some(entry) = self.due.first_entry().filter(|due| due.key().0 <= self.cluster.world.now()) {
                 let due = entry.remove();
-                self.happen(due);
+                self.happen(due)?;
             }
         }
     }
@@ -266,15 +315,18 @@ impl Run {
             let skew_ms = self.rng.below(20_000) as i64 - 10_000;
             self.cluster.world.skew_wall_clock(node, skew_ms);
         }
-        self.operator = self.cluster.add_client(match self.coding {
+        if self.setup.drift {
+            self.let_clocks_drift();
+        }
+        self.operator = self.cluster.add_client(match self.setup.coding {
             Some((k, m)) => Purpose::OperateCoded { k, m },
             None => Purpose::Operate,
         });
         self.wait_for_client("making the pool", self.operator)?;
         self.cluster.find_pool();
-        if self.ballast > 0 {
-            let mut left = fill(&mut self.rng, self.ballast);
-            if self.coding.is_some() {
+        if self.objects.ballast > 0 {
+            let mut left = fill(&mut self.rng, self.objects);
+            if self.setup.coding.is_some() {
                 without_omap(&mut left);
             }
             let filler = self.cluster.add_client(Purpose::Script { left, list: false });
@@ -282,11 +334,17 @@ impl Run {
         } else if !self.rng.one_in(4) {
             self.wait("becoming clean", START_TIME_MAX, Cluster::is_clean)?;
         }
-        let workers = 2 + self.rng.below(2) as usize;
+        let workers = match self.setup.operations {
+            None => 2 + self.rng.below(2) as usize,
+            Some(_) => 3 + self.rng.below(4) as usize,
+        };
         let clients = self.cluster.client_count() + workers;
-        self.plan = self.mix.plan(&mut self.rng, osds, clients);
+        self.plan = Mix::plan(&self.setup, &mut self.rng, clients);
+        if self.setup.splits {
+            splits::add(&mut self.plan, &mut self.rng, self.groups);
+        }
         for _ in 0..workers {
-            let purpose = self.work();
+            let purpose = self.work(workers);
             let worker = self.cluster.add_client(purpose);
             self.workers.push(worker);
         }
@@ -301,12 +359,24 @@ impl Run {
     }
 
     /// A workload that lasts about as long as misfortunes do.
-    fn work(&mut self) -> Purpose {
-        let requests = 30 + self.rng.below(60) as u32;
+    fn work(&mut self, workers: usize) -> Purpose {
+        let requests = match self.setup.operations {
+            None => 30 + self.rng.below(60) as u32,
+            Some(operations) => operations.div_ceil(workers as u32),
+        };
         let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(2);
         let pause_max = lasts * Workload::REQUESTS_PER_PAUSE_MAX / requests;
-        let workload = Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max, self.ballast);
-        Purpose::Work(if self.coding.is_some() { workload.coded() } else { workload })
+        let workload = Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max, self.objects);
+        Purpose::Work(match (&self.setup.coding, self.setup.snapshots) {
+            (Some(_), _) => workload.coded(),
+            (None, true) => workload.with_snapshots(self.snaps.clone()),
+            (None, false) => workload,
+        })
+    }
+
+    /// Has something be done later, unless misfortunes are over by then.
+    pub(crate) fn later(&mut self, at: Duration, what: impl FnOnce(&mut Run) + 'static) {
+        self.at(at, Due::Later(Box::new(what)));
     }
 
     fn at(&mut self, at: Duration, due: Due) {
@@ -316,7 +386,7 @@ impl Run {
 
     fn misfortunes(&mut self) -> Result<(), Violation> {
         let begin = self.cluster.world.now();
-        let patient = self.mix == Mix::Replaced || self.rng.one_in(2);
+        let patient = self.setup.has(Mix::Replaced) || self.rng.one_in(2);
         for (at, fault) in self.plan.clone() {
             self.at(begin + at, Due::Fault(fault));
         }
@@ -329,7 +399,7 @@ impl Run {
             // Once there are no more faults, what is away may come back with the healing, all at once.
             let is_fault = |due: &Due| matches!(due, Due::Fault(_) | Due::KillMon | Due::KillOsd { .. });
             let last = !is_fault(&due) && !self.due.values().any(is_fault);
-            self.happen(due);
+            self.happen(due)?;
             if last && !patient {
                 break;
             }
@@ -337,10 +407,16 @@ impl Run {
         Ok(())
     }
 
-    fn happen(&mut self, due: Due) {
+    fn happen(&mut self, due: Due) -> Result<(), Violation> {
         let now = self.cluster.world.now();
         match due {
-            Due::Fault(fault) => self.fault(fault),
+            Due::Fault(fault) => {
+                let name = fault.name();
+                if self.fault(fault)? {
+                    *self.struck.entry(name).or_default() += 1;
+                }
+            }
+            Due::Later(what) => what(self),
             Due::StartOsd(osd) => {
                 self.note(|| format!("osd.{osd} is started"));
                 self.cluster.start_osd(osd);
@@ -374,9 +450,11 @@ impl Run {
             }
             Due::NormalDisks(osd) => self.cluster.normal_disks(osd),
         }
+        Ok(())
     }
 
-    fn fault(&mut self, fault: Fault) {
+    /// Whether it struck.
+    fn fault(&mut self, fault: Fault) -> Result<bool, Violation> {
         self.note(|| format!("{fault:?}"));
         let now = self.cluster.world.now();
         match fault {
@@ -415,15 +493,18 @@ impl Run {
             }
             Fault::Out { osd, lasts } => {
                 // At least as many as there are copies must stay in.
-                let copies = self.coding.map_or(COPIES, |(k, m)| k + m);
-                if self.cluster.osd_count() - self.out.len() > usize::from(copies) && self.out.insert(osd) {
-                    let json = format!("{{\"prefix\": \"osd out\", \"ids\": [\"{osd}\"]}}");
-                    self.cluster.command(self.operator, json);
-                    self.at(now + lasts.0, Due::In(osd));
+                let enough = self.cluster.osds_present() > self.out.len() + self.setup.members();
+                if !enough || !self.cluster.is_present(osd) || !self.out.insert(osd) {
+                    return Ok(false);
                 }
+                let json = format!("{{\"prefix\": \"osd out\", \"ids\": [\"{osd}\"]}}");
+                self.cluster.command(self.operator, json);
+                self.at(now + lasts.0, Due::In(osd));
             }
             // The number of shards is the code's.
-            Fault::Change { command, .. } if self.coding.is_some() && command.contains("\"size\"") => {}
+            Fault::Change { command, .. } if self.setup.coding.is_some() && command.contains("\"size\"") => {
+                return Ok(false);
+            }
             Fault::Change { command, undo, lasts } => {
                 self.cluster.command(self.operator, command);
                 if let Some(undo) = undo {
@@ -437,11 +518,12 @@ impl Run {
             }
             Fault::KillClient { client } => {
                 let is_worker = self.workers.contains(&client);
-                if is_worker && self.cluster.client(client).is_some_and(|client| !client.is_done()) {
-                    self.cluster.kill_client(client);
-                    let purpose = self.work();
-                    self.cluster.start_client(client, purpose);
+                if !is_worker || self.cluster.client(client).is_none_or(|client| client.is_done()) {
+                    return Ok(false);
                 }
+                self.cluster.kill_client(client);
+                let purpose = self.work(self.workers.len());
+                self.cluster.start_client(client, purpose);
             }
             Fault::Sever { a, b } => {
                 let nodes = self.cluster.nodes();
@@ -476,7 +558,12 @@ impl Run {
                     }
                 }
             }
+            Fault::Clock(fault) => fault.strike(self),
+            Fault::Slowness(fault) => fault.strike(self),
+            Fault::Membership(fault) => return Ok(fault.strike(self)),
+            Fault::Rot { osd, bits } => return self.rot_some(osd, bits),
         }
+        Ok(true)
     }
 
     fn bring_in(&mut self, osd: usize) {
@@ -504,6 +591,7 @@ impl Run {
     fn heal(&mut self) -> Result<Duration, Violation> {
         self.due.clear();
         self.cluster.world.unblock_all();
+        self.cluster.world.hasten_all();
         (0..self.cluster.osd_count()).for_each(|osd| self.cluster.normal_disks(osd));
         // Whoever has been asked to stop does so before it is started again.
         let stopped_by = self.cluster.world.now() + STOP_MAX;
@@ -522,13 +610,17 @@ impl Run {
         for undo in std::mem::take(&mut self.undo) {
             self.cluster.command(self.operator, undo);
         }
+        if self.setup.splits {
+            // What is still to be moved is moved at once.
+            self.cluster.command(self.operator, splits::careful(false));
+        }
         self.note(|| "misfortunes are over".to_owned());
         let begin = self.cluster.world.now();
         let workers = self.workers.clone();
         let mut clean_since = None;
         self.wait("healing", HEAL_TIME_MAX, |cluster| {
             let now = cluster.world.now();
-            if let Err(why) = cluster.is_clean() {
+            if let Err(why) = cluster.is_clean().and_then(|()| splits::are_done(cluster)) {
                 clean_since = None;
                 return Err(why);
             }
@@ -541,55 +633,69 @@ impl Run {
             let since = *clean_since.get_or_insert(now);
             if now >= since + SETTLED_AFTER { Ok(()) } else { Err("it has just become clean".to_owned()) }
         })?;
+        let pool = self.cluster.find_pool();
+        self.groups = self.cluster.monitor().expect("it is clean").state().osdmap().pools[&pool].pg_num;
         Ok(self.cluster.world.now() - begin)
+    }
+
+    /// Connections that break may have taken an OSD out of the map again, and what a scrub found is repaired after it was
+    /// reported: all is compared once everything has stayed clean.
+    fn settle(&mut self) -> Result<(), Violation> {
+        self.cluster.world.calm();
+        let mut clean_since = None;
+        let mut epoch = None;
+        self.wait("staying clean", HEAL_TIME_MAX, |cluster| {
+            // The balancer moves groups once all is clean, and what is told of them is late.
+            let newest = cluster.monitor().map(|monitor| monitor.state().osdmap().epoch);
+            let is_same = std::mem::replace(&mut epoch, newest) == newest;
+            if let Err(why) = cluster.is_clean() {
+                clean_since = None;
+                return Err(why);
+            }
+            let now = cluster.world.now();
+            let since = *clean_since.get_or_insert(now);
+            if !is_same {
+                clean_since = None;
+                return Err("the map has just changed".to_owned());
+            }
+            if now >= since + SETTLED_AFTER { Ok(()) } else { Err("it has just become clean".to_owned()) }
+        })
     }
 
     /// A last client reads and lists everything.
     fn look_at_everything(&mut self) -> Result<(), Violation> {
-        let looker = self.cluster.add_client(Purpose::look(self.ballast));
+        let newest = self.snaps.load(Ordering::Relaxed);
+        let looker = self.cluster.add_client(Purpose::look(self.objects, newest));
         self.wait_for_client("a last look", looker)?;
         let looker = self.cluster.client(looker).expect("just seen");
         let mut exist: BTreeMap<ObjectName, bool> = BTreeMap::new();
+        let mut listed = looker.listed().to_vec();
         for operation in looker.history() {
-            if let Some((_, Answer::Seen(state))) = &operation.answer {
+            if let (Ask::Read, Some((_, Answer::Seen(state)))) = (&operation.ask, &operation.answer) {
                 exist.insert(operation.object, state.is_some());
+                if newest > 0 && state.is_none() {
+                    // As in Ceph, what was removed and is at snapshots still is listed.
+                    let name = (operation.object.nspace().to_vec(), operation.object.to_string().into_bytes());
+                    listed.retain(|listed| *listed != name);
+                }
             }
         }
-        listing_agrees_with_objects(looker.listed(), &exist)
+        listing_agrees_with_objects(&listed, &exist)
     }
 
     /// Bits of objects rot on one disk. A deep scrub must find and repair that.
     fn rot(&mut self) -> Result<(), Violation> {
+        let osds: Vec<usize> = (0..self.cluster.osd_count()).filter(|osd| self.cluster.is_present(*osd)).collect();
+        let osd = osds[self.rng.below(osds.len() as u64) as usize];
+        let bits = 1 + self.rng.below(3) as u32;
+        if self.rot_some(osd, bits)? {
+            *self.struck.entry(ROTTED).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    fn scrub_everything(&mut self) -> Result<(), Violation> {
         let pool = self.cluster.find_pool();
-        let osd = self.rng.below(self.cluster.osd_count() as u64) as usize;
-        let failed = |why: String| Violation(format!("the disk of osd.{osd}: {why}"));
-        let map = self.cluster.monitor().expect("the monitor runs").state().osdmap().clone();
-        let mut runs = Vec::new();
-        {
-            let config = self.cluster.store_config(osd).clone();
-            let mut stored = Stored::open(self.cluster.disks_of(osd), config).map_err(failed)?;
-            for seed in 0..self.groups {
-                let pg = types::PgId { pool, seed };
-                // Of shards only the one that it acts for: another one may be on its way out, and nobody reads that.
-                let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
-                let shard = placed.acting.iter().position(|other| *other == types::OsdId(osd as i32));
-                let pg = match (self.coding, shard) {
-                    (None, _) => pg,
-                    (Some(_), Some(shard)) => pg.of_shard(shard as u8),
-                    (Some(_), None) => continue,
-                };
-                let (from, until) = osdmap::pg_range(pg, self.groups);
-                runs.extend(stored.data_runs(&from, &until).map_err(failed)?);
-            }
-        }
-        if runs.is_empty() {
-            return Ok(());
-        }
-        for _ in 0..1 + self.rng.below(3) {
-            let run = runs[self.rng.below(runs.len() as u64) as usize].clone();
-            self.note(|| format!("a bit rots on the disk of osd.{osd} in {run:?}"));
-            self.cluster.disk(osd).rot(run, 1, &mut self.rng);
-        }
         // A scrub that began before bits rotted has been told of by then, and is not taken for one that is ordered now.
         let settled = self.cluster.world.now() + SETTLED_AFTER;
         self.wait("what is told", 2 * SETTLED_AFTER, |cluster| {
@@ -619,10 +725,18 @@ impl Run {
         pgs.iter().filter(move |(id, _)| id.pool == pool).map(|(id, pg)| (*id, pg.report.scrub.deep_at))
     }
 
-    /// Ends every OSD and compares what their disks hold.
-    fn compare_replicas(&mut self) -> Result<(), Violation> {
+    /// Objects and bytes of each group of the pool, as the monitor knows it.
+    fn statistics(&mut self) -> BTreeMap<types::PgId, (u64, u64)> {
+        let pool = self.cluster.find_pool();
+        let pgs = &self.cluster.monitor().expect("the monitor runs").volatile().pgs;
+        let pgs = pgs.iter().filter(|(id, _)| id.pool == pool);
+        pgs.map(|(id, pg)| (*id, (pg.report.objects, pg.report.bytes))).collect()
+    }
+
+    /// Ends every OSD and compares what their disks hold. Gives objects and bytes of each group.
+    fn compare_replicas(&mut self) -> Result<BTreeMap<types::PgId, (u64, u64)>, Violation> {
         let crash = if self.rng.one_in(2) { Crash::Power } else { Crash::Process };
-        match self.coding {
+        match self.setup.coding {
             Some(coding) => all_shards_agree(&mut self.cluster, self.groups, coding, crash),
             None => all_replicas_are_identical(&mut self.cluster, self.groups, crash),
         }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use store::{Device, StoreConfig};
 use types::{Fsid, OsdId};
 
-const DISK_BYTES: u64 = 256 << 20;
+/// What disks have if nothing else is wished for.
+pub(crate) const DISK_BYTES: u64 = 256 << 20;
 
 /// The disks of one store, and what it is made with.
 #[derive(Clone, Debug)]
@@ -20,9 +21,9 @@ fn uuid(osd: usize) -> Fsid {
 
 impl StoreDisks {
     /// Under half of all seeds every store lies on one disk. Under the others log, metadata or both have disks of their own,
-    /// on each OSD otherwise.
-    pub fn of(seed: u64, osd: usize, fsid: Fsid, wal_bytes: u64) -> StoreDisks {
-        let one = StoreConfig::one_device(DISK_BYTES, wal_bytes, fsid, OsdId(osd as i32), uuid(osd));
+    /// on each OSD otherwise. The sizes are those of each disk and of the log.
+    pub fn of(seed: u64, osd: usize, fsid: Fsid, (disk_bytes, wal_bytes): (u64, u64)) -> StoreDisks {
+        let one = StoreConfig::one_device(disk_bytes, wal_bytes, fsid, OsdId(osd as i32), uuid(osd));
         let (wal, metadata) = match seed % 4 {
             0 | 1 => (false, false),
             _ => {
@@ -34,7 +35,7 @@ impl StoreDisks {
         let paths = StorePaths { main: "disk".into(), wal: own(wal, "wal"), metadata: own(metadata, "metadata") };
         let config = StoreConfig {
             wal_device_bytes: wal.then_some(wal_bytes + StoreConfig::LABEL_BYTES),
-            metadata_device_bytes: metadata.then_some(DISK_BYTES),
+            metadata_device_bytes: metadata.then_some(disk_bytes),
             ..one
         };
         StoreDisks { paths, config }

@@ -9,8 +9,10 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Lines kept.
+/// Lines kept of a run that has failed.
 const LINES_MAX: usize = 3000;
+/// Lines kept if all are asked for: some hundred megabytes.
+const ALL_LINES_MAX: usize = 2_000_000;
 
 #[derive(Default)]
 struct Timeline {
@@ -18,6 +20,7 @@ struct Timeline {
     now: Duration,
     who: String,
     lines: VecDeque<String>,
+    lines_max: usize,
 }
 
 thread_local! {
@@ -45,7 +48,16 @@ pub(crate) fn note(now: Duration, line: impl FnOnce() -> String) {
 
 /// Runs `body` with the timeline on; returns the last lines as well.
 pub fn recorded<T>(body: impl FnOnce() -> T) -> (T, Vec<String>) {
-    TIMELINE.with_borrow_mut(|timeline| *timeline = Timeline { on: true, ..Timeline::default() });
+    record(LINES_MAX, body)
+}
+
+/// The same with all lines.
+pub fn recorded_all<T>(body: impl FnOnce() -> T) -> (T, Vec<String>) {
+    record(ALL_LINES_MAX, body)
+}
+
+fn record<T>(lines_max: usize, body: impl FnOnce() -> T) -> (T, Vec<String>) {
+    TIMELINE.with_borrow_mut(|timeline| *timeline = Timeline { on: true, lines_max, ..Timeline::default() });
     let result = tracing::subscriber::with_default(Recorder, body);
     let lines = TIMELINE.with_borrow_mut(std::mem::take).lines;
     (result, lines.into())
@@ -53,7 +65,7 @@ pub fn recorded<T>(body: impl FnOnce() -> T) -> (T, Vec<String>) {
 
 impl Timeline {
     fn add(&mut self, line: String) {
-        if self.lines.len() == LINES_MAX {
+        if self.lines.len() >= self.lines_max {
             self.lines.pop_front();
         }
         self.lines.push_back(line);

@@ -5,24 +5,42 @@ use crate::model::{Change, STRIPE_WORDS, State};
 use reactor::sim::Rng;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Registers that are changed all the time, and logs, of a run.
-pub const BUSY_REGISTERS: u8 = 5;
-pub const LOGS: u8 = 3;
-
+/// Snapshots of one run.
+pub const SNAPSHOTS_MAX: u64 = 12;
 /// How many requests a client may have in flight.
 pub const IN_FLIGHT_MAX: usize = 6;
 
-/// All objects of a run with `ballast` registers that are rarely touched, so that recovery has something to do.
-pub fn objects(ballast: u8) -> impl Iterator<Item = ObjectName> {
-    let all = |usage, count| (0..count).map(move |index| ObjectName { usage, index });
-    all(Usage::Register, BUSY_REGISTERS + ballast).chain(all(Usage::Log, LOGS))
+/// The objects of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Objects {
+    /// Registers that are changed all the time.
+    pub busy: u8,
+    /// Registers that are rarely touched, so that recovery has something to do.
+    pub ballast: u8,
+    pub logs: u8,
+}
+
+impl Objects {
+    /// So many that of `operations` about as many concern each of them, however many there are: orders of operations on one
+    /// object are searched for.
+    pub fn new(operations: Option<u32>, ballast: u8) -> Objects {
+        let times = (operations.unwrap_or(0) / 200).clamp(1, 20) as u8;
+        Objects { busy: 5 * times, ballast, logs: 3 * times }
+    }
+
+    pub fn all(self) -> impl Iterator<Item = ObjectName> {
+        let all = |usage, count| (0..count).map(move |index| ObjectName { usage, index });
+        all(Usage::Register, self.busy + self.ballast).chain(all(Usage::Log, self.logs))
+    }
 }
 
 /// Writes every ballast object once.
-pub fn fill(rng: &mut Rng, ballast: u8) -> VecDeque<(ObjectName, Ask)> {
-    let objects = objects(ballast).filter(|object| object.index >= BUSY_REGISTERS);
+pub fn fill(rng: &mut Rng, objects: Objects) -> VecDeque<(ObjectName, Ask)> {
+    let objects = objects.all().filter(|object| object.usage == Usage::Register && object.index >= objects.busy);
     let change = |object| {
         let words = if rng.one_in(12) { 1 << 15 } else { rng.below(1200) + 1 };
         let keys = (0..rng.below(12) as u8).collect();
@@ -45,21 +63,46 @@ pub struct Workload {
     rng: Rng,
     left: u32,
     pause: RangeInclusive<Duration>,
-    ballast: u8,
+    objects: Objects,
     /// The pool is erasure-coded: objects are written as a whole and appended to in stripes, and have no omap.
     coded: bool,
+    /// The newest snapshot, which all clients take and know; `None`: there are no snapshots.
+    snaps: Option<Arc<AtomicU64>>,
     /// Attributes as this client last saw them, for guards that have a chance to hold.
     seen: BTreeMap<ObjectName, BTreeMap<u8, u64>>,
 }
 
 impl Workload {
-    pub fn new(seed: u64, requests: u32, pause: RangeInclusive<Duration>, ballast: u8) -> Workload {
-        Workload { rng: Rng::new(seed), left: requests, pause, ballast, coded: false, seen: BTreeMap::new() }
+    pub fn new(seed: u64, requests: u32, pause: RangeInclusive<Duration>, objects: Objects) -> Workload {
+        Workload {
+            rng: Rng::new(seed),
+            left: requests,
+            pause,
+            objects,
+            coded: false,
+            snaps: None,
+            seen: BTreeMap::new(),
+        }
     }
 
     /// The same for an erasure-coded pool.
     pub fn coded(self) -> Workload {
         Workload { coded: true, ..self }
+    }
+
+    /// The same with snapshots, of which this is the newest.
+    pub fn with_snapshots(self, newest: Arc<AtomicU64>) -> Workload {
+        Workload { snaps: Some(newest), ..self }
+    }
+
+    /// The newest snapshot, of which there may be another one; mostly. Some clients do not know it yet.
+    fn known_snapshot(&mut self) -> Option<u64> {
+        let newest = self.snaps.as_ref()?;
+        if self.rng.one_in(10) && newest.load(Ordering::Relaxed) < SNAPSHOTS_MAX {
+            newest.fetch_add(1, Ordering::Relaxed);
+        }
+        let seq = newest.load(Ordering::Relaxed);
+        Some(if self.rng.one_in(12) { self.rng.below(seq + 1) } else { seq })
     }
 
     /// So many requests take the longest pause, on average.
@@ -76,9 +119,9 @@ impl Workload {
     /// The next request, `None` once all were asked.
     pub fn draw(&mut self) -> Option<(ObjectName, Ask)> {
         self.left = self.left.checked_sub(1)?;
-        let rng = &mut self.rng;
+        let (rng, Objects { busy, ballast, logs }) = (&mut self.rng, self.objects);
         if rng.one_in(4) {
-            let object = ObjectName { usage: Usage::Log, index: rng.below(LOGS.into()) as u8 };
+            let object = ObjectName { usage: Usage::Log, index: rng.below(logs.into()) as u8 };
             let ask = match rng.one_in(4) {
                 true => Ask::Read,
                 false if self.coded => Ask::Change(vec![Change::Append { words: STRIPE_WORDS }]),
@@ -86,11 +129,21 @@ impl Workload {
             };
             return Some((object, ask));
         }
-        let registers = if rng.one_in(6) { BUSY_REGISTERS + self.ballast } else { BUSY_REGISTERS };
+        let registers = if rng.one_in(6) { busy + ballast } else { busy };
         let object = ObjectName { usage: Usage::Register, index: rng.below(registers.into()) as u8 };
-        let ask = match rng.one_in(3) {
-            true => Ask::Read,
-            false => Ask::Change(self.changes(object)),
+        let reads = rng.one_in(3);
+        let known = self.known_snapshot();
+        let ask = match (reads, known) {
+            (true, Some(seq)) if self.rng.one_in(2) => Ask::ReadAt(1 + self.rng.below(seq + 1)),
+            (true, _) => Ask::Read,
+            (false, Some(seq)) if seq > 0 && self.rng.one_in(8) => {
+                Ask::Change(vec![Change::Knows { seq }, Change::RollBack { snap: 1 + self.rng.below(seq) }])
+            }
+            (false, Some(seq)) => {
+                let knows = [Change::Knows { seq }];
+                Ask::Change(knows.into_iter().chain(self.changes(object)).collect())
+            }
+            (false, None) => Ask::Change(self.changes(object)),
         };
         Some((object, ask))
     }

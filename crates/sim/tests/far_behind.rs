@@ -41,6 +41,7 @@ fn check(missed: u32, kept: bool) {
         backfill_objects: 4,
         wal_bytes: 1 << 20,
         little_memory: false,
+        ..ClusterConfig::default()
     };
     let mut cluster = Cluster::new(11, config);
     cluster.start_mon();

@@ -22,6 +22,7 @@ fn clean_cluster() -> Cluster {
         backfill_objects: 4,
         wal_bytes: 1 << 20,
         little_memory: false,
+        ..ClusterConfig::default()
     };
     let mut cluster = Cluster::new(5, config);
     cluster.start_mon();

@@ -1,11 +1,11 @@
-//! Metadata of an OSD that was stopped or killed rots away; its store is repaired, and its groups get back what is lost.
+//! Metadata or log of an OSD that was stopped or killed rot away; its store is repaired, and its groups get back what is lost.
 
 use osd::offline::{Finding, RepairAction};
 use reactor::sim::{Crash, Rng, WorldConfig};
 use sim::check::{all_replicas_are_identical, histories_are_linearizable, updates_are_applied_once};
 use sim::client_process::Purpose;
 use sim::cluster::{Cluster, ClusterConfig};
-use sim::workload::{Workload, fill};
+use sim::workload::{Objects, Workload, fill};
 use std::time::Duration;
 use store::Device;
 
@@ -39,7 +39,14 @@ struct Outcome {
     started_over: u32,
 }
 
-fn check(seed: u64, outcome: &mut Outcome) {
+/// What rots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Tree,
+    Log,
+}
+
+fn check(seed: u64, part: Part, outcome: &mut Outcome) {
     let config = ClusterConfig {
         osds: OSDS,
         world: WorldConfig::default(),
@@ -50,9 +57,13 @@ fn check(seed: u64, outcome: &mut Outcome) {
         backfill_objects: 4,
         wal_bytes: 1 << 20,
         little_memory: seed % 3 == 1,
+        ..ClusterConfig::default()
     };
     let mut cluster = Cluster::new(seed, config);
-    let victim = (0..OSDS).find(|osd| cluster.has_disk(*osd, Device::Metadata)).expect("one has such a disk");
+    let victim = match part {
+        Part::Tree => (0..OSDS).find(|osd| cluster.has_disk(*osd, Device::Metadata)).expect("one has such a disk"),
+        Part::Log => seed as usize % OSDS,
+    };
     let mut rng = Rng::new(seed);
     cluster.start_mon();
     (0..OSDS).for_each(|osd| cluster.start_osd(osd));
@@ -62,14 +73,15 @@ fn check(seed: u64, outcome: &mut Outcome) {
     let operator = cluster.add_client(Purpose::Operate);
     wait(&mut cluster, "the pool", done(operator));
     cluster.find_pool();
-    let filler = cluster.add_client(Purpose::Script { left: fill(&mut rng, BALLAST), list: false });
+    let objects = Objects::new(None, BALLAST);
+    let filler = cluster.add_client(Purpose::Script { left: fill(&mut rng, objects), list: false });
     wait(&mut cluster, "filling", done(filler));
-    let work = |seed| Purpose::Work(Workload::new(seed, 300, Duration::ZERO..=Duration::from_millis(20), BALLAST));
+    let work = |seed| Purpose::Work(Workload::new(seed, 300, Duration::ZERO..=Duration::from_millis(20), objects));
     let worker = cluster.add_client(work(seed));
     cluster.world.run_for(Duration::from_millis(200 + rng.below(500)));
 
     // An orderly stop leaves an empty log.
-    let is_orderly = rng.one_in(2);
+    let is_orderly = rng.one_in(2) && part == Part::Tree;
     match is_orderly {
         true => cluster.stop_osd(victim),
         false => cluster.kill_osd(victim, Crash::Power),
@@ -77,7 +89,12 @@ fn check(seed: u64, outcome: &mut Outcome) {
     wait(&mut cluster, "the stop", |cluster| !cluster.osd_runs(victim));
     // The others go on.
     wait(&mut cluster, "the workload", done(worker));
-    if !lose_metadata(&mut cluster, victim, &mut rng, outcome) {
+    let device = match part {
+        Part::Tree => Device::Metadata,
+        Part::Log if cluster.has_disk(victim, Device::Wal) => Device::Wal,
+        Part::Log => Device::Main,
+    };
+    if !lose_metadata(&mut cluster, victim, (part, device), &mut rng, outcome) {
         return;
     }
     cluster.start_osd(victim);
@@ -103,7 +120,7 @@ fn check(seed: u64, outcome: &mut Outcome) {
     wait(&mut cluster, "more work", done(worker));
     wait(&mut cluster, "healing", |cluster| cluster.is_clean().is_ok());
     cluster.world.run_for(Duration::from_secs(6));
-    let looker = cluster.add_client(Purpose::look(BALLAST));
+    let looker = cluster.add_client(Purpose::look(objects, 0));
     wait(&mut cluster, "a last look", done(looker));
     let history = cluster.history();
     let checked = updates_are_applied_once(&history)
@@ -114,16 +131,23 @@ fn check(seed: u64, outcome: &mut Outcome) {
 
 /// Damages blocks of the OSD's metadata, one after another, until something is lost that can be given up. What came to
 /// nothing is taken back. Whether there was one.
-fn lose_metadata(cluster: &mut Cluster, victim: usize, rng: &mut Rng, outcome: &mut Outcome) -> bool {
+fn lose_metadata(
+    cluster: &mut Cluster,
+    victim: usize,
+    (part, device): (Part, Device),
+    rng: &mut Rng,
+    outcome: &mut Outcome,
+) -> bool {
     const BLOCK: u64 = 4096;
     // Behind superblocks and roots.
     let begin = store::StoreConfig::LABEL_BYTES;
-    let disk = cluster.disk_of(victim, Device::Metadata);
+    let len = if part == Part::Log { 1 << 20 } else { 2 << 20 };
+    let disk = cluster.disk_of(victim, device);
     let is_used = |at: &u64| disk.peek(*at, BLOCK as usize).iter().any(|byte| *byte != 0);
-    let mut used: Vec<u64> = (begin..begin + (2 << 20)).step_by(BLOCK as usize).filter(is_used).collect();
+    let mut used: Vec<u64> = (begin..begin + len).step_by(BLOCK as usize).filter(is_used).collect();
     while !used.is_empty() {
         let at = used.swap_remove(rng.below(used.len() as u64) as usize);
-        let disk = cluster.disk_of(victim, Device::Metadata);
+        let disk = cluster.disk_of(victim, device);
         let before = disk.peek(at, BLOCK as usize);
         disk.rot(at..at + 100, 1, rng);
         let report = cluster.check(victim).unwrap_or_else(|error| panic!("{error}"));
@@ -136,7 +160,7 @@ fn lose_metadata(cluster: &mut Cluster, victim: usize, rng: &mut Rng, outcome: &
             assert!(report.is_clean(), "{:?}", report.findings);
             outcome.harmless += 1;
         }
-        cluster.disk_of(victim, Device::Metadata).poke(at, &before);
+        cluster.disk_of(victim, device).poke(at, &before);
     }
     false
 }
@@ -146,7 +170,14 @@ fn what_a_repair_gave_up_comes_back_from_other_members() {
     let mut outcome = Outcome::default();
     // Those in which stores have disks of their own for metadata.
     for seed in (0..40).filter(|seed| seed % 4 > 1) {
-        check(seed, &mut outcome);
+        check(seed, Part::Tree, &mut outcome);
     }
     assert!(outcome.noted > 10 && outcome.started_over > 10 && outcome.harmless > 0, "{outcome:?}");
+}
+
+#[test]
+fn a_store_that_lost_the_end_of_its_log_catches_up() {
+    let mut outcome = Outcome::default();
+    (0..12).for_each(|seed| check(seed, Part::Log, &mut outcome));
+    assert!(outcome.started_over > 10 && outcome.hopeless == 0, "{outcome:?}");
 }

@@ -3,7 +3,7 @@
 use reactor::sim::{Crash, Rng, WorldConfig};
 use sim::client_process::Purpose;
 use sim::cluster::{Cluster, ClusterConfig};
-use sim::workload::{Workload, fill};
+use sim::workload::{Objects, Workload, fill};
 use std::time::Duration;
 
 const OSDS: usize = 3;
@@ -34,6 +34,7 @@ fn its_next_start_replays_nothing_and_clients_hardly_notice() {
             backfill_objects: 4,
             wal_bytes: WAL_BYTES,
             little_memory: seed % 2 == 1,
+            ..ClusterConfig::default()
         };
         let mut cluster = Cluster::new(seed, config);
         let mut rng = Rng::new(seed);
@@ -45,10 +46,11 @@ fn its_next_start_replays_nothing_and_clients_hardly_notice() {
         let done = |client| move |cluster: &Cluster| cluster.client(client).is_some_and(|client| client.is_done());
         wait(&mut cluster, "the pool", Duration::from_secs(20), done(operator));
         cluster.find_pool();
-        let filler = cluster.add_client(Purpose::Script { left: fill(&mut rng, 60), list: false });
+        let objects = Objects::new(None, 60);
+        let filler = cluster.add_client(Purpose::Script { left: fill(&mut rng, objects), list: false });
         wait(&mut cluster, "filling", Duration::from_secs(60), done(filler));
         let pause = Duration::ZERO..=Duration::from_millis(5);
-        let worker = cluster.add_client(Purpose::Work(Workload::new(seed, 2000, pause, 60)));
+        let worker = cluster.add_client(Purpose::Work(Workload::new(seed, 2000, pause, objects)));
         cluster.world.run_for(Duration::from_millis(100 + rng.below(400)));
 
         cluster.stop_osd(1);

@@ -2,15 +2,22 @@
 //!
 //! * `NACRE_SIM_SEED=n`: only this seed.
 //! * `NACRE_SIM_SEEDS=n`: so many instead of the usual number.
+//! * `NACRE_SIM_SWARM=n`: so many large ones.
 
-use sim::check_seed;
+use sim::faults::Mix;
+use sim::setup::{Setup, Wishes};
+use sim::{Failure, check_seed};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Seeds of a usual run.
-const SEEDS: u64 = 270;
+/// Small seeds of a usual run, and those of a swarm.
+const SEEDS: u64 = 220;
+const SWARM: u64 = 12;
 
 /// Of those with erasure-coded pools.
 const CODED_RUNS: u64 = 110;
+const MEMBERSHIP_RUNS: u64 = 25;
+/// Of those with snapshots.
+const SNAP_RUNS: u64 = 110;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -18,6 +25,15 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn check(seeds: impl Iterator<Item = u64>) {
+    check_by(seeds, |seed| check_seed(seed).map(drop));
+}
+
+fn check_swarm(seed: u64) -> Result<(), Box<Failure>> {
+    let wishes = Wishes::default();
+    sim::check(&Setup::of(seed, &wishes), &Setup::flags(seed, &wishes)).map(drop)
+}
+
+fn check_by(seeds: impl Iterator<Item = u64>, run: impl Fn(u64) -> Result<(), Box<Failure>> + Sync) {
     let seeds: Vec<u64> = seeds.collect();
     let next = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -25,7 +41,7 @@ fn check(seeds: impl Iterator<Item = u64>) {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                    if let Err(failure) = check_seed(*seed) {
+                    if let Err(failure) = run(*seed) {
                         panic!("{failure}");
                     }
                 }
@@ -42,6 +58,11 @@ fn clusters_keep_their_promises_under_all_seeds() {
     }
 }
 
+#[test]
+fn large_clusters_under_mixed_misfortunes_keep_them_too() {
+    check_by(0..number("NACRE_SIM_SWARM").unwrap_or(SWARM), check_swarm);
+}
+
 /// Seeds that have found something, beside the tests of the parts where it was. A change of the simulator makes them
 /// seeds like any other; they are kept because they cost nothing.
 #[test]
@@ -52,6 +73,11 @@ fn seeds_that_found_bugs() {
     check([50, 105, 171, 193, 125].into_iter());
     // An answer from an OSD whose store had just stopped.
     check(std::iter::once(2368));
+    // Sessions that were resumed, or had nothing to send, counted as lost, and living OSDs were reported.
+    check(std::iter::once(516));
+    check_by(std::iter::once(74), check_swarm);
+    // EIO where metadata of what is damaged was not in memory.
+    check_by(std::iter::once(14), check_swarm);
 }
 
 #[test]
@@ -63,9 +89,27 @@ fn equal_seeds_give_equal_runs_and_others_do_not() {
     assert_eq!(first.iter().collect::<std::collections::BTreeSet<_>>().len(), first.len());
 }
 
+/// Erasure-coded groups whose OSDs come, go, and are replaced by empty ones at once: before the others have agreed who serves
+/// without them, or so that the same OSDs are wanted for each other's shards.
+#[test]
+fn shards_are_where_they_belong_after_disks_were_lost() {
+    let wishes = Wishes { small: true, coding: Some((2, 2)), mixes: vec![Mix::Membership], ..Wishes::default() };
+    let fresh = 0..number("NACRE_SIM_CODED_SEEDS").unwrap_or(MEMBERSHIP_RUNS);
+    check_by(fresh.chain([53, 101, 105, 142, 144]), |seed| {
+        sim::check(&Setup::of(seed, &wishes), &Setup::flags(seed, &wishes)).map(drop)
+    });
+}
+
+/// The same with snapshots. `NACRE_SIM_SNAP_SEEDS=n`: so many instead of the usual number.
+#[test]
+fn snapshots_keep_what_objects_were() {
+    let count = number("NACRE_SIM_SNAP_SEEDS").unwrap_or(SNAP_RUNS);
+    check((0..count).map(|seed| sim::setup::SNAP_SEEDS + seed));
+}
+
 /// The same with erasure-coded pools. `NACRE_SIM_CODED_SEEDS=n`: so many instead of the usual number.
 #[test]
 fn erasure_coded_pools_keep_their_promises() {
     let count = number("NACRE_SIM_CODED_SEEDS").unwrap_or(CODED_RUNS);
-    check((0..count).map(|seed| sim::run::CODED_SEEDS + seed));
+    check((0..count).map(|seed| sim::setup::CODED_SEEDS + seed));
 }

@@ -188,6 +188,9 @@ impl Bed {
     /// Overwrites single blocks of those objects at random.
     fn overwrite(&mut self, objects: &[u64], count: u64) -> Outcome<()> {
         for n in 0..count {
+            while self.store.is_behind() {
+                self.turn()?;
+            }
             let (object, block) = (self.below(objects.len() as u64), self.below(OBJECT_BYTES / BLOCK));
             self.write(objects[object as usize], block * BLOCK, BLOCK)?;
             if n % DEPTH == DEPTH - 1 {

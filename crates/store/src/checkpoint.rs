@@ -27,6 +27,10 @@ const WRITES_MAX: usize = 8;
 /// Changes that are in the tree, whose memory is freed in one turn; fewer while a commit is on its way.
 const SHED: usize = 500;
 const SHED_BESIDE_COMMITS: usize = 128;
+/// Changes begin to crowd when what is kept for them is one part in so many of what they and new data may take.
+const CROWDED_PART: u64 = 2;
+/// Less than that is not worth a checkpoint: 1 MiB.
+const GROWTH_MIN_BLOCKS: u64 = 256;
 /// Tables whose entries a merge counts.
 const COUNTED: &[u8] = &[TableId::Objects as u8, TableId::Omap as u8];
 /// Bytes of an omap entry's key in the tree before the client's: table and omap id.
@@ -71,6 +75,8 @@ pub(crate) struct Checkpoint {
     pace: MergePace,
     /// Bytes of the log in use when it began.
     log_bytes_before: u64,
+    /// Blocks kept for changes then.
+    growth_before: u64,
 }
 
 fn blocks_of(runs: &[Run]) -> u64 {
@@ -96,6 +102,7 @@ impl Checkpoint {
             flushes: 0,
             pace: MergePace::default(),
             log_bytes_before: 0,
+            growth_before: 0,
         }
     }
 
@@ -175,12 +182,15 @@ impl Store {
     }
 
     /// Begins when what is in the log and what is about to go there fill half of it, or changes fill the memory that they
-    /// may take.
+    /// may take, or the room that is kept for them on the device is much of what is free.
     pub(crate) fn begin_checkpoint_if_due(&mut self) {
         let used = self.wal.used_bytes() + self.turns.staged_log_bytes();
         let wanted = self.checkpoint.wanted.is_some_and(|ticket| ticket <= self.turns.last_staged());
         let full = self.state.overlay.bytes().0 > self.memory.overlay_bytes;
-        let due = wanted || full || self.copies_want_checkpoint() || used > self.wal.bytes() / 2;
+        // A store that lost records of its log is as it was until somebody who has noted that asks for a checkpoint.
+        let may = !self.wal.is_closed();
+        let due = wanted
+            || may && (full || self.changes_crowd() || self.copies_want_checkpoint() || used > self.wal.bytes() / 2);
         if due && !self.checkpoint.is_running() && self.can_begin_checkpoint() {
             self.begin_checkpoint();
         }
@@ -192,12 +202,14 @@ impl Store {
         assert!(self.can_begin_checkpoint(), "a checkpoint while records that it removes are needed");
         self.state.overlay.freeze();
         let boundary = self.turns.last_staged();
+        let (growth, _) = self.growth_blocks();
         let checkpoint = &mut self.checkpoint;
         checkpoint.phase = Phase::Covering;
         checkpoint.wanted = checkpoint.wanted.filter(|ticket| *ticket > boundary);
         checkpoint.boundary = boundary;
         checkpoint.covered = None;
         checkpoint.log_bytes_before = self.wal.used_bytes();
+        checkpoint.growth_before = growth;
         checkpoint.next_omap_id = self.state.next_omap_id;
         checkpoint.totals = checkpoint.totals.filter(|_| !self.state.totals_are_lost);
         checkpoint.frozen_totals = self.state.totals;
@@ -227,6 +239,10 @@ impl Store {
                 phase => panic!("{phase:?} instead of waiting"),
             });
             let tree = self.superblock.tree_device();
+            if mutant::is(mutant::Mutant::RootBeforePages) {
+                self.checkpoint.flushes = 1;
+                return self.checkpoint_io_done(Purpose::CheckpointFlush { device: tree });
+            }
             self.flush_for_checkpoint(tree);
             // Data of turns without a record has no flush of its own.
             if tree != Device::Main && self.turns.any_by_checkpoint() {
@@ -249,7 +265,39 @@ impl Store {
     fn checkpoint_pressure(&self) -> Pressure {
         let before = self.checkpoint.log_bytes_before;
         let log = (self.wal.used_bytes().saturating_sub(before), self.wal.bytes().saturating_sub(before));
-        Pressure::of((self.state.overlay.bytes().0, self.memory.overlay_bytes), log)
+        let before = self.checkpoint.growth_before;
+        let (growth, room) = self.growth_blocks();
+        let max = room.saturating_sub(before).max(GROWTH_MIN_BLOCKS);
+        // On a device that is full anyway nothing is gained by more haste.
+        let space = (growth.saturating_sub(before).min(max), max);
+        Pressure::of((self.state.overlay.bytes().0, self.memory.overlay_bytes), log, space)
+    }
+
+    /// Blocks that are kept for what has changed since the last checkpoint, and how many they and new data may be.
+    fn growth_blocks(&self) -> (u64, u64) {
+        let tree = self.checkpoint.tree_blocks;
+        let (free, reserved) = match self.metadata.own_free_blocks() {
+            Some(free) => (free, tree + self.metadata_device_reserved_blocks() - self.metadata_blocks_wanted()),
+            None => {
+                let free = u64::from(self.allocator.free_blocks()) + self.metadata.blocks();
+                (free, tree + self.reserved_blocks() - self.metadata_blocks_wanted())
+            }
+        };
+        (self.metadata_blocks_wanted().saturating_sub(tree), free.saturating_sub(reserved))
+    }
+
+    /// Whether changes have all but taken the room that was left for them, so that the next ones may not fit before the
+    /// checkpoint under way is done.
+    pub(crate) fn changes_fill_room(&self) -> bool {
+        let (growth, room) = self.growth_blocks();
+        growth > (room / 5 * 4).max(GROWTH_MIN_BLOCKS)
+    }
+
+    /// Whether what is kept for changes leaves too little to new data on a device that is nearly full, though most of it
+    /// will not be needed. But a checkpoint that writes more of the tree than has changed gains nothing.
+    fn changes_crowd(&self) -> bool {
+        let (growth, room) = self.growth_blocks();
+        growth > (room / CROWDED_PART).max(self.checkpoint.tree_blocks / 4).max(GROWTH_MIN_BLOCKS)
     }
 
     /// A turn has been sent to the device: the checkpoint under way may go on.

@@ -31,11 +31,25 @@ pub struct LostObject {
 
 /// What a store that was opened to be mended has lost. None of these objects is there any longer; besides, objects of
 /// which not even the names are known may have been in the ranges of the losses.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mended {
+    /// The end of the log is lost: the store is what it was before that.
+    pub log: Option<LostLog>,
+    /// Why the tree of the last checkpoint but one is used. With a log that is whole behind it nothing is lost by that.
+    pub tree: Option<Box<OpenError>>,
     pub losses: Vec<Loss>,
     /// In order.
     pub objects: Vec<LostObject>,
+}
+
+/// Log records that cannot be used, as one of them is missing: all of them may have been acknowledged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LostLog {
+    /// The first one.
+    pub lsn: u64,
+    /// The last one of which there is any trace.
+    pub last_lsn: u64,
+    pub why: OpenError,
 }
 
 impl Store {
@@ -136,7 +150,12 @@ impl Mending {
         let object = |(key, stat): (Key, Option<Arc<ObjectStat>>)| {
             decode_object(&key).map(|object| LostObject { object, stat }).map_err(OpenError::CheckpointEntry)
         };
-        Ok(Mended { losses: self.losses, objects: self.lost.into_iter().map(object).collect::<Result<_, _>>()? })
+        Ok(Mended {
+            log: None,
+            tree: None,
+            losses: self.losses,
+            objects: self.lost.into_iter().map(object).collect::<Result<_, _>>()?,
+        })
     }
 
     /// Goes on as far as what was read allows; whether all is done.

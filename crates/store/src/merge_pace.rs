@@ -19,10 +19,15 @@ const PLENTY: u64 = 250;
 pub(crate) struct Pressure(u64);
 
 impl Pressure {
-    /// `changes` and `changes_max`: bytes of memory; `log` and `log_max`: bytes of the log.
-    pub fn of((changes, changes_max): (usize, usize), (log, log_max): (u64, u64)) -> Pressure {
+    /// `changes` and `changes_max`: bytes of memory; `log` and `log_max`: bytes of the log; `blocks` and `blocks_max`: blocks
+    /// kept for changes on the device.
+    pub fn of(
+        (changes, changes_max): (usize, usize),
+        (log, log_max): (u64, u64),
+        (blocks, blocks_max): (u64, u64),
+    ) -> Pressure {
         let part = |used: u64, max: u64| used.saturating_mul(1000) / max.max(1);
-        Pressure(part(changes as u64, changes_max as u64).max(part(log, log_max)))
+        Pressure(part(changes as u64, changes_max as u64).max(part(log, log_max)).max(part(blocks, blocks_max)))
     }
 
     /// Whether there is no room left.
@@ -83,13 +88,15 @@ mod tests {
     proptest! {
         #[test]
         fn slices_grow_steadily(used in 0usize..3000) {
-            let slice = |used: usize| Pressure::of((used, 1000), (0, 0)).slice_ns();
+            let slice = |used: usize| Pressure::of((used, 1000), (0, 0), (0, 0)).slice_ns();
             prop_assert!((SLICE_NS..=URGENT_SLICE_NS).contains(&slice(used)));
             let growth = slice(used + 1) - slice(used);
             prop_assert!(growth <= 10_000, "from {} by {growth}", slice(used));
             // What is scarcest counts.
-            prop_assert_eq!(Pressure::of((used, 1000), (used as u64 / 2, 1000)).slice_ns(), slice(used));
-            prop_assert_eq!(Pressure::of((used / 2, 1000), (used as u64, 1000)).slice_ns(), slice(used));
+            let (all, half) = (used as u64, used as u64 / 2);
+            prop_assert_eq!(Pressure::of((used, 1000), (half, 1000), (0, 0)).slice_ns(), slice(used));
+            prop_assert_eq!(Pressure::of((used / 2, 1000), (all, 1000), (half, 1000)).slice_ns(), slice(used));
+            prop_assert_eq!(Pressure::of((0, 1000), (half, 1000), (all, 1000)).slice_ns(), slice(used));
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The log is replayed from the checkpoint on. Of the records behind the highest LSN that any record vouches for, the
 //! first that is torn (itself, or a data block whose content is not what the record says) ends the log: it was never
-//! acknowledged. Anything wrong at or before that LSN is damage, and the store does not open.
+//! acknowledged. Anything wrong at or before that LSN is damage, and the store does not open. Nor does it if a block that
+//! cannot be read may have held the record behind the last one. Opened to be mended, it ends with the last record before.
 
 use crate::allocator::{Allocator, Run};
 use crate::btree::{Damage, Depth, Fetch, PageCache, ReadId};
@@ -17,8 +18,9 @@ use crate::freeing::{Discards, Freeing};
 use crate::io_queue::IoQueue;
 use crate::loading::Need;
 use crate::losses::Loss;
-use crate::mending::{Mended, Mending};
+use crate::mending::{LostLog, Mended, Mending};
 use crate::metadata_space::MetadataSpace;
+use crate::opening_io::{OnError, OpeningIo};
 use crate::preparing::Preparing;
 use crate::redo::Redo;
 use crate::redo_bytes::decode_body;
@@ -74,14 +76,21 @@ pub enum OpenError {
     NoCheckpoint,
     #[error("checkpoint damaged at {offset:#x}: {what}")]
     DamagedCheckpoint { offset: u64, what: &'static str },
-    #[error("metadata tree damaged: {0}")]
+    #[error("the topmost page of the metadata tree is damaged: {0}; see `nacre store check` and `nacre store repair`")]
     DamagedTree(Damage),
     #[error("checkpoint damaged: {0}")]
     CheckpointEntry(DecodeError),
-    #[error("log record {lsn} is damaged, although records up to {vouched_lsn} were durable")]
-    DamagedLog { lsn: u64, vouched_lsn: u64 },
     #[error(
-        "log record {lsn} lies at {offset:#x}, where the records around it leave no room: it was written to a wrong place"
+        "log record {lsn} is damaged, although records up to {vouched_lsn} were durable; see `nacre store check` and `nacre store repair`"
+    )]
+    DamagedLog { lsn: u64, vouched_lsn: u64 },
+    /// Whether there ever was such a record cannot be told.
+    #[error(
+        "log record {lsn}, if there is one, lies where the device cannot be read, at {offset:#x}: {}; see `nacre store check` and `nacre store repair`", Errno(*errno)
+    )]
+    UnreadableLog { lsn: u64, offset: u64, errno: i32 },
+    #[error(
+        "log record {lsn} lies at {offset:#x}, where the records around it leave no room: it was written to a wrong place; see `nacre store check` and `nacre store repair`"
     )]
     MisplacedRecord { lsn: u64, offset: u64 },
     #[error("log record {lsn}: {source}")]
@@ -110,11 +119,11 @@ enum Step {
     /// Looking for the beginnings of records; this many bytes of the log are done.
     Scan(u64),
     Record(RecordHeader),
-    /// The data of a record that nothing vouches for is being compared: the checksums of each buffer in turn.
+    /// The data of a record that nothing vouches for is being compared: first block and checksums of each buffer in turn.
     Verify {
         header: RecordHeader,
         steps: Vec<Redo>,
-        crcs: Vec<Vec<u32>>,
+        crcs: Vec<(u32, Vec<u32>)>,
     },
     /// The steps of a record are being applied, from the first of these on: pages that they need are being read.
     Apply(VecDeque<Redo>),
@@ -127,27 +136,19 @@ enum Step {
     Over,
 }
 
-#[derive(Debug)]
-enum Slot {
-    Waiting,
-    Full(AlignedBuf),
-}
-
 /// A store being opened: carry out what [`Opening::poll_io`] asks for and hand it to [`Opening::io_done`], until
 /// [`Opening::poll_result`] answers.
 #[derive(Debug)]
 pub struct Opening {
     config: StoreConfig,
-    out: VecDeque<IoRequest>,
-    next_id: u64,
-    /// Reads of this step, in order, with their ids.
-    reads: Vec<(IoId, Device, u64, Slot)>,
-    waiting: usize,
+    io: OpeningIo,
     step: Step,
     result: Option<Result<Store, OpenError>>,
     // What is known so far:
     superblock: Option<Superblock>,
     root: Option<Root>,
+    /// The one before, for a store that is to be mended.
+    older_root: Option<Root>,
     /// There from the roots on.
     state: Option<State>,
     tree: Option<TreeLoading>,
@@ -156,6 +157,8 @@ pub struct Opening {
     pages: BTreeMap<IoId, ReadId>,
     /// Beginnings of records by LSN, with their place in the ring; of several, the one of the latest session.
     headers: BTreeMap<u64, (RecordHeader, u64)>,
+    /// Session and end of the last record that the checkpoint covers, if it is still there.
+    covered: Option<(u64, u64)>,
     vouched_lsn: u64,
     session: u64,
     /// Records of the log that were applied.
@@ -166,8 +169,10 @@ pub struct Opening {
     /// Whether lost parts of the metadata are given up.
     is_to_mend: bool,
     mended: Option<Box<Mended>>,
-    /// Copies of superblocks that the devices did not give.
-    unreadable: Vec<OpenError>,
+    /// The end of the log that was given up.
+    lost_log: Option<LostLog>,
+    /// Why the older root is used.
+    lost_tree: Option<Box<OpenError>>,
 }
 
 impl Store {
@@ -176,19 +181,18 @@ impl Store {
     pub fn open(config: StoreConfig) -> Opening {
         let mut opening = Opening {
             config,
-            out: VecDeque::new(),
-            next_id: 0,
-            reads: Vec::new(),
-            waiting: 0,
+            io: OpeningIo::default(),
             step: Step::Superblocks,
             result: None,
             superblock: None,
             root: None,
+            older_root: None,
             state: None,
             tree: None,
             tree_blocks: 0,
             pages: BTreeMap::new(),
             headers: BTreeMap::new(),
+            covered: None,
             vouched_lsn: 0,
             session: 0,
             replayed: 0,
@@ -196,7 +200,8 @@ impl Store {
             unvouched: Vec::new(),
             is_to_mend: false,
             mended: None,
-            unreadable: Vec::new(),
+            lost_log: None,
+            lost_tree: None,
         };
         let unit_bytes = opening.config.indirection_unit_bytes;
         if !unit_bytes.is_power_of_two() || !(16 << 10..=256 << 10).contains(&unit_bytes) {
@@ -204,7 +209,7 @@ impl Store {
         } else if opening.config.device_bytes < WAL_OFFSET {
             opening.end(Err(OpenError::NotAStore));
         } else {
-            SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| opening.read(Device::Main, offset, BLOCK));
+            SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| opening.io.read(Device::Main, offset, BLOCK));
         }
         opening
     }
@@ -220,7 +225,7 @@ impl Store {
 
 impl Opening {
     pub fn poll_io(&mut self) -> Option<IoRequest> {
-        self.out.pop_front()
+        self.io.poll()
     }
 
     /// The store, or why there is none; `None` as long as requests are under way. Answers once.
@@ -253,47 +258,23 @@ impl Opening {
             };
             return self.end(result);
         }
-        let slot = self.reads.iter_mut().find(|(id, ..)| *id == done.id);
-        let (_, device, offset, slot) = slot.unwrap_or_else(|| panic!("{:?} done, but not under way", done.id));
-        match done.result {
-            Ok(buf) => *slot = Slot::Full(buf.expect("a read that succeeded hands its buffer back")),
-            Err(errno) => {
-                let error = OpenError::Device { device: *device, offset: *offset, errno };
-                if !matches!(self.step, Step::Superblocks | Step::OtherSuperblocks) {
-                    return self.end(Err(error));
-                }
-                // There is another copy.
-                *slot = Slot::Full(AlignedBuf::zeroed(BLOCK as usize));
-                self.unreadable.push(error);
-            }
-        }
-        self.waiting -= 1;
-        if self.waiting == 0 {
-            let buffers: Vec<AlignedBuf> = std::mem::take(&mut self.reads)
-                .into_iter()
-                .map(|(id, _, _, slot)| match slot {
-                    Slot::Full(buf) => buf,
-                    Slot::Waiting => panic!("{id:?} is missing although none is waited for"),
-                })
-                .collect();
-            if let Err(error) = self.advance(buffers) {
-                self.end(Err(error));
-            }
+        let on_error = match self.step {
+            // There is another copy.
+            Step::Superblocks | Step::OtherSuperblocks => OnError::Note,
+            Step::Scan(_) | Step::Record(_) | Step::Verify { .. } => OnError::Note,
+            _ => OnError::Fail,
+        };
+        let result = self.io.done(done, on_error);
+        let advanced = result.and_then(|buffers| buffers.map_or(Ok(()), |buffers| self.advance(buffers)));
+        if let Err(error) = advanced {
+            self.end(Err(error));
         }
     }
 
     fn end(&mut self, result: Result<Store, OpenError>) {
         self.step = Step::Over;
-        self.out.clear();
+        self.io.clear();
         self.result = Some(result);
-    }
-
-    fn read(&mut self, device: Device, offset: u64, len: u64) {
-        let id = IoId(self.next_id);
-        self.next_id += 1;
-        self.waiting += 1;
-        self.reads.push((id, device, offset, Slot::Waiting));
-        self.out.push_back(IoRequest::Read { id, device, offset, buf: AlignedBuf::zeroed(len as usize) });
     }
 
     fn superblock(&self) -> &Superblock {
@@ -317,8 +298,15 @@ impl Opening {
                     buf.as_slice().chunks_exact(BLOCK as usize).map(crc32c::checksum).collect::<Vec<u32>>()
                 };
                 // A block made of damaged bytes has the inverted checksum: written as it was meant to be.
-                let same = |(found, crc): (u32, &u32)| found == *crc || found == !*crc;
-                if buffers.iter().zip(&crcs).all(|(buf, crcs)| blocks(buf).into_iter().zip(crcs).all(same)) {
+                // One that cannot be read is not one that was not written: the record counts, and the block is bad.
+                let same = |(block, (found, crc)): (u32, (u32, &u32))| {
+                    let offset = u64::from(block) * BLOCK;
+                    found == *crc || found == !*crc || self.io.first_unreadable(Device::Main, offset, BLOCK).is_some()
+                };
+                let whole = |(buf, (first, crcs)): (&AlignedBuf, &(u32, Vec<u32>))| {
+                    (*first..).zip(blocks(buf).into_iter().zip(crcs)).all(same)
+                };
+                if buffers.iter().zip(&crcs).all(whole) {
                     self.apply(header, steps)
                 } else {
                     self.end_of_log(header.lsn)
@@ -335,23 +323,24 @@ impl Opening {
         let superblock = superblock.map_err(|error| self.or_unreadable(error))?;
         self.superblock = Some(superblock.clone());
         for device in superblock.devices().filter(|device| *device != Device::Main) {
-            SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| self.read(device, offset, BLOCK));
+            SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| self.io.read(device, offset, BLOCK));
         }
         self.step = Step::OtherSuperblocks;
-        if self.waiting == 0 { self.take_other_superblocks(&[]) } else { Ok(()) }
+        if self.io.is_step_done() { self.take_other_superblocks(&[]) } else { Ok(()) }
     }
 
     /// Why there is no superblock: if a device did not give a copy, that.
     fn or_unreadable(&self, error: OpenError) -> OpenError {
         let of = |device| {
-            self.unreadable.iter().find(|error| matches!(error, OpenError::Device { device: d, .. } if *d == device))
+            let found = SUPERBLOCK_OFFSETS.iter().find_map(|at| self.io.first_unreadable(device, *at, BLOCK));
+            found.map(|(offset, errno)| OpenError::Device { device, offset, errno })
         };
         let unreadable = match error {
             OpenError::NotAStore => of(Device::Main),
             OpenError::NotAPart { device } => of(device),
             _ => None,
         };
-        unreadable.cloned().unwrap_or(error)
+        unreadable.unwrap_or(error)
     }
 
     fn take_other_superblocks(&mut self, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
@@ -362,19 +351,25 @@ impl Opening {
             checked.map_err(|error| self.or_unreadable(error))?;
         }
         let tree_device = superblock.tree_device();
-        ROOT_OFFSETS.into_iter().for_each(|offset| self.read(tree_device, offset, BLOCK));
+        ROOT_OFFSETS.into_iter().for_each(|offset| self.io.read(tree_device, offset, BLOCK));
         self.step = Step::Roots;
         Ok(())
     }
 
     fn take_roots(&mut self, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
         let uuid = self.superblock().uuid;
-        let roots = buffers.iter().filter_map(|block| Root::decode(block.as_slice(), uuid));
-        let root = roots.max_by_key(|root| root.sequence).ok_or(OpenError::NoCheckpoint)?;
+        let mut roots: Vec<Root> = buffers.iter().filter_map(|block| Root::decode(block.as_slice(), uuid)).collect();
+        roots.sort_by_key(|root| root.sequence);
+        let root = roots.pop().ok_or(OpenError::NoCheckpoint)?;
+        self.older_root = roots.pop().filter(|_| self.is_to_mend);
+        (self.vouched_lsn, self.session) = (root.covered_lsn, root.session);
+        self.begin_tree(root)
+    }
+
+    fn begin_tree(&mut self, root: Root) -> Result<(), OpenError> {
         if root.wal_head > self.superblock().wal_bytes {
             return Err(OpenError::DamagedCheckpoint { offset: root.offset(), what: "log position beyond the log" });
         }
-        (self.vouched_lsn, self.session) = (root.covered_lsn, root.session);
         let cache = PageCache::new(self.superblock().tag(), Memory::default().page_bytes);
         let mut state = State::new(root.tree, cache, root.next_omap_id);
         state.onodes.set_budget(Memory::default().onode_bytes);
@@ -389,6 +384,15 @@ impl Opening {
         self.advance_pages()
     }
 
+    /// The topmost page of the tree cannot be used. The tree of the checkpoint before may still be there, for what of the
+    /// log behind it is there too: what is known to have been durable stays known.
+    fn fall_back(&mut self, error: OpenError) -> Result<(), OpenError> {
+        let Some(older) = self.older_root.take() else { return Err(error) };
+        assert!(self.pages.is_empty(), "pages below one that was not read");
+        self.lost_tree = Some(Box::new(error));
+        self.begin_tree(older)
+    }
+
     fn state(&mut self) -> &mut State {
         self.state.as_mut().expect("the tree comes behind the root")
     }
@@ -397,6 +401,7 @@ impl Opening {
     fn advance_pages(&mut self) -> Result<(), OpenError> {
         let device = self.superblock().tree_device();
         let state = self.state.as_mut().expect("the tree comes behind the root");
+        let is_tree = matches!(self.step, Step::Tree);
         let done = match &mut self.step {
             Step::Tree => self.tree.as_mut().expect("it comes behind the root").advance(&mut state.cache),
             Step::Apply(steps) => apply_steps(state, steps),
@@ -405,21 +410,26 @@ impl Opening {
             // Pages that were read ahead of need.
             _ => return Ok(()),
         };
-        let done = done.map_err(|error| match error {
-            OpenError::Device { offset, errno, .. } => OpenError::Device { device, offset, errno },
-            error => error,
-        })?;
+        let done = match done {
+            Ok(done) => done,
+            Err(error) => {
+                let error = match error {
+                    OpenError::Device { offset, errno, .. } => OpenError::Device { device, offset, errno },
+                    error => error,
+                };
+                return if is_tree { self.fall_back(error) } else { Err(error) };
+            }
+        };
         while let Some(read) = self.state().cache.poll_read() {
             let (Run { start, .. }, space) = (read.run, self.superblock().tree_space());
             if start < space.start || read.run.end() > space.end() {
                 return Err(OpenError::DamagedSpace { start, end: read.run.end() });
             }
-            let id = IoId(self.next_id);
-            self.next_id += 1;
+            let id = self.io.next_id();
             self.pages.insert(id, read.id);
             let buf = AlignedBuf::zeroed(read.run.len_bytes() as usize);
             let device = self.superblock().tree_device();
-            self.out.push_back(IoRequest::Read { id, device, offset: read.run.offset_bytes(), buf });
+            self.io.push(IoRequest::Read { id, device, offset: read.run.offset_bytes(), buf });
         }
         // What was read ahead of need comes in first.
         if !done || !self.pages.is_empty() {
@@ -432,7 +442,8 @@ impl Opening {
             }
             Step::Apply(_) => return self.next_record(),
             Step::Mend(mending) => {
-                self.mended = Some(Box::new(mending.finish()?));
+                let (log, tree) = (self.lost_log.take(), self.lost_tree.take());
+                self.mended = Some(Box::new(Mended { log, tree, ..mending.finish()? }));
                 return self.count();
             }
             Step::Count(mut counting) => {
@@ -446,8 +457,8 @@ impl Opening {
                 self.tree_blocks = counting.take_tree(&runs, space)?;
                 self.step = Step::Flush(counting, devices.len() as u32);
                 for device in devices {
-                    self.out.push_back(IoRequest::Flush { id: IoId(self.next_id), device });
-                    self.next_id += 1;
+                    let id = self.io.next_id();
+                    self.io.push(IoRequest::Flush { id, device });
                 }
             }
             step => panic!("{step:?} needs no pages"),
@@ -457,7 +468,7 @@ impl Opening {
 
     fn read_log(&mut self, at: u64) {
         let len = SCAN_BYTES.min(self.superblock().wal_bytes - at);
-        self.read(self.superblock().log_device(), WAL_OFFSET + at, len);
+        self.io.read(self.superblock().log_device(), WAL_OFFSET + at, len);
     }
 
     fn scan(&mut self, at: u64, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
@@ -474,7 +485,11 @@ impl Opening {
             };
             self.vouched_lsn = self.vouched_lsn.max(header.durable_lsn);
             self.session = self.session.max(header.session);
-            if header.lsn > self.root().covered_lsn {
+            let covered_lsn = self.root().covered_lsn;
+            if header.lsn == covered_lsn && self.covered.is_none_or(|(session, _)| session < header.session) {
+                self.covered = Some((header.session, place + header.record_bytes()));
+            }
+            if header.lsn > covered_lsn {
                 let known = self.headers.entry(header.lsn).or_insert((header, place));
                 if known.0.session < header.session {
                     *known = (header, place);
@@ -486,6 +501,9 @@ impl Opening {
             self.step = Step::Scan(next);
             self.read_log(next);
             return Ok(());
+        }
+        if mutant::is(mutant::Mutant::ReplayStopsEarly) {
+            self.headers.pop_last();
         }
         let (root, superblock) = (self.root(), self.superblock());
         let wal =
@@ -512,14 +530,14 @@ impl Opening {
             return self.end_of_log(lsn);
         }
         self.step = Step::Record(header);
-        self.read(self.superblock().log_device(), WAL_OFFSET + place, header.record_bytes());
+        self.io.read(self.superblock().log_device(), WAL_OFFSET + place, header.record_bytes());
         Ok(())
     }
 
     fn take_record(&mut self, header: RecordHeader, buf: &AlignedBuf) -> Result<(), OpenError> {
         let Some(body) = header.body(buf.as_slice()) else { return self.end_of_log(header.lsn) };
         let steps = decode_body(body).map_err(|source| OpenError::RecordBody { lsn: header.lsn, source })?;
-        if header.lsn <= self.vouched_lsn {
+        if header.lsn <= self.vouched_lsn || mutant::is(mutant::Mutant::TornAccepted) {
             return self.apply(header, steps);
         }
         let mut crcs = Vec::new();
@@ -534,9 +552,9 @@ impl Opening {
                 for start in (run.start..run.end()).step_by(VERIFY_BLOCKS_MAX as usize) {
                     let part = Run { start, count: VERIFY_BLOCKS_MAX.min(run.end() - start) };
                     let (here, behind) = rest.split_at(part.count as usize);
-                    crcs.push(here.to_vec());
+                    crcs.push((start, here.to_vec()));
                     rest = behind;
-                    self.read(Device::Main, part.offset_bytes(), part.len_bytes());
+                    self.io.read(Device::Main, part.offset_bytes(), part.len_bytes());
                 }
             }
         }
@@ -551,7 +569,8 @@ impl Opening {
         let (_, place) = self.headers[&header.lsn];
         let wal = self.wal.as_mut().expect("made at the end of the scan");
         if !wal.adopt(place, header.record_bytes()) {
-            return Err(OpenError::MisplacedRecord { lsn: header.lsn, offset: WAL_OFFSET + place });
+            let error = OpenError::MisplacedRecord { lsn: header.lsn, offset: WAL_OFFSET + place };
+            return self.give_up_log(header.lsn, error);
         }
         self.session = header.session;
         self.replayed += 1;
@@ -561,14 +580,57 @@ impl Opening {
 
     /// The log ends before `lsn`.
     fn end_of_log(&mut self, lsn: u64) -> Result<(), OpenError> {
-        if lsn <= self.vouched_lsn {
-            return Err(OpenError::DamagedLog { lsn, vouched_lsn: self.vouched_lsn });
+        if let Some((offset, errno)) = self.unreadable_record(lsn) {
+            return self.give_up_log(lsn, OpenError::UnreadableLog { lsn, offset, errno });
         }
+        if lsn <= self.vouched_lsn {
+            return self.give_up_log(lsn, OpenError::DamagedLog { lsn, vouched_lsn: self.vouched_lsn });
+        }
+        self.log_ended()
+    }
+
+    /// A block that cannot be read and may have held a part of the record `lsn`, of which no other part is missed.
+    fn unreadable_record(&self, lsn: u64) -> Option<(u64, i32)> {
+        let wal = self.wal.as_ref().expect("made at the end of the scan");
+        let unreadable =
+            |at: u64, len: u64| self.io.first_unreadable(self.superblock().log_device(), WAL_OFFSET + at, len);
+        let known = self.headers.get(&lsn).filter(|(header, _)| header.session >= self.session);
+        if let Some((header, place)) = known {
+            return unreadable(*place, header.record_bytes());
+        }
+        // It began where the one before ended; or, if it did not fit there, where the ring begins.
+        let end = match (wal.live_records(), self.covered) {
+            (0, Some((_, end))) => end % wal.bytes(),
+            // Nothing was ever written.
+            (0, None) if lsn == 1 => wal.head_in_ring(),
+            (0, None) => return unreadable(0, wal.bytes()),
+            _ => wal.head_in_ring(),
+        };
+        unreadable(end, BLOCK).or_else(|| unreadable(0, BLOCK))
+    }
+
+    /// The record `lsn` cannot be had, and may have been durable. Nothing behind it is of use without it.
+    fn give_up_log(&mut self, lsn: u64, error: OpenError) -> Result<(), OpenError> {
+        if !self.is_to_mend {
+            return Err(error);
+        }
+        let last_lsn = self.headers.keys().next_back().map_or(lsn, |last| lsn.max(*last)).max(self.vouched_lsn);
+        self.lost_log = Some(LostLog { lsn, last_lsn, why: error });
+        // What is written from now on comes behind all that ever was.
+        self.wal.as_mut().expect("made at the end of the scan").close_at(last_lsn + 1);
+        self.log_ended()
+    }
+
+    fn log_ended(&mut self) -> Result<(), OpenError> {
         let (next_omap_id, state) = (self.root().next_omap_id, self.state.as_mut().expect("it comes behind the root"));
         let losses = &self.tree.as_ref().expect("the tree was walked").losses;
         if self.is_to_mend && !(losses.is_empty() && state.damaged.is_empty()) {
             self.step = Step::Mend(Box::new(Mending::new(state, losses.clone(), next_omap_id)));
             return self.advance_pages();
+        }
+        if self.lost_log.is_some() || self.lost_tree.is_some() {
+            let (log, tree) = (self.lost_log.take(), self.lost_tree.take());
+            self.mended = Some(Box::new(Mended { log, tree, ..Mended::default() }));
         }
         self.count()
     }
@@ -632,6 +694,8 @@ impl Opening {
             None => MetadataSpace::new(superblock.device_blocks()),
         };
         let io_device = superblock.tree_device();
+        let log_device = superblock.log_device();
+        let unreadable_log = self.io.unreadable(log_device, WAL_OFFSET, superblock.wal_bytes);
         let mut store = Store {
             turns: Turns::new(durable_lsn, self.vouched_lsn),
             checkpoint: Checkpoint::new(self.root().sequence, self.tree_blocks, tree_totals),
@@ -661,6 +725,7 @@ impl Opening {
             events: VecDeque::new(),
             stopped: (!is_whole).then(|| why_damaged(&losses)),
             losses,
+            unreadable_log,
             mended: self.mended.take(),
             replayed_records: self.replayed,
             now: Duration::ZERO,

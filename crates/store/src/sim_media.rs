@@ -219,6 +219,11 @@ impl SimMedia {
         self.present.get(&(offset / BLOCK_BYTES as u64)).map_or(0, |block| block[offset as usize % BLOCK_BYTES])
     }
 
+    /// Whether reads of the block at an offset fail.
+    pub fn is_unreadable(&self, offset: u64) -> bool {
+        self.unreadable.contains(&(offset / BLOCK_BYTES as u64))
+    }
+
     /// Reads of the block at this offset fail until it is written again.
     pub fn make_unreadable(&mut self, offset: u64) {
         self.unreadable.insert(offset / BLOCK_BYTES as u64);

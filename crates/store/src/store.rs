@@ -75,6 +75,7 @@ pub struct Store {
     /// Why no further commit will happen.
     pub(crate) stopped: Option<String>,
     pub(crate) losses: Vec<Loss>,
+    pub(crate) unreadable_log: Vec<u64>,
     pub(crate) mended: Option<Box<Mended>>,
     pub(crate) replayed_records: u64,
     pub(crate) now: Duration,
@@ -143,9 +144,23 @@ impl Store {
     }
 
     /// Whether changes come faster than the checkpoint under way takes those before them into the tree, so that memory
-    /// for them is used up. Whoever submits had better wait until this is over; the store itself never refuses for it.
+    /// for them is used up, or what is kept for them of a nearly full device. Whoever submits had better wait until this is
+    /// over: memory is never a reason for the store to refuse, but room is.
     pub fn is_behind(&self) -> bool {
-        self.state.overlay.bytes().0 > self.memory.overlay_bytes && self.checkpoint.is_running()
+        let is_full = || self.state.overlay.bytes().0 > self.memory.overlay_bytes || self.changes_fill_room();
+        self.checkpoint.is_running() && is_full()
+    }
+
+    /// Device offsets of blocks of the log that could not be read when the store was opened. If it opened as usual, they held
+    /// nothing that is needed; but a record that was to lie there by the next opening could not be told from one that is
+    /// lost, if it was never written.
+    pub fn unreadable_log(&self) -> &[u64] {
+        &self.unreadable_log
+    }
+
+    /// Where the log is.
+    pub fn log_device(&self) -> Device {
+        self.superblock.log_device()
     }
 
     /// Memory of data that was submitted and is not durable yet.
@@ -288,7 +303,8 @@ impl Store {
     /// Hands freed blocks on, as far as they may go.
     pub(crate) fn release_freed(&mut self) {
         let (allocator, discards, cache) = (&mut self.allocator, &mut self.discards, &mut self.block_cache);
-        self.freeing.release(self.turns.vouched_lsn, allocator, |run: Run| {
+        let vouched_lsn = if mutant::is(mutant::Mutant::ReuseEarly) { u64::MAX } else { self.turns.vouched_lsn };
+        self.freeing.release(vouched_lsn, allocator, |run: Run| {
             cache.forget(run);
             discards.freed(run);
         });

@@ -2,17 +2,17 @@
 
 use crate::allocator::Run;
 use crate::block_map::{BlockRef, SEGMENT_BLOCKS};
-use crate::btree::PAGE_BLOCKS;
+use crate::btree::{PAGE_BLOCKS, PAGE_BYTES, leaves_max};
 use crate::clone_range::{ByteRange, CLONE_RANGE_BYTES_MAX};
 use crate::config::BLOCK;
 use crate::in_flight::Found;
 use crate::inline::INLINE_BYTES_MAX;
-use crate::key::{Key, OMAP_PREFIX_BYTES, PG_PREFIX_BYTES, object_key};
+use crate::key::{Key, OMAP_PREFIX_BYTES, PG_PREFIX_BYTES, object_key, omap_key};
 use crate::merges::{Base, CrcSlot, Patch, damaged_crc, merged};
 use crate::queue::{Accepted, KeyedStep};
 use crate::redo::Redo;
 use crate::state::{BLOCK_BYTES_MAX, ENTRY_BYTES, tree_blocks_max};
-use crate::tree_key::TABLE_KEY_BYTES_MAX;
+use crate::tree_key::{TABLE_KEY_BYTES_MAX, TableId, tree_key};
 use crate::turns::Staged;
 use crate::{Device, OBJECT_BYTES_MAX, Step, Store, SubmitError, Ticket, Transaction};
 use bytes::Bytes;
@@ -31,16 +31,16 @@ fn blocks_touched(offset: u64, len: u64) -> u64 {
 
 /// Room that steps need at most.
 #[derive(Default)]
-struct Need {
-    blocks: u64,
+pub(crate) struct Need {
+    pub blocks: u64,
     /// Bytes added to the tree.
-    metadata_bytes: u64,
+    pub metadata_bytes: u64,
     /// Whether any step stores something new, which a full store refuses.
-    grows: bool,
+    pub grows: bool,
 }
 
 impl Need {
-    fn add(&mut self, step: &Step) {
+    pub fn add(&mut self, step: &Step) {
         let name_bytes =
             |object: &ObjectId| 128 + 2 * (object.name.len() + object.nspace.len() + object.key.len()) as u64;
         match step {
@@ -139,7 +139,11 @@ impl Store {
     /// Takes a transaction: lookups from now on see it, if they have to wait for that; it is durable when
     /// [`crate::StoreEvent::Committed`] names its ticket or a later one. Errors: nothing has happened.
     pub fn submit(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
-        let txn = self.admit(txn)?;
+        self.take_in(txn, false)
+    }
+
+    pub(crate) fn take_in(&mut self, txn: Transaction, is_owed: bool) -> Result<Ticket, SubmitError> {
+        let txn = self.admit(txn, is_owed)?;
         self.relocation.resume();
         self.relocation.compaction.disturb();
         let ticket = self.turns.next_ticket();
@@ -177,8 +181,8 @@ impl Store {
         self.turns.stage(staged);
     }
 
-    /// Checks all that can keep a transaction from happening.
-    fn admit(&mut self, txn: Transaction) -> Result<Accepted, SubmitError> {
+    /// Checks all that can keep a transaction from happening. One that `is_owed` may take what is kept in reserve.
+    fn admit(&mut self, txn: Transaction, is_owed: bool) -> Result<Accepted, SubmitError> {
         if let Some(reason) = &self.stopped {
             return Err(SubmitError::Stopped(reason.clone()));
         }
@@ -216,6 +220,7 @@ impl Store {
             need.blocks += u64::from(self.may_spill(step, &txn.steps[..index]));
             need.metadata_bytes += self.clone_bytes_max(step);
         }
+        need.grows &= !is_owed;
         if need.grows && self.lacks_pages() {
             self.turns.vouch_wanted = true;
             let needed_bytes = need.blocks * BLOCK + need.metadata_bytes;
@@ -241,14 +246,26 @@ impl Store {
     }
 
     /// What the segments and the omap of a copy may take in the tree, as far as it is known what the source has.
-    fn clone_bytes_max(&self, step: &KeyedStep) -> u64 {
+    fn clone_bytes_max(&mut self, step: &KeyedStep) -> u64 {
         let (Step::Clone { .. }, Some(from), Some(to)) = (&step.step, &step.from, &step.object) else { return 0 };
         let Some(onode) = self.state.onodes.get(from).flatten() else { return 0 };
         let blocks = onode.size().div_ceil(BLOCK).min(self.data_blocks);
-        // No omap has more than all together.
-        let omap_bytes = onode.omap.as_ref().map_or(0, |_| 2 * self.state.totals.omap_bytes.max(0) as u64);
         let segments = blocks.div_ceil(u64::from(SEGMENT_BLOCKS));
+        let omap = onode.omap.as_ref().map(|omap| omap.id);
+        let omap_bytes = omap.map_or(0, |id| self.omap_bytes_max(id));
         blocks * BLOCK_BYTES_MAX + segments * (to.len() as u64 + 2 * ENTRY_BYTES) + omap_bytes
+    }
+
+    /// What an omap may take in the tree: the leaves that have any of it and all that has changed since; and no more than all
+    /// omaps together.
+    fn omap_bytes_max(&mut self, id: u64) -> u64 {
+        let all = 2 * self.state.totals.omap_bytes.max(0) as u64;
+        let (mut begin, mut end) = (Vec::new(), Vec::new());
+        tree_key(TableId::Omap, &omap_key(id, &[]), &mut begin);
+        tree_key(TableId::Omap, &omap_key(id + 1, &[]), &mut end);
+        let Some(leaves) = leaves_max(self.state.root, &mut self.state.cache, &begin, &end) else { return all };
+        let (changes, bytes) = self.state.overlay.unmerged();
+        all.min(leaves * PAGE_BYTES as u64 + bytes as u64 + changes as u64 * ENTRY_BYTES)
     }
 
     /// Whether the object exists after these steps, applied now, if that can be told from memory.
@@ -271,7 +288,7 @@ impl Store {
 
     /// Whether what is free of the main device is in pieces too small for the pages that a checkpoint of the changes so far
     /// needs. Has one made before it comes to that.
-    fn lacks_pages(&mut self) -> bool {
+    pub(crate) fn lacks_pages(&mut self) -> bool {
         let is_short = self.metadata.blocks() < self.metadata_blocks_wanted();
         if self.superblock.metadata_device.is_some() || !is_short {
             return false;

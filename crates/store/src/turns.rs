@@ -14,6 +14,7 @@ use crate::redo_bytes::{BODY_HEAD_BYTES_MAX, RedoBytes, body_bytes, write_body};
 use crate::wal::record_bytes;
 use crate::{CommitTimes, Device, Store, StoreEvent, Ticket};
 use bytes::Bytes;
+use mutant::Mutant;
 use std::collections::VecDeque;
 use std::time::Duration;
 use wire::Rope;
@@ -243,7 +244,7 @@ impl Store {
             } else if self.turns.turns.is_empty() {
                 // The log is full, or will never take so large a record. A checkpoint needs no log.
                 if !self.checkpoint.is_running() {
-                    if !self.can_begin_checkpoint() {
+                    if self.wal.is_closed() || !self.can_begin_checkpoint() {
                         break;
                     }
                     self.begin_checkpoint();
@@ -286,6 +287,9 @@ impl Store {
     fn settle_boundary(&mut self) {
         if self.checkpoint.boundary().is_some_and(|ticket| self.turns.emitted(ticket)) {
             self.checkpoint.cover(self.wal.next_lsn - 1);
+            if mutant::is(Mutant::LogReusedEarly) {
+                self.wal.trim(self.wal.next_lsn - 1);
+            }
         }
     }
 
@@ -385,14 +389,25 @@ impl Store {
         turn.writes.end(device);
         turn.written = self.now;
         self.flush_turns();
+        if mutant::is(Mutant::CommitBeforeFlush) {
+            let written = self.turns.turns.iter().take_while(|turn| !turn.by_checkpoint && turn.writes.are_done());
+            if let Some(lsn) = written.last().map(|turn| turn.lsn) {
+                self.turns_durable(lsn);
+            }
+        }
     }
 
     /// Flushes each device on which turns at the front are written and no flush is under way.
     fn flush_turns(&mut self) {
         let Turns { turns, flushing, .. } = &mut self.turns;
+        let log_device = self.superblock.log_device();
         for device in Device::ALL {
             let recorded = turns.iter().take_while(|turn| !turn.by_checkpoint);
             if flushing.begin(device, recorded.map(|turn| (turn.lsn, &turn.writes))) {
+                if device != log_device && mutant::is(Mutant::DataNotFlushed) {
+                    flushing.end(device);
+                    continue;
+                }
                 self.io.flush(Purpose::TurnFlush { device });
             }
         }

@@ -122,13 +122,25 @@ pub(crate) struct Wal {
     /// Records that no durable checkpoint covers, oldest first.
     live: VecDeque<Place>,
     pub next_lsn: u64,
+    /// Nothing is written until a checkpoint has made what is there superfluous.
+    is_closed: bool,
 }
 
 impl Wal {
     /// A ring at the device offset `offset`, with nothing live and the next record at `head` bytes into it.
     pub fn new(uuid: Fsid, session: u64, offset: u64, bytes: u64, head: u64, next_lsn: u64) -> Wal {
         assert!(head <= bytes, "head {head} in a ring of {bytes}");
-        Wal { uuid, session, offset, bytes, head, live: VecDeque::new(), next_lsn }
+        Wal { uuid, session, offset, bytes, head, live: VecDeque::new(), next_lsn, is_closed: false }
+    }
+
+    /// Nothing is written before the next checkpoint is durable, as it would take the place of what shows that records are
+    /// missing. `next_lsn`: behind all that ever were.
+    pub fn close_at(&mut self, next_lsn: u64) {
+        (self.is_closed, self.next_lsn) = (true, next_lsn);
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_closed
     }
 
     pub fn session(&self) -> u64 {
@@ -163,7 +175,7 @@ impl Wal {
     pub fn has_room(&self, len: u64) -> bool {
         let begin = self.begin(len);
         let oldest = self.live.front().map_or(begin, |oldest| oldest.begin);
-        begin + len - oldest <= self.bytes
+        !self.is_closed && begin + len - oldest <= self.bytes
     }
 
     fn begin(&self, len: u64) -> u64 {
@@ -231,6 +243,7 @@ impl Wal {
 
     /// Forgets the records up to `covered_lsn`, which a durable checkpoint covers.
     pub fn trim(&mut self, covered_lsn: u64) {
+        self.is_closed = false;
         while self.live.front().is_some_and(|record| record.lsn <= covered_lsn) {
             self.live.pop_front();
         }

@@ -23,6 +23,7 @@ pub mod ids;
 pub mod object;
 pub mod time;
 pub mod version;
+pub mod xxhash;
 
 pub use aligned::AlignedBuf;
 pub use buf_pool::BufPool;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 /// A snapshot's id within its pool, or one of the markers below.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SnapId(pub u64);
 
 impl SnapId {
@@ -76,6 +76,27 @@ impl ObjectId {
 
     pub fn is_min(&self) -> bool {
         *self == Self::min()
+    }
+
+    /// The present state of the object that this is a state of. States of an object follow each other in the order, the
+    /// present one last.
+    pub fn head_of(&self) -> ObjectId {
+        ObjectId { snap: SnapId::HEAD, ..self.clone() }
+    }
+
+    /// The cursor before all states of the object that this is a state of, or a cursor in.
+    pub fn before_all_states(&self) -> ObjectId {
+        ObjectId { snap: SnapId(0), ..self.clone() }
+    }
+
+    /// The cursor behind all of them.
+    pub fn behind_all_states(&self) -> ObjectId {
+        ObjectId { snap: SnapId::DIR, ..self.clone() }
+    }
+
+    /// Whether it is the object as a snapshot preserves it.
+    pub fn is_clone(&self) -> bool {
+        self.snap < SnapId::HEAD
     }
 }
 

@@ -1,6 +1,6 @@
 //! Statistics of placement groups as values and tables.
 //!
-//! What Ceph counts and nothing here can have yet (clones, cache tiers) is 0.
+//! What Ceph counts and nothing here can have yet (cache tiers) is 0.
 
 use super::context::{osds_text, osds_value, stamp};
 use super::text_table::TextTable;
@@ -65,6 +65,7 @@ pub(super) fn sum_value(totals: &PgTotals) -> Value {
             "num_bytes" => totals.bytes,
             // Every object counts as changed since it was last in a cache tier, which is never.
             "num_objects" | "num_objects_dirty" => totals.objects,
+            "num_object_clones" => totals.clones,
             "num_object_copies" => totals.copies,
             "num_objects_degraded" => totals.degraded_copies,
             "num_objects_misplaced" => totals.misplaced_copies,
@@ -157,7 +158,7 @@ fn value(pg: &PgStat) -> Value {
         "hitset_bytes_stats_invalid": false,
         "pin_stats_invalid": false,
         "manifest_stats_invalid": false,
-        "snaptrimq_len": 0,
+        "snaptrimq_len": r.trim_queue,
         "stat_sum": sum_value(&totals(pg)),
         "up": osds_value(&r.up),
         "acting": osds_value(&r.acting),

@@ -5,6 +5,7 @@ use super::context::Context;
 use super::pool_print::{opt_text, opt_value};
 use super::table::Command;
 use super::{Answer, Format, Reply, done, refuse};
+use crate::pg_numbers::check_growth;
 use crate::pools::PG_NUM_MAX;
 use osdmap::{AutoscaleMode, PgPool, PoolFlags, PoolOpt, PoolOptKey};
 use serde_json::{Map, Value, json};
@@ -227,7 +228,8 @@ fn set(c: &Context<'_>) -> Answer {
             }
             c.change_pool(id, status, |pool| pool.min_size = n as u8)
         }
-        "pg_num" | "pgp_num" | "pgp_num_actual" => set_pg_num(c, pool, var, val),
+        "pg_num" => set_pg_num(c, id, pool, val),
+        "pgp_num" | "pgp_num_actual" => set_pgp_num(c, id, pool, var, val),
         "crush_rule" => {
             let Some(rule) = c.crush().rule_by_name(val) else {
                 return refuse(Errno::ENOENT, format!("crush rule {val} does not exist"));
@@ -299,32 +301,73 @@ fn set_size(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
     })
 }
 
-/// The number of placement groups is chosen when a pool is made.
-fn set_pg_num(c: &Context<'_>, pool: &PgPool, var: &str, val: &str) -> Answer {
+/// Says how many placement groups the pool should have; the cluster gets there step by step.
+fn set_pg_num(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
     let n = integer(val)?;
-    if var == "pg_num" && !(1..=i64::from(PG_NUM_MAX)).contains(&n) {
+    if n == i64::from(pool.pg_num_target) {
+        return done("");
+    }
+    let name = c.args.word("pool");
+    check_pg_change(pool, "pg_num")?;
+    if !(1..=i64::from(PG_NUM_MAX)).contains(&n) {
         let sentence = format!(
             "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX} (you may adjust 'mon max pool pg \
              num' for higher values)"
         );
         return refuse(Errno::ERANGE, sentence);
     }
-    if pool.flags.contains(PoolFlags::NOPGCHANGE) {
-        let sentence = format!("pool {var} change is disabled; you must unset nopgchange flag for the pool first");
-        return refuse(Errno::EPERM, sentence);
+    let bound = |key| pool.opts.int(key).filter(|bound| *bound > 0);
+    if let Some(min) = bound(PoolOptKey::PG_NUM_MIN).filter(|min| n < *min) {
+        return refuse(Errno::EINVAL, format!("specified pg_num {n} < pg_num_min {min}"));
     }
-    let now = if var == "pg_num" { pool.pg_num } else { pool.pgp_num };
-    if var != "pg_num" && n > i64::from(pool.pg_num) {
-        return refuse(Errno::EINVAL, format!("specified {var} {n} > pg_num {}", pool.pg_num));
+    if let Some(max) = bound(PoolOptKey::PG_NUM_MAX).filter(|max| n > *max) {
+        return refuse(Errno::EINVAL, format!("specified pg_num {n} > pg_num_max {max}"));
     }
-    if n == i64::from(now) {
+    let pg_num = n as u32;
+    if pg_num < pool.pg_num {
+        let now = pool.pg_num;
+        let sentence = format!("merging placement groups is not supported yet; '{name}' has {now} and may get more");
+        return refuse(Errno::EOPNOTSUPP, sentence);
+    }
+    check_growth(c.state, pool, pg_num).map_err(|e| Reply::error(e.errno(), e.to_string()))?;
+    c.change_pool(id, format!("set pool {id} pg_num to {val}"), |pool| {
+        // One that is set apart stays so; and shards cannot change places yet.
+        if pool.pgp_num_target == pool.pg_num_target && !pool.is_erasure() {
+            pool.pgp_num_target = pg_num;
+        }
+        pool.pg_num_target = pg_num;
+    })
+}
+
+/// Says by how many groups those of the pool are placed.
+fn set_pgp_num(c: &Context<'_>, id: PoolId, pool: &PgPool, var: &str, val: &str) -> Answer {
+    let n = integer(val)?;
+    if n == i64::from(pool.pgp_num_target) {
         return done("");
     }
-    let name = c.args.word("pool");
-    refuse(
-        Errno::EOPNOTSUPP,
-        format!("changing {var} of an existing pool is not supported yet; '{name}' keeps its {now}"),
-    )
+    check_pg_change(pool, var)?;
+    if n <= 0 {
+        return refuse(Errno::EINVAL, format!("specified pgp_num must > 0, but you set to {n}"));
+    }
+    if pool.is_erasure() {
+        let now = pool.pgp_num;
+        let sentence = format!("changing {var} of an erasure-coded pool is not supported yet; it stays {now}");
+        return refuse(Errno::EOPNOTSUPP, sentence);
+    }
+    if n > i64::from(pool.pg_num_target) {
+        return refuse(Errno::EINVAL, format!("specified pgp_num {n} > pg_num {}", pool.pg_num_target));
+    }
+    c.change_pool(id, format!("set pool {id} {var} to {val}"), |pool| pool.pgp_num_target = n as u32)
+}
+
+fn check_pg_change(pool: &PgPool, var: &str) -> Result<(), Reply> {
+    match pool.flags.contains(PoolFlags::NOPGCHANGE) {
+        true => refuse(
+            Errno::EPERM,
+            format!("pool {var} change is disabled; you must unset nopgchange flag for the pool first"),
+        ),
+        false => Ok(()),
+    }
 }
 
 /// Settings that are numbers or words in the pool's list of options. Zero or an empty word removes one.

@@ -5,11 +5,12 @@ use super::context::Context;
 use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Reply, done, pool_print, refuse, units};
+use crate::autoscaler::{self, PoolPlan};
 use crate::pools::{self, NewPool, PoolError};
 use crate::volatile::IoRates;
-use osdmap::{AutoscaleMode, PgPool, PoolFlags, PoolOpt, PoolOptKey, PoolSnap};
+use osdmap::{AutoscaleMode, PgPool, PoolFlags, PoolOpt, PoolOptKey};
 use serde_json::{Map, Value, json};
-use types::{Errno, PoolId, SnapId};
+use types::{Errno, PoolId};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(
@@ -351,9 +352,7 @@ fn make_snapshot(c: &Context<'_>) -> Answer {
     }
     let mut incremental = c.state.next_incremental(c.request.now);
     let mut pool = pool.clone();
-    pool.snap_seq = SnapId(pool.snap_seq.0 + 1);
-    pool.flags.insert(PoolFlags::POOL_SNAPS);
-    pool.snaps.insert(pool.snap_seq, PoolSnap { id: pool.snap_seq, stamp: c.request.now, name: snap.to_owned() });
+    pool.add_snap(snap, c.request.now);
     (pool.snap_epoch, pool.last_change) = (incremental.epoch, incremental.epoch);
     incremental.new_pools.insert(id, pool);
     let updates = c.state.osd_update(incremental).into_iter().collect();
@@ -368,7 +367,7 @@ fn remove_snapshot(c: &Context<'_>) -> Answer {
     };
     let mut incremental = c.state.next_incremental(c.request.now);
     let mut pool = pool.clone();
-    pool.snaps.remove(&found);
+    pool.remove_snap(found);
     (pool.snap_epoch, pool.last_change) = (incremental.epoch, incremental.epoch);
     incremental.new_pools.insert(id, pool);
     incremental.new_removed_snaps.entry(id).or_default().insert(found.0, 1);
@@ -388,21 +387,8 @@ fn scaled(n: u64) -> String {
 }
 
 fn autoscale_status(c: &Context<'_>) -> Answer {
-    let crush = c.crush();
-    let rows = named(c).map(|(id, name, pool)| {
-        let used = c.volatile.totals(Some(id)).bytes;
-        let osds = crush.rule_weights(pool.crush_rule.into());
-        let capacity: u64 = osds
-            .keys()
-            .filter_map(|osd| c.volatile.osds.get(&types::OsdId(*osd)))
-            .map(|stat| stat.stats.total_bytes)
-            .sum();
-        let rate = f64::from(pool.size) / crate::erasure_pools::data_shards(c.map(), pool) as f64;
-        let raw = used as f64 * rate;
-        let ratio = if capacity == 0 { 0.0 } else { raw / capacity as f64 };
-        (id, name, pool, used, capacity, rate, raw, ratio)
-    });
-    let rows: Vec<_> = rows.collect();
+    let plans = autoscaler::plans(c.state, c.volatile);
+    let rows: Vec<_> = named(c).map(|(id, name, pool)| (id, name, pool, &plans[&id])).collect();
     let text = || {
         let right = ["SIZE", "TARGET SIZE", "RATE", "RAW CAPACITY", "RATIO", "TARGET RATIO", "EFFECTIVE RATIO", "BIAS"];
         let right = right.into_iter().chain(["PG_NUM", "NEW PG_NUM"]);
@@ -412,22 +398,23 @@ fn autoscale_status(c: &Context<'_>) -> Answer {
             .chain([("AUTOSCALE", 'l'), ("BULK", 'l')])
             .collect();
         let mut table = TextTable::with_columns(&columns);
-        for (_, name, pool, used, capacity, rate, _, ratio) in &rows {
+        for (_, name, pool, plan) in &rows {
             let opt_bytes = pool.opts.int(PoolOptKey::TARGET_SIZE_BYTES).map(|n| scaled(n.max(0) as u64));
             let opt_ratio = pool.opts.double(PoolOptKey::TARGET_SIZE_RATIO).map(|ratio| format!("{ratio:.4}"));
-            let bias = pool.opts.double(PoolOptKey::PG_AUTOSCALE_BIAS).unwrap_or(1.0);
+            let effective = (plan.target_ratio > 0.0).then(|| format!("{:.4}", plan.effective_target_ratio));
+            let wanted = plan.would_adjust.then(|| plan.pg_num_final.to_string());
             table.row(vec![
                 (*name).to_owned(),
-                scaled(*used),
+                scaled(plan.used_bytes),
                 opt_bytes.unwrap_or_default(),
-                format!("{rate:.1}"),
-                scaled(*capacity),
-                format!("{ratio:.4}"),
+                format!("{:.1}", plan.raw_rate),
+                scaled(plan.capacity_bytes),
+                format!("{:.4}", plan.ratio),
                 opt_ratio.unwrap_or_default(),
-                String::new(),
-                format!("{bias:.1}"),
+                effective.unwrap_or_default(),
+                format!("{:.1}", plan.bias),
                 pool.pg_num_target.to_string(),
-                String::new(),
+                wanted.unwrap_or_default(),
                 pool.autoscale_mode.name().to_owned(),
                 if pool.flags.contains(PoolFlags::BULK) { "True" } else { "False" }.to_owned(),
             ]);
@@ -435,31 +422,28 @@ fn autoscale_status(c: &Context<'_>) -> Answer {
         table.render(true)
     };
     let value = || {
-        let one = |row: &(PoolId, &str, &PgPool, u64, u64, f64, f64, f64)| {
-            let (id, name, pool, used, capacity, rate, raw, ratio) = row;
-            let root = crush.rule_takes(pool.crush_rule.into()).into_iter().next();
+        let one = |(id, name, pool, plan): &(PoolId, &str, &PgPool, &PoolPlan)| {
             json!({
-                "actual_capacity_ratio": ratio,
-                "actual_raw_used": raw,
-                "bias": pool.opts.double(PoolOptKey::PG_AUTOSCALE_BIAS).unwrap_or(1.0),
+                "actual_capacity_ratio": plan.actual_ratio,
+                "actual_raw_used": plan.actual_raw_bytes(),
+                "bias": plan.bias,
                 "bulk": pool.flags.contains(PoolFlags::BULK),
-                "capacity_ratio": ratio,
-                "crush_root_id": root,
-                "effective_target_ratio": 0.0,
-                "logical_used": used,
+                "capacity_ratio": plan.ratio,
+                "crush_root_id": plan.root,
+                "effective_target_ratio": plan.effective_target_ratio,
+                "logical_used": plan.used_bytes,
                 "pg_autoscale_mode": pool.autoscale_mode.name(),
-                // The number is not changed once a pool is made, so that is where it ends.
-                "pg_num_final": pool.pg_num_target,
-                "pg_num_ideal": pool.pg_num_target,
+                "pg_num_final": plan.pg_num_final,
+                "pg_num_ideal": plan.pg_num_ideal,
                 "pg_num_target": pool.pg_num_target,
                 "pool_id": id.0,
                 "pool_name": name,
-                "raw_used": raw,
-                "raw_used_rate": rate,
-                "subtree_capacity": capacity,
-                "target_bytes": pool.opts.int(PoolOptKey::TARGET_SIZE_BYTES).unwrap_or(0),
-                "target_ratio": pool.opts.double(PoolOptKey::TARGET_SIZE_RATIO).unwrap_or(0.0),
-                "would_adjust": false,
+                "raw_used": plan.raw_bytes(),
+                "raw_used_rate": plan.raw_rate,
+                "subtree_capacity": plan.capacity_bytes,
+                "target_bytes": plan.target_bytes,
+                "target_ratio": plan.target_ratio,
+                "would_adjust": plan.would_adjust,
             })
         };
         rows.iter().map(one).collect()

@@ -35,6 +35,12 @@ const DEGRADED: [Watched; 2] = [
     },
 ];
 
+const BACKFILL_FULL: [Watched; 1] =
+    [Watched { name: "backfill_toofull", is: |state| state & pg_state::BACKFILL_TOOFULL != 0, last_fine: None }];
+
+const RECOVERY_FULL: [Watched; 1] =
+    [Watched { name: "recovery_toofull", is: |state| state & pg_state::RECOVERY_TOOFULL != 0, last_fine: None }];
+
 const DAMAGED: [Watched; 1] =
     [Watched { name: "inconsistent", is: |state| state & pg_state::INCONSISTENT != 0, last_fine: None }];
 
@@ -55,6 +61,16 @@ pub(super) fn check(volatile: &Volatile, report: &mut HealthReport) {
     if !counts.is_empty() {
         let summary = format!("Degraded data redundancy: {}", counts.join(", "));
         report.raise("PG_DEGRADED", Severity::Warn, summary, detail);
+    }
+    let (counts, detail) = watch(volatile, &BACKFILL_FULL);
+    if !detail.is_empty() {
+        let hint = "Low space hindering backfill (add storage if this doesn't resolve itself)";
+        report.raise("PG_BACKFILL_FULL", Severity::Warn, format!("{hint}: {}", counts.join(", ")), detail);
+    }
+    let (counts, detail) = watch(volatile, &RECOVERY_FULL);
+    if !detail.is_empty() {
+        let summary = format!("Full OSDs blocking recovery: {}", counts.join(", "));
+        report.raise("PG_RECOVERY_FULL", Severity::Error, summary, detail);
     }
     if totals.unfound > 0 {
         let (unfound, objects) = (totals.unfound, totals.objects);

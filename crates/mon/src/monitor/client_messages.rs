@@ -1,6 +1,6 @@
 //! What clients send, and which handler gets what.
 
-use super::proposals::CommandRequest;
+use super::proposals::{AnswerKind, CommandRequest};
 use super::subscriptions::Subscription;
 use super::{Action, Monitor, Now};
 use std::collections::BTreeMap;
@@ -41,7 +41,14 @@ impl Monitor {
             msg::MonSubscribe::TYPE => self.subscribe(session, Message::open(envelope)?, out),
             msg::MonGetVersion::TYPE => self.get_version(session, tid, Message::open(envelope)?, out),
             msg::MonCommand::TYPE => self.mon_command(now, session, tid, Message::open(envelope)?, out),
-            msg::Command::TYPE => self.tell_command(now, session, tid, Message::open(envelope)?, out),
+            msg::Command::TYPE => {
+                let msg::Command { fsid, cmd, input } = Message::open(envelope)?;
+                self.daemon_command(now, (session, tid, AnswerKind::Daemon), fsid, cmd, input, out);
+            }
+            msg::MgrCommand::TYPE => {
+                let msg::MgrCommand { fsid, cmd, input } = Message::open(envelope)?;
+                self.daemon_command(now, (session, tid, AnswerKind::Manager), fsid, cmd, input, out);
+            }
             msg::PoolOp::TYPE => {
                 let op: msg::PoolOp = Message::open(envelope)?;
                 if self.is_ours(session, op.fsid) {
@@ -101,8 +108,9 @@ impl Monitor {
         let (version, oldest) = match request.what.as_str() {
             "osdmap" => (epoch(self.state.osdmap().epoch), epoch(self.state.osdmaps.oldest())),
             "monmap" => (epoch(self.state.monmap.epoch), 1),
-            // Made once and never changed.
-            "mgrmap" | "fsmap" | "mdsmap" => (1, 1),
+            // There are none.
+            "fsmap" | "mdsmap" => (1, 1),
+            "mgrmap" => (epoch(self.volatile.manager_epoch()), 1),
             other => return debug!("asked for the version of '{other}', of which there is none"),
         };
         let reply = msg::MonGetVersionReply { handle: request.handle, version, oldest };
@@ -114,7 +122,8 @@ impl Monitor {
         let wrong_cluster = request.fsid != self.state.fsid;
         let too_large = request.input.len() > COMMAND_INPUT_BYTES_MAX;
         let input = if too_large { Default::default() } else { request.input.into_bytes() };
-        let request = CommandRequest { session, tid, from, cmd: request.cmd, input, tell: false };
+        let request =
+            CommandRequest { session, tid, from, cmd: request.cmd, input, tell: false, answer: AnswerKind::Monitor };
         if wrong_cluster {
             return self.refuse(request, Errno::EPERM, "wrong fsid", out);
         }
@@ -124,13 +133,27 @@ impl Monitor {
         self.command(now, request, out);
     }
 
-    fn tell_command(&mut self, now: Now, session: SessionId, tid: u64, request: msg::Command, out: &mut Vec<Action>) {
-        let from = self.sessions[&session].peer.name;
-        let wrong_cluster = request.fsid != self.state.fsid && !request.fsid.is_zero();
-        let input = request.input.into_bytes();
-        let request = CommandRequest { session, tid, from, cmd: request.cmd, input, tell: true };
+    /// A command to this monitor in person, or to it as the manager.
+    fn daemon_command(
+        &mut self,
+        now: Now,
+        (session, tid, answer): (SessionId, u64, AnswerKind),
+        fsid: types::Fsid,
+        cmd: Vec<String>,
+        input: wire::Rope,
+        out: &mut Vec<Action>,
+    ) {
+        let known = &self.sessions[&session];
+        let (from, tell) = (known.peer.name, !known.is_at_manager);
+        let wrong_cluster = fsid != self.state.fsid && !fsid.is_zero();
+        let too_large = input.len() > COMMAND_INPUT_BYTES_MAX;
+        let input = if too_large { Default::default() } else { input.into_bytes() };
+        let request = CommandRequest { session, tid, from, cmd, input, tell, answer };
         if wrong_cluster {
             return self.refuse(request, Errno::EPERM, "wrong fsid", out);
+        }
+        if too_large {
+            return self.refuse(request, Errno::E2BIG, "the command's input is larger than 16 MiB", out);
         }
         self.command(now, request, out);
     }
@@ -190,6 +213,7 @@ impl Monitor {
             objects: msg::ObjectStats {
                 num_bytes: count(totals.bytes),
                 num_objects: count(totals.objects),
+                num_object_clones: count(totals.clones),
                 num_object_copies: count(totals.copies),
                 num_objects_degraded: count(totals.degraded_copies),
                 num_rd: count(totals.read_ops),

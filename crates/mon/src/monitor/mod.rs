@@ -4,11 +4,13 @@
 //! * `proposals.rs`: how a change gets into the log and who hears of it afterwards.
 //! * `client_messages.rs`, `osd_messages.rs`: what clients and OSDs send.
 //! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs` under it.
-//! * `balancing.rs`: rounds of the balancer.
+//! * `blocklist.rs`: clients that were locked out are let in again. `balancing.rs`: rounds of the balancer.
+//! * `pg_numbers.rs`: pools get more placement groups.
 //! * `publish.rs`: subscriptions.
 //! * `statistics.rs`: what OSDs report, summed up. `health_watch.rs`: alarms that come and go.
 
 mod balancing;
+mod blocklist;
 mod client_messages;
 mod failures;
 mod flapping;
@@ -16,9 +18,11 @@ mod health_watch;
 mod liveness;
 mod osd_changes;
 mod osd_messages;
+mod pg_numbers;
 mod proposals;
 mod publish;
 mod session;
+mod snap_purge;
 mod statistics;
 mod subscriptions;
 #[cfg(test)]
@@ -30,14 +34,15 @@ use bytes::Bytes;
 use health_watch::KnownAlarms;
 use liveness::Liveness;
 use osd_changes::OsdChanges;
+use pg_numbers::PgNumbers;
 use proposals::Proposals;
 use session::Session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 use types::Utime;
-use wire::Envelope;
 use wire::msgr::{Peer, SessionId};
+use wire::{EntityAddrVec, Envelope};
 
 /// The time of an input.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +57,11 @@ pub struct Now {
 #[derive(Debug)]
 pub enum Input {
     Opened {
+        session: SessionId,
+        peer: Peer,
+    },
+    /// The same at the address where a manager is expected ([`Monitor::set_manager_addrs`]).
+    OpenedAtManager {
         session: SessionId,
         peer: Peer,
     },
@@ -107,6 +117,7 @@ pub struct Monitor {
     proposals: Proposals,
     osd_changes: OsdChanges,
     balancing: Balancing,
+    pg_numbers: PgNumbers,
     liveness: Liveness,
     /// When statistics and timeouts are next looked at.
     next_tick: Duration,
@@ -133,11 +144,17 @@ impl Monitor {
             proposals: Proposals::default(),
             osd_changes: OsdChanges::default(),
             balancing: Balancing::default(),
+            pg_numbers: PgNumbers::default(),
             liveness: Liveness::default(),
             next_tick: Duration::ZERO,
             alarms: KnownAlarms::new(),
             ignored: BTreeSet::new(),
         }
+    }
+
+    /// Sets where clients find what they take for a manager. To be told before anything begins.
+    pub fn set_manager_addrs(&mut self, addrs: EntityAddrVec) {
+        self.volatile.manager_addrs = addrs;
     }
 
     /// Begins. Nothing is handled before.
@@ -164,6 +181,9 @@ impl Monitor {
         match input {
             Input::Opened { session, peer } => {
                 self.sessions.insert(session, Session::new(peer));
+            }
+            Input::OpenedAtManager { session, peer } => {
+                self.sessions.insert(session, Session { is_at_manager: true, ..Session::new(peer) });
             }
             Input::Closed { session } => {
                 self.sessions.remove(&session);

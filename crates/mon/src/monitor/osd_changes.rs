@@ -3,6 +3,7 @@
 //! Facts are collected as they come and turned into one increment at a time: at once when things are quiet, at most
 //! every [`SPACING`] when many OSDs start or fail together.
 
+use super::blocklist::expired_lock_outs;
 use super::failures::FailureReports;
 use super::flapping::Flapping;
 use super::proposals::Answer;
@@ -128,6 +129,9 @@ impl Monitor {
         self.mark_full(&mut draft);
         self.mark_pools_full(&mut draft);
         self.set_pg_temp(&mut draft);
+        expired_lock_outs(now, self.state.osdmap(), &mut draft.incremental);
+        self.change_pg_numbers(now, &mut draft);
+        self.purge_snaps(&mut draft.incremental);
         self.balance(now, &mut draft);
         if let Some(crush) = &draft.crush {
             draft.incremental.set_crush(crush);

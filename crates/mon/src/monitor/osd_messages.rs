@@ -3,6 +3,7 @@
 use super::{Action, Monitor, Now};
 use crate::state::{LogPriority, PgRecord};
 use crate::update::Update;
+use mutant::Mutant;
 use std::collections::BTreeSet;
 use tracing::{debug, info};
 use types::{OsdId, PgId};
@@ -176,7 +177,10 @@ impl Monitor {
             // A pool that cannot be placed has no groups that serve.
             let Ok(mapped) = self.state.osdmap().pg_to_up_acting(pg) else { continue };
             let known = self.state.pgs.get(&pg);
-            let known_since = known.map(|record| record.last_epoch_started).unwrap_or_default();
+            let range_since = known.map(|record| record.range_since).unwrap_or_default();
+            // A primary that asks for an interval from before a split does not know of it: answered updates of objects
+            // that belong to other groups now would not be in the records of those.
+            let known_since = known.map(|record| record.last_epoch_started).unwrap_or_default().max(range_since);
             let is_current = mapped.acting == activation.acting && osd.is_some() && mapped.acting_primary == osd;
             let (members, member_shards) = (activation.members, activation.member_shards);
             let is_erasure = self.state.osdmap().pools[&pg.pool].is_erasure();
@@ -191,6 +195,7 @@ impl Monitor {
                 }
             };
             let serves = osd.is_some_and(|osd| members.contains(&osd));
+            let is_current = is_current || mutant::is(Mutant::StaleRecord);
             if !is_current || !are_acting || !serves || activation.interval_since < known_since {
                 debug!("{pg}: activation in {} is out of date", activation.interval_since);
                 continue;
@@ -202,8 +207,9 @@ impl Monitor {
                 past: Vec::new(),
                 member_shards,
                 past_shards: Vec::new(),
+                range_since,
             };
-            if !activation.recovered {
+            if !activation.recovered && !mutant::is(Mutant::PastForgotten) {
                 let serve: BTreeSet<_> = record.holders().collect();
                 let served: BTreeSet<_> = known.iter().flat_map(|record| record.holders()).collect();
                 let gone: Vec<_> = served.difference(&serve).copied().collect();

@@ -35,6 +35,17 @@ pub(super) enum Request {
     PoolOp { session: SessionId, tid: u64, op: msg::PoolOp },
 }
 
+/// The message that answers a command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AnswerKind {
+    /// To what was sent to the monitors.
+    Monitor,
+    /// To what was sent to one daemon in person.
+    Daemon,
+    /// To what was sent to the manager.
+    Manager,
+}
+
 /// A command with what its answer needs.
 #[derive(Debug)]
 pub(super) struct CommandRequest {
@@ -44,8 +55,9 @@ pub(super) struct CommandRequest {
     /// The words as they came; echoed in the answer.
     pub cmd: Vec<String>,
     pub input: Bytes,
-    /// Whether it came as a message to this monitor in person, which is answered differently.
+    /// Whether it came as a message to this monitor in person.
     pub tell: bool,
+    pub answer: AnswerKind,
 }
 
 /// Who is to be told once a batch is applied.
@@ -360,19 +372,16 @@ impl Monitor {
     }
 
     fn answer_command(&self, request: CommandRequest, reply: Reply, out: &mut Vec<Action>) {
-        let CommandRequest { session, tid, cmd, tell, .. } = request;
-        if tell {
-            let answer = msg::CommandReply { result: reply.code, status: reply.status, output: reply.output.into() };
-            self.send(session, tid, answer, out);
-        } else {
-            let answer = msg::MonCommandAck {
-                version: self.state.applied,
-                result: reply.code,
-                status: reply.status,
-                cmd,
-                output: reply.output.into(),
-            };
-            self.send(session, tid, answer, out);
+        let CommandRequest { session, tid, cmd, answer, .. } = request;
+        let Reply { code: result, status, .. } = reply;
+        let output = reply.output.into();
+        match answer {
+            AnswerKind::Monitor => {
+                let version = self.state.applied;
+                self.send(session, tid, msg::MonCommandAck { version, result, status, cmd, output }, out);
+            }
+            AnswerKind::Daemon => self.send(session, tid, msg::CommandReply { result, status, output }, out),
+            AnswerKind::Manager => self.send(session, tid, msg::MgrCommandReply { result, status, output }, out),
         }
     }
 

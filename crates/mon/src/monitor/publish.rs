@@ -40,7 +40,8 @@ impl Monitor {
         let epoch = u64::from(self.state.monmap.epoch.0);
         self.publish_one(session, "monmap", epoch, out, |mon| mon.monmap_message());
         self.publish_config(session, out);
-        self.publish_one(session, "mgrmap", 1, out, |mon| mon.mgrmap_message());
+        let epoch = u64::from(self.volatile.manager_epoch().0);
+        self.publish_one(session, "mgrmap", epoch, out, |mon| mon.mgrmap_message());
         self.publish_osdmaps(session, encoded, out);
         self.publish_one(session, "servicemap", 1, out, |mon| msg::ServiceMap {
             epoch: Epoch(1),
@@ -76,9 +77,9 @@ impl Monitor {
         msg::MonMap { map: self.state.monmap.to_vec(Target::PACIFIC).into() }
     }
 
-    /// There is no manager and never will be one: everything it would answer, the monitor answers.
+    /// There is no manager: everything it would answer, the monitor answers, at an address of its own.
     fn mgrmap_message(&self) -> msg::MgrMap {
-        let map = osdmap::MgrMap { epoch: Epoch(1), ..osdmap::MgrMap::default() };
+        let map = self.volatile.manager_map();
         msg::MgrMap { map: map.to_vec(Target::PACIFIC).into() }
     }
 

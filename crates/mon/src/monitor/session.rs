@@ -11,6 +11,8 @@ use wire::msgr::Peer;
 pub(super) struct Session {
     pub peer: Peer,
     pub subscriptions: Subscriptions,
+    /// It came to the manager's address: what it sends is for a manager, and answered as by one.
+    pub is_at_manager: bool,
     /// As the peer calls its machine, from its subscriptions.
     pub host: String,
     /// The configuration it was last sent.
@@ -19,7 +21,13 @@ pub(super) struct Session {
 
 impl Session {
     pub fn new(peer: Peer) -> Session {
-        Session { peer, subscriptions: Subscriptions::default(), host: String::new(), config_sent: None }
+        Session {
+            peer,
+            subscriptions: Subscriptions::default(),
+            is_at_manager: false,
+            host: String::new(),
+            config_sent: None,
+        }
     }
 
     /// The OSD at the other end, if it is one.

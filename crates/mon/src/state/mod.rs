@@ -122,14 +122,30 @@ impl MonState {
     }
 
     fn apply_osdmap(&mut self, incremental: &Bytes) {
+        let pg_nums: BTreeMap<PoolId, u32> = self.osdmap().pools.iter().map(|(id, pool)| (*id, pool.pg_num)).collect();
         let incremental = self.osdmaps.apply(incremental);
-        let map = self.osdmaps.current();
         for pool in incremental.new_pools.keys() {
             self.pools_created.entry(*pool).or_insert(incremental.epoch);
         }
+        for (id, pool) in &incremental.new_pools {
+            let before = pg_nums.get(id).copied().filter(|before| *before < pool.pg_num);
+            before.into_iter().for_each(|before| self.split_records(*id, (before, pool.pg_num), incremental.epoch));
+        }
+        let map = self.osdmaps.current();
         if !incremental.old_pools.is_empty() {
             self.pools_created.retain(|pool, _| map.pools.contains_key(pool));
             self.pgs.retain(|pg, _| map.pools.contains_key(&pg.pool));
+        }
+    }
+
+    /// What is known of groups is known of those that come of them, when a pool gets more.
+    fn split_records(&mut self, pool: PoolId, (before, pg_num): (u32, u32), epoch: types::Epoch) {
+        for seed in (0..before).filter(|seed| !osdmap::same_range(*seed, before, pg_num)) {
+            let known = self.pgs.get(&PgId { pool, seed }).cloned().unwrap_or_default();
+            let record = PgRecord { range_since: epoch, ..known };
+            for seed in osdmap::split_children(seed, before, pg_num).chain([seed]) {
+                self.pgs.insert(PgId { pool, seed }, record.clone());
+            }
         }
     }
 }

@@ -3,8 +3,9 @@
 use types::{Epoch, OsdId, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// What is durably known of a placement group that has ever served: it may hold data.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// What is durably known of a placement group that has ever served, so that it may hold data, or that was split; in that
+/// case, if it never served, `last_epoch_started` is 0.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PgRecord {
     /// First epoch of the interval (same up and acting set) in which it last began to serve.
     pub last_epoch_started: Epoch,
@@ -15,6 +16,9 @@ pub struct PgRecord {
     /// Of erasure-coded pools: which shard each of the members, and of the past ones, has.
     pub member_shards: Vec<u8>,
     pub past_shards: Vec<u8>,
+    /// The epoch in which the group got the objects that it has, by a split; 0 if it was made with them. An interval from
+    /// before is not recorded any more.
+    pub range_since: Epoch,
 }
 
 impl PgRecord {
@@ -43,12 +47,13 @@ pub struct HealthMute {
 
 impl Encode for PgRecord {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(3, 1, |w| {
+        w.versioned(4, 1, |w| {
             w.put(&self.last_epoch_started);
             w.put(&self.members);
             w.put(&self.past);
             w.put(&self.member_shards);
             w.put(&self.past_shards);
+            w.put(&self.range_since);
         });
     }
 }
@@ -57,13 +62,14 @@ impl Decode for PgRecord {
     const MIN_BYTES: usize = 14;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgRecord, DecodeError> {
-        let (version, mut r) = r.versioned("placement group record", 3)?;
+        let (version, mut r) = r.versioned("placement group record", 4)?;
         Ok(PgRecord {
             last_epoch_started: r.get()?,
             members: r.get()?,
             past: if version.version >= 2 { r.get()? } else { Vec::new() },
             member_shards: if version.version >= 3 { r.get()? } else { Vec::new() },
             past_shards: if version.version >= 3 { r.get()? } else { Vec::new() },
+            range_since: if version.version >= 4 { r.get()? } else { Epoch(0) },
         })
     }
 }

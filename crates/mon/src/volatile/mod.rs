@@ -2,6 +2,7 @@
 //! the log; a restarted monitor learns it again within a few seconds.
 
 mod io;
+mod manager;
 mod pg_stat;
 mod progress;
 mod space;
@@ -9,12 +10,14 @@ mod space;
 pub(crate) use space::writable_bytes;
 
 pub use io::{IoCounts, IoRates};
+pub use manager::MANAGER_GID;
 pub use pg_stat::PgStat;
 pub use progress::{Event as ProgressEvent, Progress};
 pub use wire::nacre::{pg_state_bit, pg_state_text};
 
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PoolId, Utime};
+use wire::EntityAddrVec;
 use wire::nacre::mon::{OsdStats, PgReport};
 
 /// What one OSD last said of itself.
@@ -35,6 +38,10 @@ const OBJECT_COST_BYTES: u64 = 16 << 10;
 pub struct PgTotals {
     pub pgs: u64,
     pub objects: u64,
+    /// Those of the objects that are there for snapshots.
+    pub clones: u64,
+    /// Removed snapshots that groups are not done with.
+    pub trim_queue: u64,
     pub bytes: u64,
     pub omap_bytes: u64,
     pub omap_keys: u64,
@@ -70,6 +77,8 @@ pub struct Volatile {
     pub started: Utime,
     /// This monitor's name.
     pub name: String,
+    /// Where clients reach this monitor as the cluster's manager; nobody is told if there is no such address.
+    pub manager_addrs: EntityAddrVec,
     /// Groups by id. Every group of every pool of the map is here, `unknown` until its primary reports; none else is.
     pub pgs: BTreeMap<PgId, PgStat>,
     pub osds: BTreeMap<OsdId, OsdStat>,
@@ -155,6 +164,8 @@ impl PgTotals {
     pub(crate) fn add(&mut self, pg: &PgReport) {
         self.pgs += 1;
         self.objects += pg.objects;
+        self.clones += pg.clones;
+        self.trim_queue += pg.trim_queue;
         self.bytes += pg.bytes;
         self.omap_bytes += pg.omap_bytes;
         self.omap_keys += pg.omap_keys;

@@ -43,6 +43,7 @@ struct Phase {
     reads: HashMap<LookupId, (Instant, bool)>,
     latencies: Latencies,
     during_checkpoints: Latencies,
+    flushes: Latencies,
 }
 
 impl Phase {
@@ -89,6 +90,8 @@ struct Driver {
     /// The store is left alone until then at the longest.
     rest_until: Option<Instant>,
     traffic: Traffic,
+    /// Flushes under way.
+    flushing: HashMap<IoId, Instant>,
     store_tick_at: Duration,
     /// More operations are to be begun in the next turn.
     goes_on: bool,
@@ -132,6 +135,7 @@ impl StoreRun {
             phase: None,
             rest_until: None,
             traffic: Traffic::default(),
+            flushing: HashMap::new(),
             store_tick_at: Duration::ZERO,
             goes_on: false,
             error: None,
@@ -162,6 +166,7 @@ impl StoreRun {
             reads: HashMap::new(),
             latencies: Latencies::default(),
             during_checkpoints: Latencies::default(),
+            flushes: Latencies::default(),
         });
         self.turn_until_stopped()?;
         let phase = self.driver.phase.take().expect("set above");
@@ -175,6 +180,7 @@ impl StoreRun {
             flushes: self.driver.traffic.flushes - traffic.flushes,
             latencies: phase.latencies,
             during_checkpoints: phase.during_checkpoints,
+            flush_latencies: phase.flushes,
         })
     }
 
@@ -258,6 +264,7 @@ impl Driver {
                 }
                 IoRequest::Flush { id, .. } => {
                     self.traffic.flushes += 1;
+                    self.flushing.insert(id, Instant::now());
                     io.flush(file, id.0);
                 }
                 IoRequest::Discard { id, offset, len, .. } if self.discards => io.discard(file, offset, len, id.0),
@@ -268,6 +275,9 @@ impl Driver {
     }
 
     fn io_done(&mut self, done: IoDone) {
+        if let (Some(begun), Some(phase)) = (self.flushing.remove(&done.id), &mut self.phase) {
+            phase.flushes.push(begun.elapsed());
+        }
         match &mut self.stage {
             Stage::Opening(opening) => opening.io_done(done),
             Stage::Open(store) => store.io_done(done),
@@ -304,7 +314,8 @@ impl Driver {
         }
         let Some(phase) = &mut self.phase else { return Ok(()) };
         let mut room = (BYTES_PER_TURN / phase.kind.bytes()).max(1);
-        while phase.under_way() < phase.depth && !phase.is_over() {
+        // As an OSD does, which then takes nothing more from its clients.
+        while phase.under_way() < phase.depth && !phase.is_over() && !(phase.kind.writes() && store.is_behind()) {
             if room == 0 {
                 self.goes_on = true;
                 break;

@@ -33,6 +33,8 @@ pub struct FioResult {
     pub p50_us: f64,
     pub p99_us: f64,
     pub p999_us: f64,
+    /// The same of its flushes, for which no write of it waits.
+    pub flushes_us: [f64; 3],
 }
 
 impl Fio {
@@ -71,6 +73,8 @@ impl Fio {
         let number = |value: &Value| value.as_f64().with_context(|| format!("fio's report lacks a figure: {report}"));
         let operations = number(&side["total_ios"])?;
         let busy = (number(&entry["usr_cpu"])? + number(&entry["sys_cpu"])?) / 100.0;
+        let flushes = &entry["sync"]["lat_ns"]["percentile"];
+        let flush = |percentile: &str| flushes[percentile].as_f64().unwrap_or(0.0) / 1e3;
         let at = |percentile: &str| Ok::<f64, anyhow::Error>(number(&side["clat_ns"]["percentile"][percentile])? / 1e3);
         Ok(FioResult {
             per_second: number(&side["iops"])?,
@@ -78,6 +82,7 @@ impl Fio {
             p50_us: at("50.000000")?,
             p99_us: at("99.000000")?,
             p999_us: at("99.900000")?,
+            flushes_us: ["50.000000", "99.000000", "99.900000"].map(flush),
         })
     }
 

@@ -67,6 +67,8 @@ pub struct Measured {
     pub latencies: Latencies,
     /// Of operations while a checkpoint was under way.
     pub during_checkpoints: Latencies,
+    /// Of the store's flushes.
+    pub flush_latencies: Latencies,
 }
 
 impl Measured {

@@ -46,9 +46,9 @@ impl Report {
     pub fn print(&self) {
         if !self.rows.is_empty() {
             println!(
-                "| row | unit | fio | fio in batches | store | store / fio | writes per flush | bytes written per byte | CPU, us per op: fio, store | latency p50, p99, p99.9, us: fio | store | store, during checkpoints |"
+                "| row | unit | fio | fio in batches | store | store / fio | writes per flush | bytes written per byte | CPU, us per op: fio, store | latency p50, p99, p99.9, us: fio | store | store, during checkpoints | flushes p50, p99, p99.9, us: fio | store |"
             );
-            println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+            println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
         }
         for row in &self.rows {
             let (unit, scale) = match row.bytes {
@@ -58,7 +58,7 @@ impl Report {
             let (store_cpu, fio_cpu) = row.cpu_us();
             let fio = row.fio_latencies();
             println!(
-                "| {} | {unit} | {:.0} | {} | {:.0} | **{:.2}** | {} | {} | {fio_cpu:.1}, {store_cpu:.1} | {:.0}, {:.0}, {:.0} | {} | {} |",
+                "| {} | {unit} | {:.0} | {} | {:.0} | **{:.2}** | {} | {} | {fio_cpu:.1}, {store_cpu:.1} | {:.0}, {:.0}, {:.0} | {} | {} | {} | {} |",
                 row.name,
                 row.fio_rate() * scale,
                 row.fio_in_batches_rate().map_or("".to_owned(), |rate| format!("{:.0}", rate * scale)),
@@ -71,6 +71,8 @@ impl Report {
                 fio[2],
                 latencies(row.latencies(|run| &run.latencies)),
                 latencies(row.latencies(|run| &run.during_checkpoints)),
+                latencies(row.fio_flushes().map(|flushes| flushes.map(|us| us as u32))),
+                latencies(row.latencies(|run| &run.flush_latencies).filter(|_| row.batch.is_some())),
             );
         }
         if let Some(second) = &self.second_device {

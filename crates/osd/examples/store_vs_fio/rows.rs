@@ -135,6 +135,12 @@ impl RowResult {
         [of(|run| run.p50_us), of(|run| run.p99_us), of(|run| run.p999_us)]
     }
 
+    /// Of fio's flushes, p50, p99 and p99.9, if it had any.
+    pub fn fio_flushes(&self) -> Option<[f64; 3]> {
+        self.batch?;
+        Some([0, 1, 2].map(|at| median(self.fio.iter().map(|run| run.flushes_us[at]))))
+    }
+
     pub fn to_json(&self) -> Value {
         let (store_cpu, fio_cpu) = self.cpu_us();
         json!({
@@ -152,6 +158,8 @@ impl RowResult {
             "store_latency_us_p50_p99_p999": self.latencies(|run| &run.latencies),
             "during_checkpoints_us_p50_p99_p999": self.latencies(|run| &run.during_checkpoints),
             "fio_latency_us_p50_p99_p999": self.fio_latencies(),
+            "store_flush_us_p50_p99_p999": self.latencies(|run| &run.flush_latencies),
+            "fio_flush_us_p50_p99_p999": self.fio_flushes(),
             "cache_hit_share": self.cache_hits,
         })
     }

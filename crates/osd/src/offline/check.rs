@@ -147,6 +147,11 @@ fn check_labels<D: Device>(store: &OfflineStore<D>, report: &mut CheckReport) {
             }
         }
     }
+    // One that the log's end is lost with is told as that.
+    let lost = store.store().mended().is_some_and(|mended| mended.log.is_some());
+    for offset in store.store().unreadable_log().iter().filter(|_| !lost) {
+        report.find(Finding::LogBlock { device: store.store().log_device(), offset: *offset });
+    }
     // A store that never wrote a checkpoint has one root only.
     let fresh = labels.roots.iter().filter_map(LabelBlock::sound).all(|sequence| *sequence == 0);
     for (offset, root) in LABEL_OFFSETS[2..].iter().zip(&labels.roots) {

@@ -5,6 +5,9 @@ use std::fmt;
 use store::ReadError;
 use types::{EVersion, Errno, ObjectId, PgId};
 
+/// What is left to do where nothing of a store can be used.
+pub const MAKE_ANEW: &str = "This store cannot be repaired: remove the OSD ('ceph osd purge ID --yes-i-really-mean-it'), make it anew ('nacre osd --mkfs') and let the others restore what it had";
+
 /// Something in a store that is not as it should be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
@@ -13,6 +16,8 @@ pub enum Finding {
     /// A checkpoint root holds none, or cannot be read; the other one serves. A power cut while one was written leaves
     /// the same, so it is damage only if the device says so.
     Root { offset: u64, what: String, damage: bool },
+    /// A block of the log cannot be read. Nothing that is needed is in it.
+    LogBlock { device: store::Device, offset: u64 },
     /// The store does not open, so nothing else of it can be said.
     DoesNotOpen { why: String },
     /// A block of an object cannot be read, or fails its checksum.
@@ -43,6 +48,9 @@ impl Finding {
                 json!({"kind": "superblock", "device": device.to_string(), "device_offset": offset, "what": what})
             }
             Finding::Root { offset, what, .. } => json!({"kind": "root", "device_offset": offset, "what": what}),
+            Finding::LogBlock { device, offset } => {
+                json!({"kind": "log_block", "device": device.to_string(), "device_offset": offset})
+            }
             Finding::DoesNotOpen { why } => json!({"kind": "does_not_open", "what": why}),
             Finding::Block { error } => block_json(error),
             Finding::Accounting { what } => json!({"kind": "accounting", "what": what}),
@@ -100,7 +108,15 @@ impl fmt::Display for Finding {
                 write!(f, "superblock copy at {offset:#x} of the {device}: {what}")
             }
             Finding::Root { offset, what, .. } => write!(f, "checkpoint root at {offset:#x}: {what}"),
-            Finding::DoesNotOpen { why } => f.write_str(why),
+            Finding::LogBlock { device, offset } => {
+                write!(
+                    f,
+                    "block of the log at {offset:#x} of the {device} cannot be read; nothing that is needed is in it"
+                )
+            }
+            Finding::DoesNotOpen { why } => {
+                write!(f, "{why}. {MAKE_ANEW}")
+            }
             Finding::Block { error: ReadError::Checksum { object, object_offset, device_offset } } => write!(
                 f,
                 "object {object}: block at byte {object_offset} (device offset {device_offset:#x}) fails its checksum"

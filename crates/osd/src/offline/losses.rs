@@ -23,6 +23,8 @@ pub(crate) struct Losses {
     pub objects: Vec<(ObjectId, Option<(PgId, EVersion)>)>,
     /// Groups that have to start over, and of how many groups their pools have.
     pub start_over: BTreeMap<PgId, u32>,
+    /// The end of the log is lost, so what blocks held may have gone to others since.
+    pub log: bool,
     /// Why this store cannot be repaired.
     pub refused: Option<String>,
 }
@@ -44,6 +46,19 @@ pub(crate) fn of<D: Device>(store: &mut OfflineStore<D>) -> Result<Option<Losses
             found.start_over.insert(*pg, pg_nums.get(&pg.pool).copied().unwrap_or(0));
         }
         found.parts.push((loss.to_string(), concerned));
+    }
+    if let Some(error) = &mended.tree {
+        found.parts.push((format!("{error} (the tree of the checkpoint before it is used)"), Vec::new()));
+    }
+    if let Some(log) = &mended.log {
+        found.log = true;
+        let records = match log.last_lsn - log.lsn {
+            0 => format!("log record {}", log.lsn),
+            _ => format!("log records {} to {} at least", log.lsn, log.last_lsn),
+        };
+        let why = format!("{records}, what any group has done since, is lost: {}", log.why);
+        found.start_over.extend(groups.iter().map(|pg| (*pg, pg_nums.get(&pg.pool).copied().unwrap_or(0))));
+        found.parts.push((why, groups.iter().copied().collect()));
     }
     found.refused = refusal(store, &mended, &pg_nums, &silent)?;
     let mut table = None;

@@ -5,15 +5,17 @@
 //! from another member, is done when asked for by name.
 
 use super::check::check_open;
+use super::finding::MAKE_ANEW;
 use super::{CheckReport, Device, Finding, OfflineError, OfflineStore, Progress, group, losses};
 use bytes::Bytes;
 use pg::info::PgInfo;
 use pg::object_info::ObjectInfo;
 use pg::pg::Pg;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt;
 use store::{LABEL_OFFSETS, LabelBlock, Step, Transaction};
-use types::{BLOCK_BYTES, EVersion, Errno, ObjectId, PgId};
+use types::{AlignedBuf, BLOCK_BYTES, EVersion, Errno, ObjectId, PgId};
 
 /// One thing that a repair does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +26,10 @@ pub enum RepairAction {
     Roots,
     /// Removes an object; its group notes that it lacks this version, and brings it from another member.
     RemoveObject { object: ObjectId, group: Option<(PgId, EVersion)>, bad_blocks: u64 },
+    /// Removes an object with bad blocks of a group that starts over: it is older than the group's anyway.
+    RemoveStale { object: ObjectId, bad_blocks: u64 },
+    /// Writes zeros over blocks of the log that cannot be read and hold nothing that is needed.
+    ClearLog { device: store::Device, offsets: Vec<u64> },
     /// Has a group note that it lacks an object that is lost with damaged metadata. It brings it from another member.
     NoteLost { object: ObjectId, group: Option<(PgId, EVersion)> },
     /// Takes everything from a group but a note that it is incomplete: it may have lost objects, or entries of its table. It
@@ -44,6 +50,12 @@ impl RepairAction {
                 "action": "remove_object", "object": object.to_string(), "bad_blocks": bad_blocks,
                 "pg": group.map(|(pg, _)| pg.to_string()), "version": group.map(|(_, version)| version.to_string()),
             }),
+            RepairAction::RemoveStale { object, bad_blocks } => {
+                json!({"action": "remove_stale", "object": object.to_string(), "bad_blocks": bad_blocks})
+            }
+            RepairAction::ClearLog { device, offsets } => {
+                json!({"action": "clear_log", "device": device.to_string(), "device_offsets": offsets})
+            }
             RepairAction::NoteLost { object, group } => json!({
                 "action": "note_lost", "object": object.to_string(),
                 "pg": group.map(|(pg, _)| pg.to_string()), "version": group.map(|(_, version)| version.to_string()),
@@ -70,6 +82,12 @@ impl fmt::Display for RepairAction {
                     Some((pg, version)) => write!(f, "pg {pg} then brings version {version} from another member"),
                     None => f.write_str("it belongs to no placement group of this store"),
                 }
+            }
+            RepairAction::RemoveStale { object, bad_blocks } => {
+                write!(f, "remove object {object} ({bad_blocks} bad blocks), whose pg starts over")
+            }
+            RepairAction::ClearLog { device, offsets } => {
+                write!(f, "write zeros over {} unreadable blocks of the log on the {device}", offsets.len())
             }
             RepairAction::NoteLost { object, group: Some((pg, version)) } => {
                 write!(f, "give up object {object}; pg {pg} then brings version {version} from another member")
@@ -111,6 +129,8 @@ impl RepairPlan {
             }
             (RepairAction::Roots, Finding::Root { .. }) => true,
             (RepairAction::GiveUp { .. }, Finding::Lost { .. } | Finding::LostObject { .. }) => true,
+            (RepairAction::ClearLog { .. }, Finding::LogBlock { .. }) => true,
+            (RepairAction::RemoveStale { object, .. }, finding) => object_of(finding) == Some(object),
             (RepairAction::StartOver { pg, .. }, Finding::Group { pg: of, .. }) => pg == of,
             (RepairAction::RemoveObject { object, .. }, finding) => object_of(finding) == Some(object),
             _ => false,
@@ -146,24 +166,40 @@ pub fn plan_repair<D: Device>(
             }
         }
     }
-    if report.findings.iter().any(|finding| matches!(finding, Finding::Root { .. })) {
-        actions.push(RepairAction::Roots);
-    }
     let losses = losses::of(store)?;
     if let Some(why) = losses.as_ref().and_then(|losses| losses.refused.as_ref()) {
-        return Err(OfflineError::Refused(format!(
-            "{why}: this store cannot be repaired; remove the OSD and let the others restore what it had"
-        )));
+        return Err(OfflineError::Refused(format!("{why}. {MAKE_ANEW}")));
     }
     if let Some(losses) = losses {
+        if losses.log {
+            actions.extend(stale(&report));
+        }
         actions.extend(losses.objects.into_iter().map(|(object, group)| RepairAction::NoteLost { object, group }));
         actions.extend(losses.start_over.into_iter().map(|(pg, pg_num)| RepairAction::StartOver { pg, pg_num }));
         actions.push(RepairAction::GiveUp { parts: losses.parts.len() as u64 });
+    }
+    // Checkpoints come behind what is noted, or that could be missing from them.
+    if report.findings.iter().any(|finding| matches!(finding, Finding::Root { .. })) {
+        actions.push(RepairAction::Roots);
+    }
+    if !store.store().unreadable_log().is_empty() {
+        let (device, offsets) = (store.store().log_device(), store.store().unreadable_log().to_vec());
+        actions.push(RepairAction::ClearLog { device, offsets });
     }
     for name in remove {
         actions.push(removal(store, name, &report)?);
     }
     Ok(RepairPlan { actions, report })
+}
+
+/// Objects with bad blocks of a store whose groups all start over.
+fn stale(report: &CheckReport) -> Vec<RepairAction> {
+    let mut bad: BTreeMap<&ObjectId, u64> = BTreeMap::new();
+    let blocks = report.findings.iter().filter(|finding| matches!(finding, Finding::Block { .. }));
+    blocks.filter_map(object_of).for_each(|object| *bad.entry(object).or_default() += 1);
+    let remove =
+        |(object, bad_blocks): (&ObjectId, u64)| RepairAction::RemoveStale { object: object.clone(), bad_blocks };
+    bad.into_iter().map(remove).collect()
 }
 
 fn removal<D: Device>(
@@ -233,6 +269,19 @@ pub fn repair<D: Device>(
                 };
                 store.submit(Transaction { pg, steps })?;
                 store.settle(false)?;
+            }
+            RepairAction::RemoveStale { object, .. } => {
+                let pg = PgId { pool: object.pool, seed: 0 };
+                store.submit(Transaction { pg, steps: vec![Step::Remove { object: object.clone() }] })?;
+            }
+            RepairAction::ClearLog { device, offsets } => {
+                // What was written meanwhile can be read.
+                store.settle(true)?;
+                for offset in offsets {
+                    if store.read_raw(*device, *offset, BLOCK_BYTES).is_err() {
+                        store.write_raw(*device, *offset, AlignedBuf::zeroed(BLOCK_BYTES))?;
+                    }
+                }
             }
             RepairAction::NoteLost { object, group } => {
                 if let Some((pg, version)) = group {

@@ -5,12 +5,14 @@
 //! and each takes back by itself what it has more. There must be as many as it takes to read an object.
 
 use crate::context::Context;
+use crate::info::PgInfo;
 use crate::members::Standing;
-use crate::peer::{MemberState, PgLogGet};
+use crate::peer::PgLogGet;
 use crate::peering::Phase;
 use crate::pg::Pg;
+use mutant::Mutant;
 use std::collections::BTreeSet;
-use types::OsdId;
+use types::{Epoch, OsdId};
 use wire::nacre::mon::PgHistory;
 
 /// Who served, with which shard.
@@ -25,21 +27,32 @@ fn served_before(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
 impl Pg {
     /// The group has served before; what the monitors and the members know is known.
     pub(crate) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
-        let has_it = |osd: OsdId, state: &MemberState| {
-            let shard = self.interval.shard_of(osd)?;
-            let info = state.info.as_ref().filter(|_| served(history).any(|holder| holder == (osd, shard)))?;
-            let has_all = info.complete && info.last_epoch_started >= history.last_epoch_started;
-            has_all.then_some((osd, shard, info.last_update))
-        };
-        let own = has_it(cx.whoami, &self.member_state());
-        let others = self.peering.told.iter().filter_map(|(osd, state)| has_it(*osd, state));
-        let holders: Vec<_> = own.into_iter().chain(others).collect();
+        let own = (cx.whoami, self.member_state());
+        let states = std::iter::once((&own.0, &own.1)).chain(&self.peering.told);
+        let mut holders = Vec::new();
+        for (osd, state) in states {
+            let named =
+                self.interval.shard_of(*osd).filter(|shard| served(history).any(|holder| holder == (*osd, *shard)));
+            let Some(shard) = named else { continue };
+            let has_all = |info: &&PgInfo| info.complete && info.last_epoch_started >= history.last_epoch_started;
+            match state.info.as_ref().filter(has_all) {
+                Some(info) => holders.push((*osd, shard, info.last_update)),
+                None => {
+                    let up_from = cx.map.osd(*osd).map_or(Epoch(0), |osd| osd.info.up_from);
+                    self.peering.without.insert((*osd, shard), (up_from, history.last_epoch_started));
+                }
+            }
+        }
+        let leads = holders.first().is_some_and(|(osd, ..)| *osd == cx.whoami);
         let shards: BTreeSet<u8> = holders.iter().map(|(_, shard, _)| *shard).collect();
         let k = self.interval.shape.coding.map_or(0, |coding| coding.k());
         // Of equals the first wins: no log needs to move if this member's is as short as any.
-        let shortest = holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a });
+        let shortest = match mutant::is(Mutant::LongestShardLogLeads) {
+            false => holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a }),
+            true => holders.into_iter().reduce(|a, b| if b.2 > a.2 { b } else { a }),
+        };
         match shortest {
-            Some((osd, ..)) if own.is_some() && shards.len() >= k => match osd == cx.whoami {
+            Some((osd, ..)) if leads && shards.len() >= k => match osd == cx.whoami {
                 true => self.start_members(cx),
                 false => {
                     self.peering.set_phase(Phase::GettingLog { from: osd });
@@ -51,10 +64,15 @@ impl Pg {
         }
     }
 
-    /// This primary does not have what it takes, or too few do: those that served last are to act, each for its shard.
+    /// This primary does not have what it takes, or too few do: those that served last are to act, each for its shard, but for
+    /// those that are known to have come back without it: an empty OSD that took the place of a lost one.
     fn let_holders_act(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let mut wanted = vec![OsdId::NONE; usize::from(self.interval.shape.size)];
         for (osd, shard) in served(history).filter(|(osd, _)| cx.map.is_up(*osd)) {
+            let now = (cx.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from), history.last_epoch_started);
+            if self.peering.without.get(&(osd, shard)) == Some(&now) {
+                continue;
+            }
             let free = !wanted.contains(&osd);
             if let Some(place) = wanted.get_mut(usize::from(shard)).filter(|place| free && !place.is_some()) {
                 *place = osd;

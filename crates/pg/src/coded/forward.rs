@@ -5,6 +5,7 @@ use crate::context::{Context, OnCommit};
 use crate::info::PgInfo;
 use crate::log::{LogEntry, LogKind};
 use crate::pg::Pg;
+use mutant::Mutant;
 use std::collections::BTreeSet;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
@@ -78,7 +79,7 @@ impl Pg {
 
     /// What other shards' log entries say of undoing does not hold here.
     pub(crate) fn as_lost(&self, entries: &mut [LogEntry]) {
-        if self.coded.is_some() {
+        if self.coded.is_some() && !mutant::is(Mutant::UndoOfOthersKept) {
             entries.iter_mut().filter(|entry| entry.kind != LogKind::Unchanged).for_each(LogEntry::lose_undo);
         }
     }

@@ -6,6 +6,7 @@ use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::peer::PgPush;
 use crate::pg::Pg;
 use bytes::Bytes;
+use mutant::Mutant;
 use std::collections::BTreeMap;
 use store::{LookupId, ReadError};
 use types::{EVersion, ObjectId};
@@ -23,23 +24,68 @@ pub(crate) struct Rebuild {
     /// Of the object, from another shard: they are the same on all.
     pub attrs: BTreeMap<Bytes, Bytes>,
     pub waits_for: Option<LookupId>,
+    /// Clients' latency does not allow more for the moment.
+    held: bool,
 }
 
 impl Pg {
     /// Computes this shard of an object, which is missing here in this version.
     pub(crate) fn rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
         let Some(coded) = &mut self.coded else { return };
-        let rebuild = Rebuild { version, next: 0, attrs: BTreeMap::new(), waits_for: None };
+        let rebuild = Rebuild { version, next: 0, attrs: BTreeMap::new(), waits_for: None, held: false };
         coded.rebuilds.insert(object.clone(), rebuild);
         self.rebuild_on(cx, object);
     }
 
+    /// Whether the next piece may be computed now. What a client waits for is, and so is everything while a further failure would
+    /// cost data or service.
+    fn may_rebuild_now(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
+        if self.ops_wait_for(object) || self.is_at_risk() {
+            return true;
+        }
+        match cx.pacing.may_send() {
+            Ok(()) => true,
+            Err(at) => {
+                cx.sends_later.insert((at, self.id));
+                false
+            }
+        }
+    }
+
+    /// Goes on with what was held back.
+    pub(crate) fn rebuild_held(&mut self, cx: &mut Context<'_>) {
+        let Some(coded) = &self.coded else { return };
+        let held = coded.rebuilds.iter().filter(|(_, rebuild)| rebuild.held).map(|(object, _)| object.clone());
+        for object in held.collect::<Vec<_>>() {
+            self.rebuild_on(cx, &object);
+        }
+    }
+
+    /// A client waits for the object.
+    pub(crate) fn hurry_rebuild(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        let rebuild = self.coded.as_ref().and_then(|coded| coded.rebuilds.get(object));
+        if rebuild.is_some_and(|rebuild| rebuild.held) {
+            self.rebuild_on(cx, object);
+        }
+    }
+
     fn rebuild_on(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        let may = self.may_rebuild_now(cx, object);
+        if let Some(rebuild) = self.coded.as_mut().and_then(|coded| coded.rebuilds.get_mut(object)) {
+            rebuild.held = !may;
+        }
+        if !may {
+            return;
+        }
         let shard = self.interval.shard_of(cx.whoami).expect("the primary has a shard");
         let Some(rebuild) = self.coded.as_ref().and_then(|coded| coded.rebuilds.get(object)) else { return };
         let (version, offset) = (rebuild.version, rebuild.next);
         let attrs = rebuild.attrs.is_empty();
-        let wanted = Wanted::Shard { shard: shard.into(), offset, len: PIECE_BYTES, attrs };
+        let shard = match mutant::is(Mutant::WrongShardRebuilt) {
+            true => (usize::from(shard) + 1) % usize::from(self.interval.shape.size),
+            false => shard.into(),
+        };
+        let wanted = Wanted::Shard { shard, offset, len: PIECE_BYTES, attrs };
         let id = self.gather(cx, object, version, wanted, Some(cx.whoami));
         cx.wait(id, Waiter::Rebuild { pgid: self.id, object: object.clone() });
         let coded = self.coded.as_mut().expect("just seen");
@@ -76,6 +122,7 @@ impl Pg {
             return self.pull_failed(cx, cx.whoami, object.clone());
         }
         let (first, last) = (offset == 0, offset + len >= shard_bytes);
+        cx.pacing.sent(len, last);
         let info = rebuild.attrs.get(OBJECT_INFO_ATTR).cloned();
         let push = PgPush {
             first,

@@ -121,7 +121,7 @@ rehome! {
     PgInfo { last_backfill }
     MemberState { info, missing }
     RepOp { entry, info, steps }
-    PgLogEntries { entries, info }
+    PgLogEntries { entries, info, dups }
     PgStart { entries, info }
     PgStarted { missing }
     ScrubGet { from, until }

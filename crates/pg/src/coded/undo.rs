@@ -5,6 +5,7 @@
 //! that the update will stay.
 
 use bytes::Bytes;
+use mutant::Mutant;
 use store::Step;
 use types::{EVersion, ObjectId, SnapId};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
@@ -50,6 +51,9 @@ impl Undo {
             Undo::Created => Some(vec![Step::Remove { object: object() }]),
             Undo::Restore { shard_bytes, attrs } => {
                 let mut steps = vec![Step::Truncate { object: object(), size: *shard_bytes }];
+                if mutant::is(Mutant::AppendNotUndone) {
+                    steps.clear();
+                }
                 steps.extend(attrs.iter().map(|(name, value)| match value {
                     Some(value) => Step::SetAttr { object: object(), name: name[..].to_vec(), value: value.clone() },
                     None => Step::RemoveAttr { object: object(), name: name[..].to_vec() },
@@ -58,6 +62,9 @@ impl Undo {
             }
             Undo::KeptBack => {
                 let kept = kept_back(&object(), version);
+                if mutant::is(Mutant::KeptBackNotRestored) {
+                    return Some(vec![Step::Remove { object: kept }]);
+                }
                 Some(vec![
                     Step::Remove { object: object() },
                     Step::Clone { from: kept.clone(), to: object() },

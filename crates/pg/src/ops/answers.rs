@@ -13,6 +13,8 @@ use wire::Rope;
 #[derive(Debug, Default)]
 pub struct Answers {
     stat: Option<Option<Arc<ObjectStat>>>,
+    /// The state of the object that a snapshot preserves and that is read, or gone back to.
+    clone: Option<(ObjectId, Option<Arc<ObjectStat>>)>,
     answers: Vec<Answer>,
     /// Lookups that the present run has made so far, the first one of the object's state left out.
     made: usize,
@@ -40,6 +42,30 @@ impl Answers {
             self.stat = Some(ready(store.stat(object))?);
         }
         Ok(self.stat.clone().expect("just set"))
+    }
+
+    /// The same of the object at a snapshot, of which one operation needs one.
+    pub(super) fn clone_stat(
+        &mut self,
+        store: &mut Store,
+        object: &ObjectId,
+    ) -> Result<Option<Arc<ObjectStat>>, NoAnswer> {
+        match &self.clone {
+            Some((known, stat)) if known == object => Ok(stat.clone()),
+            _ => {
+                let stat = ready(store.stat(object))?;
+                self.clone = Some((object.clone(), stat.clone()));
+                Ok(stat)
+            }
+        }
+    }
+
+    /// The object, or the state of it that is read, as the operation has found it, if it has and there is one.
+    pub fn known_stat(&self) -> Option<&ObjectStat> {
+        match &self.clone {
+            Some((_, stat)) => stat.as_deref(),
+            None => self.stat.as_ref()?.as_deref(),
+        }
     }
 
     /// The next answer: one that is there, as `known` finds it, or else the store's, kept as `keep` says.

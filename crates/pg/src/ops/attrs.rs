@@ -95,7 +95,7 @@ impl Execution<'_> {
         self.before.as_ref()?.attrs.get(&stored_name).cloned()
     }
 
-    fn user_attrs(&self) -> BTreeMap<Bytes, Bytes> {
+    pub(super) fn user_attrs(&self) -> BTreeMap<Bytes, Bytes> {
         let mut attrs: BTreeMap<Bytes, Bytes> = BTreeMap::new();
         let user_name = |stored: &[u8]| match stored.split_first() {
             Some((&USER_ATTR_PREFIX, name)) => Some(own(name)),
@@ -124,7 +124,8 @@ impl Execution<'_> {
     fn compare_attr(&mut self, op: &Op) -> StepOutput {
         let OpArgs::Xattr(args) = op.args else { return Err(Errno::EINVAL.into()) };
         let (name, given) = op.xattr()?;
-        let stored = if self.exists { self.stored_attr(&name) } else { None }.unwrap_or_default();
+        self.must_exist()?;
+        let stored = self.stored_attr(&name).unwrap_or_default();
         let comparison = Comparison::from_code(args.cmp_op.into())?;
         // The client's value stands on the left: "less" holds if it is less than what is stored.
         let order = match args.cmp_mode {

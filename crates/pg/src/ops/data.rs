@@ -3,9 +3,9 @@
 use super::execute::{Execution, StepOutput, Stop, done, output};
 use bytes::Bytes;
 use store::Step;
-use types::{Errno, SnapId, crc32c};
-use wire::messages::{Checksum, Op, OpArgs, OpCode, WriteSame, op_flag};
-use wire::{Reader, Rope};
+use types::Errno;
+use wire::Rope;
+use wire::messages::{Op, OpArgs, OpCode, WriteSame, op_flag};
 
 /// The range a step names, and the truncation it knows of.
 #[derive(Clone, Copy)]
@@ -61,29 +61,6 @@ impl Execution<'_> {
             }
             OpCode::CMPEXT => self.compare_extent(op),
             OpCode::CHECKSUM => self.checksum(op),
-            OpCode::LIST_SNAPS => {
-                // No snapshots are taken yet: the list holds the head alone.
-                let (exists, size) = (self.exists, self.size);
-                output(|w| {
-                    w.versioned(2, 1, |w| {
-                        w.count(usize::from(exists));
-                        if exists {
-                            w.versioned(1, 1, |w| {
-                                w.u64(SnapId::HEAD.0);
-                                w.count(0);
-                                w.count(0);
-                                w.u64(size);
-                            });
-                        }
-                        w.u64(0);
-                    });
-                })
-            }
-            OpCode::LIST_WATCHERS => {
-                self.must_exist()?;
-                // Watches are refused, so nobody watches.
-                output(|w| w.versioned(1, 1, |w| w.count(0)))
-            }
             OpCode::ISDIRTY => {
                 self.must_exist()?;
                 output(|w| w.bool(true))
@@ -98,6 +75,14 @@ impl Execution<'_> {
         let size = if newer_truncation { self.size.min(range.truncate_size) } else { self.size };
         let len = if range.len == 0 { u64::MAX } else { range.len };
         (range.offset, len.min(size.saturating_sub(range.offset)))
+    }
+
+    /// Bytes as they were before the operation; to the end if `len` is 0.
+    pub(super) fn read_before(&mut self, offset: u64, len: u64) -> Result<Rope, Stop> {
+        if self.before.is_none() {
+            return Ok(Rope::new());
+        }
+        self.read_range(Range { offset, len, truncate_size: 0, truncate_seq: 0 })
     }
 
     fn read_range(&mut self, range: Range) -> Result<Rope, Stop> {
@@ -168,29 +153,6 @@ impl Execution<'_> {
         }
     }
 
-    fn checksum(&mut self, op: &Op) -> StepOutput {
-        let OpArgs::Checksum(Checksum { offset, length, chunk_size, kind }) = op.args else {
-            return Err(Errno::EINVAL.into());
-        };
-        self.must_exist()?;
-        if kind != Checksum::CRC32C {
-            return Err(Errno::EOPNOTSUPP.into());
-        }
-        let seed = Reader::new(&op.indata.to_vec()).u32()?;
-        let whole = offset == 0 && length == 0;
-        let length = if whole { self.size } else { length };
-        let chunk = if chunk_size == 0 { length } else { u64::from(chunk_size) };
-        if chunk_size != 0 && length % chunk != 0 {
-            return Err(Errno::EINVAL.into());
-        }
-        let bytes = self.read_range(Range { offset, len: length, truncate_size: 0, truncate_seq: 0 })?.into_bytes();
-        let sums: Vec<u32> = match bytes.len() {
-            0 => Vec::new(),
-            _ => bytes.chunks(chunk as usize).map(|c| crc32c::update(seed, c)).collect(),
-        };
-        output(|w| w.put(&sums))
-    }
-
     pub(super) fn data_write(&mut self, op: &Op) -> StepOutput {
         match op.code {
             OpCode::WRITE => {
@@ -225,6 +187,7 @@ impl Execution<'_> {
                         self.truncate(offset);
                     } else {
                         let object = self.object();
+                        self.changed.insert(offset, len);
                         self.push(Step::Zero { object, offset, len });
                     }
                 }
@@ -232,11 +195,7 @@ impl Execution<'_> {
             }
             OpCode::DELETE => {
                 self.must_exist()?;
-                // What earlier steps of this operation did to the object is gone with it.
-                self.steps.clear();
-                let object = self.object();
-                self.push(Step::Remove { object });
-                (self.exists, self.size) = (false, 0);
+                self.remove();
                 done()
             }
             OpCode::CREATE => {
@@ -270,8 +229,19 @@ impl Execution<'_> {
         }
     }
 
+    pub(super) fn remove(&mut self) {
+        // What earlier steps of this operation did to the object is gone with it.
+        self.steps.clear();
+        let object = self.object();
+        self.changed.insert(0, self.size);
+        self.push(Step::Remove { object });
+        (self.exists, self.size) = (false, 0);
+        self.end_all_watches();
+    }
+
     fn truncate(&mut self, size: u64) {
         let object = self.object();
+        self.changed.insert(size, self.size.saturating_sub(size));
         self.push(Step::Truncate { object, size });
         self.size = size;
     }
@@ -291,6 +261,7 @@ impl Execution<'_> {
             return done();
         }
         let (object, offset) = (self.object(), range.offset);
+        self.changed.insert(offset, range.len);
         self.push(Step::Write { object, offset, data });
         self.size = self.size.max(range.offset + range.len);
         self.bytes_written += range.len;

@@ -1,14 +1,22 @@
 //! The run over an operation's steps.
 
-use super::Answers;
+use super::watch::WatchEffect;
+use super::{Answers, snapshots};
 use crate::coded::change::{CodedChange, take_data};
+use crate::copy::CopySource;
+use crate::log::LogKind;
 use crate::lookup::NoAnswer;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::snap_set::{AtSnap, SnapSet};
+use crate::watch::WatchInfo;
 use bytes::Bytes;
+use cls::Caller;
 use ec::StripeLayout;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::{LookupId, ObjectStat, Step, Store};
-use types::{EVersion, Errno, ObjectId, ReqId, Utime};
+use types::{EVersion, EntityName, Errno, ObjectId, ReqId, SnapId, Utime};
+use wire::basic::{IntervalSet, SnapContext};
 use wire::messages::{Op, OpCode, op_flag};
 use wire::{DecodeError, Rope, Target, Writer};
 
@@ -24,6 +32,10 @@ pub struct Limits {
     pub write_reply_bytes: usize,
     /// Entries that a group's log keeps at least.
     pub log_entries_min: usize,
+    /// Updates before its log's tail of which a group remembers the requests at most.
+    pub dups_max: usize,
+    /// What those of all groups may take of memory.
+    pub dups_bytes: usize,
     /// What clients' operations may hold in memory at once. One is always taken, however large.
     pub client_bytes: usize,
     /// Objects that are compared at a time when a member is backfilled.
@@ -38,6 +50,8 @@ impl Default for Limits {
             omap_entries: 1024,
             write_reply_bytes: 32,
             log_entries_min: crate::log::LOG_ENTRIES_MIN,
+            dups_max: crate::dups::DUPS_MAX,
+            dups_bytes: 32 << 20,
             client_bytes: 64 << 20,
             backfill_objects: 256,
         }
@@ -50,6 +64,10 @@ pub struct Request<'a> {
     pub object: &'a ObjectId,
     pub ops: &'a [Op],
     pub reqid: ReqId,
+    /// Whom class methods take for the one who asks.
+    pub caller: Caller,
+    /// The time of day of this OSD.
+    pub now: Utime,
     /// The client's clock.
     pub mtime: Utime,
     pub may_write: bool,
@@ -61,6 +79,20 @@ pub struct Request<'a> {
     pub last_user_version: u64,
     /// In erasure-coded pools: how the object's bytes lie on its shards.
     pub layout: Option<StripeLayout>,
+    /// Cookies of the watches of this object that the client holds over the session that asks.
+    pub connected: &'a [u64],
+    /// What the next notification is called.
+    pub notify_id: u64,
+    /// What is read: the present state, a snapshot, or the list of snapshots.
+    pub snap: SnapId,
+    /// What an update must preserve.
+    pub snaps: &'a SnapContext,
+    /// An update whose snapshots are older than those that the object knows is refused.
+    pub order_snaps: bool,
+    /// Snapshots of the pool that are removed.
+    pub removed_snaps: Option<&'a IntervalSet>,
+    /// The object at a snapshot that is where it is needed, see [`Run::Wants`].
+    pub at_hand: Option<&'a ObjectId>,
 }
 
 /// Outcome of one step.
@@ -68,6 +100,26 @@ pub struct Request<'a> {
 pub struct OpResult {
     pub rval: i32,
     pub outdata: Rope,
+}
+
+/// A state of the object that comes or goes with an update.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OtherChange {
+    pub object: ObjectId,
+    pub kind: LogKind,
+    /// Its version before; zero if it was absent.
+    pub prior_version: EVersion,
+    pub user_version: u64,
+}
+
+impl OtherChange {
+    pub fn objects_delta(&self) -> i64 {
+        match self.kind {
+            LogKind::Modify => 1,
+            LogKind::Delete => -1,
+            LogKind::Unchanged => 0,
+        }
+    }
 }
 
 /// Outcome of a whole operation.
@@ -81,18 +133,32 @@ pub struct Effects {
     pub steps: Vec<Step>,
     /// The object is absent afterwards.
     pub deleted: bool,
+    /// Nothing new is stored: the object is removed, or what snapshots have preserved.
+    pub is_removal: bool,
+    /// States of the object that come or go with this, each with a version of its own: they follow each other, and the
+    /// object's own comes behind them.
+    pub others: Vec<OtherChange>,
+    /// States of the object that are copied, which whoever does this must have.
+    pub sources: Vec<ObjectId>,
     /// Client-visible version of the object afterwards (before, if nothing changes); 0 if absent.
     pub user_version: u64,
     /// Version of the object before; zero if absent.
     pub prior_version: EVersion,
-    /// Change in the number of objects and of their bytes.
+    /// Change in the number of objects, those of snapshots included, and of their bytes.
     pub objects_delta: i64,
     pub bytes_delta: i64,
     pub bytes_read: u64,
     pub bytes_written: u64,
     /// In erasure-coded pools, what differs from shard to shard; `steps` are then the rest.
     pub change: Option<Box<CodedChange>>,
+    /// What becomes of watches and notifications once the operation is done, in the order of the steps.
+    pub watch: Vec<WatchEffect>,
+    /// Who watched the object before.
+    pub watchers: Watchers,
 }
+
+/// Watchers of an object, by cookie and client.
+pub type Watchers = BTreeMap<(u64, EntityName), WatchInfo>;
 
 /// How a run ended.
 #[derive(Debug)]
@@ -106,6 +172,10 @@ pub enum Run {
         offset: u64,
         len: u64,
     },
+    /// Run again when this object has been fetched.
+    Copy(Box<CopySource>),
+    /// Run again when this state of the object is where it is needed.
+    Wants(ObjectId),
 }
 
 /// Why a step gives no output.
@@ -115,6 +185,8 @@ pub(super) enum Stop {
         offset: u64,
         len: u64,
     },
+    Copy(Box<CopySource>),
+    Wants(ObjectId),
     Failed(Errno),
     /// A failure whose number is no errno.
     Result(i32),
@@ -168,7 +240,12 @@ pub(super) struct Execution<'a> {
     /// The object before the operation; in erasure-coded pools the shard of it that is here.
     pub before: Option<Arc<ObjectStat>>,
     pub size_before: u64,
+    pub info_before: &'a ObjectInfo,
     pub info: ObjectInfo,
+    /// Ranges that have changed, as far as snapshots go.
+    pub changed: IntervalSet,
+    /// What the object was before the operation is replaced by what it was at a snapshot.
+    pub sources: Vec<ObjectId>,
     pub exists: bool,
     pub size: u64,
     pub steps: Vec<Step>,
@@ -177,9 +254,60 @@ pub(super) struct Execution<'a> {
     pub modified: bool,
     pub bytes_read: u64,
     pub bytes_written: u64,
+    /// Random numbers given out so far.
+    pub randoms: u64,
+    pub watch: Vec<WatchEffect>,
+    /// The version and time of what the object has become a copy of.
+    pub copied: Option<(u64, Utime)>,
+}
+
+/// How far a run had come: what a step that fails is taken back to.
+pub(super) struct Mark {
+    steps: Vec<Step>,
+    info: ObjectInfo,
+    exists: bool,
+    size: u64,
+    user_modified: bool,
+    modified: bool,
+    watch_effects: usize,
+    changed: IntervalSet,
 }
 
 impl Execution<'_> {
+    pub fn progress(&self) -> Mark {
+        Mark {
+            steps: self.steps.clone(),
+            info: self.info.clone(),
+            exists: self.exists,
+            size: self.size,
+            user_modified: self.user_modified,
+            modified: self.modified,
+            watch_effects: self.watch.len(),
+            changed: self.changed.clone(),
+        }
+    }
+
+    pub fn go_back(&mut self, mark: Mark) {
+        let Mark { steps, info, exists, size, user_modified, modified, watch_effects, changed } = mark;
+        self.watch.truncate(watch_effects);
+        self.changed = changed;
+        (self.steps, self.info, self.exists, self.size) = (steps, info, exists, size);
+        (self.user_modified, self.modified) = (user_modified, modified);
+    }
+
+    /// A number that no other operation gets: what request it is, mixed.
+    pub fn random(&mut self) -> u64 {
+        self.randoms += 1;
+        let EVersion { epoch, version } = self.request.next_version;
+        let now = self.request.now;
+        let parts = [u64::from(epoch.0), version, self.request.reqid.name.num as u64, self.request.reqid.tid];
+        let parts = parts.into_iter().chain([u64::from(now.sec), u64::from(now.nsec), self.randoms]);
+        parts.fold(0x9e37_79b9_7f4a_7c15, |mixed, part| {
+            let mixed = (mixed ^ part).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) ^ mixed >> 31
+        })
+    }
+
     pub fn object(&self) -> ObjectId {
         self.request.object.clone()
     }
@@ -210,8 +338,11 @@ impl Execution<'_> {
         self.steps.iter().any(|s| matches!(s, Step::Remove { .. }))
     }
 
-    fn step(&mut self, op: &Op) -> StepOutput {
+    pub fn step(&mut self, op: &Op) -> StepOutput {
         match op.code {
+            OpCode::CALL => self.call(op),
+            OpCode::LIST_SNAPS => self.list_snaps(),
+            OpCode::ROLLBACK => self.roll_back(op),
             OpCode::READ
             | OpCode::SYNC_READ
             | OpCode::SPARSE_READ
@@ -220,8 +351,6 @@ impl Execution<'_> {
             | OpCode::ASSERT_VER
             | OpCode::CMPEXT
             | OpCode::CHECKSUM
-            | OpCode::LIST_SNAPS
-            | OpCode::LIST_WATCHERS
             | OpCode::ISDIRTY => self.data_read(op),
             OpCode::WRITE
             | OpCode::WRITEFULL
@@ -234,6 +363,7 @@ impl Execution<'_> {
             | OpCode::SETALLOCHINT
             | OpCode::STARTSYNC
             | OpCode::UNDIRTY => self.data_write(op),
+            OpCode::COPY_FROM | OpCode::COPY_FROM2 => self.copy_from(op),
             OpCode::GETXATTR | OpCode::GETXATTRS | OpCode::CMPXATTR | OpCode::SETXATTR | OpCode::RMXATTR => {
                 self.attr(op)
             }
@@ -247,48 +377,71 @@ impl Execution<'_> {
             | OpCode::OMAPCLEAR
             | OpCode::OMAPRMKEYS
             | OpCode::OMAPRMKEYRANGE => self.omap(op),
+            OpCode::WATCH | OpCode::NOTIFY | OpCode::NOTIFY_ACK | OpCode::LIST_WATCHERS => self.watch(op),
             _ => Err(Errno::EOPNOTSUPP.into()),
         }
     }
 
     /// Ends a run that no step has stopped: the attribute that holds the object information goes last.
     fn finish(mut self, mut effects: Effects) -> Effects {
-        let existed = self.before.is_some();
         let bytes_before = self.size_before as i64;
         effects.prior_version = self.info.version;
         effects.user_version = self.info.user_version;
-        if self.modified && self.exists {
-            let user_version = if self.user_modified {
-                self.request.last_user_version.max(self.info.user_version) + 1
-            } else {
-                self.info.user_version
+        if self.modified {
+            self.preserve(&mut effects);
+        }
+        // An object that snapshots still have stays, in name.
+        let is_whiteout = !self.exists && !self.info.snap_set.clones.is_empty();
+        let newer = self.request.last_user_version.max(self.info.user_version) + 1;
+        if self.modified && (self.exists || is_whiteout) {
+            let user_version = match self.copied {
+                Some((version, _)) if self.exists => version,
+                _ if self.user_modified => newer,
+                _ => self.info.user_version,
             };
+            if is_whiteout {
+                let object = self.object();
+                self.steps.push(Step::Touch { object });
+                let ObjectInfo { version, mtime, snap_set, .. } = std::mem::take(&mut self.info);
+                self.info = ObjectInfo { version, mtime, snap_set, ..ObjectInfo::default() };
+                effects.is_removal = true;
+            }
+            self.info.snap_set.is_whiteout = is_whiteout;
             self.info.prior_version = self.info.version;
-            self.info.version = self.request.next_version;
+            self.info.version = after(self.request.next_version, effects.others.len());
             self.info.user_version = user_version;
             self.info.last_reqid = self.request.reqid;
             if self.user_modified {
-                self.info.mtime = self.request.mtime;
+                self.info.mtime = self.copied.map_or(self.request.mtime, |(_, mtime)| mtime);
             }
             effects.user_version = user_version;
             self.info.size_bytes = self.request.layout.map(|_| self.size);
             let (object, value) = (self.object(), self.info.to_bytes());
             self.steps.push(Step::SetAttr { object, name: OBJECT_INFO_ATTR.to_vec(), value });
         } else if self.modified {
-            effects.deleted = true;
-            effects.user_version = self.request.last_user_version.max(self.info.user_version) + 1;
+            (effects.deleted, effects.is_removal) = (true, true);
+            effects.user_version = newer;
         }
-        effects.objects_delta = i64::from(self.exists) - i64::from(existed);
-        effects.bytes_delta = if self.exists { self.size as i64 } else { 0 } - bytes_before;
+        let existed = self.before.is_some() || self.info_before.snap_set.is_whiteout;
+        let others: i64 = effects.others.iter().map(OtherChange::objects_delta).sum();
+        effects.objects_delta = i64::from(self.exists || is_whiteout) - i64::from(existed) + others;
+        effects.bytes_delta += if self.exists { self.size as i64 } else { 0 } - bytes_before;
         effects.bytes_read = self.bytes_read;
         effects.bytes_written = self.bytes_written;
+        effects.sources = self.sources;
         if let Some(layout) = &self.request.layout {
             let change = take_data(&mut self.steps, self.before.as_deref(), self.size_before, layout);
             effects.change = Some(Box::new(change));
         }
         effects.steps = self.steps;
+        effects.watch = self.watch;
         effects
     }
+}
+
+/// The version so many updates after `version`.
+pub(crate) fn after(version: EVersion, updates: usize) -> EVersion {
+    EVersion { version: version.version + updates as u64, ..version }
 }
 
 /// Runs `request` against the object's present state in `store`.
@@ -302,9 +455,6 @@ pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, 
         Err(Stop::Blocked(id)) => return Run::Blocked(id),
         Err(_) => return failed(Errno::EIO),
     };
-    if before.is_none() && !request.may_write {
-        return failed(Errno::ENOENT);
-    }
     let info = match before.as_deref().map(ObjectInfo::of) {
         None => ObjectInfo::default(),
         Some(Ok(info)) => info,
@@ -313,11 +463,67 @@ pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, 
             return failed(Errno::EIO);
         }
     };
+    if let Err(errno) = snapshots::check_context(request, &info.snap_set) {
+        return failed(errno);
+    }
+    match snapshots::resolve(request, before.is_some(), &info.snap_set) {
+        Ok(AtSnap::Head) => {}
+        Ok(AtSnap::Clone(snap)) => {
+            let clone = ObjectId { snap, ..request.object.clone() };
+            return execute_at_clone(store, &Request { object: &clone, ..*request }, answers, limits, info.snap_set);
+        }
+        Ok(AtSnap::Nothing) => return failed(Errno::ENOENT),
+        Err(errno) => return failed(errno),
+    }
+    let is_absent = before.is_none() || info.snap_set.is_whiteout && request.snap != SnapId::DIR;
+    if is_absent && !request.may_write {
+        return failed(Errno::ENOENT);
+    }
+    // What is there of an object that was removed is of no use to clients.
+    let before = before.filter(|_| !info.snap_set.is_whiteout);
+    run_steps(store, request, answers, limits, before, info)
+}
+
+/// Reads the object as a snapshot preserves it: `request` names that state.
+fn execute_at_clone(
+    store: &mut Store,
+    request: &Request<'_>,
+    answers: &mut Answers,
+    limits: &Limits,
+    snap_set: SnapSet,
+) -> Run {
+    let failed = |errno: Errno| Run::Done(Effects { result: errno.as_result(), ..Effects::default() });
+    if request.at_hand != Some(request.object) {
+        return Run::Wants(request.object.clone());
+    }
+    let stat = match answers.clone_stat(store, request.object).map_err(Stop::from) {
+        Ok(Some(stat)) => stat,
+        Ok(None) => return failed(Errno::ENOENT),
+        Err(Stop::Blocked(id)) => return Run::Blocked(id),
+        Err(_) => return failed(Errno::EIO),
+    };
+    match ObjectInfo::of(&stat) {
+        Ok(info) => run_steps(store, request, answers, limits, Some(stat), ObjectInfo { snap_set, ..info }),
+        Err(e) => {
+            tracing::error!(object = %request.object, "object information is damaged: {e}");
+            failed(Errno::EIO)
+        }
+    }
+}
+
+fn run_steps(
+    store: &mut Store,
+    request: &Request<'_>,
+    answers: &mut Answers,
+    limits: &Limits,
+    before: Option<Arc<ObjectStat>>,
+    info: ObjectInfo,
+) -> Run {
     let size_before = match (&before, info.size_bytes) {
         (Some(_), Some(size)) => size,
         (Some(_), None) if request.layout.is_some() => {
             tracing::error!(object = %request.object, "object information does not tell how long the object is");
-            return failed(Errno::EIO);
+            return Run::Done(Effects { result: Errno::EIO.as_result(), ..Effects::default() });
         }
         (before, _) => before.as_ref().map_or(0, |stat| stat.size_bytes),
     };
@@ -326,7 +532,10 @@ pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, 
         size: size_before,
         size_before,
         before,
-        info,
+        info_before: &info,
+        info: info.clone(),
+        changed: IntervalSet::new(),
+        sources: Vec::new(),
         store,
         answers,
         limits,
@@ -336,13 +545,19 @@ pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, 
         modified: false,
         bytes_read: 0,
         bytes_written: 0,
+        randoms: 0,
+        watch: Vec::new(),
+        copied: None,
     };
-    let mut effects = Effects { ops: Vec::with_capacity(request.ops.len()), ..Effects::default() };
+    let watchers = run.info.watchers.clone();
+    let mut effects = Effects { ops: Vec::with_capacity(request.ops.len()), watchers, ..Effects::default() };
     for op in request.ops {
         let (rval, outdata) = match run.step(op) {
             Ok(output) => output,
             Err(Stop::Blocked(id)) => return Run::Blocked(id),
+            Err(Stop::Copy(source)) => return Run::Copy(source),
             Err(Stop::Gather { offset, len }) => return Run::Gather { version: run.info.version, offset, len },
+            Err(Stop::Wants(object)) => return Run::Wants(object),
             Err(Stop::Failed(errno)) => (errno.as_result(), Rope::new()),
             Err(Stop::Result(result)) => (result, Rope::new()),
         };

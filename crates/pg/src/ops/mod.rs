@@ -7,12 +7,21 @@
 
 mod answers;
 mod attrs;
+mod call;
+mod checksum;
+mod copy;
 mod data;
 mod execute;
 mod listing;
 mod omap;
+mod snapshots;
+mod watch;
 
 pub use answers::Answers;
-pub use execute::{Effects, Limits, OpResult, Request, Run, execute};
+pub(crate) use call::{may_write, refused_call};
+pub(crate) use execute::after;
+pub use execute::{Effects, Limits, OpResult, OtherChange, Request, Run, Watchers, execute};
 pub(crate) use listing::ListError;
 pub use listing::{Listing, ListingRun};
+pub(crate) use snapshots::trim;
+pub use watch::WatchEffect;

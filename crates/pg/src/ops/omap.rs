@@ -44,11 +44,7 @@ impl Execution<'_> {
             }
             OpCode::OMAPGETHEADER => {
                 self.must_exist()?;
-                let header = match self.was_removed() {
-                    true => Bytes::new(),
-                    false => self.answers.omap_header(self.store, self.request.object)?,
-                };
-                Ok((0, Rope::from(header)))
+                Ok((0, Rope::from(self.omap_header_before()?)))
             }
             OpCode::OMAPGETVALSBYKEYS => {
                 self.must_exist()?;
@@ -106,14 +102,38 @@ impl Execution<'_> {
         }
     }
 
+    /// The header as it was before the operation.
+    pub(super) fn omap_header_before(&mut self) -> Result<Bytes, Stop> {
+        if self.was_removed() || self.before.is_none() {
+            return Ok(Bytes::new());
+        }
+        Ok(self.answers.omap_header(self.store, self.request.object)?)
+    }
+
     /// Entries behind `after` whose keys begin with `prefix`, as they were before the operation; and whether there
     /// are more.
-    fn omap_entries(&mut self, after: &[u8], prefix: &[u8], max: u64) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
+    pub(super) fn omap_entries(
+        &mut self,
+        after: &[u8],
+        prefix: &[u8],
+        max: u64,
+    ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
         if self.was_removed() || self.before.is_none() {
             return Ok((Vec::new(), false));
         }
         let max = max.min(self.limits.omap_entries) as usize;
-        let (mut entries, mut more) = self.answers.omap_list(self.store, self.request.object, (after, prefix), max)?;
+        // What is behind the empty key does not include it, and nothing is before it: so one more is asked for, for its sake.
+        let from_first = usize::from(after.is_empty());
+        let from = (after, prefix);
+        let (mut entries, mut more) =
+            self.answers.omap_list(self.store, self.request.object, from, max + from_first)?;
+        if after.is_empty() && entries.first().is_some_and(|(key, _)| key.is_empty()) {
+            entries.remove(0);
+        }
+        if entries.len() > max {
+            entries.truncate(max);
+            more = true;
+        }
         let mut bytes = 0;
         let fitting = entries.iter().take_while(|(key, value)| {
             bytes += key.len() + value.len();
@@ -128,7 +148,7 @@ impl Execution<'_> {
         Ok((entries, more))
     }
 
-    fn omap_values(&mut self, keys: BTreeSet<Bytes>) -> Result<BTreeMap<Bytes, Bytes>, Stop> {
+    pub(super) fn omap_values(&mut self, keys: BTreeSet<Bytes>) -> Result<BTreeMap<Bytes, Bytes>, Stop> {
         if self.was_removed() || self.before.is_none() {
             return Ok(BTreeMap::new());
         }

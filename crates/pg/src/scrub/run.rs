@@ -8,13 +8,14 @@ use super::verdict::{Finding, Logged, Verdict, judge};
 use crate::context::{Context, OnCommit, Waiter};
 use crate::log::LogKind;
 use crate::lookup::{NoAnswer, ready};
+use crate::object_info::ObjectInfo;
 use crate::pg::Pg;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::{LookupId, ReadError, Transaction};
 use types::{EVersion, ObjectId, OsdId, Utime};
-use wire::Rope;
 use wire::nacre::mon::{PgScrubReport, pg_state};
+use wire::{Decode, Rope};
 
 /// What a visit to an object costs beside its bytes.
 const VISIT_BYTES: u64 = 16 << 10;
@@ -59,8 +60,18 @@ struct Run {
     found: BTreeMap<ObjectId, Finding>,
     repaired: u64,
     unmarked_bytes: u64,
+    /// Objects before the cursor and their bytes, if the run began with the first.
+    counted: Option<Counted>,
     /// What the last chunk has cost, in bytes, until the schedule takes it.
     cost: Option<u64>,
+}
+
+/// What is in a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    objects: i64,
+    clones: i64,
+    bytes: i64,
 }
 
 /// Where the present chunk is. From `Settling` on, updates of its objects are held.
@@ -86,7 +97,20 @@ pub(crate) enum RunState {
 impl Scrub {
     /// Whether updates of the object must wait.
     pub fn holds(&self, object: &ObjectId) -> bool {
-        self.run.as_ref().and_then(|run| run.held()).is_some_and(|(from, until)| from <= object && object < until)
+        // With one state of an object all are held, as an update may change several.
+        let held = self.run.as_ref().and_then(|run| run.held());
+        held.is_some_and(|(from, until)| from <= object && *object < behind_whole(until))
+    }
+
+    /// An update of an object makes that many objects and bytes more.
+    pub fn object_changed(&mut self, object: &ObjectId, objects: i64, bytes: i64) {
+        if let Some(run) = self.run.as_mut().filter(|run| *object < run.cursor.next)
+            && let Some(counted) = &mut run.counted
+        {
+            counted.objects += objects;
+            counted.clones += if object.is_clone() { objects } else { 0 };
+            counted.bytes += bytes;
+        }
     }
 
     /// A new interval begins: nothing that was asked counts any more. A deep scrub goes on later where it was.
@@ -145,6 +169,20 @@ impl Scrub {
     }
 }
 
+/// How long a whole object is, with what snapshots preserve of it. That is counted with its present state.
+fn object_bytes(scan: &ObjectScan) -> i64 {
+    if scan.object.is_clone() {
+        return 0;
+    }
+    let info = scan.info.as_ref().and_then(|info| ObjectInfo::from_slice(info).ok()).unwrap_or_default();
+    (info.size_bytes.unwrap_or(scan.size_bytes) + info.snap_set.clone_bytes()) as i64
+}
+
+/// The end of a range, moved behind all states of the object that it may lie in.
+fn behind_whole(until: &ObjectId) -> ObjectId {
+    if until.max { until.clone() } else { until.behind_all_states() }
+}
+
 impl Run {
     fn held(&self) -> Option<(&ObjectId, &ObjectId)> {
         match &self.state {
@@ -179,6 +217,7 @@ impl Pg {
             omap_keys: 0,
             omap_bytes: 0,
         });
+        let is_first = cursor.next == osdmap::pg_range(self.id, self.interval.shape.pg_num).0;
         tracing::debug!(pg = %self.id, ?order, "scrub begins");
         self.scrub.run = Some(Box::new(Run {
             order,
@@ -188,6 +227,7 @@ impl Pg {
             found: BTreeMap::new(),
             repaired: 0,
             unmarked_bytes: 0,
+            counted: is_first.then(Counted::default),
             cost: None,
         }));
         self.queue_report(cx);
@@ -228,7 +268,7 @@ impl Pg {
     pub(crate) fn scrub_settled(&mut self, cx: &mut Context<'_>) {
         let Some(run) = self.scrub.run.as_mut() else { return };
         let State::Settling { until, began } = &run.state else { return };
-        if self.ops.any_update_in_flight(&run.cursor.next, until) {
+        if self.ops.any_update_in_flight(&run.cursor.next, &behind_whole(until)) {
             return;
         }
         self.scrub.rounds += 1;
@@ -249,7 +289,7 @@ impl Pg {
         let held = run.held().map(|(from, until)| (from.clone(), until.clone()));
         run.state = State::Between;
         if let Some((from, until)) = held {
-            self.run_objects(cx, &from, &until);
+            self.run_objects(cx, &from, &behind_whole(&until));
         }
     }
 
@@ -369,7 +409,7 @@ impl Pg {
         let State::Asking { until, maps, .. } = std::mem::replace(&mut run.state, State::Between) else {
             unreachable!("its members have answered")
         };
-        let held = (run.cursor.next.clone(), until.clone());
+        let held = (run.cursor.next.clone(), behind_whole(&until));
         // As far as all have looked.
         let until = maps.values().filter_map(|map| map.until.clone()).chain([until]).min().expect("there is one");
         let mut cost = 0;
@@ -387,6 +427,15 @@ impl Pg {
         let known: Vec<OsdId> = maps.iter().filter(|(_, map)| map.list_error.is_none()).map(|(osd, _)| *osd).collect();
         for (osd, map) in maps {
             if osd == cx.whoami {
+                let is_whole = map.list_error.is_none() && map.objects.iter().all(|scan| scan.metadata_error.is_none());
+                let here = map.objects.iter().filter(|scan| scan.object < until);
+                run.counted = run.counted.filter(|_| is_whole).map(|counted| {
+                    here.fold(counted, |counted, scan| Counted {
+                        objects: counted.objects + 1,
+                        clones: counted.clones + i64::from(scan.object.is_clone()),
+                        bytes: counted.bytes + object_bytes(scan),
+                    })
+                });
                 run.cursor.omap_keys += map.objects.iter().map(|scan| scan.omap_keys).sum::<u64>();
                 run.cursor.omap_bytes += map.objects.iter().map(|scan| scan.omap_bytes).sum::<u64>();
             }
@@ -477,6 +526,11 @@ impl Pg {
         mark.shallow_errors = found_up_to.shallow_errors;
         mark.repaired += run.repaired;
         mark.cursor = None;
+        if let Some(Counted { objects, clones, bytes }) = run.counted.filter(|_| self.missing.is_empty()) {
+            // Counts are shared out in proportion where groups are split.
+            let stats = &mut self.info.stats;
+            (stats.objects, stats.clones, stats.bytes) = (objects, clones, bytes);
+        }
         let mut found = std::mem::take(&mut run.found);
         if run.order.deep {
             (mark.deep_at, mark.deep_version) = (now, run.head);

@@ -8,12 +8,12 @@ use osdmap::{Incremental, OsdMap, PgPool};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{Memory, SimDevice, Store, StoreConfig};
-use types::{EntityName, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, Utime};
-use wire::basic::{Locator, NO_SHARD, SPgId};
-use wire::messages::{self, Op, OpFlags, OsdOp, OsdOpReply};
+use types::{EntityName, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, SnapId, Utime};
+use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
+use wire::messages::{self, Op, OpFlags, OsdOp, OsdOpReply, WatchNotify};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
-use wire::nacre::mon::{PgActivate, PgActivated, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp};
+use wire::nacre::mon::{PgActivate, PgActivated, PgActivation, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp};
 use wire::{Decode, Encode, EntityAddr, EntityAddrVec, Envelope, Message, Target};
 
 pub(super) const POOL: PoolId = PoolId(1);
@@ -55,13 +55,22 @@ pub(super) struct Cluster {
     pub may_stop: BTreeSet<OsdId>,
     pub stopped: BTreeSet<OsdId>,
     pub answers: Vec<Answer>,
+    /// What watchers and notifiers were told.
+    pub told: Vec<(SessionId, WatchNotify)>,
     /// Maps that sessions were sent, by their newest epoch.
     pub shared: Vec<(SessionId, Epoch)>,
     /// From which epoch OSDs have asked for maps.
     pub wanted: Vec<(OsdId, Epoch)>,
     started: BTreeMap<PgId, PgHistory>,
+    /// Since when the pool has how many groups.
+    pg_nums: BTreeMap<Epoch, u32>,
+    /// Since when groups that were split have the objects that they have.
+    ranges_since: BTreeMap<PgId, Epoch>,
     /// Objects that have been pushed, and to whom.
     pub pushed: Vec<(OsdId, ObjectId)>,
+    /// The snapshots that clients' operations tell, and what their reads look at.
+    pub snaps: SnapContext,
+    pub snap: SnapId,
     /// Acting sets that primaries have asked for.
     pub temps: Vec<Vec<OsdId>>,
     now: Duration,
@@ -131,10 +140,15 @@ impl Cluster {
             may_stop: BTreeSet::new(),
             stopped: BTreeSet::new(),
             answers: Vec::new(),
+            told: Vec::new(),
             shared: Vec::new(),
             wanted: Vec::new(),
             started: BTreeMap::new(),
+            pg_nums: [(Epoch(1), 1)].into(),
+            ranges_since: BTreeMap::new(),
             pushed: Vec::new(),
+            snaps: SnapContext::default(),
+            snap: SnapId::HEAD,
             temps: Vec::new(),
             now: Duration::from_secs(1),
             sessions: 0,
@@ -183,6 +197,51 @@ impl Cluster {
     pub fn move_group(&mut self, acting: &[i32]) -> Epoch {
         let acting = acting.iter().copied().map(OsdId).collect();
         self.change(|next| drop(next.new_pg_temp.insert(PG, acting)))
+    }
+
+    /// Gives the pool more groups, which are where those are that they come of.
+    pub fn split(&mut self, pg_num: u32) -> Epoch {
+        let pool = self.map.pools[&POOL].clone();
+        let before = pool.pg_num;
+        let changed: Vec<u32> = (0..before).filter(|seed| !osdmap::same_range(*seed, before, pg_num)).collect();
+        let of_seed = |seed| PgId { seed, ..PG };
+        let temps: Vec<(PgId, Vec<OsdId>)> = (before..pg_num)
+            .map(|child| {
+                let parent = of_seed(osdmap::split_parent(child, before));
+                (of_seed(child), self.map.pg_temp.get(&parent).expect("placed by hand").clone())
+            })
+            .collect();
+        let epoch = self.change(|next| {
+            next.new_pools.insert(POOL, PgPool { pg_num, pg_num_target: pg_num, ..pool });
+            next.new_pg_temp.extend(temps);
+        });
+        self.pg_nums.insert(epoch, pg_num);
+        for seed in changed.into_iter().chain(before..pg_num) {
+            self.ranges_since.insert(of_seed(seed), epoch);
+        }
+        for child in (before..pg_num).map(of_seed) {
+            let parent = of_seed(osdmap::split_parent(child.seed, before));
+            if let Some(history) = self.started.get(&parent).cloned() {
+                self.started.insert(child, PgHistory { pgid: child, ..history });
+            }
+        }
+        epoch
+    }
+
+    /// The group of an object in a map.
+    fn group_at(&self, hash: u32, epoch: Epoch) -> PgId {
+        let (_, pg_num) = self.pg_nums.range(..=epoch).next_back().expect("from the first map on");
+        PgId { seed: osdmap::split_parent(hash, *pg_num), ..PG }
+    }
+
+    /// Whether all groups serve on this OSD.
+    pub fn all_active(&self, primary: OsdId) -> bool {
+        self.map.pools[&POOL].pgs(POOL).all(|pg| self.nodes[primary.0 as usize].shard.pg_is_active(pg))
+    }
+
+    pub fn move_group_of(&mut self, pg: PgId, acting: &[i32]) -> Epoch {
+        let acting = acting.iter().copied().map(OsdId).collect();
+        self.change(|next| drop(next.new_pg_temp.insert(pg, acting)))
     }
 
     pub fn mark_down(&mut self, osd: i32) -> Epoch {
@@ -242,9 +301,14 @@ impl Cluster {
 
     /// A session of the client with an OSD.
     pub fn connect(&mut self, osd: OsdId) -> SessionId {
+        self.connect_as(osd, CLIENT, EntityAddr::default())
+    }
+
+    /// A session of another client.
+    pub fn connect_as(&mut self, osd: OsdId, client: EntityName, addr: EntityAddr) -> SessionId {
         self.sessions += 1;
         let session = SessionId(self.sessions);
-        self.node(osd).shard.client_opened(session, CLIENT, EntityAddr::default());
+        self.node(osd).shard.client_opened(session, client, addr);
         session
     }
 
@@ -266,14 +330,45 @@ impl Cluster {
         tid: u64,
         epoch: Epoch,
         attempt: i32,
+        object: (u32, &[u8]),
+        op: Op,
+    ) {
+        self.send_op(osd, session, tid, epoch, (attempt, OpFlags::ONDISK), object, op);
+    }
+
+    /// The same, as a first attempt, with a flag.
+    #[allow(clippy::too_many_arguments, reason = "they are what a request is")]
+    pub fn ask_flagged(
+        &mut self,
+        osd: OsdId,
+        session: SessionId,
+        tid: u64,
+        epoch: Epoch,
+        flag: OpFlags,
+        object: (u32, &[u8]),
+        op: Op,
+    ) {
+        self.send_op(osd, session, tid, epoch, (0, OpFlags::ONDISK | flag), object, op);
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "they are what a request is")]
+    fn send_op(
+        &mut self,
+        osd: OsdId,
+        session: SessionId,
+        tid: u64,
+        epoch: Epoch,
+        (attempt, flags): (i32, OpFlags),
         (hash, name): (u32, &[u8]),
         op: Op,
     ) {
-        let pgid = SPgId { pg: PG, shard: NO_SHARD };
+        let pgid = SPgId { pg: self.group_at(hash, epoch), shard: NO_SHARD };
         let name = Bytes::copy_from_slice(name);
         let mut message = OsdOp::new(pgid, hash, epoch, Locator::pool(POOL), name, vec![op]);
-        message.flags = OpFlags::ONDISK;
+        message.flags = flags;
         message.retry_attempt = attempt;
+        message.snap = self.snap;
+        (message.snap_seq, message.snaps) = (self.snaps.seq, self.snaps.snaps.clone());
         let envelope = message.seal(tid, Target::default());
         let now = self.now;
         self.node(osd).shard.set_time(now);
@@ -356,7 +451,11 @@ impl Cluster {
             let maps = messages::OsdMap::open(envelope).expect("well-formed");
             return self.shared.push((session, maps.last()));
         }
-        let reply = OsdOpReply::open(envelope).expect("clients get maps and answers");
+        if let WatchNotify::TYPE = envelope.header.kind {
+            let message = WatchNotify::open(envelope).expect("well-formed");
+            return self.told.push((session, message));
+        }
+        let reply = OsdOpReply::open(envelope).expect("clients get maps, notifications and answers");
         self.answers.push(Answer { session, tid: envelope.header.tid, reply });
     }
 
@@ -373,7 +472,11 @@ impl Cluster {
                 let asked = PgActivate::open(envelope).expect("well-formed").pgs;
                 let current = |pgid| self.map.pg_to_up_acting(pgid).expect("placed by hand").acting;
                 let mut pgs = Vec::new();
-                for pg in asked.into_iter().filter(|pg| pg.acting == current(pg.pgid)) {
+                let is_current = |pg: &PgActivation| {
+                    let since = self.ranges_since.get(&pg.pgid).copied().unwrap_or_default();
+                    pg.acting == current(pg.pgid) && pg.interval_since >= since
+                };
+                for pg in asked.into_iter().filter(is_current).collect::<Vec<_>>() {
                     let known = self.started.get(&pg.pgid).into_iter();
                     let served = known.flat_map(|known| known.past.iter().chain(&known.members));
                     let past: BTreeSet<OsdId> = served.filter(|osd| !pg.members.contains(osd)).copied().collect();
@@ -434,7 +537,7 @@ impl Cluster {
 
     /// Lets a store go on with what waits for nothing. Returns whether there was such work.
     fn store_work(&mut self, osd: OsdId) -> bool {
-        let is_due = self.node(osd).shard.next_group_wake().is_some_and(|at| at <= self.now);
+        let is_due = self.node(osd).shard.group_wake().is_some_and(|at| at <= self.now);
         let wanted = !self.stopped.contains(&osd) && (is_due || self.store(osd).wants_turn());
         if wanted {
             self.turn(osd);
@@ -483,8 +586,7 @@ impl Cluster {
     fn skip_to_wake(&mut self) -> bool {
         let soon = self.now + Duration::from_millis(200);
         let running = (0..self.nodes.len() as i32).map(OsdId).filter(|osd| !self.stopped.contains(osd));
-        let wakes: Vec<Duration> =
-            running.filter_map(|osd| self.nodes[osd.0 as usize].shard.next_group_wake()).collect();
+        let wakes: Vec<Duration> = running.filter_map(|osd| self.nodes[osd.0 as usize].shard.group_wake()).collect();
         let wake = wakes.into_iter().filter(|at| *at <= soon).min();
         self.now = self.now.max(wake.unwrap_or_default());
         wake.is_some()

@@ -3,11 +3,17 @@
 mod backfill;
 mod background_check;
 mod cluster;
+mod copy;
 mod degraded;
+mod dups;
+mod full;
 mod healing;
 mod hops;
 mod maps;
 mod memory;
 mod requeue;
 mod scrub;
+mod snapshots;
+mod split;
 mod waiting_lookups;
+mod watch;

@@ -165,6 +165,11 @@ impl<H: Handler<SimIo>> World<H> {
         self.io.delayed.clear();
     }
 
+    /// From now on the weather neither resets connections nor loses segments.
+    pub fn calm(&mut self) {
+        (self.io.config.reset_one_in, self.io.config.loss_one_in) = (0, 0);
+    }
+
     /// The process of a node gets no turn before `until`, as if it had been stopped. Its machine answers for it: segments are
     /// taken in, requests of disks are carried out.
     pub fn pause(&mut self, node: NodeId, until: Duration) {

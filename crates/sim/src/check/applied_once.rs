@@ -20,7 +20,7 @@ pub fn updates_are_applied_once(history: &[Operation]) -> Result<(), Violation> 
                         Change::Append { words } => Some(*words),
                         _ => None,
                     }),
-                    Ask::Read => None,
+                    Ask::Read | Ask::ReadAt(_) => None,
                 });
                 let why = match asked {
                     None => "shows bytes that nobody appended",

@@ -1,14 +1,16 @@
 //! Changes that one client sends to one object without waiting take effect in the order in which it sent them.
 
-use super::search::{Found, search};
+use super::search::{ClientOrder, Found, search};
 use super::{Violation, by_object};
 use crate::history::{Answer, Operation, Usage};
 use std::collections::BTreeMap;
 
-pub fn pipelined_updates_keep_their_order(history: &[Operation]) -> Result<(), Violation> {
+/// `was_full`: there was a time when clients held their writes back, and reads went past them.
+pub fn pipelined_updates_keep_their_order(history: &[Operation], was_full: bool) -> Result<(), Violation> {
+    let order = if was_full { ClientOrder::Changes } else { ClientOrder::Everything };
     for (object, operations) in by_object(history) {
         match object.usage {
-            Usage::Register => match search(&operations, true) {
+            Usage::Register => match search(&operations, order) {
                 Found::Order => {}
                 Found::None(why) => return Err(Violation(format!("{object} breaks a client's order: {why}"))),
                 Found::GaveUp => return Err(Violation(format!("{object}: too many orders are possible to judge"))),

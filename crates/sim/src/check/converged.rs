@@ -1,37 +1,59 @@
 //! All members of a placement group hold the same objects, byte for byte.
 
 use super::Violation;
+use super::stores::{Held, what_groups_hold};
 use crate::cluster::Cluster;
 use crate::stored::StoredObject;
+use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use reactor::sim::Crash;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{ObjectId, OsdId, PgId};
+use wire::Decode;
 
-/// Ends every OSD of a cluster whose pool has so many groups, checks their stores, and compares what these hold.
-pub fn all_replicas_are_identical(cluster: &mut Cluster, pg_num: u32, crash: Crash) -> Result<(), Violation> {
-    let pool = cluster.find_pool();
-    let map = cluster.monitor().expect("the monitor runs").state().osdmap().clone();
-    let osds = cluster.osd_count();
-    (0..osds).for_each(|osd| cluster.kill_osd(osd, crash));
-    let mut groups: BTreeMap<PgId, Vec<(OsdId, _)>> = BTreeMap::new();
-    for osd in 0..osds {
-        let id = OsdId(osd as i32);
-        let failed = |why: String| Violation(format!("the disks of {id}: {why}"));
-        let report = cluster.check(osd).map_err(failed)?;
-        if let Some(finding) = report.findings.iter().find(|finding| finding.is_damage()) {
-            return Err(failed(finding.to_string()));
-        }
-        let mut stored = cluster.stored(osd).map_err(failed)?;
-        for pg in (0..pg_num).map(|seed| PgId { pool, seed }) {
-            let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
-            if placed.acting.contains(&id) {
-                let (from, until) = osdmap::pg_range(pg, pg_num);
-                let objects = stored.objects(&from, &until).map_err(failed)?;
-                groups.entry(pg).or_default().push((id, objects));
-            }
-        }
+/// Ends every OSD of a cluster whose pool has so many groups, checks their stores, and compares what these hold. Gives objects
+/// and bytes of each group.
+pub fn all_replicas_are_identical(
+    cluster: &mut Cluster,
+    pg_num: u32,
+    crash: Crash,
+) -> Result<BTreeMap<PgId, (u64, u64)>, Violation> {
+    let held = what_groups_hold(cluster, pg_num, crash, |stored, pg, _| {
+        let (from, until) = osdmap::pg_range(pg, pg_num);
+        stored.objects(&from, &until)
+    })?;
+    let members = |held: Held<_>| held.into_iter().map(|(osd, _, objects)| (osd, objects)).collect::<Vec<_>>();
+    let groups: BTreeMap<PgId, _> = held.into_iter().map(|(pg, held)| (pg, members(held))).collect();
+    groups.iter().try_for_each(|(pg, members)| replicas_are_identical(*pg, members))?;
+    let amount = |objects: &BTreeMap<ObjectId, StoredObject>| {
+        (objects.len() as u64, objects.iter().map(|(id, object)| counted_bytes(id, object)).sum())
+    };
+    Ok(groups.iter().filter_map(|(pg, members)| Some((*pg, amount(&members.first()?.1)))).collect())
+}
+
+/// As groups count: what clones have for themselves is told by, and counted with, the present state.
+fn counted_bytes(id: &ObjectId, object: &StoredObject) -> u64 {
+    if id.is_clone() {
+        return 0;
     }
-    groups.iter().try_for_each(|(pg, members)| replicas_are_identical(*pg, members))
+    let info =
+        object.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok()).unwrap_or_default();
+    object.bytes.len() as u64 + info.snap_set.clone_bytes()
+}
+
+/// Every clone that an object knows of is there, and no other.
+fn clones_are_known(pg: PgId, objects: &BTreeMap<ObjectId, StoredObject>) -> Result<(), Violation> {
+    let mut known = BTreeSet::new();
+    for (id, object) in objects.iter().filter(|(id, _)| !id.is_clone()) {
+        let info = object.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok());
+        let info = info.ok_or_else(|| Violation(format!("pg {pg}: {id} has no object information")))?;
+        known.extend(info.snap_set.clones.iter().map(|clone| ObjectId { snap: clone.id, ..id.clone() }));
+    }
+    let there: BTreeSet<ObjectId> = objects.keys().filter(|id| id.is_clone()).cloned().collect();
+    match there.symmetric_difference(&known).next() {
+        None => Ok(()),
+        Some(id) if known.contains(id) => Err(Violation(format!("pg {pg}: clone {id} is known and not there"))),
+        Some(id) => Err(Violation(format!("pg {pg}: clone {id} is there and not known"))),
+    }
 }
 
 /// What each member of `pg` holds of it.
@@ -42,11 +64,12 @@ pub fn replicas_are_identical(
     let Some(((first, reference), others)) = members.split_first() else {
         return Err(Violation(format!("pg {pg} has no members")));
     };
+    clones_are_known(pg, reference)?;
     for (osd, objects) in others {
         if objects == reference {
             continue;
         }
-        let names: std::collections::BTreeSet<_> = reference.keys().chain(objects.keys()).collect();
+        let names: BTreeSet<_> = reference.keys().chain(objects.keys()).collect();
         for name in names {
             let differ = match (reference.get(name), objects.get(name)) {
                 (Some(_), None) => format!("is missing on {osd}"),
@@ -67,7 +90,7 @@ fn differences(a: &StoredObject, b: &StoredObject) -> String {
         let at = at.unwrap_or(a.bytes.len().min(b.bytes.len()));
         parts.push(format!("bytes (lengths {} and {}, from byte {at} on)", a.bytes.len(), b.bytes.len()));
     }
-    for name in a.attrs.keys().chain(b.attrs.keys()).collect::<std::collections::BTreeSet<_>>() {
+    for name in a.attrs.keys().chain(b.attrs.keys()).collect::<BTreeSet<_>>() {
         if a.attrs.get(name) != b.attrs.get(name) {
             parts.push(format!("attribute {}", name.escape_ascii()));
         }

@@ -1,7 +1,7 @@
 //! No acknowledged write is lost, and every read sees the object as some order of the operations leaves it that agrees
 //! with when they were asked and answered. Writes that were never answered happened or did not, but once seen they stay.
 
-use super::search::{Found, search};
+use super::search::{ClientOrder, Found, search};
 use super::{Violation, by_object};
 use crate::content::Content;
 use crate::history::{Answer, Operation, Usage};
@@ -9,7 +9,7 @@ use crate::history::{Answer, Operation, Usage};
 pub fn histories_are_linearizable(history: &[Operation]) -> Result<(), Violation> {
     for (object, operations) in by_object(history) {
         match object.usage {
-            Usage::Register => match search(&operations, false) {
+            Usage::Register => match search(&operations, ClientOrder::Any) {
                 Found::Order => {}
                 Found::None(why) => return Err(Violation(format!("{object} is not linearizable: {why}"))),
                 Found::GaveUp => return Err(Violation(format!("{object}: too many orders are possible to judge"))),

@@ -3,17 +3,22 @@
 mod applied_once;
 mod client_order;
 mod converged;
+mod enough_members;
 mod linearizable;
 mod listing;
 mod search;
 mod shards;
+mod statistics;
+mod stores;
 
 pub use applied_once::updates_are_applied_once;
 pub use client_order::pipelined_updates_keep_their_order;
 pub use converged::{all_replicas_are_identical, replicas_are_identical};
+pub use enough_members::groups_serve_with_enough_members;
 pub use linearizable::histories_are_linearizable;
 pub use listing::{Listed, listing_agrees_with_objects};
 pub use shards::all_shards_agree;
+pub use statistics::statistics_agree_with_objects;
 
 use crate::history::{ObjectName, Operation};
 use std::collections::BTreeMap;
@@ -21,6 +26,40 @@ use std::collections::BTreeMap;
 /// What does not hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation(pub String);
+
+impl Violation {
+    /// Which check found it.
+    pub fn check(&self) -> &'static str {
+        let has = |words: &str| self.0.contains(words);
+        // In the order in which a run looks: the first words that fit name the check.
+        let checks = [
+            ("assertion", "panic: "),
+            ("an OSD stopped by itself", "stopped by itself"),
+            ("enough members", "fewer than min_size"),
+            ("an answer that makes no sense", "a read failed with"),
+            ("an answer that makes no sense", "a change failed with"),
+            ("statistics", "the monitor counts"),
+            ("linearizable", "is not linearizable"),
+            ("client order", "breaks a client's order"),
+            ("applied once", "shows an append"),
+            ("applied once", "shows bytes that nobody"),
+            ("linearizable", "sees less than"),
+            ("linearizable", "sees no earlier state"),
+            ("linearizable", "lacks the acknowledged"),
+            ("linearizable", "sees what was asked later"),
+            ("linearizable", "was over before this"),
+            ("client order", "stands behind #"),
+            ("listing", "listed"),
+            ("replicas converge", "differs between"),
+            ("shards agree", "is not that of the data"),
+            ("shards agree", "on shard"),
+            ("shards agree", "is still kept back"),
+            ("store check", "the disks of"),
+            ("heals in time", "takes longer than"),
+        ];
+        checks.iter().find(|(_, words)| has(words)).map_or("another", |(check, _)| check)
+    }
+}
 
 /// The operations on each object.
 fn by_object(history: &[Operation]) -> BTreeMap<ObjectName, Vec<&Operation>> {

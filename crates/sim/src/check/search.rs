@@ -2,7 +2,7 @@
 //! 1993, with the memory of Lowe, 2017).
 
 use crate::history::{Answer, Ask, Operation};
-use crate::model::{Shown, State, apply};
+use crate::model::{Shown, Snapped, apply};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -26,17 +26,31 @@ struct Search<'a> {
     seen: HashSet<(Vec<bool>, u64)>,
     positions: usize,
     /// The longest prefix found: operations placed, the state behind them, what might have come next.
-    best: (usize, State, Vec<usize>),
+    best: (usize, Snapped, Vec<usize>),
 }
 
-/// Looks for an order of `operations` that explains every answer. With `keep_client_order`, whatever a client asks
-/// after a change of its own comes after that change.
+/// Which operations of one client must follow each other as it sent them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ClientOrder {
+    Any,
+    /// Changes follow changes.
+    Changes,
+    /// Whatever it asks after a change of its own follows that.
+    Everything,
+}
+
+/// Looks for an order of `operations` that explains every answer.
 ///
 /// A read behind an unanswered read of the same client may be overtaken: a read that has to be sent again sees what
 /// is there then.
-pub(super) fn search(operations: &[&Operation], keep_client_order: bool) -> Found {
+pub(super) fn search(operations: &[&Operation], order: ClientOrder) -> Found {
     let must_precede = |a: &Operation, b: &Operation| {
-        let ordered = keep_client_order && a.client == b.client && a.id < b.id && a.is_change() && a.answer.is_some();
+        let is_kept = match order {
+            ClientOrder::Any => false,
+            ClientOrder::Changes => b.is_change(),
+            ClientOrder::Everything => true,
+        };
+        let ordered = is_kept && a.client == b.client && a.id < b.id && a.is_change() && a.answer.is_some();
         a.is_before(b) || ordered
     };
     let before = |b: &Operation| {
@@ -49,9 +63,9 @@ pub(super) fn search(operations: &[&Operation], keep_client_order: bool) -> Foun
         placed: vec![false; operations.len()],
         seen: HashSet::new(),
         positions: 0,
-        best: (0, None, Vec::new()),
+        best: (0, Snapped::default(), Vec::new()),
     };
-    match search.place_rest(&None, 0) {
+    match search.place_rest(&Snapped::default(), 0) {
         _ if search.positions > POSITIONS_MAX => Found::GaveUp,
         true => Found::Order,
         false => Found::None(search.explain()),
@@ -60,7 +74,7 @@ pub(super) fn search(operations: &[&Operation], keep_client_order: bool) -> Foun
 
 impl Search<'_> {
     /// Whether the operations not placed yet can follow `state`.
-    fn place_rest(&mut self, state: &State, count: usize) -> bool {
+    fn place_rest(&mut self, state: &Snapped, count: usize) -> bool {
         let done = |search: &Self| {
             let answered = |i: &usize| search.operations[*i].answer.is_some();
             (0..search.operations.len()).filter(answered).all(|i| search.placed[i])
@@ -99,7 +113,7 @@ impl Search<'_> {
         false
     }
 
-    fn try_next(&mut self, i: usize, next: &State, count: usize) -> bool {
+    fn try_next(&mut self, i: usize, next: &Snapped, count: usize) -> bool {
         self.placed[i] = true;
         if self.place_rest(next, count + 1) {
             return true;
@@ -113,7 +127,7 @@ impl Search<'_> {
         let mut text = format!(
             "of {} operations {count} can be put in an order; then the object is {} and none of these can come next:",
             self.operations.len(),
-            Shown(state)
+            Shown(&state.head)
         );
         for i in candidates {
             text.push_str(&format!("\n    {}", self.operations[*i]));
@@ -123,12 +137,13 @@ impl Search<'_> {
 }
 
 /// Whether the operation could have had its answer in `state`; changes `state` to what follows.
-fn fits(operation: &Operation, state: &mut State) -> bool {
+fn fits(operation: &Operation, state: &mut Snapped) -> bool {
     let answer = operation.answer.as_ref().map(|(_, answer)| answer);
     match (&operation.ask, answer) {
-        (Ask::Read, Some(Answer::Seen(seen))) => seen == state,
-        (Ask::Read, None) => true,
-        (Ask::Read, Some(_)) => false,
+        (Ask::Read, Some(Answer::Seen(seen))) => *seen == state.head,
+        (Ask::ReadAt(snap), Some(Answer::Seen(seen))) => *seen == state.at(*snap),
+        (Ask::Read | Ask::ReadAt(_), None) => true,
+        (Ask::Read | Ask::ReadAt(_), Some(_)) => false,
         (Ask::Change(changes), answer) => match (apply(state, operation.id, changes), answer) {
             (Ok(()), Some(Answer::Done) | None) | (Err(_), None) => true,
             (Err(errno), Some(Answer::Failed(told))) => errno == *told,
@@ -137,7 +152,7 @@ fn fits(operation: &Operation, state: &mut State) -> bool {
     }
 }
 
-fn digest(state: &State) -> u64 {
+fn digest(state: &Snapped) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
     hasher.finish()
@@ -165,18 +180,18 @@ mod tests {
     }
 
     fn read(id: u64, client: u64, asked: u64, done: u64, sees: u64) -> Operation {
-        let mut state = None;
+        let mut state = Snapped::default();
         if sees != 0 {
             apply(&mut state, sees, &[Change::WriteFull { words: 1 }]).expect("a write fits");
         }
-        operation(id, client, Ask::Read, asked, Some((done, Answer::Seen(state))))
+        operation(id, client, Ask::Read, asked, Some((done, Answer::Seen(state.head))))
     }
 
     /// Whether there is an order, and one that keeps the clients' order.
     fn check(operations: &[Operation], expect: (bool, bool)) {
         let operations: Vec<&Operation> = operations.iter().collect();
-        let found = |keep| matches!(search(&operations, keep), Found::Order);
-        assert_eq!((found(false), found(true)), expect, "{operations:?}");
+        let found = |order| matches!(search(&operations, order), Found::Order);
+        assert_eq!((found(ClientOrder::Any), found(ClientOrder::Everything)), expect, "{operations:?}");
     }
 
     #[test]
@@ -197,6 +212,14 @@ mod tests {
         let seen = |last| [write(1, 1, 0, Some(5)), write(2, 1, 1, Some(4)), read(3, 2, 6, 7, last)];
         check(&seen(2), (true, true));
         check(&seen(1), (true, false));
+    }
+
+    #[test]
+    fn a_read_may_overtake_a_write_that_is_held_back() {
+        let operations = [write(1, 1, 0, Some(9)), read(2, 1, 1, 3, 0)];
+        let operations: Vec<&Operation> = operations.iter().collect();
+        let found = |order| matches!(search(&operations, order), Found::Order);
+        assert!(found(ClientOrder::Changes) && !found(ClientOrder::Everything));
     }
 
     #[test]

@@ -1,45 +1,41 @@
 //! All shards of a placement group belong together: the same objects, and parities that are those of the data.
 
 use super::Violation;
+use super::stores::what_groups_hold;
 use crate::cluster::Cluster;
 use crate::stored::StoredObject;
+use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use reactor::sim::Crash;
 use std::collections::BTreeMap;
-use types::{ObjectId, OsdId, PgId};
+use types::{ObjectId, PgId};
+use wire::Decode;
 
 /// Ends every OSD of a cluster whose pool has so many groups of `k` data and `m` parity shards, checks their stores, and
-/// compares what these hold.
-pub fn all_shards_agree(cluster: &mut Cluster, pg_num: u32, (k, m): (u8, u8), crash: Crash) -> Result<(), Violation> {
-    let pool = cluster.find_pool();
-    let map = cluster.monitor().expect("the monitor runs").state().osdmap().clone();
-    let osds = cluster.osd_count();
-    (0..osds).for_each(|osd| cluster.kill_osd(osd, crash));
-    let mut groups: BTreeMap<PgId, BTreeMap<u8, BTreeMap<ObjectId, StoredObject>>> = BTreeMap::new();
-    for osd in 0..osds {
-        let id = OsdId(osd as i32);
-        let failed = |why: String| Violation(format!("the disks of {id}: {why}"));
-        let report = cluster.check(osd).map_err(failed)?;
-        if let Some(finding) = report.findings.iter().find(|finding| finding.is_damage()) {
-            return Err(failed(finding.to_string()));
+/// compares what these hold. Gives objects and bytes of each group.
+pub fn all_shards_agree(
+    cluster: &mut Cluster,
+    pg_num: u32,
+    (k, m): (u8, u8),
+    crash: Crash,
+) -> Result<BTreeMap<PgId, (u64, u64)>, Violation> {
+    let held = what_groups_hold(cluster, pg_num, crash, |stored, pg, shard| {
+        let group = pg.of_shard(shard as u8);
+        let (from, until) = osdmap::pg_range(group, pg_num);
+        let objects = stored.objects(&from, &until)?;
+        // All updates stay by now, so nothing is kept to take any back.
+        let kept_back = PgId { pool: group.pool.kept_back(), seed: pg.seed };
+        let (from, until) = osdmap::pg_range(kept_back, pg_num);
+        if let Some(object) = stored.objects(&from, &until)?.keys().next() {
+            return Err(format!("{object} is still kept back"));
         }
-        let mut stored = cluster.stored(osd).map_err(failed)?;
-        for pg in (0..pg_num).map(|seed| PgId { pool, seed }) {
-            let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
-            if let Some(shard) = placed.acting.iter().position(|other| *other == id) {
-                let shard = shard as u8;
-                let (from, until) = osdmap::pg_range(pg.of_shard(shard), pg_num);
-                let objects = stored.objects(&from, &until).map_err(failed)?;
-                // All updates stay by now, so nothing is kept to take any back.
-                let kept_back = PgId { pool: pg.of_shard(shard).pool.kept_back(), seed: pg.seed };
-                let (from, until) = osdmap::pg_range(kept_back, pg_num);
-                if let Some(object) = stored.objects(&from, &until).map_err(failed)?.keys().next() {
-                    return Err(failed(format!("{object} is still kept back")));
-                }
-                let named = objects.into_iter().map(|(object, stored)| (ObjectId { pool, ..object }, stored));
-                groups.entry(pg).or_default().insert(shard, named.collect());
-            }
-        }
-    }
+        let named = objects.into_iter().map(|(object, stored)| (ObjectId { pool: pg.pool, ..object }, stored));
+        Ok(named.collect::<BTreeMap<ObjectId, StoredObject>>())
+    })?;
+    let by_shard = held.into_iter().map(|(pg, members)| {
+        let shards = members.into_iter().map(|(_, shard, objects)| (shard as u8, objects));
+        (pg, shards.collect::<BTreeMap<u8, _>>())
+    });
+    let groups: BTreeMap<PgId, _> = by_shard.collect();
     let words = [format!("k={k}"), format!("m={m}"), "plugin=isa".to_owned()];
     let profile = ec::Profile::from_words(words.iter().map(String::as_str)).expect("as the pool was made");
     let code = profile.code();
@@ -48,7 +44,18 @@ pub fn all_shards_agree(cluster: &mut Cluster, pg_num: u32, (k, m): (u8, u8), cr
             return Err(Violation(format!("pg {pg} has shards {:?} only", shards.keys())));
         }
         shards_agree(*pg, &code, shards)
-    })
+    })?;
+    groups.iter().map(|(pg, shards)| Ok((*pg, (shards[&0].len() as u64, bytes(*pg, &shards[&0])?)))).collect()
+}
+
+/// What clients see of the objects that have these shards.
+fn bytes(pg: PgId, shard: &BTreeMap<ObjectId, StoredObject>) -> Result<u64, Violation> {
+    let size = |(object, stored): (&ObjectId, &StoredObject)| {
+        let info = stored.attrs.get(OBJECT_INFO_ATTR).and_then(|bytes| ObjectInfo::from_slice(bytes).ok());
+        let size = info.and_then(|info| info.size_bytes);
+        size.ok_or_else(|| Violation(format!("pg {pg}: {object}: its size is not on shard 0")))
+    };
+    shard.iter().map(size).sum()
 }
 
 fn shards_agree(

@@ -296,3 +296,71 @@ fn what_names_a_copy_has_a_key_of_its_length() {
         assert!(crate::copying::CopyOf::decode(key, entry).is_err());
     }
 }
+
+/// What is set aside for the copy of an omap is what that omap may take, not what all of them do.
+#[test]
+fn a_small_omap_is_cloned_beside_a_large_one_on_a_nearly_full_store() {
+    let config = StoreConfig { device_bytes: 64 << 20, wal_bytes: 2 << 20, ..config() };
+    let mut bench = Bench::with(config, 3);
+    bench.store.set_memory(Memory::default());
+    let large = |bench: &mut Bench, first| {
+        let step = Step::OmapSet { object: object(1), entries: entries(first, 2000) };
+        bench.store.submit(txn(vec![step])).unwrap();
+        bench.settle_unknown();
+    };
+    (0..40).for_each(|n| large(&mut bench, n * 2000));
+    bench.store.submit(txn(vec![Step::OmapSet { object: object(2), entries: entries(0, 100) }])).unwrap();
+    bench.store.checkpoint();
+    bench.settle_unknown();
+    let omap_bytes = bench.store.usage().omap_bytes;
+    let mut number = 10;
+    while bench.store.usage().free_bytes > 2 * omap_bytes {
+        bench.store.submit(txn(vec![write(number, 0, vec![1; 1 << 19])])).unwrap();
+        bench.settle_unknown();
+        number += 1;
+    }
+    bench.store.checkpoint();
+    bench.settle_unknown();
+    for from in [1, 2] {
+        // So that it is known what the source has.
+        bench.ask(|store| store.stat(&object(from)));
+    }
+    let refused = bench.store.submit(txn(vec![clone(1, 3)]));
+    assert!(matches!(refused, Err(SubmitError::NoSpace { .. })), "{refused:?}");
+    bench.store.submit(txn(vec![clone(2, 4)])).unwrap();
+    bench.settle_unknown();
+    let (copied, _) = bench.ask(|store| store.omap_list(&object(4), b"", b"", usize::MAX));
+    assert_eq!(copied, entries(0, 100));
+    assert!(bench.store.blocks_add_up());
+}
+
+/// A clone is made at the first write behind a snapshot: it must cost little beside that.
+#[test]
+fn a_clone_of_4_mib_takes_less_than_8_kib_of_metadata() {
+    let config = StoreConfig { device_bytes: 64 << 20, wal_bytes: 2 << 20, ..config() };
+    let mut bench = Bench::with(config, 4);
+    bench.store.set_memory(Memory::default());
+    bench.store.state.copy_rules = CopyRules::default();
+    bench.submit(txn(vec![write(1, 0, vec![7; 4 << 20])])).unwrap();
+    bench.store.checkpoint();
+    bench.settle();
+    let log = bench.store.wal.used_bytes();
+    bench.submit(txn(vec![clone(1, 2)])).unwrap();
+    bench.settle();
+    let (changes, bytes) = bench.store.state.overlay.unmerged();
+    assert_eq!((changes, bench.store.wal.used_bytes() - log), (33, 4096), "a record, and 32 of 128 KiB");
+    assert!(bytes < 8 << 10, "{bytes} bytes");
+    // Scattered as much as it can be.
+    for n in 0..1024 {
+        bench.submit(txn(vec![write(1, n * 389 % 1024 * 4096, vec![n as u8; 4096])])).unwrap();
+        if n % 16 == 0 {
+            bench.settle();
+        }
+    }
+    bench.store.checkpoint();
+    bench.settle();
+    bench.submit(txn(vec![clone(1, 3)])).unwrap();
+    bench.settle();
+    let (changes, bytes) = bench.store.state.overlay.unmerged();
+    assert!(changes == 33 && bytes < 16 << 10, "{changes} changes with {bytes} bytes");
+}

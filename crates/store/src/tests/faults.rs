@@ -287,6 +287,7 @@ fn is_damage(error: &OpenError) -> bool {
     matches!(
         error,
         OpenError::DamagedLog { .. }
+            | OpenError::UnreadableLog { .. }
             | OpenError::MisplacedRecord { .. }
             | OpenError::DamagedCheckpoint { .. }
             | OpenError::DamagedTree(_)

@@ -394,9 +394,19 @@ impl Bench {
 
     pub fn submit(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
         let ticket = self.store.submit(txn.clone())?;
-        self.model.apply(&txn);
-        self.history.push_back((ticket, self.model.digest(), self.model.clone()));
+        self.submitted(ticket, &txn);
         Ok(ticket)
+    }
+
+    /// What may not be refused.
+    pub fn submit_owed(&mut self, txn: Transaction) {
+        let ticket = self.store.submit_owed(txn.clone()).expect("there is room for it");
+        self.submitted(ticket, &txn);
+    }
+
+    fn submitted(&mut self, ticket: Ticket, txn: &Transaction) {
+        self.model.apply(txn);
+        self.history.push_back((ticket, self.model.digest(), self.model.clone()));
     }
 
     fn some_object(&mut self) -> ObjectId {

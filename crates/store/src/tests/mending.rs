@@ -363,6 +363,9 @@ fn without_the_topmost_page_there_is_nothing_to_mend() {
     let mut device = bench.device.after_kill(&mut || 0);
     let top = bench.store.state.root.unwrap().page().run();
     device.corrupt(top.offset_bytes() + 50, 2);
+    // Nor is there a checkpoint before it.
+    let older = 1 - bench.store.log_state().checkpoint as usize % 2;
+    device.corrupt(crate::superblock::ROOT_OFFSETS[older] + 20, 2);
     let error = open_to_mend(&mut device, &bench.config).map(drop).unwrap_err();
     assert!(matches!(&error, OpenError::DamagedTree(damage) if damage.run == top), "{error}");
     assert_eq!(open(&mut device, &bench.config).map(drop).unwrap_err(), error);

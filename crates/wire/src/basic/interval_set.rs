@@ -86,6 +86,20 @@ impl IntervalSet {
     pub fn subtract(&mut self, other: &IntervalSet) {
         other.runs().for_each(|(start, len)| self.remove(start, len));
     }
+
+    /// Keeps only what is in `other`, too.
+    pub fn intersect(&mut self, other: &IntervalSet) {
+        let mut outside = self.clone();
+        outside.subtract(other);
+        self.subtract(&outside);
+    }
+
+    /// Whether all of `other` is here.
+    pub fn contains_all(&self, other: &IntervalSet) -> bool {
+        let mut outside = other.clone();
+        outside.subtract(self);
+        outside.is_empty()
+    }
 }
 
 impl FromIterator<u64> for IntervalSet {
@@ -159,6 +173,16 @@ mod tests {
                 prop_assert_eq!(&IntervalSet::from_slice(&set.to_vec(Target::default())).unwrap(), &set);
             }
         }
+    }
+
+    #[test]
+    fn an_intersection_is_what_both_have() {
+        let mut set: IntervalSet = [1, 2, 3, 7, 8, 20].into_iter().collect();
+        let other: IntervalSet = [2, 3, 4, 8, 9].into_iter().collect();
+        assert!(!set.contains_all(&other));
+        set.intersect(&other);
+        assert_eq!(set, [2, 3, 8].into_iter().collect());
+        assert!(other.contains_all(&set) && set.contains_all(&IntervalSet::new()));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Parts of operations, as a client makes them.
 
 use super::op::to_rope;
-use super::op_data::{CopyFromInput, OmapGetKeys, OmapGetVals, OmapRmKeyRange};
-use super::{AllocHint, Call, CopyFrom, Extent, Op, OpArgs, OpCode, XattrArgs, op_flag};
+use super::op_data::{CopyFromInput, NotifyAckInput, NotifyInput, OmapGetKeys, OmapGetVals, OmapRmKeyRange};
+use super::{AllocHint, Call, CopyFrom, Extent, Op, OpArgs, OpCode, Watch, XattrArgs, op_flag};
 use crate::basic::Locator;
 use crate::{Encode, Rope, Target};
 use bytes::Bytes;
@@ -157,6 +157,33 @@ impl Op {
     /// Fails unless the object's version as users see it is this one.
     pub fn assert_version(version: u64) -> Op {
         Op::new(OpCode::ASSERT_VER, OpArgs::AssertVersion { version }, Rope::new())
+    }
+
+    /// `what` is one of [`Watch::UNWATCH`] and so on; a timeout of 0 is the OSD's default.
+    pub fn watch(cookie: u64, what: u8, timeout_s: u32) -> Op {
+        let args = Watch { cookie, op: what, timeout_s, ..Watch::default() };
+        Op::new(OpCode::WATCH, OpArgs::Watch(args), Rope::new())
+    }
+
+    /// Tells a live watch from one that is gone. It changes nothing.
+    pub fn is_ping(&self) -> bool {
+        matches!(self.args, OpArgs::Watch(Watch { op: Watch::PING, .. }))
+    }
+
+    /// `cookie` comes back with the completion.
+    pub fn notify(cookie: u64, timeout_s: u32, payload: Bytes) -> Op {
+        let input = NotifyInput { version: 1, timeout_s, payload };
+        Op::new(OpCode::NOTIFY, OpArgs::Notify { cookie }, to_rope(&input))
+    }
+
+    /// A watcher's answer to a notification.
+    pub fn notify_ack(notify_id: u64, cookie: u64, reply: Bytes) -> Op {
+        let input = NotifyAckInput { notify_id, cookie, reply: Some(reply) };
+        Op::new(OpCode::NOTIFY_ACK, OpArgs::None, to_rope(&input))
+    }
+
+    pub fn list_watchers() -> Op {
+        Op::new(OpCode::LIST_WATCHERS, OpArgs::None, Rope::new())
     }
 
     /// Makes the object what it was in `snap`.

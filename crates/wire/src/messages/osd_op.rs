@@ -90,7 +90,7 @@ impl OsdOp {
 
     /// Whether a part may change the object, not counting class methods, which only their registry knows.
     pub fn may_write(&self) -> bool {
-        self.ops.iter().any(|op| op.code.is_write())
+        self.ops.iter().any(|op| op.code.is_write() && !op.is_ping())
     }
 
     /// Whether a part may look at the object.

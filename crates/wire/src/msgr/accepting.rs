@@ -145,7 +145,7 @@ impl Messenger {
         let before = s.conn();
         s.out.rewind();
         s.acks.told();
-        s.link = Link::Open(conn);
+        (s.link, s.lost_at) = (Link::Open(conn), None);
         if let Some(before) = before {
             self.drop_conn(before);
         }

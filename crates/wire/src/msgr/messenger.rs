@@ -247,6 +247,12 @@ impl Messenger {
         self.sessions.get(&session)?.peer.as_ref()
     }
 
+    /// Since when a lossless session has tried in vain to get a connection. `None`: it has one, has not lost one yet, or has
+    /// nothing to send and wants none.
+    pub fn lost_since(&self, session: SessionId) -> Option<Duration> {
+        self.sessions.get(&session)?.lost_at
+    }
+
     /// Payload bytes of messages that wait to be sent or, on a lossless session, to be acknowledged.
     pub fn queued_bytes(&self, session: SessionId) -> usize {
         self.sessions.get(&session).map_or(0, |s| s.out.bytes())
@@ -389,8 +395,11 @@ impl Messenger {
         s.acks.told();
         self.outputs.push_back(Output::Faulted { session: id, reason: s.describe(&cause) });
         if s.out.is_empty() && s.peer.is_some() {
-            s.link = Link::Standby;
-        } else if was_open && self.now >= s.alive_at + limits::BACKOFF_MIN {
+            (s.link, s.lost_at) = (Link::Standby, None);
+            return;
+        }
+        s.lost_at.get_or_insert(self.now);
+        if was_open && self.now >= s.alive_at + limits::BACKOFF_MIN {
             self.dial(id);
         } else {
             s.backoff = (s.backoff * 2).clamp(limits::BACKOFF_MIN, limits::BACKOFF_MAX);
@@ -459,6 +468,7 @@ impl Messenger {
         s.link = Link::Open(conn);
         s.backoff = Duration::ZERO;
         s.alive_at = self.now;
+        s.lost_at = None;
         if let Some(keepalive) = s.policy.keepalive {
             self.set_timer(keepalive.interval, Timer::Keepalive(id, conn));
         }

@@ -54,6 +54,8 @@ pub(super) struct Session {
     pub backoff: Duration,
     /// When the peer last answered a keepalive, or the link opened.
     pub alive_at: Duration,
+    /// Since when it has lacked a connection that it wants.
+    pub lost_at: Option<Duration>,
 }
 
 impl Session {
@@ -76,6 +78,7 @@ impl Session {
             out: Outbox::default(),
             backoff: Duration::ZERO,
             alive_at: Duration::ZERO,
+            lost_at: None,
         }
     }
 

@@ -4,6 +4,7 @@
 
 use super::kind;
 use crate::addr::EntityAddrVec;
+use crate::basic::IntervalSet;
 use crate::own_message as message;
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use std::collections::BTreeMap;
@@ -101,6 +102,12 @@ pub mod pg_state {
     pub const BACKFILL_WAIT: u64 = 1 << 17;
     /// Nobody who is up has the newest version of some objects.
     pub const RECOVERY_UNFOUND: u64 = 1 << 18;
+    /// OSDs have no room for what they lack.
+    pub const RECOVERY_TOOFULL: u64 = 1 << 19;
+    pub const BACKFILL_TOOFULL: u64 = 1 << 20;
+    /// Objects of removed snapshots are removed, or are to be.
+    pub const SNAPTRIM: u64 = 1 << 25;
+    pub const SNAPTRIM_WAIT: u64 = 1 << 26;
     /// A scrub that an operator lets repair whatever it can.
     pub const REPAIR: u64 = 1 << 24;
 }
@@ -164,13 +171,18 @@ pub struct PgReport {
     pub write_ops: u64,
     pub write_kib: u64,
     pub scrub: PgScrubReport,
+    /// Objects at snapshots; [`PgReport::objects`] counts them, too.
+    pub clones: u64,
+    /// Removed snapshots that the group is not done with, and those that it is.
+    pub trim_queue: u64,
+    pub trimmed_snaps: IntervalSet,
 }
 
-block!(PgReport, version 2 {
+block!(PgReport, version 3 {
     pgid, state, epoch, sequence, last_update, log_start, interval_since, last_epoch_started, created, up, acting,
     objects, bytes, omap_bytes, omap_keys, log_entries, degraded_copies, misplaced_copies,
     missing_on_primary, unfound, recovered_objects, recovered_bytes, read_ops, read_kib, write_ops, write_kib,
-    scrub,
+    scrub, clones, trim_queue, trimmed_snaps,
 });
 
 /// Sign of life of an OSD, with its statistics and those of the groups it is primary of. Sent every few seconds, at

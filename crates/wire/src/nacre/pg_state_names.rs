@@ -9,6 +9,7 @@ const NAMES: &[(u64, &str)] = &[
     (bits::ACTIVE, "active"),
     (bits::CLEAN, "clean"),
     (bits::RECOVERY_WAIT, "recovery_wait"),
+    (bits::RECOVERY_TOOFULL, "recovery_toofull"),
     (bits::RECOVERING, "recovering"),
     (bits::DOWN, "down"),
     (bits::RECOVERY_UNFOUND, "recovery_unfound"),
@@ -22,8 +23,11 @@ const NAMES: &[(u64, &str)] = &[
     (bits::REPAIR, "repair"),
     (bits::BACKFILL_WAIT, "backfill_wait"),
     (bits::BACKFILLING, "backfilling"),
+    (bits::BACKFILL_TOOFULL, "backfill_toofull"),
     (bits::INCOMPLETE, "incomplete"),
     (bits::PEERED, "peered"),
+    (bits::SNAPTRIM, "snaptrim"),
+    (bits::SNAPTRIM_WAIT, "snaptrim_wait"),
 ];
 
 /// A state as Ceph prints it: `active+clean`; no bit at all is `unknown`.

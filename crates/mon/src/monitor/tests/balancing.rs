@@ -5,7 +5,7 @@ use super::prelude::*;
 use osdmap::{PgMapping, PgPool, spread};
 
 /// Six OSDs and a pool that CRUSH spreads unevenly.
-fn uneven() -> (Harness, Vec<SessionId>) {
+pub(super) fn uneven() -> (Harness, Vec<SessionId>) {
     let mut h = Harness::new();
     let sessions = (0..6).map(|id| h.boot(id)).collect();
     h.change(|incremental| {
@@ -17,7 +17,7 @@ fn uneven() -> (Harness, Vec<SessionId>) {
 }
 
 /// Every OSD tells of its groups, which are in `state`, for so many seconds.
-fn live(h: &mut Harness, sessions: &[SessionId], state: u64, seconds: u64) {
+pub(super) fn live(h: &mut Harness, sessions: &[SessionId], state: u64, seconds: u64) {
     for _ in 0..seconds.div_ceil(5) {
         for (id, session) in sessions.iter().enumerate() {
             let map = h.map().clone();
@@ -45,7 +45,7 @@ fn unevenness(h: &Harness) -> f64 {
     spread(h.map(), &PgMapping::compute(h.map()), None).pool_deviation_max
 }
 
-const CLEAN: u64 = pg_state::ACTIVE | pg_state::CLEAN;
+pub(super) const CLEAN: u64 = pg_state::ACTIVE | pg_state::CLEAN;
 
 #[test]
 fn what_is_clean_is_balanced_in_small_rounds() {

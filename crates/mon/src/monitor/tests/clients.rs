@@ -29,6 +29,34 @@ fn a_client_gets_what_it_waits_for() {
 }
 
 #[test]
+fn clients_find_a_manager_that_answers_as_one() {
+    let mut h = Harness::new();
+    let at: wire::EntityAddrVec = "v2:10.0.0.1:7000/0".parse().unwrap();
+    h.monitor.set_manager_addrs(at.clone());
+    let client = h.client();
+    h.say(client, subscribe(&[("mgrmap", 0, false)]));
+    let map = osdmap::MgrMap::from_slice(&h.heard::<msg::MgrMap>(client)[0].map).unwrap();
+    assert_eq!((map.available, map.active_addrs, map.active_name.as_str()), (true, at, "a"));
+    h.say(client, msg::MonGetVersion { handle: 5, what: "mgrmap".to_owned() });
+    assert_eq!(h.heard::<msg::MonGetVersionReply>(client)[0].version, u64::from(map.epoch.0));
+    let stat: serde_json::Value =
+        serde_json::from_slice(&h.command(client, r#"{"prefix":"mgr dump","format":"json"}"#).output.to_vec()).unwrap();
+    assert_eq!((&stat["active_gid"], &stat["active_addr"]), (&1.into(), &"10.0.0.1:7000/0".into()));
+
+    let manager = h.client_at_manager();
+    let cmd = vec![r#"{"prefix":"pg stat"}"#.to_owned()];
+    h.say(manager, msg::MgrCommand { fsid: FSID, cmd: cmd.clone(), input: Default::default() });
+    assert_eq!(h.heard::<msg::MgrCommandReply>(manager)[0].result, 0);
+    h.say(manager, msg::Command { fsid: FSID, cmd: cmd.clone(), input: Default::default() });
+    assert_eq!(h.heard::<msg::CommandReply>(manager)[0].result, 0);
+    h.say(manager, msg::MgrCommand { fsid: Fsid([1; 16]), cmd, input: Default::default() });
+    assert_eq!(h.heard::<msg::MgrCommandReply>(manager)[0].result, Errno::EPERM.as_result());
+    let cmd = vec!["{".to_owned()];
+    h.say(manager, msg::MgrCommand { fsid: FSID, cmd, input: Default::default() });
+    assert_eq!(h.heard::<msg::MgrCommandReply>(manager)[0].result, Errno::EINVAL.as_result());
+}
+
+#[test]
 fn versions_and_plain_questions_are_answered() {
     let mut h = Harness::new();
     let client = h.client();

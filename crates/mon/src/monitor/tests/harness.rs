@@ -125,6 +125,16 @@ impl Harness {
         session
     }
 
+    /// A client at the manager's address.
+    pub(super) fn client_at_manager(&mut self) -> SessionId {
+        let client = self.client();
+        let peer = self.monitor.sessions[&client].peer.clone();
+        let session = SessionId((1 << 62) + self.next_session);
+        self.next_session += 1;
+        self.input(Input::OpenedAtManager { session, peer });
+        session
+    }
+
     pub(super) fn client(&mut self) -> SessionId {
         self.open(EntityType::CLIENT, 4123)
     }

@@ -1,12 +1,14 @@
 //! The monitor as a whole, by events.
 
 mod balancing;
+mod blocklist;
 mod clients;
 mod durability;
 mod harness;
 mod health;
 mod maps;
 mod osds;
+mod pg_numbers;
 mod pools;
 
 /// What the tests speak of.

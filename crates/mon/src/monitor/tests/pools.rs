@@ -43,7 +43,7 @@ fn snapshots_by_name_and_by_number_exclude_each_other() {
     assert_eq!(h.map().pools[&PoolId(1)].snaps.len(), 1);
     assert_eq!(h.pool_op(client, Op::CREATE_UNMANAGED_SNAP, named, "").result, Errno::EINVAL.as_result());
     let reply = h.pool_op(client, Op::CREATE_UNMANAGED_SNAP, numbered, "");
-    assert_eq!(reply.response.as_deref(), Some(&1u64.to_le_bytes()[..]));
+    assert_eq!(reply.response.as_deref(), Some(&2u64.to_le_bytes()[..]), "as Ceph counts");
     assert_eq!(h.pool_op(client, Op::CREATE_SNAP, numbered, "s").result, Errno::EINVAL.as_result());
     assert_eq!(h.snap_op(client, Op::DELETE_UNMANAGED_SNAP, numbered, "", 9).result, Errno::ENOENT.as_result());
     assert_eq!(h.snap_op(client, Op::DELETE_UNMANAGED_SNAP, numbered, "", 1).result, 0);
@@ -52,6 +52,41 @@ fn snapshots_by_name_and_by_number_exclude_each_other() {
     assert_eq!(h.pool_op(client, Op::DELETE_SNAP, named, "s").result, 0);
     assert_eq!(h.pool_op(client, Op::AUID_CHANGE, named, "").result, Errno::EOPNOTSUPP.as_result());
     assert_eq!(h.pool_op(client, Op::CREATE_SNAP, 99, "s").result, Errno::ENOENT.as_result());
+}
+
+#[test]
+fn removed_snapshots_are_forgotten_once_all_groups_are_done_with_them() {
+    use msg::PoolOpKind as Op;
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    h.pool_op(client, Op::CREATE, 0, "x");
+    let pool = PoolId(1);
+    for _ in 0..2 {
+        h.pool_op(client, Op::CREATE_UNMANAGED_SNAP, 1, "");
+    }
+    let seq = h.map().pools[&pool].snap_seq;
+    h.snap_op(client, Op::DELETE_UNMANAGED_SNAP, 1, "", 2);
+    assert_eq!(h.map().pools[&pool].snap_seq.0, seq.0 + 1, "writers see that something has changed");
+    assert!(h.map().removed_snaps_queue[&pool].contains(2));
+    let pg_num = h.map().pools[&pool].pg_num;
+    let report = |h: &Harness, seed: u32| nacre::PgReport {
+        pgid: PgId::new(1, seed),
+        state: pg_state::ACTIVE | pg_state::CLEAN,
+        epoch: h.map().epoch,
+        sequence: 1,
+        acting: vec![OsdId(0)],
+        trimmed_snaps: [2].into_iter().collect(),
+        ..nacre::PgReport::default()
+    };
+    let all_but_one = (1..pg_num).map(|seed| report(&h, seed)).collect();
+    h.beacon(sessions[0], 0, all_but_one);
+    h.pass(secs(2));
+    assert!(h.map().removed_snaps_queue.contains_key(&pool), "one group is not done");
+    let last = report(&h, 0);
+    h.beacon(sessions[0], 0, vec![last]);
+    h.pass(secs(2));
+    assert!(!h.map().removed_snaps_queue.contains_key(&pool));
 }
 
 #[test]

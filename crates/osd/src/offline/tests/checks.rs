@@ -1,7 +1,7 @@
 //! What a check finds, and what it lets pass.
 
 use super::harness::{Group, checked, config, filled, findings, formatted, object, open, place};
-use crate::offline::{Device, OfflineError, OfflineStore, check, stats};
+use crate::offline::{Device, MAKE_ANEW, OfflineError, OfflineStore, check, stats};
 use pg::log::LogKind;
 use store::{LABEL_OFFSETS, SimDevice, Step, Transaction};
 use types::{PgId, PoolId};
@@ -77,14 +77,17 @@ fn a_store_that_does_not_open_is_damage_and_what_is_none_is_an_error() {
     let device = filled();
     let mut headless = device.copy();
     LABEL_OFFSETS[..2].iter().for_each(|at| headless.sim.corrupt(at + 30, 1));
-    let expected = ["both copies of the superblock are damaged; nothing says any longer what is where"];
-    assert_eq!(findings(headless), expected);
+    let expected = "both copies of the superblock are damaged; nothing says any longer what is where";
+    assert_eq!(findings(headless), [format!("{expected}. {MAKE_ANEW}")]);
 
     let mut rootless = device.copy();
     let mut store = open(device.copy());
     store.settle(true).unwrap();
     LABEL_OFFSETS[2..].iter().for_each(|at| rootless.sim.corrupt(at + 30, 1));
-    assert_eq!(findings(rootless), ["the store does not open: neither checkpoint root is readable"]);
+    assert_eq!(
+        findings(rootless),
+        [format!("the store does not open: neither checkpoint root is readable. {MAKE_ANEW}")]
+    );
 
     let error = |device| check(device, &mut |_, _| ()).unwrap_err();
     let blank = super::harness::SimFile::on(SimDevice::new(16 << 20));

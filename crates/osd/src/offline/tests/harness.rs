@@ -14,12 +14,15 @@ use wire::{Encode, Rope, Target};
 pub struct SimFile {
     pub sim: SimDevice,
     pub writes: u64,
+    /// Before which write a crash is tried, and what it would leave.
+    pub crash_before_write: Option<u64>,
+    pub crashed: Option<SimDevice>,
     turn: usize,
 }
 
 impl SimFile {
     pub fn on(sim: SimDevice) -> SimFile {
-        SimFile { sim, writes: 0, turn: 0 }
+        SimFile { sim, writes: 0, crash_before_write: None, crashed: None, turn: 0 }
     }
 
     /// Another device with the same content.
@@ -34,7 +37,16 @@ impl Device for SimFile {
     }
 
     fn submit(&mut self, request: IoRequest) {
-        self.writes += u64::from(matches!(request, IoRequest::Write { .. } | IoRequest::Discard { .. }));
+        if matches!(request, IoRequest::Write { .. } | IoRequest::Discard { .. }) {
+            if self.crash_before_write == Some(self.writes) {
+                let mut fate = self.writes;
+                self.crashed = Some(self.sim.after_crash(&mut || {
+                    fate = fate.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    fate >> 33
+                }));
+            }
+            self.writes += 1;
+        }
         self.sim.submit(request);
     }
 

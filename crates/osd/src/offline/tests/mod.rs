@@ -3,6 +3,7 @@
 mod checks;
 mod devices;
 mod harness;
+mod lost_log;
 mod recordings;
 mod repairs;
 mod streams;

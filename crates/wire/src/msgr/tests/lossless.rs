@@ -223,10 +223,30 @@ fn an_absent_peer_is_dialled_again_with_growing_pauses() {
     net.sleep(Duration::from_secs(30));
     let attempts = net.nodes[0].faults.len();
     assert!((8..=14).contains(&attempts), "{attempts} attempts in 30 s");
+    let lost_for = net.messenger(0).lost_since(session).map(|since| net.now - since);
+    assert!(lost_for > Some(Duration::from_secs(29)), "{lost_for:?}");
     assert!(net.nodes[0].faults[0].ends_with("connection refused"), "{}", net.nodes[0].faults[0]);
     net.add(Config::osd(OsdId(1), addrs(1), 2));
     net.sleep(Duration::from_secs(6));
     check_received(&net, 1, 1, |_| (1, 1));
+    assert_eq!(net.messenger(0).lost_since(session), None);
+}
+
+#[test]
+fn a_session_that_is_resumed_or_has_nothing_to_send_is_not_lost() {
+    let mut net = two_osds(8);
+    let session = dial(&mut net, 0);
+    net.settle();
+    net.send(0, session, message(0, 1, 1));
+    net.cut(0);
+    assert_eq!(net.messenger(0).lost_since(session), Some(net.now));
+    net.sleep(Duration::from_secs(2));
+    check_received(&net, 1, 1, |_| (1, 1));
+    assert_eq!(net.messenger(0).lost_since(session), None, "resumed");
+    net.cut(0);
+    net.sleep(Duration::from_secs(20));
+    assert_eq!(net.nodes[0].faults.len(), 2);
+    assert_eq!(net.messenger(0).lost_since(session), None, "it wants no connection");
 }
 
 #[test]

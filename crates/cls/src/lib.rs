@@ -1,0 +1,95 @@
+//! Object classes: methods that clients call on an object, and that run where the object is, as one step of an
+//! operation and atomically with its other steps.
+//!
+//! A method is a function of an [`Object`] and its input. What it reads is the object as it was before the operation;
+//! what it writes becomes part of the operation. A read that has to wait ends the method with [`Stop::Pending`], and it
+//! is run again from its beginning: nothing is changed before the whole operation has ended well, so methods are
+//! written as if everything were in memory.
+//!
+//! Inputs, outputs, error numbers and what is stored are Ceph's (16.2), checked by calling a Ceph's classes in the
+//! same way and comparing. A class or method that is not here is answered with "operation not supported".
+
+mod cas;
+mod hello;
+mod lock;
+mod log;
+mod method;
+mod numops;
+mod object;
+mod rbd;
+mod refcount;
+#[cfg(test)]
+mod test_object;
+mod time_key;
+mod timeindex;
+mod user;
+mod version;
+
+pub use method::{Called, Method};
+pub use object::{Caller, Object, Output, Stat, Stop};
+
+use types::Errno;
+
+/// All classes, by name.
+const CLASSES: [(&str, &[Method]); 10] = [
+    ("cas", cas::METHODS),
+    ("hello", hello::METHODS),
+    ("lock", lock::METHODS),
+    ("log", log::METHODS),
+    ("numops", numops::METHODS),
+    ("rbd", rbd::METHODS),
+    ("refcount", refcount::METHODS),
+    ("timeindex", timeindex::METHODS),
+    ("user", user::METHODS),
+    ("version", version::METHODS),
+];
+
+/// Classes that a Ceph has and that are not here.
+const ELSEWHERE: [&str; 10] =
+    ["2pc_queue", "cephfs", "cmpomap", "fifo", "journal", "lua", "otp", "queue", "rgw", "rgw_gc"];
+
+/// The method `method` of `class`.
+///
+/// Errors: EOPNOTSUPP if there is none, EPERM if nobody knows the class.
+pub fn find(class: &[u8], method: &[u8]) -> Result<&'static Method, Errno> {
+    let Some((_, methods)) = CLASSES.iter().find(|(name, _)| name.as_bytes() == class) else {
+        let is_known = ELSEWHERE.iter().any(|name| name.as_bytes() == class);
+        return Err(if is_known { Errno::EOPNOTSUPP } else { Errno::EPERM });
+    };
+    methods.iter().find(|m| m.name.as_bytes() == method).ok_or(Errno::EOPNOTSUPP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_object::TestObject;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_are_unique() {
+        for (class, methods) in CLASSES {
+            let mut names: Vec<&str> = methods.iter().map(|m| m.name).collect();
+            names.sort_unstable();
+            assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{class}");
+        }
+        assert_eq!(find(b"lock", b"nothing").err(), Some(Errno::EOPNOTSUPP));
+        assert_eq!(find(b"rgw", b"anything").err(), Some(Errno::EOPNOTSUPP));
+        assert_eq!(find(b"nothing", b"at_all").err(), Some(Errno::EPERM));
+    }
+
+    proptest! {
+        /// Whatever a client sends, and whatever is stored: an answer, and no panic.
+        #[test]
+        fn any_input_is_answered(input: Vec<u8>, stored: Vec<u8>, exists: bool) {
+            for (class, methods) in CLASSES {
+                for method in methods {
+                    let mut object = TestObject { exists, data: stored.clone(), ..TestObject::default() };
+                    let values = ["size", "features", "order", "snap_seq", "parent", "snapshot_0000000000000001", "name_", "id_"];
+                    object.omap.extend(values.map(|key| (bytes::Bytes::from(key), stored.clone().into())));
+                    object.omap_header = stored.clone().into();
+                    object.call(class, method.name, &input);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Brings pools' numbers of placement groups to where they are wanted, step by step.
+
+use super::osd_changes::Draft;
+use super::{Monitor, Now};
+use crate::autoscaler;
+use crate::balancer::{BalancerSettings, obstacle};
+use crate::pg_numbers::{next_pg_num, next_pgp_num, split};
+use crate::state::LogPriority;
+use osdmap::{AutoscaleMode, PgPool};
+use std::time::Duration;
+use types::{Epoch, PgId, PoolId};
+use wire::nacre::mon::pg_state;
+
+/// The autoscaler looks at pools this often.
+const AUTOSCALE_EVERY: Duration = Duration::from_secs(60);
+
+/// `false`: steps are made at once, whatever state groups are in, and as far as they go.
+pub const OPTION_CAREFUL: &str = "mgr/pg_numbers/careful";
+
+/// What is kept from step to step.
+#[derive(Default)]
+pub(super) struct PgNumbers {
+    /// The epoch that the last step led to: what was reported of earlier ones does not count.
+    changed_in: Epoch,
+    autoscale_at: Option<Duration>,
+}
+
+impl Monitor {
+    /// Adds one step of one pool to an increment in which nothing else changes.
+    pub(super) fn change_pg_numbers(&mut self, now: Now, draft: &mut Draft) {
+        if !draft.is_empty() {
+            return;
+        }
+        self.autoscale(now, draft);
+        let map = self.state.osdmaps.current().clone();
+        let is_due = |pool: &PgPool| pool.pg_num < pool.pg_num_target || pool.pgp_num != pool.pgp_num_target;
+        if !draft.is_empty() || !map.pools.values().any(is_due) {
+            return;
+        }
+        let careful = self.state.manager_option(&self.volatile.name, OPTION_CAREFUL);
+        let is_careful = !matches!(careful, Some("false" | "0" | "no" | "off"));
+        let since = self.pg_numbers.changed_in;
+        let told = |osd| self.volatile.osds.get(&osd).is_some_and(|stat| stat.epoch >= since);
+        if is_careful && !map.up_osds().all(|(osd, _)| told(osd)) {
+            return;
+        }
+        let name = |id: &PoolId| map.pool_name(*id).unwrap_or_default().to_owned();
+        for (id, pool) in map.pools.iter().filter(|(_, pool)| is_due(pool)) {
+            if let Some(pg_num) = next_pg_num(pool) {
+                if is_careful && !self.is_clean(*id, pool) {
+                    continue;
+                }
+                split(&map, *id, pg_num, draft.incremental());
+                draft.note(LogPriority::INFO, format!("pool '{}' gets {pg_num} placement groups", name(id)));
+            } else {
+                let Some(room) = (if is_careful { self.room(*id) } else { Some(f64::INFINITY) }) else { continue };
+                let Some(pgp_num) = next_pgp_num(pool, room) else { continue };
+                let epoch = draft.incremental().epoch;
+                let changed = PgPool { pgp_num, last_change: epoch, ..pool.clone() };
+                draft.incremental().new_pools.insert(*id, changed);
+                let of = pool.pgp_num_target;
+                draft.note(LogPriority::DEBUG, format!("pool '{}': pgp_num becomes {pgp_num} of {of}", name(id)));
+            }
+            self.pg_numbers.changed_in = draft.incremental().epoch;
+            return;
+        }
+    }
+
+    /// The share of a pool's groups that may be placed elsewhere now; `None`: none at all.
+    fn room(&self, id: PoolId) -> Option<f64> {
+        let settings = BalancerSettings::of(&self.state, &self.volatile.name);
+        if obstacle(&self.volatile, settings.misplaced_max).is_some() {
+            return None;
+        }
+        let (totals, of_pool) = (self.volatile.totals(None), self.volatile.totals(Some(id)));
+        if of_pool.copies == 0 {
+            return Some(f64::INFINITY);
+        }
+        let misplaced = totals.misplaced_copies as f64 / totals.copies as f64;
+        // As in Ceph: not all that may be on its way at once.
+        let room = (settings.misplaced_max - misplaced).min(settings.misplaced_max / 2.0);
+        Some(room * totals.copies as f64 / of_pool.copies as f64)
+    }
+
+    /// Whether every group of the pool serves with everything where it should be.
+    fn is_clean(&self, id: PoolId, pool: &PgPool) -> bool {
+        let groups = self.volatile.pgs.range(PgId { pool: id, seed: 0 }..=PgId { pool: id, seed: u32::MAX });
+        let is_clean = |state: u64| state & pg_state::CLEAN != 0 && state & pg_state::STALE == 0;
+        groups.filter(|(_, pg)| is_clean(pg.report.state)).count() as u64 == u64::from(pool.pg_num)
+    }
+
+    /// Wants more groups for pools that have far too few and leave that to the cluster.
+    fn autoscale(&mut self, now: Now, draft: &mut Draft) {
+        let due = *self.pg_numbers.autoscale_at.get_or_insert(now.since_start + AUTOSCALE_EVERY);
+        if due > now.since_start {
+            return;
+        }
+        self.pg_numbers.autoscale_at = Some(now.since_start + AUTOSCALE_EVERY);
+        let map = self.state.osdmaps.current().clone();
+        for (id, plan) in autoscaler::plans(&self.state, &self.volatile) {
+            let pool = &map.pools[&id];
+            let is_left_to_us = pool.autoscale_mode == AutoscaleMode::ON
+                && !pool.flags.contains(osdmap::PoolFlags::NOPGCHANGE)
+                && pool.pg_num == pool.pg_num_target;
+            if !plan.would_adjust || plan.pg_num_final <= pool.pg_num || !is_left_to_us {
+                continue;
+            }
+            let target = plan.pg_num_final;
+            let follows = pool.pgp_num_target == pool.pg_num_target && !pool.is_erasure();
+            let pgp_num_target = if follows { target } else { pool.pgp_num_target };
+            let epoch = draft.incremental().epoch;
+            let changed = PgPool { pg_num_target: target, pgp_num_target, last_change: epoch, ..pool.clone() };
+            draft.incremental().new_pools.insert(id, changed);
+            let name = map.pool_name(id).unwrap_or_default();
+            draft.note(
+                LogPriority::INFO,
+                format!(
+                    "pool '{name}' has {} placement groups and should have {target}: they become more",
+                    pool.pg_num
+                ),
+            );
+        }
+    }
+}

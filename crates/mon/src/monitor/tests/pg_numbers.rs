@@ -1,0 +1,158 @@
+//! Pools get more placement groups.
+
+use super::balancing::{CLEAN, live, uneven};
+use super::harness::*;
+use super::prelude::*;
+use osdmap::PgPool;
+
+const POOL: PoolId = PoolId(1);
+
+fn set(h: &mut Harness, var: &str, val: u32) {
+    let client = h.client();
+    let command = format!(r#"{{"prefix": "osd pool set", "pool": "p", "var": "{var}", "val": "{val}"}}"#);
+    let ack = h.command(client, &command);
+    assert_eq!(ack.result, 0, "{}", ack.status);
+}
+
+fn pool(h: &Harness) -> &PgPool {
+    &h.map().pools[&POOL]
+}
+
+#[test]
+fn the_number_doubles_while_groups_are_clean_and_placement_follows_in_small_steps() {
+    let (mut h, sessions) = uneven();
+    let client = h.client();
+    h.command(client, r#"{"prefix": "balancer off"}"#);
+    live(&mut h, &sessions, CLEAN, 10);
+    set(&mut h, "pg_num", 130);
+    live(&mut h, &sessions, pg_state::ACTIVE, 30);
+    assert_eq!(pool(&h).pg_num, 64, "not while they are not clean");
+    let mut seen = vec![(64, 64)];
+    for _ in 0..100 {
+        live(&mut h, &sessions, CLEAN, 5);
+        let now = (pool(&h).pg_num, pool(&h).pgp_num);
+        assert_eq!(pool(&h).pg_num_pending, now.0);
+        if seen.last() != Some(&now) {
+            seen.push(now);
+        }
+    }
+    assert_eq!(seen[..3], [(64, 64), (128, 64), (130, 64)]);
+    assert_eq!(seen.last(), Some(&(130, 130)));
+    let moved = |(_, a): &(u32, u32), (_, b): &(u32, u32)| {
+        (0..130).filter(|seed| osdmap::split_parent(*seed, *a) != osdmap::split_parent(*seed, *b)).count()
+    };
+    for pair in seen[2..].windows(2) {
+        assert!(moved(&pair[0], &pair[1]) <= 3, "{pair:?}: at most a fortieth at a time");
+    }
+}
+
+#[test]
+fn nothing_moves_when_groups_are_split() {
+    let (mut h, sessions) = uneven();
+    let client = h.client();
+    live(&mut h, &sessions, CLEAN, 600);
+    assert!(!h.map().pg_upmap_items.is_empty(), "some are placed by exceptions");
+    h.command(client, r#"{"prefix": "balancer off"}"#);
+    let stands_in = PgId::new(1, 7);
+    let turned: Vec<OsdId> = h.map().pg_to_up_acting(stands_in).unwrap().acting.into_iter().rev().collect();
+    h.change(|incremental| drop(incremental.new_pg_temp.insert(stands_in, turned)));
+    let before: Vec<_> = h.map().pgs().map(|pg| h.map().pg_to_up_acting(pg).unwrap()).collect();
+    set(&mut h, "pgp_num", 63);
+    set(&mut h, "pg_num", 128);
+    // Reports are of groups that are not misplaced, so placement would change next.
+    while pool(&h).pg_num == 64 {
+        live(&mut h, &sessions, CLEAN, 5);
+    }
+    for pg in h.map().pgs() {
+        assert_eq!(h.map().pg_to_up_acting(pg).unwrap(), before[pg.seed as usize % 64], "{pg}");
+    }
+}
+
+fn activate(h: &mut Harness, session: SessionId, pgid: PgId, since: Epoch) -> usize {
+    let acting = h.map().pg_to_up_acting(pgid).unwrap().acting;
+    let pgs = vec![nacre::PgActivation {
+        pgid,
+        interval_since: since,
+        acting: acting.clone(),
+        members: acting,
+        recovered: true,
+        member_shards: Vec::new(),
+    }];
+    let epoch = h.map().epoch;
+    h.say(session, nacre::PgActivate { epoch, pgs });
+    h.heard::<nacre::PgActivated>(session).pop().expect("an answer").pgs.len()
+}
+
+#[test]
+fn what_is_known_of_a_group_is_known_of_those_that_come_of_it() {
+    let (mut h, sessions) = uneven();
+    let primary =
+        |h: &Harness, pg: PgId| sessions[h.map().pg_to_up_acting(pg).unwrap().acting_primary.unwrap().index()];
+    let (served, never_served) = (PgId::new(1, 3), PgId::new(1, 4));
+    let (of_served, of_never_served, new) = (PgId::new(1, 67), PgId::new(1, 68), PgId::new(1, 70));
+    let before = h.map().epoch;
+    let session = primary(&h, served);
+    assert_eq!(activate(&mut h, session, served, before), 1);
+    let known = h.monitor.state().pgs[&served].clone();
+    let grow = |h: &mut Harness, pg_num: u32| {
+        h.change(|incremental| {
+            drop(incremental.new_pools.insert(POOL, PgPool { pg_num, ..PgPool::replicated(3, 64, 0) }))
+        });
+        h.map().epoch
+    };
+    let first = grow(&mut h, 70);
+    for pg in [served, of_served] {
+        let record = &h.monitor.state().pgs[&pg];
+        assert_eq!((&record.members, record.last_epoch_started), (&known.members, known.last_epoch_started));
+        assert_eq!(record.range_since, first);
+    }
+    // Who asks for an interval from before has not heard of it.
+    for pg in [served, of_served, never_served, of_never_served] {
+        let session = primary(&h, pg);
+        assert_eq!(activate(&mut h, session, pg, before), 0, "{pg}");
+        assert_eq!(activate(&mut h, session, pg, first), 1, "{pg}");
+    }
+    // The others go on.
+    let untouched = PgId::new(1, 20);
+    let session = primary(&h, untouched);
+    assert_eq!(activate(&mut h, session, untouched, before), 1);
+    let second = grow(&mut h, 71);
+    assert_eq!(h.monitor.state().pgs[&served].range_since, first);
+    assert_eq!(h.monitor.state().pgs[&new].range_since, second);
+    // Other monitors, and this one after a restart, know the same.
+    let log = h.log.clone();
+    let mut state = MonState::default();
+    for (index, batch) in &log {
+        state.apply(*index, &Batch::from_slice(batch).unwrap());
+    }
+    assert_eq!(state.pgs, h.monitor.state().pgs);
+    let snapshot = MonState::from_slice(&state.to_vec(Target::PACIFIC)).unwrap();
+    assert_eq!(snapshot.pgs, state.pgs);
+}
+
+#[test]
+fn pools_that_leave_it_to_the_cluster_get_enough() {
+    let (mut h, sessions) = uneven();
+    let client = h.client();
+    // A small pool that will be all there is.
+    h.change(|incremental| {
+        incremental.new_pool_max = Some(2);
+        incremental.new_pool_names.insert(PoolId(2), "q".to_owned());
+        incremental.new_pools.insert(PoolId(2), PgPool::replicated(3, 8, 0));
+    });
+    live(&mut h, &sessions, CLEAN, 100);
+    assert_eq!(h.map().pools[&PoolId(2)].pg_num_target, 8, "not unless it is told to");
+    for (var, val) in [("target_size_ratio", "0.9"), ("pg_autoscale_mode", "on")] {
+        let command = format!(r#"{{"prefix": "osd pool set", "pool": "q", "var": "{var}", "val": "{val}"}}"#);
+        assert_eq!(h.command(client, &command).result, 0);
+    }
+    let status = |h: &mut Harness| {
+        let answer = h.command(client, r#"{"prefix": "osd pool autoscale-status"}"#);
+        String::from_utf8(answer.output.to_vec()).unwrap()
+    };
+    let before = status(&mut h);
+    assert!(before.contains("256"), "{before}");
+    live(&mut h, &sessions, CLEAN, 200);
+    assert_eq!((h.map().pools[&PoolId(2)].pg_num, pool(&h).pg_num), (256, 64));
+    assert!(!status(&mut h).contains(" 256 256 "));
+}

@@ -1,0 +1,167 @@
+//! Deliberate bugs, to see that the simulator's checks find them.
+//!
+//! Where production code could be wrong, it asks `mutant::is(Mutant::...)`. Without the feature `on`, which only the
+//! simulator's own feature `mutants` sets, the answer is the constant `false`, and nothing of a mutant is compiled. With it,
+//! one mutant can be switched on for the running thread (`switch`); how often its place was come by is counted, so that one
+//! that was missed can be told from one that was never met.
+//!
+//! A bug that the simulator missed is a check that is missing there: `docs/simulation.md` has the results.
+
+macro_rules! mutants {
+    ($($variant:ident $name:literal $part:ident $what:literal,)*) => {
+        /// One deliberate bug.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Mutant {
+            $(#[doc = $what] $variant,)*
+        }
+
+        impl Mutant {
+            pub const ALL: &[Mutant] = &[$(Mutant::$variant,)*];
+
+            /// Its name on the command line.
+            pub const fn name(self) -> &'static str {
+                match self { $(Mutant::$variant => $name,)* }
+            }
+
+            /// What is broken, in a sentence without its end.
+            pub const fn what(self) -> &'static str {
+                match self { $(Mutant::$variant => $what,)* }
+            }
+
+            pub const fn part(self) -> Part {
+                match self { $(Mutant::$variant => Part::$part,)* }
+            }
+        }
+    };
+}
+
+/// What a mutant breaks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Part {
+    Peering,
+    Log,
+    Leases,
+    Replication,
+    Recovery,
+    Backfill,
+    Coding,
+    Monitor,
+    Store,
+}
+
+mutants! {
+    ShortLogLeads "short-log-leads" Peering "the primary keeps its own log though another member has a longer one",
+    StrangerLeads "stranger-leads" Peering "a member that the record does not name may have the authoritative log",
+    StartedNotDurable "started-not-durable" Peering "a member says that it has the authoritative log before it has it durably",
+    MissingNotDurable "missing-not-durable" Peering "which objects are missing after a merge of logs is not kept",
+    FollowsAnyone "follows-anyone" Peering "a member takes updates of a primary that it does not follow",
+    MinSizeIgnored "min-size-ignored" Peering "a group serves with a single member",
+    BehindServes "behind-serves" Peering "a member whose log does not meet counts as one that serves",
+    PastIgnored "past-ignored" Peering "OSDs that served before are not asked for what members lack",
+    DivergentKept "divergent-kept" Log "objects that divergent updates changed are not wanted in their version before",
+    DivergentCreateKept "divergent-create-kept" Log "objects that divergent updates made are not removed",
+    DeleteForgotten "delete-forgotten" Log "a merge of logs does not carry out removals",
+    RequestsOutliveRewind "requests-outlive-rewind" Log "requests of updates that were taken back still count as carried out",
+    LogTrimmedEarly "log-trimmed-early" Log "the log is trimmed to a few entries, whatever members need",
+    NoLeaseWait "no-lease-wait" Leases "a new primary serves without waiting for the promises made to the last one",
+    ReadsWithoutLease "reads-without-lease" Leases "a primary answers reads without leases",
+    LeaseTooLong "lease-too-long" Leases "a lease counts for twice its time",
+    LeaseForOlderMap "lease-for-older-map" Leases "a grant of a member with a newer map counts at once",
+    PromisesForgotten "promises-forgotten" Leases "who has just started tells of no promises made before",
+    ClocksAgree "clocks-agree" Leases "a promise lasts no longer than the lease, as if all clocks ran at one rate",
+    AckFromPrimary "ack-from-primary" Replication "a client is answered when the primary alone has its update",
+    MemberAcksEarly "member-acks-early" Replication "a member acknowledges an update before it has it durably",
+    ResendApplied "resend-applied" Replication "a request that comes again is carried out again",
+    ResendAnsweredEarly "resend-answered-early" Replication "a request that comes again is answered while its update is on its way",
+    ReadsBesideUpdates "reads-beside-updates" Replication "a read is answered from an update that is not durable everywhere",
+    ReadsMissing "reads-missing" Recovery "the primary answers from what it has of an object that it lacks the newest version of",
+    WritesWhileLacking "writes-while-lacking" Recovery "an object is changed while a member lacks it",
+    PullsAnyVersion "pulls-any-version" Recovery "the primary takes whatever version of an object it is sent",
+    PartLooksWhole "part-looks-whole" Recovery "an object of which one piece has come gets its version at once",
+    StrayRemoved "stray-removed" Recovery "a copy is removed though the group is not clean",
+    CursorAhead "cursor-ahead" Backfill "the cursor is told before what is before it has been sent",
+    UpdatesNotSent "updates-not-sent" Backfill "updates of objects that were copied reach the member as log entries only",
+    ExtrasKept "extras-kept" Backfill "objects that only the member has are not removed",
+    BackfillSkipped "backfill-skipped" Backfill "a member that is behind counts as copied at once",
+    NotNeeded "not-needed" Backfill "clients are answered without a member that has been copied",
+    ShardOfAnyVersion "shard-of-any-version" Coding "a shard is read in whatever version it is here",
+    LongestShardLogLeads "longest-shard-log-leads" Coding "the longest of the shards' logs is the group's, though too few may have what it holds",
+    UndoDroppedEarly "undo-dropped-early" Coding "what takes an update back is dropped before all shards have the update",
+    UndoOfOthersKept "undo-of-others-kept" Coding "an entry of another shard's log is taken back here as there",
+    AppendNotUndone "append-not-undone" Coding "an append that is taken back leaves its bytes",
+    KeptBackNotRestored "kept-back-not-restored" Coding "a replacement that is taken back stays, and what was before is dropped",
+    WrongShardRebuilt "wrong-shard-rebuilt" Coding "a shard is computed as if it were the next one",
+    StaleRecord "stale-record" Monitor "an acting set that is not the newest map's is recorded",
+    PastForgotten "past-forgotten" Monitor "the record forgets who served before",
+    CommitBeforeFlush "commit-before-flush" Store "a commit is told when it is written, before the flush",
+    ReuseEarly "reuse-early" Store "freed blocks are written again before the record that frees them is vouched for",
+    CrcUnchecked "crc-unchecked" Store "checksums are not compared when blocks are read",
+    TornAccepted "torn-accepted" Store "the last records of the log are replayed without a look at their data",
+    ReplayStopsEarly "replay-stops-early" Store "the last record of the log is not replayed",
+    LogReusedEarly "log-reused-early" Store "the log's room is given back when a checkpoint begins",
+    RootBeforePages "root-before-pages" Store "a checkpoint's root is written before its pages are flushed",
+    DataNotFlushed "data-not-flushed" Store "only the device with the log is flushed",
+}
+
+/// Whether this mutant is switched on.
+#[cfg(not(feature = "on"))]
+#[inline(always)]
+pub const fn is(_: Mutant) -> bool {
+    false
+}
+
+#[cfg(feature = "on")]
+pub use switched::{is, met, switch};
+
+#[cfg(feature = "on")]
+mod switched {
+    use super::Mutant;
+    use std::cell::Cell;
+
+    thread_local! {
+        static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
+        static MET: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// Switches one mutant on in this thread, or all off; its place has not been met yet.
+    pub fn switch(mutant: Option<Mutant>) {
+        ON.set(mutant);
+        MET.set(0);
+    }
+
+    /// How often the mutant that is on was asked for.
+    pub fn met() -> u64 {
+        MET.get()
+    }
+
+    pub fn is(mutant: Mutant) -> bool {
+        let on = ON.get() == Some(mutant);
+        if on {
+            MET.set(MET.get() + 1);
+        }
+        on
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let names: std::collections::BTreeSet<_> = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
+        assert_eq!(names.len(), Mutant::ALL.len());
+    }
+
+    #[test]
+    fn one_is_on_at_most_and_none_without_the_feature() {
+        #[cfg(feature = "on")]
+        {
+            switch(Some(Mutant::NoLeaseWait));
+            assert!(is(Mutant::NoLeaseWait) && !is(Mutant::ReuseEarly));
+            assert_eq!(met(), 1);
+            switch(None);
+        }
+        assert!(Mutant::ALL.iter().all(|mutant| !is(*mutant)));
+    }
+}

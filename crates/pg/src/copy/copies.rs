@@ -1,0 +1,175 @@
+//! All copies that an OSD is fetching.
+
+use super::Copied;
+use bytes::Bytes;
+use osdmap::OsdMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use store::LookupId;
+use types::{Errno, OsdId, SnapId, Utime};
+use wire::basic::{Locator, NO_SHARD, SPgId};
+use wire::messages::{Op, OpCode, OpFlags, OsdOp, OsdOpReply, op_flag};
+use wire::{Decode, DecodeError, Reader, Rope};
+
+/// How much of an object's bytes comes in one answer.
+const PIECE_BYTES: u64 = 8 << 20;
+const OMAP_ENTRIES: u64 = 1024;
+/// What a client may write at once may be copied at once: it is one update.
+const COPY_BYTES_MAX: usize = 90 << 20;
+/// What is not answered for so long is asked again: the map may have changed, or a session broken.
+const ASK_AGAIN: Duration = Duration::from_secs(3);
+/// Two objects that are copied into each other wait for each other for ever.
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+/// Which object is copied.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CopySource {
+    pub name: Bytes,
+    pub locator: Locator,
+    pub snap: SnapId,
+    /// The version that it must have, as clients see it; 0: any.
+    pub version: u64,
+}
+
+#[derive(Debug)]
+struct Copy {
+    source: CopySource,
+    began: Duration,
+    /// When it was asked for last, and under which number: answers to earlier questions do not count.
+    asked: Option<(Duration, u64)>,
+    /// Whether the last answer has left nothing.
+    has_all_data: bool,
+    has_all_omap: bool,
+    /// From which on it comes with a version.
+    has_begun: bool,
+    copied: Copied,
+}
+
+/// Fetches, by the lookups that wait for them.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    questions: u64,
+    running: BTreeMap<LookupId, Copy>,
+    /// To be asked as soon as possible.
+    due: VecDeque<LookupId>,
+}
+
+impl Copy {
+    fn anew(&mut self) {
+        (self.has_all_data, self.has_all_omap, self.has_begun) = (false, false, false);
+        self.copied = Copied::default();
+    }
+
+    /// What is asked next. Answers come in the order of [`Copy::take`].
+    fn steps(&self) -> Vec<Op> {
+        let lenient = |op: Op| Op { flags: op_flag::FAILOK, ..op };
+        let version = if self.has_begun { self.copied.version } else { self.source.version };
+        let mut steps: Vec<Op> = (version != 0).then(|| Op::assert_version(version)).into_iter().collect();
+        if !self.has_begun {
+            // Pools of erasure-coded objects have no omaps.
+            steps.extend([Op::stat(), Op::get_xattrs(), lenient(Op::omap_get_header())]);
+        }
+        if !self.has_all_data {
+            steps.push(Op::read(self.copied.data.len() as u64, PIECE_BYTES));
+        }
+        if !self.has_all_omap {
+            let after = self.copied.omap.last_key_value().map(|(key, _)| key.clone()).unwrap_or_default();
+            steps.push(lenient(Op::omap_get_vals(after, OMAP_ENTRIES, Bytes::new())));
+        }
+        steps
+    }
+
+    /// Takes over what an answer brings. Returns whether that was all.
+    fn take(&mut self, reply: &OsdOpReply) -> Result<bool, DecodeError> {
+        for op in &reply.ops {
+            let output = op.outdata.to_vec();
+            match op.code {
+                OpCode::STAT => {
+                    let mut r = Reader::new(&output);
+                    let (_size, mtime): (u64, Utime) = (r.u64()?, r.get()?);
+                    self.copied.mtime = mtime;
+                }
+                OpCode::GETXATTRS => self.copied.attrs = BTreeMap::from_slice(&output)?,
+                OpCode::OMAPGETHEADER if op.result >= 0 => self.copied.omap_header = output.into(),
+                OpCode::READ => {
+                    self.has_all_data = (op.outdata.len() as u64) < PIECE_BYTES;
+                    self.copied.data.append(op.outdata.clone());
+                }
+                OpCode::OMAPGETVALS if op.result >= 0 => {
+                    let mut r = Reader::new(&output);
+                    let entries: BTreeMap<Bytes, Bytes> = r.get()?;
+                    self.has_all_omap = !r.bool()? || entries.is_empty();
+                    self.copied.omap.extend(entries);
+                }
+                OpCode::OMAPGETVALS => self.has_all_omap = true,
+                _ => {}
+            }
+        }
+        (self.has_begun, self.copied.version) = (true, reply.user_version);
+        Ok(self.has_all_data && self.has_all_omap)
+    }
+}
+
+impl Copies {
+    /// Begins to fetch an object. It ends like a read does; whoever begins it must wait for it.
+    pub fn begin(&mut self, id: LookupId, source: CopySource, now: Duration) {
+        let (has_all_data, has_all_omap, has_begun, copied) = (false, false, false, Copied::default());
+        let copy = Copy { source, began: now, asked: None, has_all_data, has_all_omap, has_begun, copied };
+        self.running.insert(id, copy);
+        self.due.push_back(id);
+    }
+
+    /// The next question, with its transaction id and the OSD that it goes to.
+    pub fn poll(&mut self, map: &OsdMap, now: Duration) -> Option<(OsdId, u64, OsdOp)> {
+        while let Some(id) = self.due.pop_front() {
+            let Some(copy) = self.running.get_mut(&id) else { continue };
+            self.questions += 1;
+            copy.asked = Some((now, self.questions));
+            let CopySource { name, locator, snap, .. } = &copy.source;
+            // If the pool is gone, the source is not found in time.
+            let Ok((pgid, hash)) = map.object_to_pg(name, locator) else { continue };
+            let placed = map.pg_to_up_acting(pgid).ok();
+            let Some(primary) = placed.and_then(|placed| placed.acting_primary) else { continue };
+            let pgid = SPgId { pg: pgid, shard: NO_SHARD };
+            let mut op = OsdOp::new(pgid, hash, map.epoch, locator.clone(), name.clone(), copy.steps());
+            (op.snap, op.flags) = (*snap, OpFlags::READ);
+            return Some((primary, self.questions, op));
+        }
+        None
+    }
+
+    /// An answer has come. Gives what the fetch has ended with, if it has.
+    pub fn answered(&mut self, tid: u64, reply: &OsdOpReply) -> Option<(LookupId, Rope)> {
+        let is_meant = |copy: &Copy| copy.asked.is_some_and(|(_, question)| question == tid);
+        let (&id, copy) = self.running.iter_mut().find(|(_, copy)| is_meant(copy))?;
+        copy.asked = None;
+        let has_changed = [Errno::ERANGE, Errno::EOVERFLOW].map(Errno::as_result).contains(&reply.result);
+        let outcome = match reply.result {
+            ..0 if copy.has_begun && has_changed => {
+                copy.anew();
+                None
+            }
+            ..0 => Some(Err(reply.result)),
+            _ => match copy.take(reply) {
+                Err(_) => Some(Err(Errno::EIO.as_result())),
+                Ok(_) if copy.copied.data.len() > COPY_BYTES_MAX => Some(Err(Errno::EFBIG.as_result())),
+                Ok(true) => Some(Ok(std::mem::take(&mut copy.copied))),
+                Ok(false) => None,
+            },
+        };
+        let Some(outcome) = outcome else {
+            self.due.push_back(id);
+            return None;
+        };
+        self.running.remove(&id);
+        Some((id, Copied::into_rope(outcome)))
+    }
+
+    /// Asks again what stays unanswered, and gives up what does so for too long.
+    pub fn tick(&mut self, now: Duration) -> Vec<(LookupId, Rope)> {
+        let waits_long = |copy: &Copy| copy.asked.is_some_and(|(asked, _)| now >= asked + ASK_AGAIN);
+        self.due.extend(self.running.iter().filter(|(_, copy)| waits_long(copy)).map(|(id, _)| *id));
+        let late = self.running.extract_if(.., |_, copy| now >= copy.began + GIVE_UP);
+        late.map(|(id, _)| (id, Copied::into_rope(Err(Errno::ETIMEDOUT.as_result())))).collect()
+    }
+}

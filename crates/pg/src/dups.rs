@@ -1,0 +1,218 @@
+//! Requests of updates that the log has trimmed: whose they were and what was answered, so that one that is sent again very
+//! late is recognised still. Ceph calls them dups.
+//!
+//! In the group's table they are the log entries up to the log's tail, which stay for this when the log is trimmed; so they
+//! are durable with what made them, and nothing is written twice. A member that starts over gets them with the log, as
+//! entries without what only the log needs.
+
+use crate::coded::undo::Undo;
+use crate::log::{LogEntry, LogKind};
+use crate::ops::Limits;
+use bytes::Bytes;
+use ec::ShardSet;
+use std::collections::VecDeque;
+use types::{EVersion, FastMap, ObjectId, PoolId, ReqId, Utime};
+
+/// Dups that a group keeps at most: Ceph's default of `osd_pg_log_dups_tracked`.
+pub const DUPS_MAX: usize = 3000;
+
+/// What a dup takes of memory, in bytes, with its place in the index, without outputs.
+const DUP_BYTES: usize = 160;
+
+/// How many dups a group may keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DupsLimit {
+    /// Of so many updates before the log's tail.
+    pub updates: usize,
+    /// What they may take of memory.
+    pub bytes: usize,
+}
+
+impl DupsLimit {
+    /// The limit of each of so many groups.
+    pub(crate) fn shared(limits: &Limits, groups: usize) -> DupsLimit {
+        DupsLimit { updates: limits.dups_max, bytes: limits.dups_bytes / groups.max(1) }
+    }
+}
+
+/// A request that was carried out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Dup {
+    version: EVersion,
+    reqid: ReqId,
+    /// Of the object: groups that split share dups out by it.
+    pool: PoolId,
+    hash: u32,
+    user_version: u64,
+    result: i32,
+    op_results: Box<[(i32, Bytes)]>,
+}
+
+impl Dup {
+    /// What is kept of a log entry; `None` of one that no client asked for.
+    fn of(entry: &LogEntry) -> Option<Dup> {
+        (entry.reqid.tid != 0).then(|| Dup {
+            version: entry.version,
+            reqid: entry.reqid,
+            pool: entry.object.pool,
+            hash: entry.object.hash,
+            user_version: entry.user_version,
+            result: entry.result,
+            op_results: entry.op_results.clone().into(),
+        })
+    }
+
+    fn object(&self) -> ObjectId {
+        ObjectId::head(self.pool, self.hash, b"", b"")
+    }
+
+    fn entry(&self) -> LogEntry {
+        LogEntry {
+            version: self.version,
+            kind: LogKind::Unchanged,
+            object: self.object(),
+            prior_version: EVersion::ZERO,
+            reqid: self.reqid,
+            user_version: self.user_version,
+            mtime: Utime::ZERO,
+            result: self.result,
+            op_results: self.op_results.to_vec(),
+            undo: Undo::Nothing,
+            skipped: ShardSet::EMPTY,
+        }
+    }
+}
+
+/// Bytes of memory that the request of `entry` takes once it is a dup.
+pub(crate) fn dup_bytes(op_results: &[(i32, Bytes)]) -> usize {
+    DUP_BYTES + op_results.iter().map(|(_, output)| size_of::<(i32, Bytes)>() + output.len()).sum::<usize>()
+}
+
+/// The dups of a group, in the order of their versions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dups {
+    dups: VecDeque<Dup>,
+    /// Counter of the newest dup of each request.
+    by_request: FastMap<ReqId, u64>,
+}
+
+impl Dups {
+    /// Keeps the request of an entry. One that is not newer than all others is left out.
+    pub(crate) fn push(&mut self, entry: &LogEntry) {
+        let Some(dup) = Dup::of(entry) else { return };
+        if self.dups.back().is_some_and(|last| last.version.version >= dup.version.version) {
+            return;
+        }
+        self.by_request.insert(dup.reqid, dup.version.version);
+        self.dups.push_back(dup);
+    }
+
+    /// The newest dup of a request, as a log entry with what answers it.
+    pub(crate) fn find(&self, reqid: &ReqId) -> Option<LogEntry> {
+        let counter = *self.by_request.get(reqid)?;
+        let index = self.dups.binary_search_by_key(&counter, |dup| dup.version.version).ok()?;
+        Some(self.dups[index].entry())
+    }
+
+    /// Forgets dups up to and including the one with this counter.
+    pub(crate) fn forget_through(&mut self, counter: u64) {
+        while let Some(dup) = self.dups.pop_front_if(|dup| dup.version.version <= counter) {
+            if self.by_request.get(&dup.reqid) == Some(&dup.version.version) {
+                self.by_request.remove(&dup.reqid);
+            }
+        }
+    }
+
+    /// Forgets dups of objects outside `begin .. end`.
+    pub(crate) fn narrow(&mut self, (begin, end): &(ObjectId, ObjectId)) {
+        self.dups.retain(|dup| {
+            let object = dup.object();
+            *begin <= object && object < *end
+        });
+        self.by_request = self.dups.iter().map(|dup| (dup.reqid, dup.version.version)).collect();
+    }
+
+    /// Counters and bytes, newest first.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.dups.iter().rev().map(|dup| (dup.version.version, dup_bytes(&dup.op_results)))
+    }
+
+    /// All, oldest first, as log entries.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = LogEntry> {
+        self.dups.iter().map(Dup::entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::PgLog;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use types::{EntityName, Epoch};
+
+    fn entry(version: u64, tid: u64) -> LogEntry {
+        let output = Bytes::from(vec![7; (version % 3) as usize]);
+        LogEntry {
+            version: EVersion { epoch: Epoch(2), version },
+            kind: LogKind::Modify,
+            object: ObjectId::head(PoolId(1), (version as u32) << 28, b"", b"o"),
+            prior_version: EVersion::ZERO,
+            reqid: ReqId { name: EntityName::client(4), tid, inc: 0 },
+            user_version: version,
+            mtime: Utime::ZERO,
+            result: -(version as i32),
+            op_results: vec![(1, output)],
+            undo: Undo::Nothing,
+            skipped: ShardSet::EMPTY,
+        }
+    }
+
+    proptest! {
+        /// Beside a list of all updates: the newest ones of log and dups are found, with their answers, and none that is forgotten.
+        #[test]
+        fn what_is_kept_is_found(tids in proptest::collection::vec(0u64..30, 1..80), updates in 0usize..40, kib in 0usize..5) {
+            let limit = DupsLimit { updates, bytes: kib << 10 };
+            let (mut log, mut all) = (PgLog::default(), Vec::<LogEntry>::new());
+            for (n, tid) in tids.iter().enumerate() {
+                let entry = entry(n as u64 + 1, *tid);
+                let tail = log.trim_target(entry.version, 8);
+                let forgotten = log.forgotten_by(tail, limit);
+                log.append(entry.clone());
+                log.trim_to(tail, forgotten);
+                all.push(entry);
+                let (kept, bytes) = log.dups().newest_first().fold((0, 0), |sum, (_, bytes)| (sum.0 + 1, sum.1 + bytes));
+                prop_assert!(kept == log.dups().entries().count() && kept <= updates && bytes <= kib << 10);
+                let oldest = log.dups().newest_first().last().map_or(log.tail().version + 1, |(counter, _)| counter);
+                let mut expected = BTreeMap::new();
+                for entry in all.iter().filter(|e| e.version.version >= oldest && e.reqid.tid != 0) {
+                    expected.insert(entry.reqid.tid, entry);
+                }
+                for tid in 0..30 {
+                    let found = log.find_request(&ReqId { name: EntityName::client(4), tid, inc: 0 });
+                    let answer = |e: &LogEntry| (e.version, e.user_version, e.result, e.op_results.clone());
+                    prop_assert_eq!(found.as_ref().map(answer), expected.get(&tid).map(|e| answer(e)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_group_keeps_its_own() {
+        let mut dups = Dups::default();
+        (1..=8).for_each(|n| dups.push(&entry(n, n)));
+        let copy = dups.clone();
+        let half = |seed| osdmap::pg_range(types::PgId { pool: PoolId(1), seed }, 2);
+        let hashes = |dups: &Dups| dups.entries().map(|e| e.object.hash).collect::<Vec<_>>();
+        let all = hashes(&dups);
+        dups.narrow(&half(0));
+        let mut other = copy;
+        other.narrow(&half(1));
+        let parts = [hashes(&dups), hashes(&other)];
+        let mut both = parts.concat();
+        both.sort_unstable();
+        assert_eq!(both, all);
+        assert!(dups.entries().all(|e| dups.find(&e.reqid) == Some(e)));
+        assert!(other.entries().all(|e| dups.find(&e.reqid).is_none()));
+    }
+}

@@ -1,0 +1,86 @@
+//! The step that makes an object what another one is.
+
+use super::execute::{Execution, StepOutput, Stop, own};
+use crate::copy::{Copied, CopySource};
+use crate::object_info::user_attr;
+use store::Step;
+use types::{Errno, SnapId};
+use wire::basic::Locator;
+use wire::messages::op_data::{CopyFrom2Input, CopyFromInput};
+use wire::messages::{CopyFrom, Op, OpArgs, OpCode};
+use wire::{Decode, Rope};
+
+/// Flags of Ceph's `CEPH_OSD_COPY_FROM_FLAGS`; of them only that of the truncation says something to pools without tiers.
+const TRUNCATION_GIVEN: u8 = 0x20;
+const KNOWN_FLAGS: u8 = 0x3f;
+
+impl Execution<'_> {
+    pub(super) fn copy_from(&mut self, op: &Op) -> StepOutput {
+        let OpArgs::CopyFrom(CopyFrom { snap, src_version, flags, .. }) = op.args else {
+            return Err(Errno::EINVAL.into());
+        };
+        let is_second = op.code == OpCode::COPY_FROM2;
+        if is_second && flags & !KNOWN_FLAGS != 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let input = op.indata.to_vec();
+        let (name, locator, truncation) = match is_second && flags & TRUNCATION_GIVEN != 0 {
+            true => {
+                let CopyFrom2Input { name, locator, truncate_seq, truncate_size } = CopyFrom2Input::from_slice(&input)?;
+                (name, locator, Some((truncate_seq, truncate_size)))
+            }
+            false => {
+                let CopyFromInput { name, locator } = CopyFromInput::from_slice(&input)?;
+                (name, locator, None)
+            }
+        };
+        if self.is_own(&name, &locator, snap) {
+            return Err(Errno::EINVAL.into());
+        }
+        let Some(fetched) = self.answers.gathered()? else {
+            return Err(Stop::Copy(Box::new(CopySource { name: own(&name), locator, snap, version: src_version })));
+        };
+        let fetched = fetched.map_err(|_| Stop::Failed(Errno::EIO))?;
+        self.become_copy(Copied::from_rope(&fetched).map_err(Stop::Result)?, truncation)
+    }
+
+    /// Whether that is the object that is to become the copy.
+    fn is_own(&self, name: &[u8], locator: &Locator, snap: SnapId) -> bool {
+        let own = self.request.object;
+        let key = if locator.key == name { &[][..] } else { &locator.key[..] };
+        snap == SnapId::HEAD
+            && (locator.pool, &locator.nspace[..], name) == (own.pool.base(), &own.nspace[..], &own.name[..])
+            && key == &own.key[..]
+    }
+
+    fn become_copy(&mut self, copied: Copied, truncation: Option<(u32, u64)>) -> StepOutput {
+        let Copied { version, mtime, attrs, omap_header, omap, data } = copied;
+        let has_omap = !omap.is_empty() || !omap_header.is_empty();
+        if has_omap && self.request.layout.is_some() {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        let old_attrs = self.user_attrs();
+        let len = data.len() as u64;
+        self.step(&Op::write_full(data))?;
+        for name in old_attrs.into_keys().filter(|name| !attrs.contains_key(name)) {
+            let object = self.object();
+            self.push(Step::RemoveAttr { object, name: user_attr(&name) });
+        }
+        for (name, value) in attrs {
+            let object = self.object();
+            self.push(Step::SetAttr { object, name: user_attr(&name), value: own(&value) });
+        }
+        if self.request.layout.is_none() {
+            let object = self.object();
+            self.push(Step::OmapClear { object });
+            if has_omap {
+                self.step(&Op::omap_set_header(omap_header))?;
+                self.step(&Op::omap_set_vals(&omap))?;
+            }
+        }
+        (self.info.truncate_seq, self.info.truncate_size) = truncation.unwrap_or_default();
+        self.copied = Some((version, mtime));
+        debug_assert_eq!(self.size, len, "the copy is as long as its source");
+        Ok((0, Rope::new()))
+    }
+}

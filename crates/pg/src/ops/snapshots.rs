@@ -1,0 +1,225 @@
+//! Snapshots of an object: which state is read, what an update preserves, and what is given up.
+//!
+//! The rules are Ceph's. A writer tells which snapshots there are. Before the first change after one of them, the object is
+//! cloned; the clone is an object of its own beside the present state, whose object information lists the clones.
+
+use super::Answers;
+use super::execute::{Effects, Execution, OtherChange, Request, Run, StepOutput, Stop, after, done, output};
+use crate::log::LogKind;
+use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
+use crate::snap_set::{AtSnap, ObjectClone, SnapSet};
+use std::collections::BTreeMap;
+use store::{Step, Store};
+use types::{EVersion, Errno, ObjectId, SnapId};
+use wire::Writer;
+use wire::basic::IntervalSet;
+use wire::messages::{Op, OpArgs};
+
+/// Whether an update with these snapshots may be carried out.
+pub(super) fn check_context(request: &Request<'_>, known: &SnapSet) -> Result<(), Errno> {
+    if !request.may_write {
+        return Ok(());
+    }
+    if request.order_snaps && request.snaps.seq < known.seq {
+        return Err(Errno::EOLDSNAPC);
+    }
+    if !request.snaps.is_valid() {
+        return Err(Errno::EINVAL);
+    }
+    // Shards are not cloned yet; to ignore the snapshots would lose what the client believes to have saved.
+    match request.layout {
+        Some(_) if !request.snaps.snaps.is_empty() => Err(Errno::EOPNOTSUPP),
+        _ => Ok(()),
+    }
+}
+
+/// What of the object a request is about.
+pub(super) fn resolve(request: &Request<'_>, is_there: bool, known: &SnapSet) -> Result<AtSnap, Errno> {
+    match request.snap {
+        SnapId::HEAD | SnapId::DIR => Ok(AtSnap::Head),
+        snap if !is_there || is_removed(request, snap) => Err(Errno::ENOENT),
+        snap => Ok(known.at(snap)),
+    }
+}
+
+fn is_removed(request: &Request<'_>, snap: SnapId) -> bool {
+    request.removed_snaps.is_some_and(|removed| removed.contains(snap.0))
+}
+
+impl Execution<'_> {
+    /// Has what snapshots need of the object as it was kept, in a transaction that changes it.
+    pub(super) fn preserve(&mut self, effects: &mut Effects) {
+        let snaps = self.request.snaps;
+        let seq = self.info.snap_set.seq;
+        let newest = snaps.snaps.first().copied().unwrap_or_default();
+        if self.before.is_some() && newest > seq {
+            let object = self.object();
+            let clone = ObjectId { snap: snaps.seq, ..object.clone() };
+            let newer = snaps.snaps.iter().copied().take_while(|snap| *snap > seq).collect();
+            self.info.snap_set.add_clone(snaps.seq, newer, self.size_before);
+            let info = ObjectInfo {
+                version: after(self.request.next_version, effects.others.len()),
+                prior_version: self.info_before.version,
+                snap_set: SnapSet::default(),
+                watchers: BTreeMap::new(),
+                ..self.info_before.clone()
+            };
+            let keep = [
+                Step::Clone { from: object, to: clone.clone() },
+                Step::SetAttr { object: clone.clone(), name: OBJECT_INFO_ATTR.to_vec(), value: info.to_bytes() },
+            ];
+            self.steps.splice(0..0, keep);
+            effects.others.push(OtherChange {
+                object: clone,
+                kind: LogKind::Modify,
+                prior_version: EVersion::ZERO,
+                user_version: info.user_version,
+            });
+        }
+        let changed = std::mem::take(&mut self.changed);
+        effects.bytes_delta += self.info.snap_set.head_changed(&changed) as i64;
+        self.info.snap_set.seq = seq.max(snaps.seq);
+    }
+
+    pub(super) fn list_snaps(&mut self) -> StepOutput {
+        let known = &self.info.snap_set;
+        let head = self.exists.then_some(self.size);
+        output(|w| {
+            w.versioned(2, 1, |w| {
+                w.count(known.clones.len() + usize::from(head.is_some()));
+                known.clones.iter().for_each(|clone| put_clone(w, clone));
+                if let Some(size) = head {
+                    w.versioned(1, 1, |w| {
+                        w.put(&SnapId::HEAD);
+                        w.count(0);
+                        w.count(0);
+                        w.u64(size);
+                    });
+                }
+                w.put(&known.seq);
+            });
+        })
+    }
+
+    /// Makes the object what it was at a snapshot; removes it, if it was not there.
+    pub(super) fn roll_back(&mut self, op: &Op) -> StepOutput {
+        let OpArgs::Snap(snap) = op.args else { return Err(Errno::EINVAL.into()) };
+        if self.request.layout.is_some() {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        // Where it was is told by what the object was before this operation.
+        let before = self.info_before;
+        let known = &before.snap_set;
+        let is_there = self.before.is_some() || known.is_whiteout;
+        let at = match snap {
+            SnapId::HEAD => AtSnap::Head,
+            _ if !is_there || is_removed(self.request, snap) => AtSnap::Nothing,
+            _ => known.at(snap),
+        };
+        let clone = match at {
+            AtSnap::Head if self.exists => {
+                (self.modified, self.user_modified) = (true, true);
+                return done();
+            }
+            AtSnap::Clone(snap) => Some(ObjectId { snap, ..self.object() }),
+            AtSnap::Head | AtSnap::Nothing => None,
+        };
+        let stat = match &clone {
+            Some(clone) if self.request.at_hand != Some(clone) => return Err(Stop::Wants(clone.clone())),
+            Some(clone) => self.answers.clone_stat(self.store, clone)?,
+            None => None,
+        };
+        let Some((clone, stat)) = clone.zip(stat) else {
+            if self.exists {
+                if !self.info.watchers.is_empty() {
+                    return Err(Errno::EBUSY.into());
+                }
+                self.remove();
+            }
+            return done();
+        };
+        let object = self.object();
+        let size = stat.size_bytes;
+        let mut changed = IntervalSet::new();
+        changed.insert(0, size.max(self.size));
+        changed.subtract(&known.overlap_with_head(clone.snap));
+        self.changed.union(&changed);
+        // What earlier steps of this operation did to the object is gone.
+        self.steps.clear();
+        self.push(Step::Clone { from: clone.clone(), to: object });
+        (self.exists, self.size) = (true, size);
+        self.sources.push(clone);
+        done()
+    }
+}
+
+fn put_clone(w: &mut Writer, clone: &ObjectClone) {
+    w.versioned(1, 1, |w| {
+        w.put(&clone.id);
+        w.count(clone.snaps.len());
+        clone.snaps.iter().rev().for_each(|snap| w.put(snap));
+        w.count(clone.overlap.run_count());
+        for (start, len) in clone.overlap.runs() {
+            w.u64(start);
+            w.u64(len);
+        }
+        w.u64(clone.size_bytes);
+    });
+}
+
+/// Takes `removed` snapshots out of the oldest clone that has one, and removes that clone if it has no other. Says whether
+/// there may be more to do. Nothing to do: no steps.
+pub(crate) fn trim(
+    store: &mut Store,
+    request: &Request<'_>,
+    answers: &mut Answers,
+    removed: &IntervalSet,
+) -> (Run, bool) {
+    answers.rewind();
+    let nothing = || (Run::Done(Effects::default()), false);
+    let stat = match answers.stat(store, request.object).map_err(Stop::from) {
+        Ok(Some(stat)) => stat,
+        Err(Stop::Blocked(id)) => return (Run::Blocked(id), false),
+        Ok(None) | Err(_) => return nothing(),
+    };
+    let Ok(mut info) = ObjectInfo::of(&stat) else { return nothing() };
+    let Some(snap) = info.snap_set.find_removed(removed) else { return nothing() };
+    let mut effects = Effects { prior_version: info.version, is_removal: true, ..Effects::default() };
+    let bytes_before = info.snap_set.clone_bytes() as i64;
+    let clone = ObjectId { snap, ..request.object.clone() };
+    let known = info.snap_set.clones.iter_mut().find(|known| known.id == snap).expect("just found");
+    known.snaps.retain(|snap| !removed.contains(snap.0));
+    if known.snaps.is_empty() {
+        if request.at_hand != Some(&clone) {
+            return (Run::Wants(clone), false);
+        }
+        let stat = match answers.clone_stat(store, &clone).map_err(Stop::from) {
+            Ok(stat) => stat,
+            Err(Stop::Blocked(id)) => return (Run::Blocked(id), false),
+            Err(_) => return nothing(),
+        };
+        info.snap_set.remove_clone(snap);
+        // It may have been given up before.
+        if let Some(stat) = stat {
+            let prior_version = ObjectInfo::of(&stat).map(|info| info.version).unwrap_or_default();
+            let kind = LogKind::Delete;
+            effects.others.push(OtherChange { object: clone.clone(), kind, prior_version, user_version: 0 });
+            effects.objects_delta -= 1;
+            effects.steps.push(Step::Remove { object: clone });
+        }
+    }
+    effects.bytes_delta = info.snap_set.clone_bytes() as i64 - bytes_before;
+    effects.user_version = info.user_version;
+    let object = request.object.clone();
+    if info.snap_set.is_whiteout && info.snap_set.clones.is_empty() {
+        effects.deleted = true;
+        effects.objects_delta -= 1;
+        effects.steps.push(Step::Remove { object });
+        return (Run::Done(effects), false);
+    }
+    info.prior_version = info.version;
+    info.version = after(request.next_version, effects.others.len());
+    let value = info.to_bytes();
+    effects.steps.push(Step::SetAttr { object, name: OBJECT_INFO_ATTR.to_vec(), value });
+    (Run::Done(effects), info.snap_set.find_removed(removed).is_some())
+}

@@ -1,0 +1,85 @@
+//! Objects that are copied: questions to other OSDs, as a client asks them, and their answers.
+
+use super::Shard;
+use crate::context::{ClientSession, Output};
+use std::time::Duration;
+use types::{EntityName, Epoch, OsdId};
+use wire::messages::OsdOpReply;
+use wire::msgr::SessionId;
+use wire::{DecodeError, EntityAddr, Envelope, Message, Target};
+
+/// Other OSDs, and this one, are clients of this OSD over sessions with these numbers; those of real sessions are counted from below.
+const OSD_SESSIONS: u64 = 1 << 62;
+
+fn session_of(osd: OsdId) -> SessionId {
+    SessionId(OSD_SESSIONS + u64::from(osd.0.unsigned_abs()))
+}
+
+fn osd_of(session: SessionId) -> Option<OsdId> {
+    let number = session.0.checked_sub(OSD_SESSIONS)?;
+    i32::try_from(number).ok().map(OsdId)
+}
+
+impl Shard {
+    /// Another OSD asks for an object.
+    ///
+    /// Errors: the message is malformed.
+    pub(super) fn osd_asks(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
+        let name = EntityName::osd(from);
+        // It has its maps from the monitors.
+        let asking = ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX) };
+        self.clients.insert(session_of(from), asking);
+        self.client_op(session_of(from), envelope, began)
+    }
+
+    /// Another OSD has answered.
+    ///
+    /// Errors: the message is malformed.
+    pub(super) fn osd_answers(&mut self, envelope: &Envelope) -> Result<(), DecodeError> {
+        let reply = OsdOpReply::open(envelope)?;
+        let ended = self.copies.answered(envelope.header.tid, &reply);
+        self.coded_reads.done.extend(ended.map(|(id, content)| (id, Ok(content))));
+        Ok(())
+    }
+
+    /// Asks what is to be asked, and takes this OSD's answers to its own questions.
+    pub(super) fn copy_on(&mut self) {
+        loop {
+            while let Some((osd, tid, op)) = self.copies.poll(self.maps.current(), self.now) {
+                let envelope = op.seal(tid, Target::default());
+                match osd == self.whoami {
+                    true => self.osd_asks(osd, &envelope, self.now).expect("our own"),
+                    false => self.out.push(Output::ToOsd { osd, envelope }),
+                }
+            }
+            let whoami = session_of(self.whoami);
+            let is_own = |output: &mut Output| matches!(output, Output::ToClient { session, .. } if *session == whoami);
+            let own: Vec<Output> = self.out.extract_if(.., is_own).collect();
+            if own.is_empty() {
+                return;
+            }
+            for output in own {
+                let Output::ToClient { envelope, .. } = output else { continue };
+                self.osd_answers(&envelope).expect("our own");
+            }
+        }
+    }
+
+    /// Answers to questions of other OSDs go to these.
+    pub(super) fn address_answers(&mut self) {
+        for output in &mut self.out {
+            if let Output::ToClient { session, envelope } = output
+                && let Some(osd) = osd_of(*session)
+            {
+                let envelope = std::mem::take(envelope);
+                *output = Output::ToOsd { osd, envelope };
+            }
+        }
+    }
+
+    /// Once a second.
+    pub(super) fn copies_tick(&mut self) {
+        let ended = self.copies.tick(self.now);
+        self.coded_reads.done.extend(ended.into_iter().map(|(id, content)| (id, Ok(content))));
+    }
+}

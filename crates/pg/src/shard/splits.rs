@@ -1,0 +1,142 @@
+//! Which groups of this OSD are to be split, and when.
+//!
+//! Groups in memory are split as the map comes into force that says so, before their new intervals begin. Tables that are
+//! not in memory, or not yet, are read first; groups that come of them wait for that.
+
+use super::{Context, Output, Shard};
+use crate::maps::Advance;
+use crate::pg::{Interval, Pg, PoolShape};
+use crate::split::ancestors;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{Epoch, PgId};
+
+#[derive(Default)]
+pub(super) struct Splits {
+    /// Groups with a table of which it is not known whether it is of the map's number of groups.
+    unexamined: BTreeSet<PgId>,
+    /// Those of them that this OSD is no member of, while they are read.
+    reading: BTreeMap<PgId, Pg>,
+}
+
+impl Splits {
+    /// Whether something of this group, which has no table, may still be in another one's table.
+    pub fn holds_back(&self, id: PgId) -> bool {
+        !self.unexamined.is_empty() && ancestors(id.seed).any(|seed| self.unexamined.contains(&PgId { seed, ..id }))
+    }
+
+    /// A group that is read.
+    pub fn reading(&mut self, id: PgId) -> Option<&mut Pg> {
+        self.reading.get_mut(&id)
+    }
+
+    /// Whether the group's table may be of another number of groups.
+    pub fn is_unexamined(&self, id: PgId) -> bool {
+        self.unexamined.contains(&id)
+    }
+}
+
+impl Shard {
+    /// Splits what is to be split in the map that comes into force, as far as it is in memory.
+    pub(super) fn split_groups(&mut self, advance: &Advance) {
+        let (before, map) = (&advance.before, &advance.map);
+        let nothing_known = before.epoch == Epoch(0) || advance.skipped_since.is_some();
+        let pools = map
+            .pools
+            .iter()
+            .filter(|(id, pool)| nothing_known || before.pools.get(id).is_none_or(|known| known.pg_num != pool.pg_num));
+        let pg_nums: BTreeMap<_, _> = pools.map(|(id, pool)| (*id, pool.pg_num)).collect();
+        self.splits.unexamined.retain(|id| map.pools.contains_key(&id.pool.base()));
+        if pg_nums.is_empty() {
+            return;
+        }
+        let changed = |id: &PgId| {
+            let Some(pg_num) = pg_nums.get(&id.pool.base()) else { return false };
+            let known = before.pools.get(&id.pool.base()).filter(|_| !nothing_known);
+            known.is_none_or(|known| !osdmap::same_range(id.seed, known.pg_num, *pg_num))
+        };
+        let stored = self.store.pgs();
+        let all: BTreeSet<PgId> = stored.into_iter().chain(self.pgs.keys().copied()).filter(changed).collect();
+        for id in all {
+            match self.pgs.get_mut(&id) {
+                Some(pg) if !pg.is_loading() => {
+                    if !pg.split(context!(self), pg_nums[&id.pool.base()]).is_empty() {
+                        self.check.forget(id);
+                    }
+                }
+                _ => {
+                    self.splits.unexamined.insert(id);
+                    self.splits.reading.remove(&id);
+                }
+            }
+        }
+    }
+
+    /// Reads tables of groups that this OSD is no member of and that may have to be split.
+    pub(super) fn examine_strays(&mut self) {
+        let map = self.maps.current().clone();
+        let pgs = &self.pgs;
+        self.splits.reading.retain(|id, _| !pgs.contains_key(id));
+        // Until the OSD is shown it cannot be told which groups it is a member of.
+        if self.splits.unexamined.is_empty() || !self.is_shown_by(&map) {
+            return;
+        }
+        let pgs = &self.pgs;
+        let strays: Vec<PgId> = self.splits.unexamined.iter().filter(|id| !pgs.contains_key(id)).copied().collect();
+        for id in strays {
+            if self.splits.reading.contains_key(&id) {
+                continue;
+            }
+            let shape = map.pools.get(&id.pool.base()).and_then(|pool| PoolShape::of(&map, pool).ok());
+            match shape.filter(|_| self.store.pgs_contain(id)) {
+                Some(shape) => {
+                    let interval =
+                        Interval { since: map.epoch, up: Vec::new(), acting: Vec::new(), primary: None, shape };
+                    self.splits.reading.insert(id, Pg::stored(id, interval));
+                    self.read_stray(id);
+                }
+                None => self.table_examined(id),
+            }
+        }
+    }
+
+    /// Reads on in a group that this OSD is no member of.
+    pub(super) fn read_stray(&mut self, id: PgId) {
+        let Some(pg) = self.splits.reading.get_mut(&id) else { return };
+        if let Err(e) = pg.load(context!(self)) {
+            // Nobody counts on it; should this OSD become a member, it says the same again.
+            tracing::error!("{e}");
+        } else if pg.is_loading() {
+            return;
+        }
+        self.splits.reading.remove(&id);
+        self.table_examined(id);
+    }
+
+    /// A group's table is of the map's number of groups now: those that have waited for it go on.
+    fn table_examined(&mut self, id: PgId) {
+        if !self.splits.unexamined.remove(&id) {
+            return;
+        }
+        let (pgs, splits) = (&self.pgs, &self.splits);
+        let waits = |(id, pg): (&PgId, &Pg)| (pg.waits_for_split() && !splits.holds_back(*id)).then_some(*id);
+        let free: Vec<PgId> = pgs.iter().filter_map(waits).collect();
+        for id in free {
+            let is_stored = self.store.pgs_contain(id);
+            if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.waits_for_split()) {
+                pg.split_done(is_stored);
+                self.load_group(id);
+            }
+        }
+    }
+
+    /// Reads on in a group's table.
+    pub(super) fn load_group(&mut self, id: PgId) {
+        let Some(pg) = self.pgs.get_mut(&id) else { return };
+        if let Err(e) = pg.load(context!(self)) {
+            return self.out.push(Output::Fatal { reason: e.to_string() });
+        }
+        if !pg.is_loading() {
+            self.table_examined(id);
+        }
+    }
+}

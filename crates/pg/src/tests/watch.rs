@@ -1,0 +1,278 @@
+//! Watches in a group of three OSDs.
+
+use super::cluster::{Cluster, appending};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use types::{EntityName, Errno, OsdId};
+use wire::messages::listing::Watchers;
+use wire::messages::op_data::NotifyAckInput;
+use wire::messages::{NotifyReplies, Op, Watch, WatchNotify, WatchNotifyOp};
+use wire::msgr::SessionId;
+use wire::{Decode, Encode, EntityAddr, Target};
+
+const PRIMARY: OsdId = OsdId(0);
+
+/// A cluster with the object, and clients of it.
+struct Watched {
+    cluster: Cluster,
+    tid: u64,
+    primary: OsdId,
+}
+
+fn addr(nonce: u32) -> EntityAddr {
+    EntityAddr::msgr2("127.0.0.1:0".parse().expect("an address"), nonce)
+}
+
+impl Watched {
+    fn new() -> Watched {
+        let mut watched = Watched { cluster: Cluster::new(4), tid: 100, primary: PRIMARY };
+        let session = watched.client(4000);
+        assert_eq!(watched.ask(session, appending(1)), 0);
+        watched
+    }
+
+    fn client(&mut self, number: u64) -> SessionId {
+        self.cluster.connect_as(self.primary, EntityName::client(number), addr(number as u32))
+    }
+
+    fn send(&mut self, session: SessionId, op: Op) -> u64 {
+        self.tid += 1;
+        let epoch = self.cluster.map.epoch;
+        self.cluster.ask(self.primary, session, self.tid, epoch, 0, op);
+        self.tid
+    }
+
+    fn ask(&mut self, session: SessionId, op: Op) -> i32 {
+        let tid = self.send(session, op);
+        self.cluster.settle();
+        let answer = self.cluster.answers.iter().find(|answer| answer.tid == tid).expect("it is answered");
+        answer.reply.result
+    }
+
+    fn watch(&mut self, session: SessionId, cookie: u64) {
+        assert_eq!(self.ask(session, Op::watch(cookie, Watch::WATCH, 0)), 0);
+    }
+
+    fn told(&mut self) -> Vec<(SessionId, WatchNotify)> {
+        std::mem::take(&mut self.cluster.told)
+    }
+
+    /// (client, cookie) of all watchers, as the primary lists them.
+    fn watchers(&mut self) -> Vec<(i64, u64)> {
+        let session = self.client(4999);
+        let tid = self.send(session, Op::list_watchers());
+        self.cluster.settle();
+        let answer = self.cluster.answers.iter().find(|answer| answer.tid == tid).expect("it is answered");
+        let listed = Watchers::from_slice(&answer.reply.ops[0].outdata.to_vec()).expect("a list");
+        listed.0.into_iter().map(|watcher| (watcher.name.num, watcher.cookie)).collect()
+    }
+
+    /// Seconds go by, in each of which these clients ping their watches.
+    fn seconds(&mut self, seconds: u64, pinging: &[(SessionId, u64)]) {
+        for _ in 0..seconds {
+            self.cluster.pass(Duration::from_secs(1));
+            for (session, cookie) in pinging {
+                assert_eq!(self.ask(*session, Op::watch(*cookie, Watch::PING, 0)), 0);
+            }
+        }
+    }
+}
+
+fn replies(message: &WatchNotify) -> NotifyReplies {
+    NotifyReplies::from_slice(&message.replies.to_vec()).expect("well-formed")
+}
+
+fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+#[test]
+fn a_notification_reaches_all_watchers_and_brings_their_answers_back() {
+    let mut w = Watched::new();
+    let (a, b, notifier) = (w.client(4001), w.client(4002), w.client(4003));
+    w.watch(a, 11);
+    w.watch(b, 12);
+    assert_eq!(w.watchers(), [(4001, 11), (4002, 12)]);
+    assert_eq!(w.ask(notifier, Op::notify(77, 10, bytes("hello"))), 0);
+    let told = w.told();
+    let heard: Vec<_> = told.iter().map(|(session, m)| (*session, m.op, m.cookie, m.payload.clone())).collect();
+    let notify = WatchNotifyOp::Notify;
+    assert_eq!(heard, [(a, notify, 11, bytes("hello")), (b, notify, 12, bytes("hello"))]);
+    let id = told[0].1.notify_id;
+    assert_eq!(told[0].1.notifier_gid, 4003);
+
+    assert_eq!(w.ask(a, Op::notify_ack(id, 11, bytes("from a"))), 0);
+    assert!(w.told().is_empty(), "one has not answered");
+    // Another's cookie is no answer.
+    assert_eq!(w.ask(a, Op::notify_ack(id, 12, bytes("from a"))), 0);
+    assert!(w.told().is_empty());
+    assert_eq!(w.ask(b, Op::notify_ack(id, 12, bytes("from b"))), 0);
+    let told = w.told();
+    let [(session, complete)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((*session, complete.op, complete.cookie), (notifier, WatchNotifyOp::NotifyComplete, 77));
+    assert_eq!((complete.notify_id, complete.result), (id, 0));
+    let answers = BTreeMap::from([((4001, 11), bytes("from a")), ((4002, 12), bytes("from b"))]);
+    assert_eq!(replies(complete), NotifyReplies { replies: answers, timeouts: vec![] });
+
+    // Nobody watches any more: it is complete at once.
+    assert_eq!(w.ask(a, Op::watch(11, Watch::UNWATCH, 0)), 0);
+    assert_eq!(w.ask(b, Op::watch(12, Watch::UNWATCH, 0)), 0);
+    assert!(w.told().is_empty(), "they know");
+    assert_eq!(w.watchers(), []);
+    assert_eq!(w.ask(notifier, Op::notify(78, 10, bytes("hello"))), 0);
+    let told = w.told();
+    assert_eq!((told.len(), told[0].1.op, told[0].1.cookie), (1, WatchNotifyOp::NotifyComplete, 78));
+    assert!(told[0].1.notify_id > id);
+}
+
+#[test]
+fn who_does_not_answer_in_time_is_named() {
+    let mut w = Watched::new();
+    let (a, b, notifier) = (w.client(4001), w.client(4002), w.client(4003));
+    w.watch(a, 11);
+    w.watch(b, 12);
+    assert_eq!(w.ask(notifier, Op::notify(77, 3, Bytes::new())), 0);
+    let id = w.told()[0].1.notify_id;
+    assert_eq!(w.ask(b, Op::notify_ack(id, 12, Bytes::new())), 0);
+    w.seconds(2, &[(a, 11)]);
+    assert!(w.told().is_empty());
+    w.seconds(2, &[(a, 11)]);
+    let told = w.told();
+    let [(session, complete)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((*session, complete.result), (notifier, Errno::ETIMEDOUT.as_result()));
+    assert_eq!(replies(complete).timeouts, [(4001, 11)]);
+    // What comes too late is for nobody.
+    assert_eq!(w.ask(a, Op::notify_ack(id, 11, Bytes::new())), 0);
+    assert!(w.told().is_empty());
+}
+
+#[test]
+fn a_silent_watcher_is_removed_everywhere_and_told() {
+    let mut w = Watched::new();
+    let (a, b) = (w.client(4001), w.client(4002));
+    w.watch(a, 11);
+    w.watch(b, 12);
+    w.seconds(40, &[(b, 12)]);
+    let told = w.told();
+    let [(session, message)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((*session, message.op, message.cookie), (a, WatchNotifyOp::Disconnect, 11));
+    assert_eq!(w.watchers(), [(4002, 12)]);
+    assert_eq!(w.ask(a, Op::watch(11, Watch::PING, 0)), Errno::ENOTCONN.as_result());
+    assert_eq!(w.ask(a, Op::watch(11, Watch::RECONNECT, 0)), Errno::ENOTCONN.as_result());
+
+    // Its session gone, it has as long to come back, and may.
+    w.cluster.disconnect(PRIMARY, b);
+    w.seconds(20, &[]);
+    let b = w.client(4002);
+    assert_eq!(w.ask(b, Op::watch(12, Watch::PING, 0)), Errno::ETIMEDOUT.as_result());
+    assert_eq!(w.ask(b, Op::watch(12, Watch::RECONNECT, 0)), 0);
+    w.seconds(20, &[(b, 12)]);
+    assert_eq!(w.watchers(), [(4002, 12)]);
+    w.cluster.disconnect(PRIMARY, b);
+    w.seconds(40, &[]);
+    assert_eq!(w.watchers(), []);
+}
+
+#[test]
+fn old_watches_last_as_long_as_their_sessions() {
+    let mut w = Watched::new();
+    let a = w.client(4001);
+    assert_eq!(w.ask(a, Op::watch(11, Watch::LEGACY_WATCH, 5)), 0);
+    w.seconds(60, &[]);
+    assert_eq!(w.watchers(), [(4001, 11)]);
+    w.cluster.disconnect(PRIMARY, a);
+    w.seconds(10, &[]);
+    assert_eq!(w.watchers(), []);
+}
+
+#[test]
+fn watches_survive_another_primary_and_do_not_wait_for_ever() {
+    let mut w = Watched::new();
+    let (a, b) = (w.client(4001), w.client(4002));
+    w.watch(a, 11);
+    w.watch(b, 12);
+    w.primary = OsdId(1);
+    w.cluster.move_group(&[1, 2, 3]);
+    w.cluster.update_all();
+    w.cluster.settle();
+    for _ in 0..3 {
+        w.cluster.pass(Duration::from_secs(1));
+    }
+    assert!(w.cluster.is_active(w.primary));
+    let a = w.client(4001);
+    assert_eq!(w.watchers(), [(4001, 11), (4002, 12)]);
+    assert_eq!(w.ask(a, Op::watch(11, Watch::RECONNECT, 0)), 0);
+    // Who has not come back yet is waited for.
+    let notifier = w.client(4003);
+    assert_eq!(w.ask(notifier, Op::notify(77, 60, bytes("x"))), 0);
+    let told = w.told();
+    assert_eq!((told.len(), told[0].0), (1, a));
+    assert_eq!(w.ask(a, Op::notify_ack(told[0].1.notify_id, 11, Bytes::new())), 0);
+    let b = w.client(4002);
+    assert_eq!(w.ask(b, Op::watch(12, Watch::RECONNECT, 0)), 0);
+    let told = w.told();
+    assert_eq!((told.len(), told[0].0, told[0].1.cookie), (1, b, 12));
+    // It goes away instead of answering.
+    w.cluster.disconnect(w.primary, b);
+    w.seconds(35, &[(a, 11)]);
+    let told = w.told();
+    let [(session, complete)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((*session, complete.result, replies(complete).timeouts), (notifier, 0, vec![]));
+    assert_eq!(w.watchers(), [(4001, 11)]);
+}
+
+#[test]
+fn removal_of_the_object_ends_its_watches() {
+    let mut w = Watched::new();
+    let (a, b) = (w.client(4001), w.client(4002));
+    w.watch(a, 11);
+    assert_eq!(w.ask(b, Op::delete()), 0);
+    let told = w.told();
+    assert_eq!((told.len(), told[0].0, told[0].1.op), (1, a, WatchNotifyOp::Disconnect));
+    assert_eq!(w.ask(b, appending(2)), 0);
+    assert_eq!(w.watchers(), []);
+    assert_eq!(w.ask(a, Op::watch(11, Watch::PING, 0)), Errno::ENOTCONN.as_result());
+    assert_eq!(w.ask(b, Op::delete()), 0);
+    for op in [Op::watch(1, Watch::WATCH, 0), Op::watch(1, Watch::PING, 0), Op::notify(1, 1, Bytes::new())] {
+        assert_eq!(w.ask(b, op), Errno::ENOENT.as_result());
+    }
+}
+
+#[test]
+fn clients_that_are_locked_out_lose_their_watches_and_write_nothing_more() {
+    let mut w = Watched::new();
+    let (a, b) = (w.client(4001), w.client(4002));
+    w.watch(a, 11);
+    w.watch(b, 12);
+    // One that waits for the group to serve is not carried out either.
+    w.cluster.move_group(&[0, 1, 3]);
+    w.cluster.update(PRIMARY);
+    let waiting = w.send(a, appending(6));
+    w.cluster.change(|next| _ = next.new_blocklist.insert(addr(4001), types::Utime { sec: u32::MAX, nsec: 0 }));
+    w.cluster.update_all();
+    for _ in 0..3 {
+        w.cluster.pass(Duration::from_secs(1));
+    }
+    assert_eq!(w.cluster.answers_to(waiting)[0].1, Errno::EBLOCKLISTED.as_result());
+    assert_eq!(w.ask(b, Op::watch(12, Watch::RECONNECT, 0)), 0);
+    assert_eq!(w.ask(a, appending(7)), Errno::EBLOCKLISTED.as_result());
+    w.seconds(2, &[(b, 12)]);
+    assert_eq!(w.watchers(), [(4002, 12)]);
+    assert_eq!(w.cluster.content(PRIMARY), "1,");
+}
+
+#[test]
+fn acknowledgements_of_clients_of_old_name_only_the_notification() {
+    let mut w = Watched::new();
+    let (a, notifier) = (w.client(4001), w.client(4003));
+    w.watch(a, 11);
+    w.watch(a, 12);
+    assert_eq!(w.ask(notifier, Op::notify(77, 3, Bytes::new())), 0);
+    let notify_id = w.told()[0].1.notify_id;
+    let ack = NotifyAckInput { notify_id, cookie: 0, reply: None };
+    let ack = Op { indata: ack.to_vec(Target::default()).into(), ..Op::notify_ack(0, 0, Bytes::new()) };
+    assert_eq!(w.ask(a, ack), 0);
+    let told = w.told();
+    assert_eq!(replies(&told[0].1).replies.len(), 2);
+}

@@ -1,0 +1,119 @@
+//! What a group does about watches.
+
+use super::watches::{NotifyRequest, Told};
+use crate::client_ops::ClientOp;
+use crate::context::Context;
+use crate::hops::OpTimes;
+use crate::ops::WatchEffect;
+use crate::pg::Pg;
+use crate::unfound::NO_SESSION;
+use bytes::Bytes;
+use cls::Caller;
+use std::time::Duration;
+use types::{ObjectId, ReqId};
+use wire::basic::{Locator, NO_SHARD, SPgId};
+use wire::messages::{Op, OpArgs, OsdOp, Watch};
+use wire::msgr::SessionId;
+
+impl Pg {
+    /// An operation on watches is done; `version` is what clients see of the object.
+    pub(crate) fn watch_effects(
+        &mut self,
+        cx: &mut Context<'_>,
+        op: &ClientOp,
+        mut effects: Vec<WatchEffect>,
+        version: u64,
+    ) {
+        // In the order in which Ceph goes about it, whatever that of the steps: who connects is notified.
+        effects.sort_by_key(|effect| match effect {
+            WatchEffect::Connect { .. } | WatchEffect::Ping { .. } => 0,
+            WatchEffect::Ended { .. } => 1,
+            WatchEffect::Notify { .. } => 2,
+            WatchEffect::Ack { .. } => 3,
+        });
+        let (object, client, now) = (&op.object, op.reqid.name, cx.now);
+        for effect in effects {
+            let told = match effect {
+                WatchEffect::Connect { cookie, info, pings } => {
+                    let session = cx.clients.contains_key(&op.session).then_some(op.session);
+                    let told = self.watches.connect(object, (cookie, client), info, session, pings, now);
+                    // It was locked out while the update was on its way.
+                    if cx.map.is_blocklisted(&info.addr) {
+                        self.lock_watchers_out(cx);
+                    }
+                    told
+                }
+                WatchEffect::Ping { cookie } => {
+                    self.watches.ping(object, &(cookie, client), now);
+                    Vec::new()
+                }
+                WatchEffect::Ended { cookie, watcher, object_removed } => {
+                    // Who has ended it knows.
+                    let is_news = object_removed || op.session == NO_SESSION;
+                    self.watches.end(object, &(cookie, watcher), is_news)
+                }
+                WatchEffect::Notify { id, cookie, timeout_s, payload } => {
+                    let timeout = Duration::from_secs(timeout_s.into());
+                    let (session, notifier) = (op.session, client);
+                    let request = NotifyRequest { id, session, notifier, cookie, version, timeout, payload };
+                    self.watches.notify(object, request, now)
+                }
+                WatchEffect::Ack { notify_id, cookie, reply } => {
+                    self.watches.answered(object, notify_id, (cookie, client), &reply).into_iter().collect()
+                }
+            };
+            tell(cx, told);
+        }
+    }
+
+    /// Looks for clients that have been silent for too long.
+    pub(crate) fn watch_tick(&mut self, cx: &mut Context<'_>) {
+        if self.watches.is_empty() || !self.is_active() {
+            return;
+        }
+        let told = self.watches.time_out(cx.now);
+        tell(cx, told);
+        for (object, (cookie, client)) in self.watches.overdue(cx.now) {
+            tracing::info!(pg = %self.id, %object, %client, cookie, "watch is removed: its client is silent");
+            self.remove_watch(cx, object, cookie, client);
+        }
+    }
+
+    /// Ends a watch, as an update like any other.
+    fn remove_watch(&mut self, cx: &mut Context<'_>, object: ObjectId, cookie: u64, client: types::EntityName) {
+        let pgid = SPgId { pg: self.id, shard: NO_SHARD };
+        let unwatch = Op::watch(cookie, Watch::UNWATCH, 0);
+        let name = Bytes::copy_from_slice(&object.name);
+        let request = OsdOp::new(pgid, object.hash, cx.epoch, Locator::pool(self.id.pool), name, vec![unwatch]);
+        self.watch_removals = self.watch_removals.wrapping_add(1);
+        // Number 0 is no request that the log remembers; the other number tells those that wait apart.
+        let reqid = ReqId { name: client, tid: 0, inc: self.watch_removals };
+        let caller = Caller { name: client, addr: Default::default() };
+        let mut op = ClientOp::new(NO_SESSION, 0, reqid, request, OpTimes::new(cx.now, cx.now)).called_by(caller);
+        op.object = object;
+        self.client_op(cx, op);
+    }
+
+    /// Whether an operation of our own has become needless since it was asked for: its client is back.
+    pub(crate) fn is_needless(&self, op: &ClientOp, now: Duration) -> bool {
+        let [Op { args: OpArgs::Watch(watch), .. }] = &op.op.ops[..] else { return false };
+        op.session == NO_SESSION && !self.watches.is_overdue(&op.object, &(watch.cookie, op.reqid.name), now)
+    }
+
+    /// A client's session has ended.
+    pub(crate) fn watcher_left(&mut self, session: SessionId, now: Duration) {
+        self.watches.session_closed(session, now);
+    }
+
+    /// The map locks other clients out.
+    pub(crate) fn lock_watchers_out(&mut self, cx: &mut Context<'_>) {
+        let map = cx.map;
+        self.watches.lock_out(|addr| map.is_blocklisted(addr), cx.now);
+    }
+}
+
+fn tell(cx: &mut Context<'_>, told: Vec<Told>) {
+    for (session, message) in told {
+        cx.send_client(session, 0, message);
+    }
+}

@@ -1,0 +1,111 @@
+//! Deliberate bugs, to see that the simulator's checks find them. Outside this crate's tests none can be switched on, and
+//! nothing of them is compiled.
+
+/// What is broken.
+#[cfg_attr(not(test), allow(dead_code))]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bug {
+    /// A vote is told before it is durable.
+    VoteNotDurable,
+    /// Who is a majority alone leads before its vote is durable.
+    SoleVoteNotDurable,
+    /// Entries are acknowledged before they are durable.
+    AckNotDurable,
+    /// A leader counts itself before its entries are durable.
+    LeaderCountsEarly,
+    /// Votes go to candidates whose log is behind.
+    LogNotCompared,
+    /// A server votes twice in a term.
+    VotesTwice,
+    /// Entries of older terms are committed by counting copies.
+    OlderTermCounted,
+    /// Entries that contradict the leader's stay.
+    ConflictKept,
+    /// The entry before those of a message is not compared.
+    PrevNotCompared,
+    /// A server acknowledges all of its log, not what the message vouches for.
+    AcksWholeLog,
+    /// Learners count.
+    LearnersCount,
+    /// A change of members begins while another is under way.
+    TwoChanges,
+    /// A new leader changes members before an entry of its term is committed.
+    ChangeBeforeTermStart,
+    /// Members that a removed entry brought stay in force.
+    MembershipKept,
+    /// A snapshot's members are not taken over.
+    SnapshotKeepsMembers,
+    /// What contradicts a snapshot stays behind it.
+    SnapshotKeepsLog,
+    /// A lease lasts as if all clocks ran at one rate.
+    ClocksAgree,
+    /// A lease counts from when the answer came.
+    LeaseFromAnswer,
+    /// Who has just started votes though it may have promised not to.
+    PromiseForgotten,
+    /// Candidates are voted for while the leader is alive.
+    PromiseBroken,
+    /// A leader reads without being sure that it is one.
+    ReadsUnconfirmed,
+    /// A new leader reads what it knows as committed, before its first entry is.
+    ReadsBeforeTermStart,
+    /// Who has handed over its leadership goes on.
+    ReleasedStays,
+}
+
+#[cfg(test)]
+impl Bug {
+    pub const ALL: &[Bug] = &[
+        Bug::VoteNotDurable,
+        Bug::SoleVoteNotDurable,
+        Bug::AckNotDurable,
+        Bug::LeaderCountsEarly,
+        Bug::LogNotCompared,
+        Bug::VotesTwice,
+        Bug::OlderTermCounted,
+        Bug::ConflictKept,
+        Bug::PrevNotCompared,
+        Bug::AcksWholeLog,
+        Bug::LearnersCount,
+        Bug::TwoChanges,
+        Bug::ChangeBeforeTermStart,
+        Bug::MembershipKept,
+        Bug::SnapshotKeepsMembers,
+        Bug::SnapshotKeepsLog,
+        Bug::ClocksAgree,
+        Bug::LeaseFromAnswer,
+        Bug::PromiseForgotten,
+        Bug::PromiseBroken,
+        Bug::ReadsUnconfirmed,
+        Bug::ReadsBeforeTermStart,
+        Bug::ReleasedStays,
+    ];
+}
+
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) const fn is(_: Bug) -> bool {
+    false
+}
+
+#[cfg(test)]
+pub(crate) use switched::{is, switch};
+
+#[cfg(test)]
+mod switched {
+    use super::Bug;
+    use std::cell::Cell;
+
+    thread_local! {
+        static ON: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Switches one on in this thread, or all off.
+    pub(crate) fn switch(bug: Option<Bug>) {
+        ON.set(bug);
+    }
+
+    pub(crate) fn is(bug: Bug) -> bool {
+        ON.get() == Some(bug)
+    }
+}

@@ -1,0 +1,555 @@
+//! One server: its state, what goes in, what comes out.
+
+use crate::bug::{self, Bug};
+use crate::log::Log;
+use crate::progress::Progress;
+use crate::reads::PendingRead;
+use crate::snapshots::Incoming;
+use crate::{
+    Config, Entry, Membership, Message, Payload, Persist, Position, ServerId, Snapshot, Stored, StoredError, Ticket,
+    Vote,
+};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// What happened.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// A member, or who was one, said something. Messages may be lost, come twice, late and in any order.
+    Message { from: ServerId, message: Message },
+    /// This write is on the disk, and all before it.
+    Persisted(Ticket),
+    /// Time has passed.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Action {
+    Send {
+        to: ServerId,
+        message: Message,
+    },
+    /// Write this, in the order of tickets, and then say [`Event::Persisted`].
+    Persist {
+        ticket: Ticket,
+        write: Persist,
+    },
+    /// The state machine is to become what this snapshot says.
+    Install(Snapshot),
+    /// These are decided, and on this server's disk: the state machine is to take them, in order.
+    Apply(Vec<Entry>),
+    /// Right now, the state machine's state is the newest there is: answer what was asked.
+    ReadReady(ReadId),
+    /// This server cannot answer: it does not lead.
+    ReadFailed(ReadId),
+    /// From now on, in this term, this is the leader as far as this server knows.
+    Leadership {
+        term: u64,
+        leader: Option<ServerId>,
+    },
+}
+
+/// Names a read, as the caller likes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ReadId(pub u64);
+
+/// Why a proposal was not taken. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProposeError {
+    #[error("this server does not lead")]
+    NotLeader { leader: Option<ServerId> },
+    #[error("leadership is being handed over")]
+    HandingOver,
+    #[error("too much is waiting to be decided")]
+    Busy,
+    #[error("{bytes} bytes are more than one proposal may have ({max})")]
+    TooLarge { bytes: usize, max: usize },
+}
+
+/// A server of a cluster that keeps one log.
+///
+/// Events: [`Raft::handle`]. Requests: [`Raft::propose`], [`Raft::read`], [`Raft::change_membership`], [`Raft::transfer`],
+/// [`Raft::snapshot_taken`]. None of these gives anything to do by itself: after one or several of them, [`Raft::poll`] does.
+/// What came together then shares messages and writes. At [`Raft::next_wake`] the server wants a tick.
+///
+/// `now` is the time of an arbitrary clock that never goes back, goes on while the machine sleeps, and keeps
+/// [`Config::clock_error_ppm`].
+///
+/// A proposal is decided when [`Action::Apply`] brings an entry at its position; if it brings one with that index and another
+/// term, the proposal is lost for good. Until then nobody knows: a new leader may still decide it.
+#[derive(Debug)]
+pub struct Raft {
+    pub(crate) id: ServerId,
+    pub(crate) config: Config,
+    pub(crate) random: u64,
+    pub(crate) vote: Vote,
+    pub(crate) log: Log,
+    pub(crate) snapshot: Option<Snapshot>,
+    /// Everything up to here is decided.
+    pub(crate) commit: u64,
+    /// Everything up to here was given to the state machine.
+    pub(crate) applied: u64,
+    /// The log up to here is on the disk.
+    pub(crate) durable: u64,
+    /// The log up to an index will be on the disk with a ticket.
+    pub(crate) writing: VecDeque<(Ticket, u64)>,
+    pub(crate) role: Role,
+    pub(crate) leader: Option<ServerId>,
+    /// No votes for others before this.
+    pub(crate) promised_until: Duration,
+    /// When to stand for election, unless a leader says something before.
+    pub(crate) election_due: Duration,
+    /// What the leader of this term is owed an answer for.
+    pub(crate) ack: Option<Ack>,
+    /// A snapshot that is coming.
+    pub(crate) incoming: Option<Incoming>,
+    /// A snapshot that came, and with which ticket it is durable.
+    installing: Option<(Ticket, Snapshot)>,
+    /// Entries from here on are not yet given out to be written.
+    dirty_from: Option<u64>,
+    writes: Vec<(Persist, Installs)>,
+    outbox: Vec<(ServerId, Message)>,
+    /// Messages that may be sent with the ticket, or with the last one of the next poll.
+    held: Vec<(Option<Ticket>, ServerId, Message)>,
+    pub(crate) failed_reads: Vec<ReadId>,
+    last_ticket: Ticket,
+    persisted: Ticket,
+    /// With which ticket the vote is durable, once it is given out to be written.
+    vote_written: Option<Ticket>,
+    told: (u64, Option<ServerId>),
+}
+
+/// Whether a snapshot came from the leader, for the state machine to take.
+type Installs = bool;
+
+/// How far this server agrees with the leader of its term.
+#[derive(Debug)]
+pub(crate) struct Ack {
+    pub leader: ServerId,
+    pub verified: u64,
+    /// The newest word of the leader.
+    pub sent: u64,
+    /// What it was last told.
+    pub told: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Role {
+    Follower,
+    PreCandidate { granted: BTreeSet<ServerId> },
+    Candidate { granted: BTreeSet<ServerId> },
+    Leader(Leading),
+}
+
+/// What only a leader has.
+#[derive(Debug)]
+pub(crate) struct Leading {
+    pub peers: BTreeMap<ServerId, Progress>,
+    pub since: Duration,
+    /// The first entry of its term.
+    pub term_start: u64,
+    /// Of entries that its state machine has not taken, because they are not decided or not on its disk.
+    pub waiting_bytes: usize,
+    /// To whom leadership is being handed over, and when that is given up.
+    pub transfer: Option<(ServerId, Duration)>,
+    pub reads: VecDeque<PendingRead>,
+}
+
+impl Raft {
+    /// The server `id` continues from what was on its disk. `seed` makes its random choices; servers should differ.
+    ///
+    /// The state machine begins with the snapshot's data; entries behind it come by [`Action::Apply`] once they are known to
+    /// be decided.
+    pub fn new(id: ServerId, config: Config, stored: Stored, seed: u64, now: Duration) -> Result<Raft, StoredError> {
+        stored.check()?;
+        let Stored { vote, snapshot, entries } = stored;
+        let base = snapshot.as_ref().map_or(Position::default(), |snapshot| snapshot.last);
+        let members = snapshot.as_ref().map_or(Membership::default(), |snapshot| snapshot.membership.clone());
+        let mut log = Log::new(base, members);
+        entries.into_iter().filter(|entry| entry.position.index > base.index).for_each(|entry| log.push(entry));
+        let durable = log.last().index;
+        let promised_until = if bug::is(Bug::PromiseForgotten) { now } else { now + config.election_timeout };
+        let mut raft = Raft {
+            id,
+            config,
+            random: seed,
+            vote,
+            log,
+            snapshot,
+            commit: base.index,
+            applied: base.index,
+            durable,
+            writing: VecDeque::new(),
+            role: Role::Follower,
+            leader: None,
+            promised_until,
+            election_due: now,
+            ack: None,
+            incoming: None,
+            installing: None,
+            dirty_from: None,
+            writes: Vec::new(),
+            outbox: Vec::new(),
+            held: Vec::new(),
+            failed_reads: Vec::new(),
+            last_ticket: Ticket(0),
+            persisted: Ticket(0),
+            vote_written: Some(Ticket(0)),
+            told: (0, None),
+        };
+        raft.put_off_election(now);
+        if raft.log.membership().voters.iter().eq([&id]) {
+            // Nobody else can have been promised anything: every majority has this server in it.
+            raft.election_due = now;
+        }
+        Ok(raft)
+    }
+
+    pub fn id(&self) -> ServerId {
+        self.id
+    }
+
+    pub fn term(&self) -> u64 {
+        self.vote.term
+    }
+
+    /// The leader of this server's term, as far as it knows.
+    pub fn leader(&self) -> Option<ServerId> {
+        self.leader
+    }
+
+    pub fn is_leader(&self) -> bool {
+        matches!(self.role, Role::Leader(_))
+    }
+
+    /// The members by this server's log; the last change may not be decided yet.
+    pub fn membership(&self) -> &Membership {
+        self.log.membership()
+    }
+
+    /// The index up to which the log is decided.
+    pub fn commit(&self) -> u64 {
+        self.commit
+    }
+
+    /// The last entry of the log.
+    pub fn last(&self) -> Position {
+        self.log.last()
+    }
+
+    /// Memory of the log's entries. A snapshot makes it less.
+    pub fn log_bytes(&self) -> usize {
+        self.log.bytes()
+    }
+
+    /// For a leader: the members, how far each one's log is known to be, and when it was last heard of.
+    pub fn followers(&self) -> impl Iterator<Item = (ServerId, u64, Option<Duration>)> + '_ {
+        let peers = match &self.role {
+            Role::Leader(leading) => Some(&leading.peers),
+            _ => None,
+        };
+        peers.into_iter().flatten().map(|(id, peer)| (*id, peer.matched, peer.answered))
+    }
+
+    /// When a [`Event::Tick`] is next needed. `None`: not before something else happens.
+    pub fn next_wake(&self) -> Option<Duration> {
+        match &self.role {
+            Role::Leader(leading) => {
+                let heartbeats =
+                    leading.peers.values().map(|peer| peer.last_sent.unwrap_or_default() + self.config.heartbeat);
+                let transfer = leading.transfer.map(|(_, until)| until);
+                let quorum = (!leading.peers.is_empty()).then(|| self.quorum_lost_at(leading));
+                heartbeats.chain(transfer).chain(quorum).min()
+            }
+            _ => self.log.membership().voters.contains(&self.id).then_some(self.election_due),
+        }
+    }
+
+    /// Something happened.
+    pub fn handle(&mut self, now: Duration, event: Event) {
+        match event {
+            Event::Message { from, message } => self.message(now, from, message),
+            Event::Persisted(ticket) => self.written(ticket),
+            Event::Tick => self.tick(now),
+        }
+    }
+
+    /// Adds `data` to the log, to be decided.
+    pub fn propose(&mut self, data: Bytes) -> Result<Position, ProposeError> {
+        let Role::Leader(leading) = &self.role else {
+            return Err(ProposeError::NotLeader { leader: self.leader });
+        };
+        if leading.transfer.is_some() {
+            return Err(ProposeError::HandingOver);
+        }
+        if data.len() > self.config.proposal_bytes_max {
+            return Err(ProposeError::TooLarge { bytes: data.len(), max: self.config.proposal_bytes_max });
+        }
+        if leading.waiting_bytes > self.config.waiting_bytes_max {
+            return Err(ProposeError::Busy);
+        }
+        Ok(self.append_own(Payload::Data(data)))
+    }
+
+    /// Gives out what is to be done.
+    pub fn poll(&mut self, now: Duration, out: &mut Vec<Action>) {
+        self.count_own_vote(now);
+        self.hand_over(now);
+        self.advance_commit();
+        self.replicate(now);
+        out.extend(self.outbox.drain(..).map(|(to, message)| Action::Send { to, message }));
+        self.give_out_writes(out);
+        self.release(out);
+        self.install_and_apply(out);
+        self.answer_reads(now, out);
+        if self.told != (self.vote.term, self.leader) {
+            self.told = (self.vote.term, self.leader);
+            out.push(Action::Leadership { term: self.vote.term, leader: self.leader });
+        }
+    }
+
+    fn message(&mut self, now: Duration, from: ServerId, message: Message) {
+        if from == self.id {
+            return;
+        }
+        let term = message.term();
+        match message {
+            // These two change no term by themselves.
+            Message::PreVote { last, .. } => return self.pre_vote(now, from, term, last),
+            Message::RequestVote { last, released, .. } => return self.request_vote(now, from, term, last, released),
+            Message::PreVoteReply { granted: true, .. } => return self.pre_vote_granted(now, from, term),
+            _ => {}
+        }
+        if term > self.vote.term {
+            self.become_follower(now, term);
+        }
+        if term < self.vote.term {
+            // A leader of an older term is to know.
+            if let Message::Append { sent, prev, .. } = message {
+                self.send(
+                    from,
+                    Message::AppendRefused { term: self.vote.term, prev: prev.index, last: Position::default(), sent },
+                );
+            } else if let Message::SnapshotChunk { sent, .. } = message {
+                self.send(
+                    from,
+                    Message::AppendRefused { term: self.vote.term, prev: 0, last: Position::default(), sent },
+                );
+            }
+            return;
+        }
+        match message {
+            Message::VoteReply { granted, .. } => self.vote_reply(now, from, granted),
+            Message::Append { prev, entries, commit, sent, .. } => self.append(now, from, prev, entries, commit, sent),
+            Message::Appended { matched, sent, .. } => self.appended(now, from, matched, sent),
+            Message::AppendRefused { prev, last, sent, .. } => self.append_refused(now, from, prev, last, sent),
+            Message::SnapshotChunk { last, membership, total, offset, data, sent, .. } => {
+                self.snapshot_chunk(now, from, last, membership, total, offset, &data, sent);
+            }
+            Message::SnapshotReceived { last, received, sent, .. } => {
+                self.snapshot_received(now, from, last, received, sent);
+            }
+            Message::TimeoutNow { .. } => self.timeout_now(now, from),
+            Message::PreVoteReply { .. } => {}
+            Message::PreVote { .. } | Message::RequestVote { .. } => unreachable!("taken above"),
+        }
+    }
+
+    fn tick(&mut self, now: Duration) {
+        match &self.role {
+            Role::Leader(leading) => {
+                if now >= self.quorum_lost_at(leading) && !leading.peers.is_empty() {
+                    // A majority no longer answers: somebody else may lead them.
+                    self.step_down(now);
+                }
+            }
+            _ => {
+                if now >= self.election_due {
+                    self.stand(now);
+                }
+            }
+        }
+    }
+
+    /// Up to an index, the log's entries will be durable with a ticket; nothing of what was cut off will.
+    fn written(&mut self, ticket: Ticket) {
+        assert!(ticket <= self.last_ticket, "{ticket:?} was never given out, the last was {:?}", self.last_ticket);
+        self.persisted = self.persisted.max(ticket);
+        while let Some((_, index)) = self.writing.front().filter(|(of, _)| *of <= ticket) {
+            self.durable = self.durable.max(*index);
+            self.writing.pop_front();
+        }
+        self.acknowledge();
+    }
+
+    /// Removes the entries from `from` on, which contradict the leader's.
+    pub(crate) fn truncate(&mut self, from: u64) {
+        assert!(from > self.commit, "{}: entry {from} is to go, but all up to {} is decided", self.id, self.commit);
+        self.log.truncate(from);
+        self.not_durable_from(from);
+        self.dirty_from = self.dirty_from.map(|dirty| dirty.min(from));
+    }
+
+    /// What is on the disk from `from` on, or will be, is not what the log has there.
+    fn not_durable_from(&mut self, from: u64) {
+        self.durable = self.durable.min(from - 1);
+        self.writing.iter_mut().for_each(|(_, index)| *index = (*index).min(from - 1));
+    }
+
+    /// Adds an entry that is to be written.
+    pub(crate) fn push(&mut self, entry: Entry) {
+        let index = entry.position.index;
+        self.log.push(entry);
+        self.dirty_from = Some(self.dirty_from.map_or(index, |dirty| dirty.min(index)));
+    }
+
+    /// Adds an entry of this leader's own.
+    pub(crate) fn append_own(&mut self, payload: Payload) -> Position {
+        let position = Position { term: self.vote.term, index: self.log.last().index + 1 };
+        let entry = Entry { position, payload };
+        let Role::Leader(leading) = &mut self.role else { panic!("{} adds an entry but does not lead", self.id) };
+        leading.waiting_bytes += entry.bytes();
+        self.push(entry);
+        position
+    }
+
+    pub(crate) fn persist(&mut self, write: Persist) {
+        self.write_entries();
+        if matches!(write, Persist::Vote(_)) {
+            self.vote_written = None;
+        }
+        self.writes.push((write, false));
+    }
+
+    /// A snapshot came in place of the log: of that only what is behind `keep_from` stays.
+    pub(crate) fn persist_install(&mut self, snapshot: Snapshot, keep_from: Option<u64>) {
+        self.write_entries();
+        self.writes.push((Persist::Snapshot { snapshot, keep_from }, true));
+    }
+
+    /// The log was replaced by nothing behind `base`, of which everything up to `decided` was the same before.
+    pub(crate) fn reset_log(&mut self, base: Position, membership: Membership, decided: u64) {
+        self.write_entries();
+        self.not_durable_from(decided + 1);
+        self.log = Log::new(base, membership);
+    }
+
+    pub(crate) fn vote_is_durable(&self) -> bool {
+        self.vote_written.is_some_and(|ticket| ticket <= self.persisted)
+    }
+
+    fn write_entries(&mut self) {
+        if let Some(from) = self.dirty_from.take() {
+            let entries = self.log.tail(from);
+            if !entries.is_empty() {
+                self.writes.push((Persist::Entries(entries), false));
+            }
+        }
+    }
+
+    fn give_out_writes(&mut self, out: &mut Vec<Action>) {
+        self.write_entries();
+        for (write, installs) in self.writes.drain(..) {
+            self.last_ticket.0 += 1;
+            let ticket = self.last_ticket;
+            match &write {
+                Persist::Vote(_) => self.vote_written = Some(ticket),
+                Persist::Entries(entries) => {
+                    let last = entries.last().expect("entries are written only if there are any").position;
+                    // Some of them may have been cut off since.
+                    let index = if self.log.at(last.index) == Some(last) { last.index } else { 0 };
+                    self.writing.push_back((ticket, index));
+                }
+                Persist::Snapshot { snapshot, .. } => {
+                    if installs {
+                        self.writing.push_back((ticket, snapshot.last.index));
+                        self.installing = Some((ticket, snapshot.clone()));
+                    }
+                }
+            }
+            out.push(Action::Persist { ticket, write });
+        }
+    }
+
+    /// Sends what waited for writes.
+    fn release(&mut self, out: &mut Vec<Action>) {
+        for (ticket, to, message) in std::mem::take(&mut self.held) {
+            let ticket = ticket.unwrap_or(self.last_ticket);
+            if ticket <= self.persisted || bug::is(Bug::VoteNotDurable) {
+                out.push(Action::Send { to, message });
+            } else {
+                self.held.push((Some(ticket), to, message));
+            }
+        }
+    }
+
+    fn install_and_apply(&mut self, out: &mut Vec<Action>) {
+        if let Some((_, snapshot)) = self.installing.take_if(|(ticket, _)| *ticket <= self.persisted)
+            && snapshot.last.index > self.applied
+        {
+            self.applied = snapshot.last.index;
+            out.push(Action::Install(snapshot));
+        }
+        if self.installing.is_some() {
+            return;
+        }
+        // What is not on the own disk could be forgotten again.
+        let upto = if bug::is(Bug::LeaderCountsEarly) { self.commit } else { self.commit.min(self.durable) };
+        if upto > self.applied {
+            let entries = self.log.range(self.applied + 1, upto);
+            assert_eq!(
+                entries.len() as u64,
+                upto - self.applied,
+                "{}: {} to {upto} are decided",
+                self.id,
+                self.applied + 1
+            );
+            self.applied = upto;
+            if let Role::Leader(leading) = &mut self.role {
+                leading.waiting_bytes -= entries.iter().map(Entry::bytes).sum::<usize>();
+            }
+            out.push(Action::Apply(entries));
+        }
+    }
+
+    pub(crate) fn send(&mut self, to: ServerId, message: Message) {
+        self.outbox.push((to, message));
+    }
+
+    /// Sends `message` once everything is durable that is now on its way to be.
+    pub(crate) fn send_when_durable(&mut self, to: ServerId, message: Message) {
+        self.held.retain(|(_, other, _)| *other != to);
+        self.held.push((None, to, message));
+    }
+
+    pub(crate) fn forget_held(&mut self) {
+        self.held.clear();
+    }
+
+    /// The next random number below `bound` (SplitMix64).
+    pub(crate) fn random_below(&mut self, bound: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound.max(1)
+    }
+}
+
+#[cfg(test)]
+impl Raft {
+    /// The index before the log's first entry, and that of the last.
+    pub(crate) fn log_range(&self) -> (u64, u64) {
+        (self.log.base().index, self.log.last().index)
+    }
+
+    pub(crate) fn position(&self, index: u64) -> Option<Position> {
+        self.log.at(index)
+    }
+
+    pub(crate) fn entry(&self, index: u64) -> Option<&Entry> {
+        self.log.get(index)
+    }
+}

@@ -1,0 +1,86 @@
+//! When a leader may answer from its state.
+//!
+//! A read must see everything that was decided before it was asked. Two things make sure of that:
+//!
+//! * The leader has decided an entry of its own term, so that it knows of everything older leaders decided, and its state
+//!   machine is as far as it was when the read came.
+//! * Nobody else leads. Either a majority has answered a word that the leader said after the read came; or one that is no
+//!   older than a lease: then none of these voters votes for anybody else yet ([`Config::lease`](crate::Config)), and each
+//!   new leader needs one of them.
+
+use crate::bug::{self, Bug};
+use crate::raft::{Action, Leading, Raft, ReadId, Role};
+use std::time::Duration;
+
+/// A read that waits.
+#[derive(Debug)]
+pub(crate) struct PendingRead {
+    pub id: ReadId,
+    pub arrived: Duration,
+    /// The state machine must have taken everything up to here.
+    pub index: u64,
+}
+
+impl Raft {
+    /// Asks for [`Action::ReadReady`] when the state machine's state is the newest. `false`: this server does not lead, or
+    /// too many wait.
+    pub fn read(&mut self, now: Duration, id: ReadId) -> bool {
+        let commit = self.commit;
+        let Role::Leader(leading) = &mut self.role else { return false };
+        if leading.reads.len() >= self.config.reads_max {
+            return false;
+        }
+        let index = if bug::is(Bug::ReadsBeforeTermStart) { commit } else { commit.max(leading.term_start) };
+        leading.reads.push_back(PendingRead { id, arrived: now, index });
+        true
+    }
+
+    /// When the newest of the leader's words was said that a majority has answered.
+    fn confirmed(&self, leading: &Leading, now: Duration) -> Option<Duration> {
+        let answered = |server| match leading.peers.get(&server) {
+            Some(peer) => peer.answered,
+            None => (server == self.id).then_some(now),
+        };
+        self.log.membership().reached_by_majority(answered).flatten()
+    }
+
+    /// When a leader gives up unless a majority answers before.
+    pub(crate) fn quorum_lost_at(&self, leading: &Leading) -> Duration {
+        // The leader itself is there; it is the others' answers that count.
+        let confirmed = self.confirmed(leading, Duration::MAX).map_or(leading.since, |at| at.max(leading.since));
+        confirmed.saturating_add(2 * self.config.election_timeout)
+    }
+
+    /// Until when nobody else can lead. `None`: not known.
+    pub(crate) fn lease_until(&self, leading: &Leading, now: Duration) -> Option<Duration> {
+        self.confirmed(leading, now).map(|confirmed| confirmed + self.config.lease())
+    }
+
+    /// When the oldest read came that only an answer to a new word helps.
+    pub(crate) fn read_that_waits_for_word(&self, now: Duration) -> Option<Duration> {
+        let Role::Leader(leading) = &self.role else { return None };
+        let read = leading.reads.front()?;
+        let has_lease = self.lease_until(leading, now).is_some_and(|until| now < until);
+        (!has_lease).then_some(read.arrived)
+    }
+
+    pub(crate) fn answer_reads(&mut self, now: Duration, out: &mut Vec<Action>) {
+        out.extend(self.failed_reads.drain(..).map(Action::ReadFailed));
+        let Role::Leader(leading) = &self.role else { return };
+        if leading.reads.is_empty() {
+            return;
+        }
+        let confirmed = self.confirmed(leading, now);
+        let has_lease = self.lease_until(leading, now).is_some_and(|until| now < until);
+        let (applied, is_sure) = (self.applied, bug::is(Bug::ReadsUnconfirmed));
+        let Role::Leader(leading) = &mut self.role else { return };
+        leading.reads.retain(|read| {
+            let leads = has_lease || confirmed.is_some_and(|at| at >= read.arrived) || is_sure;
+            let is_ready = leads && applied >= read.index;
+            if is_ready {
+                out.push(Action::ReadReady(read.id));
+            }
+            !is_ready
+        });
+    }
+}

@@ -1,0 +1,43 @@
+//! What the stores of a cluster hold of its pool's groups.
+
+use super::Violation;
+use crate::cluster::Cluster;
+use crate::stored::Stored;
+use reactor::sim::Crash;
+use std::collections::BTreeMap;
+use types::{OsdId, PgId};
+
+/// What the OSDs of an acting set hold of a group: who, at which place of the set, and what.
+pub(super) type Held<T> = Vec<(OsdId, usize, T)>;
+
+/// Ends every OSD of a cluster whose pool has so many groups and checks their stores. `read` gives what a store holds of a group,
+/// at that place of the acting set; why it cannot be right is an error.
+pub(super) fn what_groups_hold<T>(
+    cluster: &mut Cluster,
+    pg_num: u32,
+    crash: Crash,
+    mut read: impl FnMut(&mut Stored, PgId, usize) -> Result<T, String>,
+) -> Result<BTreeMap<PgId, Held<T>>, Violation> {
+    let pool = cluster.find_pool();
+    let map = cluster.monitor().expect("the monitor runs").state().osdmap().clone();
+    let osds = cluster.osd_count();
+    (0..osds).for_each(|osd| cluster.kill_osd(osd, crash));
+    let mut groups: BTreeMap<PgId, Held<T>> = BTreeMap::new();
+    for osd in (0..osds).filter(|osd| cluster.is_present(*osd)).collect::<Vec<_>>() {
+        let id = OsdId(osd as i32);
+        let failed = |why: String| Violation(format!("the disks of {id}: {why}"));
+        let report = cluster.check(osd).map_err(failed)?;
+        if let Some(finding) = report.findings.iter().find(|finding| finding.is_damage()) {
+            return Err(failed(finding.to_string()));
+        }
+        let mut stored = cluster.stored(osd).map_err(failed)?;
+        for pg in (0..pg_num).map(|seed| PgId { pool, seed }) {
+            let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
+            if let Some(place) = placed.acting.iter().position(|other| *other == id) {
+                let held = read(&mut stored, pg, place).map_err(failed)?;
+                groups.entry(pg).or_default().push((id, place, held));
+            }
+        }
+    }
+    Ok(groups)
+}

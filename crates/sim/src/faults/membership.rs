@@ -1,0 +1,115 @@
+//! OSDs that come and go: added, removed, and disks that are lost and replaced by empty ones.
+
+use crate::run::Run;
+use reactor::sim::{Crash, Rng};
+use std::time::Duration;
+
+/// More OSDs are not added.
+const ADDED_MAX: usize = 3;
+/// A command that the monitor may refuse is repeated after this time.
+const TRY_AGAIN: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MembershipFault {
+    /// A new OSD starts.
+    Add,
+    /// An OSD is lost with its disks. The operator takes it out of the map; then an empty one takes its place.
+    LoseDisk { osd: usize },
+    /// An OSD is lost with its disks and nobody takes its place.
+    Remove { osd: usize },
+}
+
+/// An OSD whose disks are gone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    pub osd: usize,
+    is_replaced: bool,
+    /// When the operator last gave a command, and whether the OSD was up then.
+    asked: Option<(Duration, bool)>,
+}
+
+impl MembershipFault {
+    pub(super) fn draw(rng: &mut Rng, osds: usize) -> MembershipFault {
+        let osd = rng.below(osds as u64) as usize;
+        match rng.below(5) {
+            0 | 1 => MembershipFault::Add,
+            2 => MembershipFault::Remove { osd },
+            _ => MembershipFault::LoseDisk { osd },
+        }
+    }
+
+    /// Whether it happened: no more is lost than the pool survives.
+    pub(crate) fn strike(self, run: &mut Run) -> bool {
+        match self {
+            MembershipFault::Add if run.added < ADDED_MAX => {
+                run.added += 1;
+                let osd = run.cluster.add_osd();
+                run.cluster.start_osd(osd);
+                true
+            }
+            MembershipFault::Add => false,
+            MembershipFault::LoseDisk { osd } => run.lose(osd, true),
+            MembershipFault::Remove { osd } => run.lose(osd, false),
+        }
+    }
+}
+
+impl Run {
+    /// A pool whose `min_size` is more than what suffices to read survives the loss of one OSD at any moment, and of another
+    /// once everything is clean again.
+    fn lose(&mut self, osd: usize, is_replaced: bool) -> bool {
+        let survives = match self.setup.coding {
+            Some((_, m)) => m >= 2,
+            None => self.setup.copies >= 3,
+        };
+        let enough = is_replaced || self.cluster.osds_present() > self.setup.members() + 1;
+        let whole = !self.any_lost || self.lost.is_empty() && self.cluster.is_clean().is_ok();
+        if !survives || !enough || !whole || !self.cluster.is_present(osd) || self.out.contains(&osd) {
+            return false;
+        }
+        self.any_lost = true;
+        self.cluster.lose_disks(osd, Crash::Power);
+        self.lost.push(Lost { osd, is_replaced, asked: None });
+        true
+    }
+
+    /// The operator goes on with what was lost. Commands are given until the map shows that they were carried out.
+    pub(crate) fn replace_lost(&mut self) {
+        let now = self.cluster.world.now();
+        for mut lost in std::mem::take(&mut self.lost) {
+            let id = types::OsdId(lost.osd as i32);
+            let known = self.cluster.monitor().map(|monitor| {
+                let map = monitor.state().osdmap();
+                (map.exists(id), map.is_up(id))
+            });
+            match known {
+                Some((false, _)) => {
+                    self.note(|| format!("{id} is gone from the map, replaced: {}", lost.is_replaced));
+                    match lost.is_replaced {
+                        true => {
+                            self.cluster.replace_disks(lost.osd);
+                            self.cluster.start_osd(lost.osd);
+                        }
+                        false => self.cluster.remove(lost.osd),
+                    }
+                    continue;
+                }
+                // A quick operator: the empty OSD is there before the others have agreed who serves without it.
+                Some((true, is_up))
+                    if lost.asked.is_none_or(|(at, was_up)| was_up != is_up || now >= at + TRY_AGAIN) =>
+                {
+                    lost.asked = Some((now, is_up));
+                    let json = match is_up {
+                        true => format!("{{\"prefix\": \"osd down\", \"ids\": [\"{}\"]}}", id.0),
+                        false => {
+                            format!("{{\"prefix\": \"osd purge\", \"id\": {}, \"yes_i_really_mean_it\": true}}", id.0)
+                        }
+                    };
+                    self.cluster.try_command(self.operator, json);
+                }
+                _ => {}
+            }
+            self.lost.push(lost);
+        }
+    }
+}

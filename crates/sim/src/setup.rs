@@ -1,0 +1,180 @@
+//! What a run is made of.
+
+use crate::faults::Mix;
+use reactor::sim::Rng;
+
+/// One seed of a swarm in so many has an erasure-coded pool.
+const CODED_ONE_IN: u64 = 6;
+
+/// Clocks may run so much faster or slower than the world's, in parts per million: leases allow for a tenth between two.
+pub const DRIFT_PPM_MAX: i64 = 47_000;
+
+/// From this seed on, small runs have erasure-coded pools.
+pub const CODED_SEEDS: u64 = 1 << 40;
+/// From this seed on, pools of small runs get more placement groups meanwhile; those that are also [`CODED_SEEDS`] are
+/// erasure-coded.
+pub const SPLIT_SEEDS: u64 = 1 << 41;
+
+/// From this seed on, clients of small runs take snapshots.
+pub const SNAP_SEEDS: u64 = 1 << 42;
+/// One seed of a swarm in so many has snapshots, if its pool is replicated.
+const SNAPS_ONE_IN: u64 = 4;
+
+/// Size and misfortunes of a run. With the seed it determines everything.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setup {
+    pub seed: u64,
+    /// Each misfortune is drawn from one of these.
+    pub mixes: Vec<Mix>,
+    pub osds: usize,
+    /// Copies of each object.
+    pub copies: u8,
+    /// Data and parity shards instead, if the pool is erasure-coded.
+    pub coding: Option<(u8, u8)>,
+    /// Client operations, about; `None`: some 200, as tests have them.
+    pub operations: Option<u32>,
+    /// Clocks run at different rates.
+    pub drift: bool,
+    /// The pool gets more placement groups meanwhile.
+    pub splits: bool,
+    /// Clients take snapshots.
+    pub snapshots: bool,
+}
+
+/// What of a [`Setup`] does not follow from the seed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Wishes {
+    /// A small run of one kind of misfortune, as in tests.
+    pub small: bool,
+    pub operations: Option<u32>,
+    pub osds: Option<usize>,
+    pub copies: Option<u8>,
+    pub coding: Option<(u8, u8)>,
+    pub mixes: Vec<Mix>,
+}
+
+impl Setup {
+    /// A small run: 3 to 5 OSDs, some 200 operations, one mix of misfortunes.
+    pub fn small(seed: u64) -> Setup {
+        let mix = Mix::of(seed);
+        let mut rng = Rng::new(seed ^ 0x51e5);
+        // Some more than there are copies, where data is to move; there are at most four shards.
+        let is_coded = seed & CODED_SEEDS != 0;
+        let osds = (if mix.wants_spare_osds() || is_coded { 4 } else { 3 }) + rng.below(2) as usize;
+        let (coding, splits) = (is_coded.then(|| (2, 1 + rng.below(2) as u8)), seed & SPLIT_SEEDS != 0);
+        let snapshots = seed & SNAP_SEEDS != 0 && !is_coded;
+        Setup { seed, mixes: vec![mix], osds, copies: 3, coding, operations: None, drift: false, splits, snapshots }
+    }
+
+    /// A run of a swarm: each seed has another size and another mix of misfortunes, so that what the one hides the other
+    /// shows (Groce et al., "Swarm testing", 2012).
+    pub fn swarm(seed: u64) -> Setup {
+        let mut rng = Rng::new(seed ^ 0x5a9a);
+        let copies = if rng.one_in(4) { 2 } else { 3 };
+        let mixes = match rng.below(12) {
+            // Alone, as copies of what rots must stay.
+            0 => vec![Mix::Rot],
+            n => {
+                let mut left: Vec<Mix> = Mix::swarming().collect();
+                (0..1 + n % 4).map(|_| left.swap_remove(rng.below(left.len() as u64) as usize)).collect()
+            }
+        };
+        let osds = match rng.below(100) {
+            0 => 13 + rng.below(18),
+            1..10 => 7 + rng.below(6),
+            _ => 3 + rng.below(4),
+        };
+        let spare = usize::from(mixes.iter().any(|mix| mix.wants_spare_osds()));
+        let (operations, drift) = (Some(1000 + rng.below(500) as u32), rng.one_in(2));
+        let coding = rng.one_in(CODED_ONE_IN).then(|| (2, 1 + rng.below(2) as u8));
+        let mut setup =
+            Setup { seed, mixes, osds: 0, copies, coding, operations, drift, splits: false, snapshots: false };
+        setup.osds = (osds as usize).max(setup.members() + spare);
+        setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
+        setup
+    }
+
+    pub fn of(seed: u64, wishes: &Wishes) -> Setup {
+        let mut setup = if wishes.small { Setup::small(seed) } else { Setup::swarm(seed) };
+        if !wishes.mixes.is_empty() {
+            setup.mixes.clone_from(&wishes.mixes);
+        }
+        if let Some(copies) = wishes.copies {
+            (setup.copies, setup.coding) = (copies, None);
+        }
+        setup.coding = wishes.coding.or(setup.coding);
+        setup.snapshots &= setup.coding.is_none();
+        setup.osds = wishes.osds.unwrap_or(setup.osds).max(setup.members());
+        setup.operations = wishes.operations.or(setup.operations);
+        setup
+    }
+
+    /// The flags that lead to it.
+    pub fn flags(seed: u64, wishes: &Wishes) -> String {
+        let mut text = format!("--seed {seed}");
+        if wishes.small {
+            text += " --small";
+        }
+        if let Some(operations) = wishes.operations {
+            text += &format!(" --ops {operations}");
+        }
+        if let Some(osds) = wishes.osds {
+            text += &format!(" --osds {osds}");
+        }
+        if let Some(copies) = wishes.copies {
+            text += &format!(" --copies {copies}");
+        }
+        if let Some((k, m)) = wishes.coding {
+            text += &format!(" --coded {k}+{m}");
+        }
+        if !wishes.mixes.is_empty() {
+            let names: Vec<&str> = wishes.mixes.iter().map(|mix| mix.name()).collect();
+            text += &format!(" --faults {}", names.join(","));
+        }
+        text
+    }
+
+    /// Members of each placement group: copies or shards.
+    pub(crate) fn members(&self) -> usize {
+        self.coding.map_or(self.copies, |(k, m)| k + m).into()
+    }
+
+    pub(crate) fn has(&self, mix: Mix) -> bool {
+        self.mixes.contains(&mix)
+    }
+
+    /// The only mix, if there is one only.
+    pub(crate) fn only(&self) -> Option<Mix> {
+        match self.mixes[..] {
+            [mix] => Some(mix),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swarm_has_all_sizes_and_all_mixes() {
+        let setups: Vec<Setup> = (0..2000).map(Setup::swarm).collect();
+        for mix in Mix::swarming().chain([Mix::Rot]) {
+            assert!(setups.iter().any(|setup| setup.has(mix)), "{mix:?}");
+        }
+        let osds = |osds: usize| setups.iter().filter(|setup| setup.osds == osds).count();
+        assert!((3..=12).all(|count| osds(count) > 0) && osds(3) > osds(8));
+        assert!(setups.iter().any(|setup| setup.osds > 20) && setups.iter().all(|setup| setup.osds <= 30));
+        assert!(setups.iter().all(|setup| setup.osds >= setup.members()));
+        let coded = setups.iter().filter(|setup| setup.coding.is_some()).count();
+        assert!((250..420).contains(&coded), "{coded}");
+        assert_eq!(Setup::swarm(7), Setup::of(7, &Wishes::default()));
+    }
+
+    #[test]
+    fn flags_name_what_was_wished_for() {
+        let wishes = Wishes { osds: Some(5), mixes: vec![Mix::Rot, Mix::Clocks], ..Wishes::default() };
+        assert_eq!(Setup::flags(4, &wishes), "--seed 4 --osds 5 --faults rot,clocks");
+        assert_eq!(Setup::of(4, &wishes).osds, 5);
+    }
+}

@@ -1,0 +1,52 @@
+//! A pool gets more placement groups while other things happen.
+
+use crate::client_process::POOL;
+use crate::cluster::Cluster;
+use crate::faults::{Away, Fault};
+use reactor::sim::Rng;
+use std::time::Duration;
+
+/// No pool gets more groups than this.
+const GROUPS_MAX: u64 = 48;
+
+/// Whether numbers of groups are changed only while everything is clean, and placement in small steps.
+pub fn careful(on: bool) -> String {
+    format!(r#"{{"prefix": "config set", "who": "mgr", "name": "mgr/pg_numbers/careful", "value": "{on}"}}"#)
+}
+
+/// Adds changes of the number of groups to what happens to a pool of `groups` groups.
+pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32) {
+    let command = |command: String| Fault::Change { command, undo: None, lasts: Away(Duration::ZERO) };
+    if !rng.one_in(4) {
+        plan.push((Duration::ZERO, command(careful(false))));
+    }
+    let lasts_ms = plan.iter().map(|(at, _)| at.as_millis() as u64).max().unwrap_or(0).max(5_000);
+    // As close to something else that happens as it gets, or at any time.
+    let mut times: Vec<Duration> = (0..1 + rng.below(4))
+        .map(|_| match !plan.is_empty() && rng.one_in(2) {
+            true => plan[rng.below(plan.len() as u64) as usize].0 + Duration::from_micros(rng.below(400_000)),
+            false => Duration::from_millis(100 + rng.below(lasts_ms)),
+        })
+        .collect();
+    times.sort();
+    let mut groups = u64::from(groups);
+    for at in times {
+        let factor = 2 + rng.below(3);
+        groups = if rng.one_in(3) { groups + 1 + rng.below(groups) } else { groups * factor }.min(GROUPS_MAX);
+        let set = format!(r#"{{"prefix": "osd pool set", "pool": "{POOL}", "var": "pg_num", "val": "{groups}"}}"#);
+        plan.push((at, command(set)));
+    }
+    plan.sort_by_key(|(at, _)| *at);
+}
+
+/// Whether every pool has as many groups as it should have, and they are placed as such.
+pub fn are_done(cluster: &Cluster) -> Result<(), String> {
+    let Some(monitor) = cluster.monitor() else { return Err("the monitor does not run".to_owned()) };
+    for pool in monitor.state().osdmap().pools.values() {
+        let (now, wanted) = ((pool.pg_num, pool.pgp_num), (pool.pg_num_target, pool.pgp_num_target));
+        if now != wanted {
+            return Err(format!("pg_num and pgp_num are {now:?} and should be {wanted:?}"));
+        }
+    }
+    Ok(())
+}

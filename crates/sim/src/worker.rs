@@ -1,0 +1,252 @@
+//! Processes that run seeds, one after the other: what ends one of them, or never ends, costs one seed only.
+//!
+//! The same program with the same arguments and `--worker`. It reads jobs on standard input and answers each on standard
+//! output, a JSON object in a line.
+
+use crate::run::{self, Report};
+use crate::setup::{Setup, Wishes};
+use mutant::Mutant;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// What a seed came to.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    Passed(Passed),
+    Failed {
+        /// Which check found it.
+        check: String,
+        violation: String,
+    },
+}
+
+/// Numbers of a run that showed nothing.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Passed {
+    pub fingerprint: u64,
+    pub operations: u64,
+    pub in_doubt: u64,
+    pub osds: u64,
+    pub virtual_ms: u64,
+    pub faults: BTreeMap<String, u64>,
+}
+
+/// One seed, its time, and how often the mutant's place was met.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Answer {
+    pub outcome: Outcome,
+    pub took: Duration,
+    pub met: u64,
+}
+
+impl From<Report> for Passed {
+    fn from(report: Report) -> Passed {
+        Passed {
+            fingerprint: report.fingerprint,
+            operations: report.operations as u64,
+            in_doubt: report.in_doubt as u64,
+            osds: report.setup.osds as u64,
+            virtual_ms: report.took.as_millis() as u64,
+            faults: report.faults.into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+        }
+    }
+}
+
+#[cfg(feature = "mutants")]
+fn switch(mutant: Option<Mutant>) {
+    mutant::switch(mutant);
+}
+
+#[cfg(feature = "mutants")]
+fn met() -> u64 {
+    mutant::met()
+}
+
+#[cfg(not(feature = "mutants"))]
+fn switch(mutant: Option<Mutant>) {
+    assert!(mutant.is_none(), "this program was built without mutants");
+}
+
+#[cfg(not(feature = "mutants"))]
+fn met() -> u64 {
+    0
+}
+
+/// Runs one seed in this process.
+pub fn run_here(seed: u64, wishes: &Wishes, mutant: Option<Mutant>) -> Answer {
+    let begin = Instant::now();
+    switch(mutant);
+    let result = run::run(&Setup::of(seed, wishes));
+    let met = met();
+    switch(None);
+    let outcome = match result {
+        Ok(report) => Outcome::Passed(report.into()),
+        Err(violation) => Outcome::Failed { check: violation.check().to_owned(), violation: violation.0 },
+    };
+    Answer { outcome, took: begin.elapsed(), met }
+}
+
+impl Answer {
+    pub fn to_json(&self) -> Value {
+        let outcome = match &self.outcome {
+            Outcome::Passed(passed) => json!({
+                "fingerprint": format!("{:016x}", passed.fingerprint),
+                "operations": passed.operations,
+                "in_doubt": passed.in_doubt,
+                "osds": passed.osds,
+                "virtual_ms": passed.virtual_ms,
+                "faults": passed.faults,
+            }),
+            Outcome::Failed { check, violation } => json!({ "check": check, "violation": violation }),
+        };
+        json!({ "outcome": outcome, "took_us": self.took.as_micros() as u64, "met": self.met })
+    }
+
+    fn from_json(value: &Value) -> Option<Answer> {
+        let outcome = &value["outcome"];
+        let number = |name: &str| outcome[name].as_u64();
+        let text = |name: &str| outcome[name].as_str().map(str::to_owned);
+        let outcome = match text("violation") {
+            Some(violation) => Outcome::Failed { check: text("check")?, violation },
+            None => Outcome::Passed(Passed {
+                fingerprint: u64::from_str_radix(outcome["fingerprint"].as_str()?, 16).ok()?,
+                operations: number("operations")?,
+                in_doubt: number("in_doubt")?,
+                osds: number("osds")?,
+                virtual_ms: number("virtual_ms")?,
+                faults: outcome["faults"]
+                    .as_object()?
+                    .iter()
+                    .map(|(k, v)| Some((k.clone(), v.as_u64()?)))
+                    .collect::<Option<_>>()?,
+            }),
+        };
+        let took = Duration::from_micros(value["took_us"].as_u64()?);
+        Some(Answer { outcome, took, met: value["met"].as_u64()? })
+    }
+}
+
+/// What `--worker` does: jobs in, answers out, until there are no more.
+pub fn serve(wishes: &Wishes) -> Result<(), String> {
+    // What panics is told in the answer.
+    std::panic::set_hook(Box::new(|_| ()));
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|e| e.to_string())?;
+        let job: Value = serde_json::from_str(&line).map_err(|e| format!("{line}: {e}"))?;
+        let seed = job["seed"].as_u64().ok_or_else(|| format!("a job without a seed: {line}"))?;
+        let mutant =
+            job["mutant"].as_str().and_then(|name| Mutant::ALL.iter().find(|mutant| mutant.name() == name).copied());
+        let answer = run_here(seed, wishes, mutant).to_json();
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{answer}").and_then(|()| out.flush()).map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// One such process, from outside.
+pub struct Worker {
+    running: Option<Running>,
+    limit: Duration,
+}
+
+struct Running {
+    child: Child,
+    jobs: ChildStdin,
+    answers: Receiver<String>,
+}
+
+impl Running {
+    fn start() -> std::io::Result<Running> {
+        let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(arguments).arg("--worker");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let jobs = child.stdin.take().expect("asked for a pipe");
+        let out = BufReader::new(child.stdout.take().expect("asked for a pipe"));
+        let (tell, answers) = channel();
+        std::thread::spawn(move || {
+            out.lines().map_while(Result::ok).take_while(|line| tell.send(line.clone()).is_ok()).count()
+        });
+        Ok(Running { child, jobs, answers })
+    }
+}
+
+impl Worker {
+    /// `limit`: the longest that one seed may take, in real time.
+    pub fn new(limit: Duration) -> Worker {
+        Worker { running: None, limit }
+    }
+
+    /// Has one seed run. A process that dies, or takes too long, is a failure of the seed.
+    ///
+    /// Errors: no process can be started.
+    pub fn run(&mut self, seed: u64, mutant: Option<Mutant>) -> std::io::Result<Answer> {
+        let begin = Instant::now();
+        let running = match &mut self.running {
+            Some(running) => running,
+            none => none.insert(Running::start()?),
+        };
+        let job = json!({ "seed": seed, "mutant": mutant.map(Mutant::name) });
+        let sent = writeln!(running.jobs, "{job}").and_then(|()| running.jobs.flush());
+        let line = match sent {
+            Ok(()) => running.answers.recv_timeout(self.limit),
+            Err(_) => Err(RecvTimeoutError::Disconnected),
+        };
+        if let Some(answer) = line.as_ref().ok().and_then(|line| Answer::from_json(&serde_json::from_str(line).ok()?)) {
+            return Ok(answer);
+        }
+        let mut dead = self.running.take().expect("just used");
+        let (check, violation) = match line {
+            Err(RecvTimeoutError::Timeout) => {
+                ("ends in time", format!("the run does not end within {:?} of real time", self.limit))
+            }
+            Ok(line) => ("ends in order", format!("the run gives {line}")),
+            Err(RecvTimeoutError::Disconnected) => {
+                ("ends in order", "the process of the run ends in the middle of it".to_owned())
+            }
+        };
+        let _ = dead.child.kill();
+        let status = dead.child.wait()?;
+        let outcome = Outcome::Failed { check: check.to_owned(), violation: format!("{violation} ({status})") };
+        Ok(Answer { outcome, took: begin.elapsed(), met: 0 })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(mut running) = self.running.take() {
+            // Both fail harmlessly if it has ended.
+            let _ = running.child.kill();
+            let _ = running.child.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_read_back() {
+        let passed = Passed {
+            fingerprint: u64::MAX - 1,
+            operations: 1200,
+            in_doubt: 3,
+            osds: 4,
+            virtual_ms: 50_000,
+            faults: [("OSD killed".to_owned(), 2)].into(),
+        };
+        let failed = Outcome::Failed { check: "listing".to_owned(), violation: "x is \"listed\"\ntwice".to_owned() };
+        for outcome in [Outcome::Passed(passed), failed] {
+            let answer = Answer { outcome, took: Duration::from_micros(77), met: 5 };
+            let line = answer.to_json().to_string();
+            assert!(!line.contains('\n'));
+            assert_eq!(Answer::from_json(&serde_json::from_str(&line).expect("JSON")), Some(answer));
+        }
+        assert_eq!(Answer::from_json(&json!({ "outcome": {} })), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! What Ceph's clients ask a manager for, asked of a cluster that has none.
+
+use cluster_tests::{TestCluster, clients_are_here, python};
+use std::time::Duration;
+
+const ASKS: &str = r#"
+import json, os, rados, sys
+cluster = rados.Rados(conffile=os.environ['CEPH_CONF'])
+cluster.connect(timeout=20)
+for command in [{'prefix': 'pg stat', 'format': 'json'}, {'prefix': 'osd df', 'format': 'json'}]:
+    ret, out, status = cluster.mgr_command(json.dumps(command), b'', timeout=20)
+    assert ret == 0, (ret, status)
+    json.loads(out)
+ret, out, status = cluster.mgr_command('{"prefix": "no such thing"}', b'', timeout=20)
+assert ret == -22, (ret, status)
+cluster.shutdown()
+print('answered')
+"#;
+
+/// A cluster, the pool that is asked about, and what is not to depend on whose cluster it is.
+fn check(cluster: &TestCluster) {
+    cluster.make_pool("p", 8, 2);
+    let none = cluster.rados_within(&["list-inconsistent-pg", "p"], Duration::from_secs(30)).ok();
+    assert_eq!(none.trim(), "[]");
+    let stat = cluster.ceph(&["tell", "mgr", "pg", "stat"]).ok();
+    assert!(stat.contains("active+clean"), "{stat}");
+    let stat = cluster.ceph_json(&["mgr", "stat"]);
+    assert_eq!(stat["available"], true);
+    let mut asks = cluster.command(python(), &["-c", ASKS]);
+    let out = asks.output().expect("python runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let refused = cluster.rados_within(&["list-inconsistent-pg", "nothing"], Duration::from_secs(30));
+    assert!(!refused.failure().is_empty());
+}
+
+#[test]
+fn managers_commands_are_answered_also_after_a_restart() {
+    if !clients_are_here(&["ceph", "rados", "python3-rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start("manager", 3);
+    check(&cluster);
+    cluster.down();
+    cluster.up();
+    let none = cluster.rados_within(&["list-inconsistent-pg", "p"], Duration::from_secs(30)).ok();
+    assert_eq!(none.trim(), "[]");
+}
+
+#[test]
+#[ignore = "needs a real Ceph, and minutes"]
+fn a_real_ceph_answers_the_same() {
+    if !clients_are_here(&["ceph", "rados", "python3-rados", "ceph-osd"]) {
+        return;
+    }
+    check(&TestCluster::start_ceph("manager-ceph", 3));
+}

@@ -1,0 +1,50 @@
+//! Snapshots of objects, as clients take, use and remove them.
+
+use cluster_tests::{TestCluster, clients_are_here, python};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// What snapshots show, share and do to objects is what it is on a real Ceph. When a Ceph has trimmed what was removed, and
+/// when its clients and OSDs know of a snapshot that a command has made, nobody can tell, so that is checked on Nacre alone.
+#[test]
+fn snapshots_are_as_cephs() {
+    if !clients_are_here(&["ceph-mon", "ceph-osd", "ceph-mgr", "monmaptool", "ceph", "rados", "python3-rados"]) {
+        return;
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/snapshots.py");
+    let run = |cluster: TestCluster, parts: &[&str]| {
+        for pool in ["p", "named"] {
+            cluster.ceph(&["osd", "pool", "create", pool, "8"]).ok();
+        }
+        cluster.wait_until_clean(LIMIT);
+        cluster_tests::run(cluster.command(python(), &[&[script, "p", "named"], parts].concat()), LIMIT).ok()
+    };
+    let all = run(TestCluster::start("snapshots", 3), &[]);
+    let numbers = |said: &str| said.lines().find(|line| line.starts_with("numbers ")).map(str::to_owned);
+    // A snapshot that a client of a busy Ceph asks for twice, as it got no answer, takes a number more.
+    let mut cephs = String::new();
+    for attempt in 0..3 {
+        let cluster = TestCluster::start_ceph(&format!("snapshots-ceph{attempt}"), 3);
+        cephs = run(cluster, &["single_steps", "ranges", "by_chance"]);
+        if numbers(&cephs) == numbers(&all) {
+            break;
+        }
+    }
+    let (mut ours, mut removal, mut is_removal) = (Vec::new(), Vec::new(), false);
+    for line in all.lines() {
+        is_removal =
+            if line.starts_with("-- ") { line.contains("removal") || line.contains("named") } else { is_removal };
+        if is_removal { &mut removal } else { &mut ours }.push(line);
+    }
+    assert!(ours.len() > 400, "{all}");
+    for (ours, cephs) in ours.iter().zip(cephs.lines()) {
+        assert_eq!(*ours, cephs, "left Nacre, right Ceph");
+    }
+    assert_eq!(ours.len(), cephs.lines().count());
+
+    let lines = |begin: &str| removal.iter().filter(|line| line.starts_with(begin)).copied().collect::<Vec<_>>();
+    assert_eq!(lines("left to be trimmed: "), ["left to be trimmed: 0"; 3], "{removal:#?}");
+    let counted = lines("objects and clones: ");
+    assert!(counted.len() == 2 && counted.iter().all(|line| line.ends_with(", 0)")), "{removal:#?}");
+}
