@@ -4,6 +4,7 @@ use crate::command::{Outcome, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -273,10 +274,26 @@ impl Drop for TestCluster {
         command.args(["down", "--dir"]).arg(&self.dir);
         if thread::panicking() {
             let _ = command.status();
+            // Stores are large: kept, they would take from the tests that follow the room that these need.
+            if std::env::var_os("NACRE_KEEP_STORES").is_none() {
+                remove_large_files(&self.dir);
+            }
             eprintln!("the cluster's folder is kept for its logs: {}", self.dir.display());
             return;
         }
         run(command, Duration::from_secs(60));
         let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Removes what takes more than 16 MiB: stores, and files that a test wrote.
+fn remove_large_files(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.metadata() else { continue };
+        if kind.is_dir() {
+            remove_large_files(&entry.path());
+        } else if kind.is_file() && kind.blocks() * 512 > 16 << 20 {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }

@@ -50,7 +50,9 @@ fn memory_stays_within_the_budget() {
         let out = run(cluster.command(python(), &[&path, "p", &count.to_string()]), limit).ok();
         within_budget(&cluster, out.trim());
     }
-    let bench = ["-p", "p", "bench", "8", "write", "-b", "4194304", "-t", "128", "--no-cleanup"];
+    // So many that each of the 128 is used again; more would only fill the disk below.
+    let bench =
+        ["-p", "p", "bench", "60", "write", "-b", "4194304", "-t", "128", "--no-cleanup", "--max-objects", "300"];
     cluster.rados(&bench).ok();
     within_budget(&cluster, "4 MiB writes, 128 in flight");
     cluster.rados(&["-p", "p", "bench", "5", "rand", "-t", "128"]).ok();

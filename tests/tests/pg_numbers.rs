@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// `rados bench` writes for 20 s; every write must succeed.
 #[track_caller]
 fn bench(cluster: &TestCluster, pool: &str) {
-    let options = ["-p", pool, "bench", "20", "write", "-b", "65536", "-t", "8", "--no-cleanup"];
+    let options = ["-p", pool, "bench", "20", "write", "-b", "16384", "-t", "8", "--no-cleanup"];
     let out = cluster.rados_within(&options, LIMIT).ok();
     let made = out.lines().find(|line| line.starts_with("Total writes made")).unwrap_or_default();
     eprintln!("{pool}: {made}");

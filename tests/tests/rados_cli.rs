@@ -15,7 +15,7 @@ fn objects_come_back_as_they_were_put() {
     assert_eq!(tree.matches(" host ").count(), 6, "{tree}");
     cluster.make_pool("p", 32, 3);
 
-    let sizes = [("empty", 0), ("one", 1), ("block", 4096), ("large", (4 << 20) + 1), ("huge", 1 << 30)];
+    let sizes = [("empty", 0), ("one", 1), ("block", 4096), ("large", (4 << 20) + 1), ("huge", 300 << 20)];
     let (given, got) = (cluster.scratch("given"), cluster.scratch("got"));
     let path = |p: &std::path::Path| p.to_str().expect("plain path").to_owned();
     for (seed, (name, len)) in sizes.into_iter().enumerate() {

@@ -152,6 +152,17 @@ impl Context<'_> {
         self.out.push(Output::ToOsd { osd, envelope: message.seal(0, Target::default()) });
     }
 
+    /// Whether clients' latency lets `group` send something to heal others now; where not, it goes on by itself later.
+    pub fn may_heal_now(&mut self, group: PgId) -> bool {
+        match self.pacing.may_send() {
+            Ok(()) => true,
+            Err(at) => {
+                self.sends_later.insert((at, group));
+                false
+            }
+        }
+    }
+
     /// Tells a primary what this member has of groups, and what it has promised to others.
     pub fn notify(&mut self, osd: OsdId, groups: Vec<(PgInterval, MemberState)>) {
         let (unknown, promises) = self.leases.promises(self.now);

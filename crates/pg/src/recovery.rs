@@ -297,13 +297,7 @@ impl Pg {
         if is_urgent || self.is_primary(cx.whoami) && self.is_at_risk() {
             return true;
         }
-        match cx.pacing.may_send() {
-            Ok(()) => true,
-            Err(at) => {
-                cx.sends_later.insert((at, self.id));
-                false
-            }
-        }
+        cx.may_heal_now(self.id)
     }
 
     /// Clients' latency may allow more by now.

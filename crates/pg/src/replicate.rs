@@ -161,13 +161,13 @@ impl Pg {
             effects.ops.iter_mut().for_each(|op| *op = Default::default());
         }
         let first = self.log.next_version(cx.epoch);
-        let others: Vec<LogEntry> = match failed {
+        let mut entries: Vec<LogEntry> = match failed {
             true => Vec::new(),
             false => {
                 effects.others.iter().enumerate().map(|(at, other)| other_entry(other, after(first, at))).collect()
             }
         };
-        let version = after(first, others.len());
+        let version = after(first, entries.len());
         let watch = if failed { Vec::new() } else { std::mem::take(&mut effects.watch) };
         let mut change = effects.change.take().filter(|_| !failed);
         let results = if failed || return_vec {
@@ -175,7 +175,7 @@ impl Pg {
         } else {
             Vec::new()
         };
-        let entry = LogEntry {
+        entries.push(LogEntry {
             version,
             kind,
             object: op.object.clone(),
@@ -192,7 +192,7 @@ impl Pg {
                 None => Undo::Nothing,
             },
             skipped: ShardSet::EMPTY,
-        };
+        });
         let shards = change.map(|change| self.shard_steps(&op.object, &change));
         let own_steps = match &shards {
             Some(shards) => shards.of(&steps, self.interval.shard_of(cx.whoami)),
@@ -215,8 +215,6 @@ impl Pg {
         }
         crate::client_ops::fill_results(&mut reply, effects.ops);
 
-        let mut entries = others.clone();
-        entries.push(entry.clone());
         let logged = self.logged_transaction(cx, &entries, &self.info, own_steps, self.replication.committed);
         let Logged { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.interval.since, version };
@@ -241,6 +239,7 @@ impl Pg {
             self.update_done(cx, &op.object);
             return;
         }
+        let (entry, others) = entries.split_last().expect("the update's own was put there");
         let (stats, was) = (&self.info.stats, &before.stats);
         let of_others: i64 = effects.others.iter().filter(|_| !failed).map(OtherChange::objects_delta).sum();
         let (objects, bytes) = (stats.objects - was.objects, stats.bytes - was.bytes);
@@ -271,13 +270,13 @@ impl Pg {
             for osd in std::mem::take(&mut with_steps) {
                 let steps = shards.of(&steps, self.interval.shard_of(osd));
                 let info = self.info.clone();
-                let (entry, others) = (entry.clone(), others.clone());
+                let (entry, others) = (entry.clone(), others.to_vec());
                 cx.send_osd(osd, RepOp { pg, entry, others, info, committed, steps, hops_wanted });
             }
         }
         for (members, steps) in [(without, Vec::new()), (with_steps, steps)] {
             if !members.is_empty() {
-                let (entry, others, info) = (entry.clone(), others.clone(), self.info.clone());
+                let (entry, others, info) = (entry.clone(), others.to_vec(), self.info.clone());
                 let message = RepOp { pg, entry, others, info, committed, steps, hops_wanted };
                 let envelope = message.seal(0, Target::default());
                 cx.out.extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));

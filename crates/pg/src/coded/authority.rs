@@ -24,6 +24,11 @@ fn served_before(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
     history.past.iter().copied().zip(history.past_shards.iter().copied())
 }
 
+/// Since when an OSD has been up, and the group's last service: as long as neither changes, it does not find a shard that it lacked.
+fn life_of(cx: &Context<'_>, osd: OsdId, history: &PgHistory) -> (Epoch, Epoch) {
+    (cx.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from), history.last_epoch_started)
+}
+
 impl Pg {
     /// The group has served before; what the monitors and the members know is known.
     pub(crate) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
@@ -38,8 +43,7 @@ impl Pg {
             match state.info.as_ref().filter(has_all) {
                 Some(info) => holders.push((*osd, shard, info.last_update)),
                 None => {
-                    let up_from = cx.map.osd(*osd).map_or(Epoch(0), |osd| osd.info.up_from);
-                    self.peering.without.insert((*osd, shard), (up_from, history.last_epoch_started));
+                    self.peering.without.insert((*osd, shard), life_of(cx, *osd, history));
                 }
             }
         }
@@ -69,8 +73,7 @@ impl Pg {
     fn let_holders_act(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let mut wanted = vec![OsdId::NONE; usize::from(self.interval.shape.size)];
         for (osd, shard) in served(history).filter(|(osd, _)| cx.map.is_up(*osd)) {
-            let now = (cx.map.osd(osd).map_or(Epoch(0), |osd| osd.info.up_from), history.last_epoch_started);
-            if self.peering.without.get(&(osd, shard)) == Some(&now) {
+            if self.peering.without.get(&(osd, shard)) == Some(&life_of(cx, osd, history)) {
                 continue;
             }
             let free = !wanted.contains(&osd);

@@ -43,13 +43,7 @@ impl Pg {
         if self.ops_wait_for(object) || self.is_at_risk() {
             return true;
         }
-        match cx.pacing.may_send() {
-            Ok(()) => true,
-            Err(at) => {
-                cx.sends_later.insert((at, self.id));
-                false
-            }
-        }
+        cx.may_heal_now(self.id)
     }
 
     /// Goes on with what was held back.
