@@ -6,8 +6,25 @@ use crate::model::{Shown, Snapped, apply};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Positions looked at before the search gives up.
+/// Positions looked at before an attempt ends.
 const POSITIONS_MAX: usize = 400_000;
+
+/// What an attempt tries first where several operations could come next. An order that there is may be found at once
+/// one way, and behind more dead ends than can be looked at another way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum First {
+    /// What was asked first.
+    Asked,
+    /// What was answered first; what never was comes last.
+    Answered,
+    /// What was never answered, then what was answered first.
+    Unanswered,
+    /// Drawn by lot, from this number.
+    Lot(u64),
+}
+
+const ATTEMPTS: [First; 6] =
+    [First::Asked, First::Answered, First::Unanswered, First::Lot(1), First::Lot(2), First::Lot(3)];
 
 /// The outcome of a search.
 pub(super) enum Found {
@@ -23,6 +40,7 @@ struct Search<'a> {
     /// For each operation, those that must be placed before it.
     before: Vec<Vec<usize>>,
     placed: Vec<bool>,
+    first: First,
     seen: HashSet<(Vec<bool>, u64)>,
     positions: usize,
     /// The longest prefix found: operations placed, the state behind them, what might have come next.
@@ -57,18 +75,36 @@ pub(super) fn search(operations: &[&Operation], order: ClientOrder) -> Found {
         let all = operations.iter().enumerate();
         all.filter(|(_, a)| a.id != b.id && must_precede(a, b)).map(|(index, _)| index).collect()
     };
-    let mut search = Search {
-        operations,
-        before: operations.iter().map(|b| before(b)).collect(),
-        placed: vec![false; operations.len()],
-        seen: HashSet::new(),
-        positions: 0,
-        best: (0, Snapped::default(), Vec::new()),
-    };
-    match search.place_rest(&Snapped::default(), 0) {
-        _ if search.positions > POSITIONS_MAX => Found::GaveUp,
-        true => Found::Order,
-        false => Found::None(search.explain()),
+    let all_before: Vec<Vec<usize>> = operations.iter().map(|b| before(b)).collect();
+    for first in ATTEMPTS {
+        let mut search = Search {
+            operations,
+            before: all_before.clone(),
+            placed: vec![false; operations.len()],
+            first,
+            seen: HashSet::new(),
+            positions: 0,
+            best: (0, Snapped::default(), Vec::new()),
+        };
+        match search.place_rest(&Snapped::default(), 0) {
+            true => return Found::Order,
+            false if search.positions <= POSITIONS_MAX => return Found::None(search.explain()),
+            false => {}
+        }
+    }
+    Found::GaveUp
+}
+
+impl First {
+    fn sort(self, candidates: &mut [usize], operations: &[&Operation]) {
+        let answered = |i: usize| operations[i].answer.as_ref().map(|(at, _)| *at);
+        match self {
+            // As they are.
+            First::Asked => {}
+            First::Answered => candidates.sort_by_key(|i| (answered(*i).is_none(), answered(*i))),
+            First::Unanswered => candidates.sort_by_key(|i| answered(*i)),
+            First::Lot(number) => candidates.sort_by_key(|i| digest(&(number, *i))),
+        }
     }
 }
 
@@ -87,7 +123,8 @@ impl Search<'_> {
             return false;
         }
         let free = |search: &Self, i: usize| !search.placed[i] && search.before[i].iter().all(|b| search.placed[*b]);
-        let candidates: Vec<usize> = (0..self.operations.len()).filter(|i| free(self, *i)).collect();
+        let mut candidates: Vec<usize> = (0..self.operations.len()).filter(|i| free(self, *i)).collect();
+        self.first.sort(&mut candidates, self.operations);
         if count >= self.best.0 {
             self.best = (count, state.clone(), candidates.clone());
         }
@@ -152,9 +189,9 @@ fn fits(operation: &Operation, state: &mut Snapped) -> bool {
     }
 }
 
-fn digest(state: &Snapped) -> u64 {
+fn digest(what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    state.hash(&mut hasher);
+    what.hash(&mut hasher);
     hasher.finish()
 }
 
