@@ -28,9 +28,9 @@ impl MemoryShares {
     pub fn of(memory_bytes: u64) -> MemoryShares {
         MemoryShares {
             client_bytes: (memory_bytes / 6) as usize,
-            spare_bytes: (memory_bytes / 6).min(32 << 20) as usize,
+            spare_bytes: (memory_bytes / 7).min(32 << 20) as usize,
             uncommitted_bytes: memory_bytes / 8,
-            block_cache_bytes: (memory_bytes / 8) as usize,
+            block_cache_bytes: (memory_bytes / 9) as usize,
             metadata_bytes: (memory_bytes / 5) as usize,
             dups_bytes: (memory_bytes / 32) as usize,
         }
@@ -48,12 +48,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_leave_a_sixth_for_what_is_small() {
+    fn shares_leave_a_fifth_for_what_is_small() {
         for memory in [MEMORY_BYTES_MIN, 112 << 20, 1 << 30, 64 << 30] {
             let shares = MemoryShares::of(memory);
             let caches = (shares.block_cache_bytes + shares.metadata_bytes + shares.dups_bytes) as u64;
             let buffers = (shares.client_bytes + shares.spare_bytes) as u64 + shares.uncommitted_bytes;
-            assert!(caches + buffers <= memory - memory / 6, "{memory}: {shares:?}");
+            assert!(caches + buffers <= memory - memory / 5, "{memory}: {shares:?}");
         }
     }
 
