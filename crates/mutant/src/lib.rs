@@ -45,6 +45,7 @@ pub enum Part {
     Recovery,
     Backfill,
     Coding,
+    Merging,
     Monitor,
     Store,
 }
@@ -91,6 +92,10 @@ mutants! {
     AppendNotUndone "append-not-undone" Coding "an append that is taken back leaves its bytes",
     KeptBackNotRestored "kept-back-not-restored" Coding "a replacement that is taken back stays, and what was before is dropped",
     WrongShardRebuilt "wrong-shard-rebuilt" Coding "a shard is computed as if it were the next one",
+    MergedThoughStale "merged-though-stale" Merging "tables of two groups become that of a whole one, whichever intervals they are of",
+    MergeForgetsRequests "merge-forgets-requests" Merging "a merged group does not know which requests were carried out",
+    PremergeServes "premerge-serves" Merging "groups serve while they wait to be merged",
+    MergeUnrecorded "merge-unrecorded" Merging "groups are merged though they are not recorded as having stopped",
     StaleRecord "stale-record" Monitor "an acting set that is not the newest map's is recorded",
     PastForgotten "past-forgotten" Monitor "the record forgets who served before",
     CommitBeforeFlush "commit-before-flush" Store "a commit is told when it is written, before the flush",

@@ -20,6 +20,12 @@ pub const fn same_range(seed: u32, pg_num: u32, other_pg_num: u32) -> bool {
     split_bits(seed, pg_num) == split_bits(seed, other_pg_num)
 }
 
+/// Whether group `seed` is to be merged with another one once its pool has only `pending` instead of `pg_num` groups: into the
+/// one that it came of, or with what came of it.
+pub const fn is_merging(seed: u32, pg_num: u32, pending: u32) -> bool {
+    pending < pg_num && (seed >= pending || !same_range(seed, pg_num, pending))
+}
+
 /// The group that had the objects of group `seed` when its pool had only `pg_num` groups.
 pub fn split_parent(seed: u32, pg_num: u32) -> u32 {
     stable_mod(seed, pg_num, stable_mask(pg_num))
@@ -91,6 +97,16 @@ mod tests {
             prop_assert_eq!(pg_range(PgId::new(3, seed), pg_num), (parts[0].0.clone(), parts[parts.len() - 1].1.clone()));
             prop_assert!(parts.windows(2).all(|pair| pair[0].1 == pair[1].0));
         }
+    }
+
+    #[test]
+    fn the_merging_are_those_whose_objects_change_groups() {
+        let merging = |pg_num, pending| (0..pg_num).filter(|seed| is_merging(*seed, pg_num, pending)).collect::<Vec<_>>();
+        assert_eq!(merging(8, 8), []);
+        assert_eq!(merging(8, 7), [3, 7]);
+        assert_eq!(merging(6, 4), [0, 1, 4, 5]);
+        assert_eq!(merging(4, 1), [0, 1, 2, 3]);
+        assert_eq!(merging(4, 9), [], "they become more");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! entries without what only the log needs.
 
 use crate::coded::undo::Undo;
-use crate::log::{LogEntry, LogKind};
+use crate::log::{LogEntry, LogKind, PgLog};
 use crate::ops::Limits;
 use bytes::Bytes;
 use ec::ShardSet;
@@ -143,6 +143,27 @@ impl Dups {
     }
 }
 
+/// The requests that two logs remember, as entries, oldest first, for a log that begins at the counter `start`: they get the
+/// counters before it. Those that are in the logs still are all kept; of older ones the newest, within `limit`.
+pub(crate) fn merged(logs: [&PgLog; 2], start: u64, limit: DupsLimit) -> Vec<LogEntry> {
+    let trimmed = logs.iter().flat_map(|log| log.dups().dups.iter().cloned()).map(|dup| (dup, false));
+    let logged = logs.iter().flat_map(|log| log.entries().filter_map(Dup::of)).map(|dup| (dup, true));
+    let mut all: Vec<(Dup, bool)> = trimmed.chain(logged).collect();
+    // Newest first. Versions of one group and of the other have nothing to do with each other but for their epochs.
+    all.sort_by(|(a, _), (b, _)| b.version.cmp(&a.version));
+    let (mut updates, mut bytes) = (0, 0);
+    all.retain(|(dup, is_logged)| {
+        (updates, bytes) = (updates + 1, bytes + dup_bytes(&dup.op_results));
+        *is_logged || updates <= limit.updates && bytes <= limit.bytes
+    });
+    let first = start.saturating_sub(all.len() as u64).max(1);
+    let entries = all.into_iter().rev().zip(first..start).map(|((dup, _), counter)| {
+        let version = EVersion { version: counter, ..dup.version };
+        Dup { version, ..dup }.entry()
+    });
+    entries.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +214,32 @@ mod tests {
                     let answer = |e: &LogEntry| (e.version, e.user_version, e.result, e.op_results.clone());
                     prop_assert_eq!(found.as_ref().map(answer), expected.get(&tid).map(|e| answer(e)));
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_merged_group_knows_the_requests_of_both() {
+        let log = |tids: std::ops::Range<u64>, trimmed: usize| {
+            let mut log = PgLog::default();
+            for (n, tid) in tids.enumerate() {
+                log.append(entry(n as u64 + 1, tid));
+            }
+            let tail = log.entries().nth(trimmed).expect("there are more").version;
+            log.trim_to(tail, 0);
+            log
+        };
+        let (a, b) = (log(100..120, 9), log(200..205, 2));
+        let answer = |e: &LogEntry| (e.reqid.tid, e.object.hash, e.user_version, e.result, e.op_results.clone());
+        for (updates, kept) in [(100, 25), (14, 14), (0, 12)] {
+            let merged = merged([&a, &b], 26, DupsLimit { updates, bytes: 1 << 20 });
+            assert_eq!(merged.len(), kept, "those in the logs, 12 in all, are kept anyhow");
+            assert_eq!(merged.last().map(|e| e.version.version), Some(25));
+            assert!(merged.windows(2).all(|pair| pair[0].version.version + 1 == pair[1].version.version));
+            let mut log = PgLog::starting_at(EVersion { epoch: Epoch(7), version: 26 });
+            merged.iter().for_each(|dup| log.add_dup(dup));
+            for entry in a.entries().chain(b.entries()) {
+                assert_eq!(log.find_request(&entry.reqid).as_ref().map(answer), Some(answer(entry)));
             }
         }
     }

@@ -36,6 +36,7 @@ mod lookup;
 mod maps;
 mod members;
 mod merge;
+mod merging;
 pub mod object_info;
 mod object_reading;
 pub mod ops;

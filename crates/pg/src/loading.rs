@@ -27,8 +27,6 @@ pub enum LoadError {
     LogEnd { pg: PgId, log: EVersion, info: EVersion },
     #[error("pg {pg}: log entry {entry} cannot follow {head}")]
     LogGap { pg: PgId, entry: EVersion, head: EVersion },
-    #[error("pg {pg}: its table is of a pool of {table} groups, and the map's pool has {map} only")]
-    MoreGroups { pg: PgId, table: u32, map: u32 },
     #[error("pg {pg}: its table cannot be read: {damage}")]
     Unreadable { pg: PgId, damage: Damage },
 }
@@ -40,13 +38,15 @@ pub(crate) struct Loading {
     waits_for: Option<LookupId>,
     /// Primaries that have asked what this member has: the newest question of each.
     queries: BTreeMap<OsdId, (PgInterval, Vec<OsdId>)>,
+    /// The table is read to be merged with others: the group as such takes part in nothing.
+    to_merge: bool,
 }
 
 /// What is asked for next.
 #[derive(Clone, Debug)]
 enum Part {
-    /// Nothing: what is here may still be in the table of the group that this one comes from.
-    Split,
+    /// Nothing: what is here is still in the table of another group, or in several tables.
+    Others,
     Info,
     /// Entries up to the log's tail, from this key on: requests that were carried out.
     Dups(Bytes),
@@ -62,23 +62,30 @@ enum Part {
 impl Pg {
     /// A group that the store has. Its interval can be started; [`Pg::load`] must follow.
     pub(crate) fn stored(id: PgId, interval: Interval) -> Pg {
-        let loading = Loading { part: Part::Info, waits_for: None, queries: BTreeMap::new() };
+        let loading = Loading { part: Part::Info, waits_for: None, queries: BTreeMap::new(), to_merge: false };
         Pg { stored: true, loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
     }
 
-    /// A group that comes of another one whose table must be read and split first. [`Pg::split_done`] must follow.
-    pub(crate) fn to_be_split(id: PgId, interval: Interval) -> Pg {
-        let loading = Loading { part: Part::Split, waits_for: None, queries: BTreeMap::new() };
+    /// A table that the store has, to be read by [`Pg::load`] and then merged with others.
+    pub(crate) fn to_be_merged(id: PgId, interval: Interval) -> Pg {
+        let mut pg = Pg::stored(id, interval);
+        pg.loading.as_mut().expect("just made").to_merge = true;
+        pg
+    }
+
+    /// A group that comes of others whose tables must be read and split, or merged, first. [`Pg::others_done`] must follow.
+    pub(crate) fn waiting_for_others(id: PgId, interval: Interval) -> Pg {
+        let loading = Loading { part: Part::Others, waits_for: None, queries: BTreeMap::new(), to_merge: false };
         Pg { loading: Some(Box::new(loading)), ..Pg::absent(id, interval) }
     }
 
-    /// Whether the group waits for another one to be split.
-    pub(crate) fn waits_for_split(&self) -> bool {
-        self.loading.as_ref().is_some_and(|loading| matches!(loading.part, Part::Split))
+    /// Whether the group waits for others to be split or merged.
+    pub(crate) fn waits_for_others(&self) -> bool {
+        self.loading.as_ref().is_some_and(|loading| matches!(loading.part, Part::Others))
     }
 
-    /// The other one is split; whether this one has a table now. [`Pg::load`] must follow.
-    pub(crate) fn split_done(&mut self, is_stored: bool) {
+    /// That is done; whether this one has a table now. [`Pg::load`] must follow.
+    pub(crate) fn others_done(&mut self, is_stored: bool) {
         self.stored = is_stored;
         if let Some(loading) = &mut self.loading {
             loading.part = if is_stored { Part::Info } else { Part::Nothing };
@@ -105,7 +112,7 @@ impl Pg {
     /// interval that it is in by then.
     pub(crate) fn load(&mut self, cx: &mut Context<'_>) -> Result<(), LoadError> {
         while let Some(loading) = &self.loading {
-            if let Part::Split = loading.part {
+            if let Part::Others = loading.part {
                 break;
             }
             let next = self.load_part(cx.store, &loading.part.clone());
@@ -124,6 +131,11 @@ impl Pg {
         Ok(())
     }
 
+    /// Whether the table's reading waits for the store.
+    pub(crate) fn waits_for_lookup(&self) -> bool {
+        self.loading.as_ref().is_some_and(|loading| loading.waits_for.is_some())
+    }
+
     /// A lookup is done. Whether the table's reading waited for it: if the group was left and has come back meanwhile,
     /// another one is waited for.
     pub(crate) fn load_waited_for(&mut self, id: LookupId) -> bool {
@@ -134,7 +146,14 @@ impl Pg {
     fn loaded(&mut self, cx: &mut Context<'_>) {
         let loading = self.loading.take().expect("the caller has read the table");
         tracing::debug!(pg = %self.id, head = %self.log.head(), missing = self.missing.len(), "table is in memory");
-        self.split(cx, self.interval.shape.pg_num);
+        if loading.to_merge {
+            return;
+        }
+        let (table, map) = (self.info.pg_num, self.interval.shape.pg_num);
+        match table > map && !osdmap::same_range(self.id.seed, table, map) {
+            true => self.lacks_the_rest(cx),
+            false => drop(self.split(cx, map)),
+        }
         self.enter_interval(cx);
         for (from, (pg, acting)) in loading.queries {
             if let Some(state) = self.join(from, pg, &acting) {
@@ -152,14 +171,10 @@ impl Pg {
             NoAnswer::Damaged(damage) => Stop::Failed(LoadError::Unreadable { pg, damage }),
         };
         match part {
-            Part::Split | Part::Nothing => Ok(None),
+            Part::Others | Part::Nothing => Ok(None),
             Part::Info => {
                 let info = ready(store.pg_get(pg, &INFO_KEY)).map_err(unanswered)?.unwrap_or_default();
                 self.info = PgInfo::from_slice(&info).map_err(|e| damaged("information", e))?;
-                let (table, map) = (self.info.pg_num, self.interval.shape.pg_num);
-                if table > map && !osdmap::same_range(pg.seed, table, map) {
-                    return Err(Stop::Failed(LoadError::MoreGroups { pg, table, map }));
-                }
                 self.log = PgLog::starting_at(self.info.log_tail);
                 Ok(Some(Part::Dups(log_key_range().0)))
             }

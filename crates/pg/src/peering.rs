@@ -56,6 +56,8 @@ pub(crate) enum Phase {
     /// Too few members have the log; they may become more.
     Peered,
     Active,
+    /// Recorded as one that serves, but answers nobody: it is about to be merged with another group.
+    Premerge,
     /// Waits for another acting set to stand in.
     Remapping,
     /// Those that served last are down.
@@ -101,7 +103,7 @@ impl Peering {
 
     /// Whether members have the log, so that objects can be brought to them.
     pub fn may_recover(&self) -> bool {
-        matches!(self.phase, Phase::Active | Phase::Peered)
+        matches!(self.phase, Phase::Active | Phase::Peered | Phase::Premerge)
     }
 }
 
@@ -158,7 +160,7 @@ impl Pg {
         match self.peering.phase {
             // The members of the record may have come up without being in the acting set.
             Phase::Down | Phase::Incomplete => self.choose_log(cx),
-            Phase::Active | Phase::Peered if cx.now >= self.peering.others_read_until => self.consider_temp(cx),
+            Phase::Active | Phase::Peered | Phase::Premerge if cx.now >= self.peering.others_read_until => self.consider_temp(cx),
             _ => {}
         }
         self.try_full_again(cx);
@@ -628,7 +630,7 @@ impl Pg {
 
     /// Members have got further: what the monitors should know of it is told them.
     pub(crate) fn members_changed(&mut self, cx: &mut Context<'_>) {
-        if !matches!(self.peering.phase, Phase::Active | Phase::Peered | Phase::Recording) {
+        if !matches!(self.peering.phase, Phase::Active | Phase::Peered | Phase::Recording | Phase::Premerge) {
             return;
         }
         if cx.now < self.peering.others_read_until {
@@ -669,7 +671,12 @@ impl Pg {
             self.peering.record_asked = None;
         }
         self.peering.history = Some(history);
-        if matches!(self.peering.phase, Phase::Recording) {
+        let is_merging = self.interval.shape.is_merging(self.id) && !mutant::is(Mutant::PremergeServes);
+        if matches!(self.peering.phase, Phase::Recording) && is_merging {
+            self.peering.phase = Phase::Premerge;
+            tracing::debug!(pg = %self.id, since = %self.interval.since, head = %self.log.head(), "ready to be merged");
+            self.recover(cx);
+        } else if matches!(self.peering.phase, Phase::Recording) {
             self.peering.phase = Phase::Active;
             self.replication.start(&self.serving(cx), self.log.head());
             tracing::debug!(pg = %self.id, since = %self.interval.since, head = %self.log.head(), "active");
@@ -694,6 +701,7 @@ impl Pg {
             Phase::Remapping => pg_state::PEERING | pg_state::REMAPPED,
             Phase::Peered => pg_state::PEERED,
             Phase::Active => pg_state::ACTIVE,
+            Phase::Premerge => pg_state::PEERED | pg_state::PREMERGE,
             Phase::Down => pg_state::DOWN,
             Phase::Incomplete => pg_state::INCOMPLETE,
         };

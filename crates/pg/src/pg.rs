@@ -39,6 +39,8 @@ pub struct PoolShape {
     pub size: u8,
     pub min_size: u8,
     pub pg_num: u32,
+    /// How many groups there are to be next; fewer only while some are about to be merged.
+    pub pg_num_pending: u32,
     /// Of erasure-coded pools.
     pub coding: Option<Coding>,
 }
@@ -47,7 +49,13 @@ impl PoolShape {
     /// Errors: an erasure-coded pool whose code is not known here.
     pub fn of(map: &OsdMap, pool: &PgPool) -> Result<PoolShape, CodingError> {
         let coding = Coding::of(map, pool)?;
-        Ok(PoolShape { size: pool.size, min_size: pool.min_size, pg_num: pool.pg_num, coding })
+        let (pg_num, pg_num_pending) = (pool.pg_num, pool.pg_num_pending);
+        Ok(PoolShape { size: pool.size, min_size: pool.min_size, pg_num, pg_num_pending, coding })
+    }
+
+    /// Whether the group is about to be merged with another one: meanwhile it serves nobody.
+    pub fn is_merging(&self, pg: PgId) -> bool {
+        osdmap::is_merging(pg.seed, self.pg_num, self.pg_num_pending)
     }
 }
 
@@ -69,7 +77,9 @@ impl Interval {
         self.up == placed.up
             && self.acting == placed.acting
             && self.primary == placed.acting_primary
-            && self.shape == PoolShape { pg_num: self.shape.pg_num, ..shape }
+            && self.shape
+                == PoolShape { pg_num: self.shape.pg_num, pg_num_pending: self.shape.pg_num_pending, ..shape }
+            && self.shape.is_merging(pg) == shape.is_merging(pg)
             && osdmap::same_range(pg.seed, self.shape.pg_num, shape.pg_num)
     }
 

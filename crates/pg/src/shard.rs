@@ -111,6 +111,7 @@ pub struct Shard {
     /// Of erasure-coded groups: which shard this OSD has.
     shards: BTreeMap<PgId, PgId>,
     splits: Splits,
+    merges: Merges,
 }
 
 macro_rules! context {
@@ -165,7 +166,9 @@ macro_rules! to_group {
 
 // Behind the macros, which it uses.
 mod copying;
+mod merges;
 mod splits;
+use merges::Merges;
 use splits::Splits;
 
 impl Shard {
@@ -213,6 +216,7 @@ impl Shard {
             unserved: BTreeSet::new(),
             shards: BTreeMap::new(),
             splits: Splits::default(),
+            merges: Merges::default(),
         }
     }
 
@@ -369,6 +373,7 @@ impl Shard {
         self.check.set_period(Duration::ZERO);
         self.strays = Strays::default();
         self.splits = Splits::default();
+        self.merges = Merges::default();
         self.scrubs.stop();
         self.scrubs_later.clear();
         self.deferred.clear();
@@ -514,6 +519,8 @@ impl Shard {
             self.reports.remove(&id);
         }
         self.destroy_strays_of_gone_pools(map);
+        let is_shown = self.is_shown_by(map);
+        self.gather_merges(map, is_shown);
         self.split_groups(advance);
         // Taken out, so that groups can be changed while it is looked at.
         let mut mapping = std::mem::take(&mut self.mapping);
@@ -523,7 +530,6 @@ impl Shard {
                 tracing::warn!(%pool, "pool cannot be placed: {error}");
             }
         }
-        let is_shown = self.is_shown_by(map);
         let mut shapes = BTreeMap::new();
         for (id, pool) in &map.pools {
             match PoolShape::of(map, pool) {
@@ -558,8 +564,10 @@ impl Shard {
         self.dups_limit = DupsLimit::shared(&self.limits, self.pgs.len());
         new.into_iter().for_each(|id| self.load_group(id));
         let (pgs, splits) = (&self.pgs, &self.splits);
-        let is_stray = |id: &PgId| !pgs.contains_key(id) && map.pools.contains_key(&id.pool.base());
+        let exists = |id: &PgId| map.pools.get(&id.pool.base()).is_some_and(|pool| id.seed < pool.pg_num);
+        let is_stray = |id: &PgId| !pgs.contains_key(id) && exists(id);
         self.strays.keep_only(|id| is_stray(id) && !splits.is_unexamined(*id));
+        self.read_merges();
         self.examine_strays();
         let sharing = self.sharing_osds();
         self.rooms.follow_map(map, sharing);
@@ -602,8 +610,9 @@ impl Shard {
             Some(pg) => pg.start_interval(context!(self), interval(), began),
             None => {
                 let mut pg = match self.store.pgs_contain(id) {
+                    _ if self.merges.awaits(id) => Pg::waiting_for_others(id, interval()),
                     true => Pg::stored(id, interval()),
-                    false if self.splits.holds_back(id) => Pg::to_be_split(id, interval()),
+                    false if self.splits.holds_back(id) => Pg::waiting_for_others(id, interval()),
                     false => Pg::absent(id, interval()),
                 };
                 pg.primary_since = began;
@@ -1053,14 +1062,12 @@ impl Shard {
             }
             Some(Waiter::Check) => self.check.lookup_done(context!(self), &mut self.pgs, id, data),
             Some(Waiter::Load { pgid }) => {
-                if let Some(pg) = self.pgs.get_mut(&pgid).filter(|pg| pg.is_loading()) {
-                    if pg.load_waited_for(id) {
-                        self.load_group(pgid);
-                    }
-                } else if let Some(pg) = self.splits.reading(pgid)
-                    && pg.load_waited_for(id)
-                {
+                if self.pgs.get_mut(&pgid).is_some_and(|pg| pg.load_waited_for(id)) {
+                    self.load_group(pgid);
+                } else if self.splits.reading(pgid).is_some_and(|pg| pg.load_waited_for(id)) {
                     self.read_stray(pgid);
+                } else if self.merges.load_waited_for(pgid, id) {
+                    self.read_merges();
                 }
             }
             Some(Waiter::Scan { pgid }) => {

@@ -13,12 +13,9 @@ use crate::pg::Pg;
 use crate::scrub::ScrubMark;
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use store::{Step, Transaction};
+use store::{PG_KEYS_END, Step, Transaction};
 use types::{EVersion, ObjectId, PgId, Utime};
 use wire::{Encode, Target};
-
-/// More than any key of a group's table.
-const KEYS_END: Bytes = Bytes::from_static(&[0xff; 2]);
 
 impl Pg {
     /// Brings the group's table, which was written when the pool had `info.pg_num` groups, to `pg_num` groups. Gives the
@@ -78,7 +75,7 @@ impl Pg {
         let range = osdmap::pg_range(child, self.info.pg_num);
         let last_backfill = cursor_within(self.info.last_backfill.clone(), &range);
         let info = PgInfo { stats, last_backfill, ..self.info.clone() };
-        let mut steps = vec![Step::PgRemoveRange { begin: Bytes::new(), end: KEYS_END }];
+        let mut steps = vec![Step::PgRemoveRange { begin: Bytes::new(), end: PG_KEYS_END }];
         for entry in self.log.entries() {
             let value = match within(&entry.object, &range) {
                 true => entry.to_vec(Target::default()),

@@ -6,6 +6,9 @@ use bytes::Bytes;
 use types::{AlignedBuf, ObjectId, PgId};
 use wire::Rope;
 
+/// Behind every key of a group's table.
+pub const PG_KEYS_END: Bytes = Bytes::from_static(&[0xff; 2]);
+
 /// Names one submitted transaction. Tickets grow, and commit in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket(pub u64);
@@ -120,7 +123,8 @@ pub enum Step {
     PgRemove {
         key: Bytes,
     },
-    /// Removes keys in `begin .. end` (end excluded) from the placement group's table.
+    /// Removes keys in `begin .. end` (end excluded) from the placement group's table. From the empty key to [`PG_KEYS_END`]
+    /// it removes the table: the group is none of the store's any more, and its objects stay.
     PgRemoveRange {
         begin: Bytes,
         end: Bytes,

@@ -14,7 +14,7 @@ use crate::redo::Redo;
 use crate::state::{BLOCK_BYTES_MAX, ENTRY_BYTES, tree_blocks_max};
 use crate::tree_key::{TABLE_KEY_BYTES_MAX, TableId, tree_key};
 use crate::turns::Staged;
-use crate::{Device, OBJECT_BYTES_MAX, Step, Store, SubmitError, Ticket, Transaction};
+use crate::{Device, OBJECT_BYTES_MAX, PG_KEYS_END, Step, Store, SubmitError, Ticket, Transaction};
 use bytes::Bytes;
 use std::ops::Range;
 use types::{AlignedBuf, BLOCK_BYTES, BufPool, ObjectId, PgId, crc32c};
@@ -151,6 +151,9 @@ impl Store {
             match &step.step {
                 Step::PgSet { .. } => drop(self.groups.insert(txn.pg)),
                 Step::PgDestroy { .. } => drop(self.groups.remove(&txn.pg)),
+                Step::PgRemoveRange { begin, end } if begin.is_empty() && *end == PG_KEYS_END => {
+                    self.groups.remove(&txn.pg);
+                }
                 _ => {}
             }
         }

@@ -1,7 +1,8 @@
-//! Which groups of this OSD are to be split, and when.
+//! Which groups of this OSD are to be split or merged, and when.
 //!
 //! Groups in memory are split as the map comes into force that says so, before their new intervals begin. Tables that are
-//! not in memory, or not yet, are read first; groups that come of them wait for that.
+//! not in memory, or not yet, are read first; groups that come of them wait for that. Tables that are to be merged
+//! ([`super::merges`]) are always read first.
 
 use super::{Context, Output, Shard};
 use crate::maps::Advance;
@@ -33,6 +34,18 @@ impl Splits {
     pub fn is_unexamined(&self, id: PgId) -> bool {
         self.unexamined.contains(&id)
     }
+
+    /// The group's table is to be merged with others first.
+    pub(super) fn await_merge(&mut self, id: PgId) {
+        self.unexamined.insert(id);
+        self.reading.remove(&id);
+    }
+
+    /// The group's table is to become part of another one.
+    pub(super) fn forget(&mut self, id: PgId) {
+        self.unexamined.remove(&id);
+        self.reading.remove(&id);
+    }
 }
 
 impl Shard {
@@ -50,20 +63,25 @@ impl Shard {
             return;
         }
         let changed = |id: &PgId| {
-            let Some(pg_num) = pg_nums.get(&id.pool.base()) else { return false };
+            let Some(pg_num) = pg_nums.get(&id.pool.base()).filter(|pg_num| id.seed < **pg_num) else { return false };
             let known = before.pools.get(&id.pool.base()).filter(|_| !nothing_known);
             known.is_none_or(|known| !osdmap::same_range(id.seed, known.pg_num, *pg_num))
         };
         let stored = self.store.pgs();
         let all: BTreeSet<PgId> = stored.into_iter().chain(self.pgs.keys().copied()).filter(changed).collect();
         for id in all {
+            let pg_num = pg_nums[&id.pool.base()];
             match self.pgs.get_mut(&id) {
-                Some(pg) if !pg.is_loading() => {
-                    if !pg.split(context!(self), pg_nums[&id.pool.base()]).is_empty() {
+                Some(pg) if !pg.is_loading() && pg.info.pg_num <= pg_num => {
+                    if !pg.split(context!(self), pg_num).is_empty() {
                         self.check.forget(id);
                     }
                 }
-                _ => {
+                in_memory => {
+                    if in_memory.is_some_and(|pg| !pg.is_loading()) {
+                        // It has more objects now, of which nothing is known until tables are read.
+                        self.put_away(id);
+                    }
                     self.splits.unexamined.insert(id);
                     self.splits.reading.remove(&id);
                 }
@@ -81,7 +99,9 @@ impl Shard {
             return;
         }
         let pgs = &self.pgs;
-        let strays: Vec<PgId> = self.splits.unexamined.iter().filter(|id| !pgs.contains_key(id)).copied().collect();
+        let merges = &self.merges;
+        let is_free = |id: &&PgId| !pgs.contains_key(id) && !merges.awaits(**id);
+        let strays: Vec<PgId> = self.splits.unexamined.iter().filter(is_free).copied().collect();
         for id in strays {
             if self.splits.reading.contains_key(&id) {
                 continue;
@@ -113,17 +133,19 @@ impl Shard {
     }
 
     /// A group's table is of the map's number of groups now: those that have waited for it go on.
-    fn table_examined(&mut self, id: PgId) {
+    pub(super) fn table_examined(&mut self, id: PgId) {
         if !self.splits.unexamined.remove(&id) {
             return;
         }
         let (pgs, splits) = (&self.pgs, &self.splits);
-        let waits = |(id, pg): (&PgId, &Pg)| (pg.waits_for_split() && !splits.holds_back(*id)).then_some(*id);
+        let merges = &self.merges;
+        let is_free = |id: PgId| !splits.holds_back(id) && !merges.awaits(id);
+        let waits = |(id, pg): (&PgId, &Pg)| (pg.waits_for_others() && is_free(*id)).then_some(*id);
         let free: Vec<PgId> = pgs.iter().filter_map(waits).collect();
         for id in free {
             let is_stored = self.store.pgs_contain(id);
-            if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.waits_for_split()) {
-                pg.split_done(is_stored);
+            if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.waits_for_others()) {
+                pg.others_done(is_stored);
                 self.load_group(id);
             }
         }

@@ -212,7 +212,7 @@ impl Cluster {
             })
             .collect();
         let epoch = self.change(|next| {
-            next.new_pools.insert(POOL, PgPool { pg_num, pg_num_target: pg_num, ..pool });
+            next.new_pools.insert(POOL, PgPool { pg_num, pg_num_target: pg_num, pg_num_pending: pg_num, ..pool });
             next.new_pg_temp.extend(temps);
         });
         self.pg_nums.insert(epoch, pg_num);

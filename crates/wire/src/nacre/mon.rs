@@ -108,6 +108,8 @@ pub mod pg_state {
     /// Objects of removed snapshots are removed, or are to be.
     pub const SNAPTRIM: u64 = 1 << 25;
     pub const SNAPTRIM_WAIT: u64 = 1 << 26;
+    /// Serves nobody for a moment, as it is to be merged with another group.
+    pub const PREMERGE: u64 = 1 << 27;
     /// A scrub that an operator lets repair whatever it can.
     pub const REPAIR: u64 = 1 << 24;
 }

@@ -25,6 +25,7 @@ const NAMES: &[(u64, &str)] = &[
     (bits::BACKFILLING, "backfilling"),
     (bits::BACKFILL_TOOFULL, "backfill_toofull"),
     (bits::INCOMPLETE, "incomplete"),
+    (bits::PREMERGE, "premerge"),
     (bits::PEERED, "peered"),
     (bits::SNAPTRIM, "snaptrim"),
     (bits::SNAPTRIM_WAIT, "snaptrim_wait"),
