@@ -2,11 +2,12 @@
 //!
 //! What is asked for is the target. `pg_num` follows in steps of at most twice as many, each once the groups of the step before
 //! are clean; that moves nothing. Then `pgp_num`, by which groups are placed, follows so that few copies are on their way at a
-//! time. Ceph's manager does the same.
+//! time. When there should be fewer, `pgp_num` goes first, so that groups come to where those are that they are merged
+//! with; then `pg_num` follows, in steps that merge pairs of groups. Ceph's manager does the same.
 
 use crate::{MonState, pools};
-use osdmap::{Incremental, OsdMap, PgPool};
-use types::{PgId, PoolId};
+use osdmap::{Incremental, OsdMap, PgMergeMeta, PgPool};
+use types::{EVersion, PgId, PoolId};
 
 /// Gives a pool more groups in `incremental`. They begin where those are that they come of: what stands for the old
 /// ones apart from the pool, stand-in acting sets and exceptions of placement, is so for the new ones.
@@ -47,6 +48,92 @@ pub(crate) fn split(map: &OsdMap, id: PoolId, pg_num: u32, incremental: &mut Inc
             ..pool.clone()
         },
     );
+}
+
+/// The groups that cease to be when a pool gets fewer, each with the one that it is merged into.
+pub(crate) fn merge_pairs(pool: PoolId, pg_num: u32, pending: u32) -> impl Iterator<Item = (PgId, PgId)> {
+    let of_seed = move |seed| PgId { pool, seed };
+    (pending..pg_num).map(move |source| (of_seed(source), of_seed(osdmap::split_parent(source, pending))))
+}
+
+/// The fewest groups that the pool may have next: each that ceases to be has another one to be merged into, beside which it is
+/// placed. Not fewer than there are if there should not be.
+pub(crate) fn fewest_next(pool: &PgPool) -> u32 {
+    let half = pool.pg_num.checked_sub(1).and_then(u32::checked_ilog2).map_or(1, |bits| 1 << bits);
+    pool.pg_num_target.max(pool.pgp_num).max(half).min(pool.pg_num)
+}
+
+/// Gives a pool the fewer groups that are pending. `versions`: as far as known, where the logs of the first pair end.
+pub(crate) fn merge(map: &OsdMap, id: PoolId, versions: (EVersion, EVersion), incremental: &mut Incremental) {
+    let pool = &map.pools[&id];
+    for (source, _) in merge_pairs(id, pool.pg_num, pool.pg_num_pending) {
+        forget_exceptions(map, source, incremental);
+        if map.pg_temp.contains_key(&source) {
+            incremental.new_pg_temp.insert(source, Vec::new());
+        }
+        if map.primary_temp.contains_key(&source) {
+            incremental.new_primary_temp.insert(source, None);
+        }
+    }
+    let (epoch, stopped) = (incremental.epoch, pool.last_force_op_resend_prenautilus);
+    let last_pg_merge_meta = PgMergeMeta {
+        source: PgId { pool: id, seed: pool.pg_num_pending },
+        ready_epoch: epoch,
+        last_epoch_started: stopped,
+        last_epoch_clean: stopped,
+        source_version: versions.0,
+        target_version: versions.1,
+    };
+    let changed = PgPool {
+        pg_num: pool.pg_num_pending,
+        last_change: epoch,
+        last_force_op_resend_prenautilus: epoch,
+        last_pg_merge_meta,
+        ..pool.clone()
+    };
+    incremental.new_pools.insert(id, changed);
+}
+
+fn forget_exceptions(map: &OsdMap, pg: PgId, incremental: &mut Incremental) {
+    if map.pg_upmap.contains_key(&pg) {
+        incremental.old_pg_upmap.insert(pg);
+    }
+    if map.pg_upmap_items.contains_key(&pg) {
+        incremental.old_pg_upmap_items.insert(pg);
+    }
+    if map.pg_upmap_primaries.contains_key(&pg) {
+        incremental.old_pg_upmap_primary.insert(pg);
+    }
+}
+
+/// Has groups that are to cease to be follow the exceptions of placement of those that they are merged into. Returns whether that
+/// changes anything.
+pub(crate) fn follow_exceptions(map: &OsdMap, id: PoolId, incremental: &mut Incremental) -> bool {
+    let pool = &map.pools[&id];
+    let mut any = false;
+    for (source, target) in merge_pairs(id, pool.pg_num, pool.pg_num_target) {
+        let same = map.pg_upmap.get(&source) == map.pg_upmap.get(&target)
+            && map.pg_upmap_items.get(&source) == map.pg_upmap_items.get(&target)
+            && map.pg_upmap_primaries.get(&source) == map.pg_upmap_primaries.get(&target);
+        if same {
+            continue;
+        }
+        any = true;
+        forget_exceptions(map, source, incremental);
+        if let Some(osds) = map.pg_upmap.get(&target) {
+            incremental.old_pg_upmap.remove(&source);
+            incremental.new_pg_upmap.insert(source, osds.to_vec());
+        }
+        if let Some(items) = map.pg_upmap_items.get(&target) {
+            incremental.old_pg_upmap_items.remove(&source);
+            incremental.new_pg_upmap_items.insert(source, items.to_vec());
+        }
+        if let Some(osd) = map.pg_upmap_primaries.get(&target) {
+            incremental.old_pg_upmap_primary.remove(&source);
+            incremental.new_pg_upmap_primary.insert(source, *osd);
+        }
+    }
+    any
 }
 
 /// How many groups the pool gets next; `None` if it has as many as it should have.
@@ -110,6 +197,29 @@ mod tests {
             }
             prop_assert_eq!(pool.pgp_num, pool.pgp_num_target);
         }
+    }
+
+    #[test]
+    fn each_that_ceases_to_be_has_one_to_be_merged_into() {
+        let mut pool = PgPool::replicated(3, 64, 0);
+        assert_eq!(fewest_next(&pool), 64);
+        (pool.pg_num_target, pool.pgp_num) = (6, 64);
+        assert_eq!(fewest_next(&pool), 64, "not as long as they are placed apart");
+        pool.pgp_num = 6;
+        let mut seen = Vec::new();
+        while fewest_next(&pool) < pool.pg_num {
+            let next = fewest_next(&pool);
+            let pairs: Vec<_> = merge_pairs(PoolId(1), pool.pg_num, next).collect();
+            let targets: std::collections::BTreeSet<_> = pairs.iter().map(|(_, target)| target.seed).collect();
+            assert_eq!(targets.len(), pairs.len());
+            assert!(targets.iter().all(|seed| *seed < next));
+            pool.pg_num = next;
+            seen.push(next);
+        }
+        assert_eq!(seen, [32, 16, 8, 6]);
+        (pool.pg_num_target, pool.pgp_num) = (1, 1);
+        let to = |pg_num| fewest_next(&PgPool { pg_num, ..pool.clone() });
+        assert_eq!([6, 4, 3, 2, 1].map(to), [4, 2, 2, 1, 1]);
     }
 
     #[test]

@@ -341,7 +341,7 @@ impl Run {
         let clients = self.cluster.client_count() + workers;
         self.plan = Mix::plan(&self.setup, &mut self.rng, clients);
         if self.setup.splits {
-            splits::add(&mut self.plan, &mut self.rng, self.groups);
+            splits::add(&mut self.plan, &mut self.rng, self.groups, self.setup.merges);
         }
         for _ in 0..workers {
             let purpose = self.work(workers);

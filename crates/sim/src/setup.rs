@@ -15,6 +15,9 @@ pub const CODED_SEEDS: u64 = 1 << 40;
 /// erasure-coded.
 pub const SPLIT_SEEDS: u64 = 1 << 41;
 
+/// From this seed on, pools of small runs get more placement groups and fewer again; combined as [`SPLIT_SEEDS`] are.
+pub const MERGE_SEEDS: u64 = 1 << 43;
+
 /// From this seed on, clients of small runs take snapshots.
 pub const SNAP_SEEDS: u64 = 1 << 42;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
@@ -37,6 +40,8 @@ pub struct Setup {
     pub drift: bool,
     /// The pool gets more placement groups meanwhile.
     pub splits: bool,
+    /// It gets fewer again, too.
+    pub merges: bool,
     /// Clients take snapshots.
     pub snapshots: bool,
 }
@@ -61,9 +66,11 @@ impl Setup {
         // Some more than there are copies, where data is to move; there are at most four shards.
         let is_coded = seed & CODED_SEEDS != 0;
         let osds = (if mix.wants_spare_osds() || is_coded { 4 } else { 3 }) + rng.below(2) as usize;
-        let (coding, splits) = (is_coded.then(|| (2, 1 + rng.below(2) as u8)), seed & SPLIT_SEEDS != 0);
+        let (coding, merges) = (is_coded.then(|| (2, 1 + rng.below(2) as u8)), seed & MERGE_SEEDS != 0);
+        let splits = merges || seed & SPLIT_SEEDS != 0;
         let snapshots = seed & SNAP_SEEDS != 0 && !is_coded;
-        Setup { seed, mixes: vec![mix], osds, copies: 3, coding, operations: None, drift: false, splits, snapshots }
+        let (mixes, operations) = (vec![mix], None);
+        Setup { seed, mixes, osds, copies: 3, coding, operations, drift: false, splits, merges, snapshots }
     }
 
     /// A run of a swarm: each seed has another size and another mix of misfortunes, so that what the one hides the other
@@ -87,8 +94,8 @@ impl Setup {
         let spare = usize::from(mixes.iter().any(|mix| mix.wants_spare_osds()));
         let (operations, drift) = (Some(1000 + rng.below(500) as u32), rng.one_in(2));
         let coding = rng.one_in(CODED_ONE_IN).then(|| (2, 1 + rng.below(2) as u8));
-        let mut setup =
-            Setup { seed, mixes, osds: 0, copies, coding, operations, drift, splits: false, snapshots: false };
+        let (splits, merges, snapshots) = (false, false, false);
+        let mut setup = Setup { seed, mixes, osds: 0, copies, coding, operations, drift, splits, merges, snapshots };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
         setup

@@ -1,4 +1,4 @@
-//! A pool gets more placement groups while other things happen.
+//! A pool gets more placement groups, or fewer, while other things happen.
 
 use crate::client_process::POOL;
 use crate::cluster::Cluster;
@@ -14,15 +14,16 @@ pub fn careful(on: bool) -> String {
     format!(r#"{{"prefix": "config set", "who": "mgr", "name": "mgr/pg_numbers/careful", "value": "{on}"}}"#)
 }
 
-/// Adds changes of the number of groups to what happens to a pool of `groups` groups.
-pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32) {
+/// Adds changes of the number of groups to what happens to a pool of `groups` groups; they become fewer, too, if it `merges`.
+pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, merges: bool) {
     let command = |command: String| Fault::Change { command, undo: None, lasts: Away(Duration::ZERO) };
     if !rng.one_in(4) {
         plan.push((Duration::ZERO, command(careful(false))));
     }
     let lasts_ms = plan.iter().map(|(at, _)| at.as_millis() as u64).max().unwrap_or(0).max(5_000);
     // As close to something else that happens as it gets, or at any time.
-    let mut times: Vec<Duration> = (0..1 + rng.below(4))
+    let changes = if merges { 2 + rng.below(6) } else { 1 + rng.below(4) };
+    let mut times: Vec<Duration> = (0..changes)
         .map(|_| match !plan.is_empty() && rng.one_in(2) {
             true => plan[rng.below(plan.len() as u64) as usize].0 + Duration::from_micros(rng.below(400_000)),
             false => Duration::from_millis(100 + rng.below(lasts_ms)),
@@ -31,6 +32,12 @@ pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32) {
     times.sort();
     let mut groups = u64::from(groups);
     for at in times {
+        if merges && rng.one_in(2) {
+            groups = if rng.one_in(3) { 1 + rng.below(groups) } else { groups.div_ceil(2 + rng.below(3)) };
+            let set = format!(r#"{{"prefix": "osd pool set", "pool": "{POOL}", "var": "pg_num", "val": "{groups}"}}"#);
+            plan.push((at, command(set)));
+            continue;
+        }
         let factor = 2 + rng.below(3);
         groups = if rng.one_in(3) { groups + 1 + rng.below(groups) } else { groups * factor }.min(GROUPS_MAX);
         let set = format!(r#"{{"prefix": "osd pool set", "pool": "{POOL}", "var": "pg_num", "val": "{groups}"}}"#);

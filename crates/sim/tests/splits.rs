@@ -1,8 +1,8 @@
-//! Pools get more placement groups while misfortunes happen. `NACRE_SIM_SPLIT_SEEDS=n`: so many of each kind of pool
+//! Pools get more placement groups, or fewer, while misfortunes happen. `NACRE_SIM_SPLIT_SEEDS=n`: so many of each kind of pool
 //! instead of the usual number.
 
 use sim::check_seed;
-use sim::setup::{CODED_SEEDS, SPLIT_SEEDS};
+use sim::setup::{CODED_SEEDS, MERGE_SEEDS, SPLIT_SEEDS};
 
 const SEEDS: u64 = 44;
 
@@ -23,4 +23,14 @@ fn replicated_pools_keep_their_promises() {
 #[test]
 fn erasure_coded_pools_keep_their_promises() {
     check(SPLIT_SEEDS + CODED_SEEDS);
+}
+
+#[test]
+fn replicated_pools_that_shrink_keep_their_promises() {
+    check(MERGE_SEEDS);
+}
+
+#[test]
+fn erasure_coded_pools_that_shrink_keep_their_promises() {
+    check(MERGE_SEEDS + CODED_SEEDS);
 }

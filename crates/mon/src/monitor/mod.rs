@@ -5,7 +5,7 @@
 //! * `client_messages.rs`, `osd_messages.rs`: what clients and OSDs send.
 //! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs` under it.
 //! * `blocklist.rs`: clients that were locked out are let in again. `balancing.rs`: rounds of the balancer.
-//! * `pg_numbers.rs`: pools get more placement groups.
+//! * `pg_numbers.rs`, `pg_merges.rs`: pools get more placement groups, or fewer.
 //! * `publish.rs`: subscriptions.
 //! * `statistics.rs`: what OSDs report, summed up. `health_watch.rs`: alarms that come and go.
 
@@ -18,6 +18,7 @@ mod health_watch;
 mod liveness;
 mod osd_changes;
 mod osd_messages;
+mod pg_merges;
 mod pg_numbers;
 mod proposals;
 mod publish;
@@ -34,6 +35,7 @@ use bytes::Bytes;
 use health_watch::KnownAlarms;
 use liveness::Liveness;
 use osd_changes::OsdChanges;
+use pg_merges::PgMerges;
 use pg_numbers::PgNumbers;
 use proposals::Proposals;
 use session::Session;
@@ -118,6 +120,7 @@ pub struct Monitor {
     osd_changes: OsdChanges,
     balancing: Balancing,
     pg_numbers: PgNumbers,
+    pg_merges: PgMerges,
     liveness: Liveness,
     /// When statistics and timeouts are next looked at.
     next_tick: Duration,
@@ -145,6 +148,7 @@ impl Monitor {
             osd_changes: OsdChanges::default(),
             balancing: Balancing::default(),
             pg_numbers: PgNumbers::default(),
+            pg_merges: PgMerges::default(),
             liveness: Liveness::default(),
             next_tick: Duration::ZERO,
             alarms: KnownAlarms::new(),

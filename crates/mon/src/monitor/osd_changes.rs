@@ -108,6 +108,7 @@ impl Monitor {
         let down_and_in = map.osds().filter(|(id, osd)| !osd.is_up() && map.is_in(*id)).map(|(id, _)| id);
         self.liveness.follow(up, down_and_in, now.since_start);
         self.sync_statistics_with_map();
+        self.follow_merges(now);
     }
 
     /// Adds what the OSDs' present condition makes necessary.
@@ -130,7 +131,12 @@ impl Monitor {
         self.mark_pools_full(&mut draft);
         self.set_pg_temp(&mut draft);
         expired_lock_outs(now, self.state.osdmap(), &mut draft.incremental);
-        self.change_pg_numbers(now, &mut draft);
+        let recorded = updates.iter().flat_map(|update| match update {
+            Update::PgActivated(records) => records.iter().map(|(pg, _)| pg.pool).collect(),
+            _ => Vec::new(),
+        });
+        let recorded: BTreeSet<PoolId> = recorded.collect();
+        self.change_pg_numbers(now, &recorded, &mut draft);
         self.purge_snaps(&mut draft.incremental);
         self.balance(now, &mut draft);
         if let Some(crush) = &draft.crush {

@@ -7,6 +7,7 @@ use crate::balancer::{BalancerSettings, obstacle};
 use crate::pg_numbers::{next_pg_num, next_pgp_num, split};
 use crate::state::LogPriority;
 use osdmap::{AutoscaleMode, PgPool};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{Epoch, PgId, PoolId};
 use wire::nacre::mon::pg_state;
@@ -27,13 +28,22 @@ pub(super) struct PgNumbers {
 
 impl Monitor {
     /// Adds one step of one pool to an increment in which nothing else changes.
-    pub(super) fn change_pg_numbers(&mut self, now: Now, draft: &mut Draft) {
+    /// Records of the pools `recorded` change in the same batch.
+    pub(super) fn change_pg_numbers(&mut self, now: Now, recorded: &BTreeSet<PoolId>, draft: &mut Draft) {
         if !draft.is_empty() {
+            return;
+        }
+        self.settle_merges(now, recorded, draft);
+        if !draft.is_empty() {
+            self.pg_numbers.changed_in = draft.incremental().epoch;
             return;
         }
         self.autoscale(now, draft);
         let map = self.state.osdmaps.current().clone();
-        let is_due = |pool: &PgPool| pool.pg_num < pool.pg_num_target || pool.pgp_num != pool.pgp_num_target;
+        let is_due = |pool: &PgPool| {
+            let is_prepared = pool.pg_num_pending != pool.pg_num;
+            !is_prepared && (pool.pg_num != pool.pg_num_target || pool.pgp_num != pool.pgp_num_target)
+        };
         if !draft.is_empty() || !map.pools.values().any(is_due) {
             return;
         }
@@ -47,12 +57,14 @@ impl Monitor {
         let name = |id: &PoolId| map.pool_name(*id).unwrap_or_default().to_owned();
         for (id, pool) in map.pools.iter().filter(|(_, pool)| is_due(pool)) {
             if let Some(pg_num) = next_pg_num(pool) {
-                if is_careful && !self.is_clean(*id, pool) {
+                // What is merged is split only once it has served: members that were not there then do not count any more.
+                let is_merged = pool.last_pg_merge_meta.ready_epoch > Epoch(0) && self.has_unsettled(*id);
+                if is_careful && !self.is_clean(*id, pool) || is_merged {
                     continue;
                 }
                 split(&map, *id, pg_num, draft.incremental());
                 draft.note(LogPriority::INFO, format!("pool '{}' gets {pg_num} placement groups", name(id)));
-            } else {
+            } else if pool.pgp_num != pool.pgp_num_target {
                 let Some(room) = (if is_careful { self.room(*id) } else { Some(f64::INFINITY) }) else { continue };
                 let Some(pgp_num) = next_pgp_num(pool, room) else { continue };
                 let epoch = draft.incremental().epoch;
@@ -60,6 +72,8 @@ impl Monitor {
                 draft.incremental().new_pools.insert(*id, changed);
                 let of = pool.pgp_num_target;
                 draft.note(LogPriority::DEBUG, format!("pool '{}': pgp_num becomes {pgp_num} of {of}", name(id)));
+            } else if !self.prepare_merge(now, (*id, pool), is_careful, draft) {
+                continue;
             }
             self.pg_numbers.changed_in = draft.incremental().epoch;
             return;
@@ -89,7 +103,7 @@ impl Monitor {
         groups.filter(|(_, pg)| is_clean(pg.report.state)).count() as u64 == u64::from(pool.pg_num)
     }
 
-    /// Wants more groups for pools that have far too few and leave that to the cluster.
+    /// Wants another number of groups for pools that have far too few or too many and leave that to the cluster.
     fn autoscale(&mut self, now: Now, draft: &mut Draft) {
         let due = *self.pg_numbers.autoscale_at.get_or_insert(now.since_start + AUTOSCALE_EVERY);
         if due > now.since_start {
@@ -102,12 +116,13 @@ impl Monitor {
             let is_left_to_us = pool.autoscale_mode == AutoscaleMode::ON
                 && !pool.flags.contains(osdmap::PoolFlags::NOPGCHANGE)
                 && pool.pg_num == pool.pg_num_target;
-            if !plan.would_adjust || plan.pg_num_final <= pool.pg_num || !is_left_to_us {
+            if !plan.would_adjust || plan.pg_num_final == pool.pg_num || !is_left_to_us {
                 continue;
             }
             let target = plan.pg_num_final;
-            let follows = pool.pgp_num_target == pool.pg_num_target && !pool.is_erasure();
-            let pgp_num_target = if follows { target } else { pool.pgp_num_target };
+            let how = if target > pool.pg_num { "more" } else { "fewer" };
+            let follows = pool.pgp_num_target == pool.pg_num_target;
+            let pgp_num_target = if follows { target } else { pool.pgp_num_target.min(target) };
             let epoch = draft.incremental().epoch;
             let changed = PgPool { pg_num_target: target, pgp_num_target, last_change: epoch, ..pool.clone() };
             draft.incremental().new_pools.insert(id, changed);
@@ -115,7 +130,7 @@ impl Monitor {
             draft.note(
                 LogPriority::INFO,
                 format!(
-                    "pool '{name}' has {} placement groups and should have {target}: they become more",
+                    "pool '{name}' has {} placement groups and should have {target}: they become {how}",
                     pool.pg_num
                 ),
             );

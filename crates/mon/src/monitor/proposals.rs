@@ -332,6 +332,9 @@ impl Monitor {
         if self.state.osdmap().epoch != before {
             self.map_changed(now);
         }
+        if self.awaits_merges() {
+            self.osd_changes.look(now.since_start);
+        }
         // Maps first: who is told "done" may act on it at once.
         self.publish(out);
         for answer in in_flight.answers {

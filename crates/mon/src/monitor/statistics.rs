@@ -16,6 +16,10 @@ impl Monitor {
         self.volatile.osds.insert(beacon.osd, stat);
         for report in beacon.pgs {
             let Some(known) = self.volatile.pgs.get_mut(&report.pgid) else { continue };
+            // Of other objects than the group has now.
+            if self.state.pgs.get(&report.pgid).is_some_and(|record| report.epoch < record.range_since) {
+                continue;
+            }
             let counts = IoCounts::between(&known.report, &report);
             let pool = report.pgid.pool;
             if known.update(report, now.wall) {
@@ -26,6 +30,7 @@ impl Monitor {
 
     /// Makes the statistics cover exactly the groups of the map, and marks those whose primary is gone.
     pub(super) fn sync_statistics_with_map(&mut self) {
+        self.add_up_merged();
         let map = self.state.osdmap();
         self.volatile.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
         self.volatile.pool_sizes = map.pools.iter().map(|(id, pool)| (*id, pool.size)).collect();
@@ -53,6 +58,28 @@ impl Monitor {
         self.volatile.osds.retain(|osd, _| map.exists(*osd));
         self.volatile.io.retain(|pool, _| map.pools.contains_key(pool));
         self.volatile.rates.retain(|pool, _| map.pools.contains_key(pool));
+    }
+
+    /// Counts what groups had that were merged into others as those others', until they report.
+    fn add_up_merged(&mut self) {
+        let map = self.state.osdmap();
+        let pg_num = |pg: &PgId| map.pools.get(&pg.pool).map(|pool| pool.pg_num).filter(|pg_num| pg.seed >= *pg_num);
+        let pgs = self.volatile.pgs.iter();
+        let gone: Vec<_> = pgs.filter_map(|(pg, stat)| Some((*pg, pg_num(pg)?, stat.report.clone()))).collect();
+        for (pg, pg_num, gone) in gone {
+            let target = PgId { seed: osdmap::split_parent(pg.seed, pg_num), ..pg };
+            let Some(stat) = self.volatile.pgs.get_mut(&target) else { continue };
+            let sum = &mut stat.report;
+            sum.objects += gone.objects;
+            sum.clones += gone.clones;
+            sum.bytes += gone.bytes;
+            sum.omap_bytes += gone.omap_bytes;
+            sum.omap_keys += gone.omap_keys;
+            sum.write_ops += gone.write_ops;
+            sum.write_kib += gone.write_kib;
+            // What it is done with, the whole may not be done with.
+            sum.trimmed_snaps = Default::default();
+        }
     }
 
     /// Turns what was counted in the last `seconds` into rates.

@@ -15,6 +15,7 @@ pub use osdmaps::OsdMaps;
 pub use records::{HealthMute, PgRecord};
 pub use wire::messages::{LogEntry, LogPriority};
 
+use crate::pg_numbers::merge_pairs;
 use crate::update::{Batch, Update};
 use bytes::Bytes;
 use osdmap::MonMap;
@@ -128,8 +129,15 @@ impl MonState {
             self.pools_created.entry(*pool).or_insert(incremental.epoch);
         }
         for (id, pool) in &incremental.new_pools {
-            let before = pg_nums.get(id).copied().filter(|before| *before < pool.pg_num);
-            before.into_iter().for_each(|before| self.split_records(*id, (before, pool.pg_num), incremental.epoch));
+            match pg_nums.get(id).copied() {
+                Some(before) if before < pool.pg_num => {
+                    self.split_records(*id, (before, pool.pg_num), incremental.epoch);
+                }
+                Some(before) if before > pool.pg_num => {
+                    self.merge_records(*id, (before, pool.pg_num), incremental.epoch);
+                }
+                _ => {}
+            }
         }
         let map = self.osdmaps.current();
         if !incremental.old_pools.is_empty() {
@@ -146,6 +154,19 @@ impl MonState {
             for seed in osdmap::split_children(seed, before, pg_num).chain([seed]) {
                 self.pgs.insert(PgId { pool, seed }, record.clone());
             }
+        }
+    }
+}
+
+impl MonState {
+    /// What is known of groups that are merged is known of both: they are recorded in the same interval, with the same members, when
+    /// a pool gets fewer. Were they not, nobody would be taken for one that has everything.
+    fn merge_records(&mut self, pool: PoolId, (before, pg_num): (u32, u32), epoch: types::Epoch) {
+        for (source, target) in merge_pairs(pool, before, pg_num) {
+            let gone = self.pgs.remove(&source).unwrap_or_default();
+            let record = self.pgs.entry(target).or_default();
+            record.range_since = epoch;
+            record.last_epoch_started = record.last_epoch_started.max(gone.last_epoch_started);
         }
     }
 }

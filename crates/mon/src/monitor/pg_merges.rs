@@ -1,0 +1,182 @@
+//! Has placement groups merged where a pool should have fewer.
+//!
+//! A merge is prepared in one epoch: from then on the groups concerned serve nobody. It is made once all of them are recorded in
+//! the interval that began with that epoch, with the same members, each of which has everything: then no update is on its
+//! way, and members know by that interval that they have all of both. If that does not come to pass soon, or the interval
+//! ends, the groups serve again.
+
+use super::osd_changes::Draft;
+use super::{Monitor, Now};
+use crate::pg_numbers::{fewest_next, follow_exceptions, merge, merge_pairs};
+use crate::state::{LogPriority, PgRecord};
+use mutant::Mutant;
+use osdmap::{OsdMap, PgPool, UpActing};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use types::{Epoch, OsdId, PgId, PoolId};
+use wire::nacre::mon::pg_state;
+
+/// Groups serve nobody for so long at most while a merge is prepared.
+const PREPARED_MAX: Duration = Duration::from_secs(6);
+/// A pool whose groups could not be merged is left alone for so long.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// Groups merged at a time: they serve nobody for a moment.
+const AT_ONCE: u32 = 16;
+
+/// What is kept from step to step. A monitor that has just started knows of no merge that is prepared, and takes it back.
+#[derive(Default)]
+pub(super) struct PgMerges {
+    prepared: BTreeMap<PoolId, Prepared>,
+    /// When the next merge of a pool may be prepared, if the last one could not be made.
+    retry_at: BTreeMap<PoolId, Duration>,
+}
+
+struct Prepared {
+    /// The epoch in which the groups stopped serving.
+    since: Epoch,
+    at: Duration,
+    /// Where they were then; copies, and copies needed.
+    placed: BTreeMap<PgId, UpActing>,
+    sizes: (u8, u8),
+    /// The interval has ended.
+    is_over: bool,
+}
+
+fn placed(map: &OsdMap, id: PoolId, pool: &PgPool) -> BTreeMap<PgId, UpActing> {
+    let groups = merge_pairs(id, pool.pg_num, pool.pg_num_pending).flat_map(|(source, target)| [source, target]);
+    groups.filter_map(|pg| Some((pg, map.pg_to_up_acting(pg).ok()?))).collect()
+}
+
+fn sizes(pool: &PgPool) -> (u8, u8) {
+    (pool.size, pool.min_size)
+}
+
+fn is_prepared(pool: &PgPool) -> bool {
+    pool.pg_num_pending < pool.pg_num
+}
+
+impl Monitor {
+    /// The map has changed: the interval of groups that are to be merged may have ended by that.
+    pub(super) fn follow_merges(&mut self, now: Now) {
+        let map = self.state.osdmaps.current();
+        let prepared = &mut self.pg_merges.prepared;
+        prepared.retain(|id, _| map.pools.get(id).is_some_and(is_prepared));
+        self.pg_merges.retry_at.retain(|id, _| map.pools.contains_key(id));
+        for (id, pool) in map.pools.iter().filter(|(_, pool)| is_prepared(pool)) {
+            // The epoch of the last change that has operations sent again: none comes after the preparation.
+            let since = pool.last_force_op_resend_prenautilus;
+            let now_placed = placed(map, *id, pool);
+            match prepared.get_mut(id).filter(|known| known.since == since) {
+                Some(known) => known.is_over |= known.placed != now_placed || known.sizes != sizes(pool),
+                None => {
+                    let is_over = since != map.epoch;
+                    let at = now.since_start;
+                    let new = Prepared { since, at, placed: now_placed, sizes: sizes(pool), is_over };
+                    prepared.insert(*id, new);
+                }
+            }
+        }
+    }
+
+    /// Whether records are waited for.
+    pub(super) fn awaits_merges(&self) -> bool {
+        !self.pg_merges.prepared.is_empty()
+    }
+
+    /// Makes or takes back one merge that is prepared. Records of the pools `recorded` change in the same batch.
+    pub(super) fn settle_merges(&mut self, now: Now, recorded: &BTreeSet<PoolId>, draft: &mut Draft) {
+        let map = self.state.osdmaps.current().clone();
+        for (id, pool) in map.pools.iter().filter(|(_, pool)| is_prepared(pool)) {
+            let name = map.pool_name(*id).unwrap_or_default();
+            let pending = pool.pg_num_pending;
+            let known = self.pg_merges.prepared.get(id);
+            let waits = known.is_some_and(|known| !known.is_over && now.since_start < known.at + PREPARED_MAX);
+            let is_wanted = pool.pg_num_target <= pending && pool.pgp_num <= pending;
+            if waits && is_wanted && !recorded.contains(id) && self.may_merge(*id, pool) {
+                let (source, target) = (PgId { pool: *id, seed: pending }, osdmap::split_parent(pending, pending));
+                let stat = |pg: &PgId| self.volatile.pgs.get(pg).map(|stat| stat.report.last_update).unwrap_or_default();
+                let versions = (stat(&source), stat(&PgId { pool: *id, seed: target }));
+                merge(&map, *id, versions, draft.incremental());
+                draft.note(LogPriority::INFO, format!("pool '{name}' has {pending} placement groups now"));
+            } else if !waits || !is_wanted {
+                let epoch = draft.incremental().epoch;
+                let changed = PgPool {
+                    pg_num_pending: pool.pg_num,
+                    last_change: epoch,
+                    last_force_op_resend_prenautilus: epoch,
+                    ..pool.clone()
+                };
+                draft.incremental().new_pools.insert(*id, changed);
+                self.pg_merges.retry_at.insert(*id, now.since_start + RETRY_AFTER);
+                draft.note(LogPriority::INFO, format!("placement groups of pool '{name}' are not merged yet"));
+            } else {
+                continue;
+            }
+            return;
+        }
+    }
+
+    /// Whether all groups that are to be merged have stopped serving and lack nothing.
+    fn may_merge(&self, id: PoolId, pool: &PgPool) -> bool {
+        let Some(known) = self.pg_merges.prepared.get(&id) else { return false };
+        mutant::is(Mutant::MergeUnrecorded)
+            || merge_pairs(id, pool.pg_num, pool.pg_num_pending).all(|(source, target)| {
+                let record = |pg| self.state.pgs.get(&pg).filter(|record| record.last_epoch_started == known.since);
+                let (Some(a), Some(b)) = (record(source), record(target)) else { return false };
+                let members = |record: &PgRecord| record.members.iter().copied().collect::<BTreeSet<OsdId>>();
+                let acting = known.placed.get(&target).map(|placed| placed.acting.iter().copied().collect());
+                let are_whole = a.past.is_empty() && b.past.is_empty() && a.members.len() == usize::from(pool.size);
+                let holders = |record: &PgRecord| record.holders().collect::<BTreeSet<_>>();
+                are_whole && holders(a) == holders(b) && Some(members(a)) == acting
+            })
+    }
+
+    /// Prepares the next merge of a pool that should have fewer groups. Returns whether there is a change.
+    pub(super) fn prepare_merge(
+        &mut self,
+        now: Now,
+        (id, pool): (PoolId, &PgPool),
+        is_careful: bool,
+        draft: &mut Draft,
+    ) -> bool {
+        let map = self.state.osdmaps.current().clone();
+        let name = map.pool_name(id).unwrap_or_default();
+        if follow_exceptions(&map, id, draft.incremental()) {
+            draft.note(LogPriority::DEBUG, format!("pool '{name}': groups that are to be merged are placed alike"));
+            return true;
+        }
+        if self.pg_merges.retry_at.get(&id).is_some_and(|at| now.since_start < *at) || self.has_unsettled(id) {
+            return false;
+        }
+        let is_clean = |pg: PgId| {
+            let state = self.volatile.pgs.get(&pg).map_or(0, |stat| stat.report.state);
+            state & pg_state::CLEAN != 0 && state & pg_state::STALE == 0
+        };
+        let is_ready = |source: u32| {
+            let [a, b] = [source, osdmap::split_parent(source, source)].map(|seed| PgId { pool: id, seed });
+            let (Ok(x), Ok(y)) = (map.pg_to_up_acting(a), map.pg_to_up_acting(b)) else { return false };
+            let is_full = x.acting.len() == usize::from(pool.size) && x.acting.iter().all(|osd| osd.is_some());
+            x == y && is_full && (!is_careful || x.up == x.acting && is_clean(a) && is_clean(b))
+        };
+        let least = fewest_next(pool).max(pool.pg_num.saturating_sub(AT_ONCE));
+        let pending = (least..pool.pg_num).rev().take_while(|source| is_ready(*source)).last();
+        let Some(pending) = pending else { return false };
+        let epoch = draft.incremental().epoch;
+        let changed = PgPool {
+            pg_num_pending: pending,
+            last_change: epoch,
+            // Also tells since when groups have stopped.
+            last_force_op_resend_prenautilus: epoch,
+            ..pool.clone()
+        };
+        draft.incremental().new_pools.insert(id, changed);
+        draft.note(LogPriority::DEBUG, format!("pool '{name}' is to have {pending} placement groups"));
+        true
+    }
+
+    /// Whether groups of the pool have not served since they got the objects that they have.
+    pub(super) fn has_unsettled(&self, id: PoolId) -> bool {
+        let groups = self.state.pgs.range(PgId { pool: id, seed: 0 }..=PgId { pool: id, seed: u32::MAX });
+        groups.map(|(_, record)| record).any(|record| record.last_epoch_started < record.range_since)
+    }
+}
