@@ -1,4 +1,4 @@
-//! Pools get more placement groups while clients write and daemons die.
+//! Pools get more placement groups, and fewer, while clients write and daemons die.
 
 use cluster_tests::{TestCluster, clients_are_here};
 use rustix::process::Signal;
@@ -7,13 +7,34 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// `rados bench` writes for 20 s; every write must succeed.
+/// `rados bench` writes for 20 s, 30,000 objects at most; every write must succeed. Gives their number.
 #[track_caller]
-fn bench(cluster: &TestCluster, pool: &str) {
-    let options = ["-p", pool, "bench", "20", "write", "-b", "16384", "-t", "8", "--no-cleanup"];
+fn bench(cluster: &TestCluster, pool: &str) -> usize {
+    let options =
+        ["-p", pool, "bench", "20", "write", "-b", "8192", "-t", "2", "--max-objects", "30000", "--no-cleanup"];
     let out = cluster.rados_within(&options, LIMIT).ok();
-    let made = out.lines().find(|line| line.starts_with("Total writes made")).unwrap_or_default();
-    eprintln!("{pool}: {made}");
+    let made = out.lines().find_map(|line| line.strip_prefix("Total writes made:")).unwrap_or_default();
+    eprintln!("{pool}: {} writes", made.trim());
+    made.trim().parse().expect("a number")
+}
+
+/// All that was written is listed, once, and reads back; then it is removed.
+#[track_caller]
+fn check_contents(cluster: &TestCluster, pool: &str, written: usize) {
+    let out = cluster.rados_within(&["-p", pool, "bench", "60", "seq", "-t", "8"], LIMIT).ok();
+    assert!(!out.contains("does not match") && !out.contains("is not correct"), "{pool}: {out}");
+    // Beside the data there is what `rados bench` notes of it.
+    let listed = cluster.rados_within(&["-p", pool, "ls"], LIMIT).ok();
+    let data = listed.lines().filter(|name| name.starts_with("benchmark_data")).count();
+    assert_eq!((data, listed.lines().count()), (written, written + 1), "{pool}");
+    cluster.rados_within(&["-p", pool, "cleanup"], LIMIT).ok();
+    assert_eq!(cluster.rados(&["-p", pool, "ls"]).ok(), "", "{pool}");
+}
+
+#[track_caller]
+fn group_count(cluster: &TestCluster, pool: &str) -> usize {
+    let groups = cluster.ceph_json(&["pg", "ls-by-pool", pool]);
+    groups["pg_stats"].as_array().or(groups.as_array()).map_or(0, Vec::len)
 }
 
 #[track_caller]
@@ -34,7 +55,7 @@ fn clients_write_on_while_groups_are_split() {
     // Half of all copies may be on their way at once: in a small cluster a twentieth takes long.
     cluster.ceph(&["config", "set", "mgr", "target_max_misplaced_ratio", "1"]).ok();
     cluster.wait_until_clean(LIMIT);
-    std::thread::scope(|scope| {
+    let written = std::thread::scope(|scope| {
         let benches = ["p", "e"].map(|pool| scope.spawn(|| bench(&cluster, pool)));
         sleep(Duration::from_secs(2));
         for pool in ["p", "e"] {
@@ -42,7 +63,7 @@ fn clients_write_on_while_groups_are_split() {
         }
         sleep(Duration::from_secs(6));
         cluster.signal("osd.1", Signal::KILL);
-        benches.into_iter().for_each(|bench| bench.join().expect("every write succeeds"));
+        benches.map(|bench| bench.join().expect("every write succeeds"))
     });
     let begun = Instant::now();
     for (pool, var) in [("p", "pg_num"), ("p", "pgp_num"), ("e", "pg_num")] {
@@ -54,15 +75,39 @@ fn clients_write_on_while_groups_are_split() {
     }
     cluster.wait_until_clean(LIMIT);
     eprintln!("64 groups, clean, {:.1} s after the last write", begun.elapsed().as_secs_f64());
-    for pool in ["p", "e"] {
-        let out = cluster.rados_within(&["-p", pool, "bench", "60", "seq", "-t", "8"], LIMIT).ok();
-        assert!(!out.contains("does not match") && !out.contains("is not correct"), "{pool}: {out}");
-        let groups = cluster.ceph_json(&["pg", "ls-by-pool", pool]);
-        let groups = groups["pg_stats"].as_array().or(groups.as_array()).map_or(0, Vec::len);
-        assert_eq!(groups, 64, "{pool}");
-        cluster.rados(&["-p", pool, "cleanup"]).ok();
-        assert_eq!(cluster.rados(&["-p", pool, "ls"]).ok(), "", "{pool}");
+    for (pool, written) in ["p", "e"].into_iter().zip(written) {
+        assert_eq!(group_count(&cluster, pool), 64, "{pool}");
+        check_contents(&cluster, pool, written);
     }
-    let fewer = cluster.ceph(&["osd", "pool", "set", "p", "pg_num", "32"]).failure();
-    assert!(fewer.contains("merging placement groups is not supported yet"), "{fewer}");
+    let fewer = cluster.ceph(&["osd", "pool", "set", "e", "pg_num", "32"]).failure();
+    assert!(fewer.contains("merging placement groups of an erasure-coded pool is not supported yet"), "{fewer}");
+}
+
+#[test]
+fn clients_write_on_while_groups_are_merged() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start_supervised("pg-merges", 4);
+    cluster.make_pool("p", 64, 3);
+    cluster.ceph(&["config", "set", "mgr", "target_max_misplaced_ratio", "1"]).ok();
+    cluster.wait_until_clean(LIMIT);
+    let written = std::thread::scope(|scope| {
+        let bench = scope.spawn(|| bench(&cluster, "p"));
+        sleep(Duration::from_secs(2));
+        cluster.ceph(&["osd", "pool", "set", "p", "pg_num", "8"]).ok();
+        sleep(Duration::from_secs(6));
+        cluster.signal("osd.1", Signal::KILL);
+        bench.join().expect("every write succeeds")
+    });
+    let begun = Instant::now();
+    while number(&cluster, "p", "pg_num") > 8 {
+        let now = number(&cluster, "p", "pg_num");
+        assert!(begun.elapsed() < 2 * LIMIT, "pg_num of pool p stays at {now}");
+        sleep(Duration::from_secs(1));
+    }
+    cluster.wait_until_clean(LIMIT);
+    eprintln!("8 groups, clean, {:.1} s after the last write", begun.elapsed().as_secs_f64());
+    assert_eq!((group_count(&cluster, "p"), number(&cluster, "p", "pgp_num")), (8, 8));
+    check_contents(&cluster, "p", written);
 }

@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn the_merging_are_those_whose_objects_change_groups() {
-        let merging = |pg_num, pending| (0..pg_num).filter(|seed| is_merging(*seed, pg_num, pending)).collect::<Vec<_>>();
+        let merging =
+            |pg_num, pending| (0..pg_num).filter(|seed| is_merging(*seed, pg_num, pending)).collect::<Vec<_>>();
         assert_eq!(merging(8, 8), []);
         assert_eq!(merging(8, 7), [3, 7]);
         assert_eq!(merging(6, 4), [0, 1, 4, 5]);

@@ -160,7 +160,9 @@ impl Pg {
         match self.peering.phase {
             // The members of the record may have come up without being in the acting set.
             Phase::Down | Phase::Incomplete => self.choose_log(cx),
-            Phase::Active | Phase::Peered | Phase::Premerge if cx.now >= self.peering.others_read_until => self.consider_temp(cx),
+            Phase::Active | Phase::Peered | Phase::Premerge if cx.now >= self.peering.others_read_until => {
+                self.consider_temp(cx)
+            }
             _ => {}
         }
         self.try_full_again(cx);

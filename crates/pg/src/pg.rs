@@ -77,8 +77,7 @@ impl Interval {
         self.up == placed.up
             && self.acting == placed.acting
             && self.primary == placed.acting_primary
-            && self.shape
-                == PoolShape { pg_num: self.shape.pg_num, pg_num_pending: self.shape.pg_num_pending, ..shape }
+            && self.shape == PoolShape { pg_num: self.shape.pg_num, pg_num_pending: self.shape.pg_num_pending, ..shape }
             && self.shape.is_merging(pg) == shape.is_merging(pg)
             && osdmap::same_range(pg.seed, self.shape.pg_num, shape.pg_num)
     }

@@ -634,7 +634,11 @@ impl Run {
             if now >= since + SETTLED_AFTER { Ok(()) } else { Err("it has just become clean".to_owned()) }
         })?;
         let pool = self.cluster.find_pool();
-        self.groups = self.cluster.monitor().expect("it is clean").state().osdmap().pools[&pool].pg_num;
+        let known = &self.cluster.monitor().expect("it is clean").state().osdmap().pools[&pool];
+        self.groups = known.pg_num;
+        if known.last_pg_merge_meta.ready_epoch > types::Epoch(0) {
+            self.struck.insert(splits::MERGED, 1);
+        }
         Ok(self.cluster.world.now() - begin)
     }
 

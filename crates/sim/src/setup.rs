@@ -15,7 +15,7 @@ pub const CODED_SEEDS: u64 = 1 << 40;
 /// erasure-coded.
 pub const SPLIT_SEEDS: u64 = 1 << 41;
 
-/// From this seed on, pools of small runs get more placement groups and fewer again; combined as [`SPLIT_SEEDS`] are.
+/// From this seed on, pools of small runs get more placement groups and fewer again, if they are replicated.
 pub const MERGE_SEEDS: u64 = 1 << 43;
 
 /// From this seed on, clients of small runs take snapshots.
@@ -66,7 +66,7 @@ impl Setup {
         // Some more than there are copies, where data is to move; there are at most four shards.
         let is_coded = seed & CODED_SEEDS != 0;
         let osds = (if mix.wants_spare_osds() || is_coded { 4 } else { 3 }) + rng.below(2) as usize;
-        let (coding, merges) = (is_coded.then(|| (2, 1 + rng.below(2) as u8)), seed & MERGE_SEEDS != 0);
+        let (coding, merges) = (is_coded.then(|| (2, 1 + rng.below(2) as u8)), seed & MERGE_SEEDS != 0 && !is_coded);
         let splits = merges || seed & SPLIT_SEEDS != 0;
         let snapshots = seed & SNAP_SEEDS != 0 && !is_coded;
         let (mixes, operations) = (vec![mix], None);

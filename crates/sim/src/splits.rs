@@ -9,6 +9,9 @@ use std::time::Duration;
 /// No pool gets more groups than this.
 const GROUPS_MAX: u64 = 48;
 
+/// How reports count that groups were merged.
+pub const MERGED: &str = "groups merged";
+
 /// Whether numbers of groups are changed only while everything is clean, and placement in small steps.
 pub fn careful(on: bool) -> String {
     format!(r#"{{"prefix": "config set", "who": "mgr", "name": "mgr/pg_numbers/careful", "value": "{on}"}}"#)

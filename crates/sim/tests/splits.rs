@@ -3,16 +3,21 @@
 
 use sim::check_seed;
 use sim::setup::{CODED_SEEDS, MERGE_SEEDS, SPLIT_SEEDS};
+use sim::splits::MERGED;
 
 const SEEDS: u64 = 44;
 
-fn check(from: u64) {
+/// In how many of how many runs groups were merged.
+fn check(from: u64) -> (u64, u64) {
     let count = std::env::var("NACRE_SIM_SPLIT_SEEDS").map_or(SEEDS, |n| n.parse().expect("a number"));
+    let mut merged = 0;
     for seed in from..from + count {
-        if let Err(failure) = check_seed(seed) {
-            panic!("{failure}");
+        match check_seed(seed) {
+            Ok(report) => merged += u64::from(report.faults.contains_key(MERGED)),
+            Err(failure) => panic!("{failure}"),
         }
     }
+    (merged, count)
 }
 
 #[test]
@@ -27,10 +32,6 @@ fn erasure_coded_pools_keep_their_promises() {
 
 #[test]
 fn replicated_pools_that_shrink_keep_their_promises() {
-    check(MERGE_SEEDS);
-}
-
-#[test]
-fn erasure_coded_pools_that_shrink_keep_their_promises() {
-    check(MERGE_SEEDS + CODED_SEEDS);
+    let (merged, count) = check(MERGE_SEEDS);
+    assert!(merged * 2 > count, "in {merged} of {count} runs only");
 }

@@ -328,12 +328,10 @@ fn pool_settings_are_checked_and_read_back() {
     check_error(&mut c, set("nodelete", "maybe"), -22, "expecting value 'true', 'false', '0', or '1'");
     check_error(&mut c, set("crush_rule", "no"), -2, "crush rule no does not exist");
     check_status(&mut c, set("pg_num", "8"), "");
-    check_error(
-        &mut c,
-        set("pg_num", "4"),
-        -95,
-        "merging placement groups is not supported yet; 'rep3' has 8 and may get more",
-    );
+    check_status(&mut c, set("pg_num", "4"), "set pool 1 pg_num to 4");
+    let detail = c.ok(json!({"prefix": "osd pool ls", "detail": "detail"}));
+    assert!(detail.contains("pg_num 8 pgp_num 8 pg_num_target 4 pgp_num_target 4"), "{detail}");
+    check_status(&mut c, set("pg_num", "8"), "set pool 1 pg_num to 8");
     assert_eq!(c.run(set("pg_num", "0")).code, -34);
     assert!(c.run(set("pg_num", "60000")).status.contains("exceeds max"));
     check_error(&mut c, set("pgp_num", "9"), -22, "specified pgp_num 9 > pg_num 8");

@@ -94,7 +94,8 @@ impl Monitor {
             let is_wanted = pool.pg_num_target <= pending && pool.pgp_num <= pending;
             if waits && is_wanted && !recorded.contains(id) && self.may_merge(*id, pool) {
                 let (source, target) = (PgId { pool: *id, seed: pending }, osdmap::split_parent(pending, pending));
-                let stat = |pg: &PgId| self.volatile.pgs.get(pg).map(|stat| stat.report.last_update).unwrap_or_default();
+                let stat =
+                    |pg: &PgId| self.volatile.pgs.get(pg).map(|stat| stat.report.last_update).unwrap_or_default();
                 let versions = (stat(&source), stat(&PgId { pool: *id, seed: target }));
                 merge(&map, *id, versions, draft.incremental());
                 draft.note(LogPriority::INFO, format!("pool '{name}' has {pending} placement groups now"));

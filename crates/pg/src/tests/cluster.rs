@@ -228,6 +228,36 @@ impl Cluster {
         epoch
     }
 
+    /// Has groups stop, so that the pool may have only `pending` of them next.
+    pub fn prepare_merge(&mut self, pending: u32) -> Epoch {
+        let pool = self.map.pools[&POOL].clone();
+        self.change(|next| {
+            let stopped = next.epoch;
+            let changed = PgPool { pg_num_pending: pending, last_force_op_resend_prenautilus: stopped, ..pool };
+            next.new_pools.insert(POOL, changed);
+        })
+    }
+
+    /// Gives the pool the fewer groups that are pending, as monitors do it once those that are merged are recorded.
+    pub fn merge(&mut self) -> Epoch {
+        let pool = self.map.pools[&POOL].clone();
+        let (before, pg_num, stopped) = (pool.pg_num, pool.pg_num_pending, pool.last_force_op_resend_prenautilus);
+        let of_seed = |seed| PgId { seed, ..PG };
+        let epoch = self.change(|next| {
+            next.new_pools.insert(POOL, PgPool { pg_num, pg_num_target: pg_num, ..pool });
+            next.new_pg_temp.extend((pg_num..before).map(|seed| (of_seed(seed), Vec::new())));
+        });
+        self.pg_nums.insert(epoch, pg_num);
+        for source in pg_num..before {
+            let target = of_seed(osdmap::split_parent(source, pg_num));
+            let (gone, known) = (self.started.remove(&of_seed(source)).expect("recorded"), &self.started[&target]);
+            assert_eq!((gone.last_epoch_started, known.last_epoch_started), (stopped, stopped));
+            assert_eq!((&gone.members, &gone.past, &known.past), (&known.members, &Vec::new(), &Vec::new()));
+            self.ranges_since.insert(target, epoch);
+        }
+        epoch
+    }
+
     /// The group of an object in a map.
     fn group_at(&self, hash: u32, epoch: Epoch) -> PgId {
         let (_, pg_num) = self.pg_nums.range(..=epoch).next_back().expect("from the first map on");

@@ -11,6 +11,7 @@ mod healing;
 mod hops;
 mod maps;
 mod memory;
+mod merging;
 mod requeue;
 mod scrub;
 mod snapshots;

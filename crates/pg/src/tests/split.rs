@@ -11,19 +11,26 @@ const C: OsdId = OsdId(2);
 
 const OBJECTS: u32 = 16;
 
-fn name(hash: u32) -> Vec<u8> {
+pub(super) fn name(hash: u32) -> Vec<u8> {
     format!("o{hash}").into_bytes()
 }
 
 /// Appends the request's number to an object. The client has the newest map unless told otherwise.
-fn append(cluster: &mut Cluster, osd: OsdId, tid: u64, epoch: impl Into<Option<Epoch>>, attempt: i32, hash: u32) {
+pub(super) fn append(
+    cluster: &mut Cluster,
+    osd: OsdId,
+    tid: u64,
+    epoch: impl Into<Option<Epoch>>,
+    attempt: i32,
+    hash: u32,
+) {
     let epoch = epoch.into().unwrap_or(cluster.map.epoch);
     let session = cluster.connect(osd);
     cluster.ask_of(osd, session, tid, epoch, attempt, (hash, &name(hash)), appending(tid));
 }
 
 /// Appends one number to every object, and has all of them answered.
-fn append_all(cluster: &mut Cluster, osd: OsdId, first_tid: u64) {
+pub(super) fn append_all(cluster: &mut Cluster, osd: OsdId, first_tid: u64) {
     for hash in 0..OBJECTS {
         let tid = first_tid + u64::from(hash);
         append(cluster, osd, tid, None, 0, hash);
@@ -33,7 +40,7 @@ fn append_all(cluster: &mut Cluster, osd: OsdId, first_tid: u64) {
 }
 
 /// What a reader that comes now sees.
-fn content(cluster: &mut Cluster, osd: OsdId, hash: u32) -> String {
+pub(super) fn content(cluster: &mut Cluster, osd: OsdId, hash: u32) -> String {
     const TID: u64 = 2_000_000;
     cluster.answers.retain(|answer| answer.tid != TID);
     let (session, epoch) = (cluster.connect(osd), cluster.map.epoch);
@@ -45,16 +52,16 @@ fn content(cluster: &mut Cluster, osd: OsdId, hash: u32) -> String {
     }
 }
 
-fn contents(cluster: &mut Cluster, osd: OsdId) -> Vec<String> {
+pub(super) fn contents(cluster: &mut Cluster, osd: OsdId) -> Vec<String> {
     (0..OBJECTS).map(|hash| content(cluster, osd, hash)).collect()
 }
 
-fn expected(rounds: &[u64]) -> Vec<String> {
+pub(super) fn expected(rounds: &[u64]) -> Vec<String> {
     let of = |hash: u32| rounds.iter().map(|first| format!("{},", first + u64::from(hash))).collect();
     (0..OBJECTS).map(of).collect()
 }
 
-fn split(cluster: &mut Cluster, pg_num: u32) {
+pub(super) fn split(cluster: &mut Cluster, pg_num: u32) {
     cluster.split(pg_num);
     cluster.update_all();
     cluster.settle();

@@ -1,4 +1,4 @@
-//! Pools get more placement groups.
+//! Pools get more placement groups, or fewer.
 
 use super::balancing::{CLEAN, live, uneven};
 use super::harness::*;
@@ -155,4 +155,114 @@ fn pools_that_leave_it_to_the_cluster_get_enough() {
     live(&mut h, &sessions, CLEAN, 200);
     assert_eq!((h.map().pools[&PoolId(2)].pg_num, pool(&h).pg_num), (256, 64));
     assert!(!status(&mut h).contains(" 256 256 "));
+}
+
+fn merging(h: &Harness) -> Vec<PgId> {
+    let pool = pool(h);
+    pool.pgs(POOL).filter(|pg| osdmap::is_merging(pg.seed, pool.pg_num, pool.pg_num_pending)).collect()
+}
+
+/// Lets OSDs tell that all is clean until groups stop; since when they have.
+fn until_groups_stop(h: &mut Harness, sessions: &[SessionId]) -> Epoch {
+    for _ in 0..100 {
+        if pool(h).pg_num_pending < pool(h).pg_num {
+            return pool(h).last_force_op_resend_prenautilus;
+        }
+        live(h, sessions, CLEAN, 5);
+    }
+    panic!("{:?}", pool(h));
+}
+
+#[test]
+fn groups_are_merged_once_they_have_stopped() {
+    let (mut h, sessions) = uneven();
+    let client = h.client();
+    h.command(client, r#"{"prefix": "balancer off"}"#);
+    live(&mut h, &sessions, CLEAN, 10);
+    set(&mut h, "pg_num", 40);
+    let stopped = until_groups_stop(&mut h, &sessions);
+    assert_eq!((pool(&h).pg_num, pool(&h).pgp_num, pool(&h).pg_num_pending), (64, 40, 48), "placement goes first");
+    assert_eq!(merging(&h).len(), 32);
+    // They do not stop in time.
+    h.pass(secs(8));
+    assert_eq!((pool(&h).pg_num, pool(&h).pg_num_pending), (64, 64));
+    let stopped_again = until_groups_stop(&mut h, &sessions);
+    assert!(stopped_again > stopped);
+    let primary =
+        |h: &Harness, pg: PgId| sessions[h.map().pg_to_up_acting(pg).unwrap().acting_primary.unwrap().index()];
+    let groups = merging(&h);
+    for pg in &groups[1..] {
+        let session = primary(&h, *pg);
+        assert_eq!(activate(&mut h, session, *pg, stopped_again), 1);
+    }
+    h.pass(secs(1));
+    assert_eq!(pool(&h).pg_num, 64, "one has not stopped");
+    let session = primary(&h, groups[0]);
+    activate(&mut h, session, groups[0], stopped_again);
+    h.pass(secs(1));
+    assert_eq!((pool(&h).pg_num, pool(&h).pg_num_pending), (48, 48));
+    let epoch = pool(&h).last_pg_merge_meta.ready_epoch;
+    assert!(epoch > stopped_again);
+    for pg in groups {
+        let record = h.monitor.state().pgs.get(&pg);
+        assert_eq!(record.is_some(), pg.seed < 48);
+        let Some(record) = record.cloned() else { continue };
+        assert_eq!((record.last_epoch_started, record.range_since), (stopped_again, epoch));
+        // Who asks for the interval from before has not heard of it.
+        let session = primary(&h, pg);
+        assert_eq!(activate(&mut h, session, pg, stopped_again), 0, "{pg}");
+    }
+    // What is merged must serve first.
+    live(&mut h, &sessions, CLEAN, 20);
+    assert_eq!(pool(&h).pg_num_pending, 48);
+    for pg in (0..48).map(|seed| PgId { pool: POOL, seed }) {
+        let session = primary(&h, pg);
+        assert_eq!(activate(&mut h, session, pg, h.map().epoch), 1, "{pg}");
+    }
+    until_groups_stop(&mut h, &sessions);
+    assert_eq!(pool(&h).pg_num_pending, 40);
+    // One of those concerned is put elsewhere: they serve again.
+    let moved = merging(&h)[0];
+    let turned: Vec<OsdId> = h.map().pg_to_up_acting(moved).unwrap().acting.into_iter().rev().collect();
+    h.change(|incremental| drop(incremental.new_pg_temp.insert(moved, turned)));
+    h.pass(secs(1));
+    assert_eq!((pool(&h).pg_num, pool(&h).pg_num_pending), (48, 48));
+    // More are wanted after all.
+    set(&mut h, "pg_num", 64);
+    for _ in 0..20 {
+        live(&mut h, &sessions, CLEAN, 10);
+    }
+    assert_eq!((pool(&h).pg_num, pool(&h).pgp_num), (64, 64));
+}
+
+#[test]
+fn groups_that_are_to_be_merged_are_placed_alike() {
+    let (mut h, sessions) = uneven();
+    live(&mut h, &sessions, CLEAN, 600);
+    let excepted = |h: &Harness, from: u32| h.map().pg_upmap_items.keys().filter(|pg| pg.seed >= from).count();
+    assert!(excepted(&h, 32) > 0, "some are placed by exceptions");
+    set(&mut h, "pg_num", 32);
+    until_groups_stop(&mut h, &sessions);
+    for source in 32..64 {
+        let of = |seed| h.map().pg_to_up_acting(PgId { pool: POOL, seed }).unwrap();
+        assert_eq!(of(source), of(source - 32), "{source}");
+    }
+}
+
+#[test]
+fn pools_that_leave_it_to_the_cluster_get_rid_of_what_is_too_much() {
+    let (mut h, sessions) = uneven();
+    let client = h.client();
+    h.change(|incremental| {
+        incremental.new_pool_max = Some(2);
+        incremental.new_pool_names.insert(PoolId(2), "q".to_owned());
+        incremental.new_pools.insert(PoolId(2), PgPool::replicated(3, 128, 0));
+    });
+    live(&mut h, &sessions, CLEAN, 100);
+    assert_eq!(h.map().pools[&PoolId(2)].pg_num_target, 128, "not unless it is told to");
+    let command = r#"{"prefix": "osd pool set", "pool": "q", "var": "pg_autoscale_mode", "val": "on"}"#;
+    assert_eq!(h.command(client, command).result, 0);
+    live(&mut h, &sessions, CLEAN, 100);
+    let q = &h.map().pools[&PoolId(2)];
+    assert_eq!((q.pg_num_target, q.pgp_num_target, pool(&h).pg_num_target), (32, 32, 64));
 }
