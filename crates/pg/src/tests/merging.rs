@@ -33,7 +33,8 @@ fn merge(cluster: &mut Cluster, pending: u32) {
 }
 
 fn objects(cluster: &mut Cluster, osd: OsdId) -> u64 {
-    cluster.shard(osd).beacon(0, 0).pgs.iter().map(|report| report.objects).sum()
+    let views = (0..16).filter_map(|seed| cluster.shard(osd).pg_view(group(seed)));
+    views.map(|view| view.objects).sum()
 }
 
 #[test]
