@@ -10,6 +10,7 @@ use crate::log::{LogEntry, LogKind, PgLog};
 use crate::ops::Limits;
 use bytes::Bytes;
 use ec::ShardSet;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use types::{EVersion, FastMap, ObjectId, PoolId, ReqId, Utime};
 
@@ -150,7 +151,7 @@ pub(crate) fn merged(logs: [&PgLog; 2], start: u64, limit: DupsLimit) -> Vec<Log
     let logged = logs.iter().flat_map(|log| log.entries().filter_map(Dup::of)).map(|dup| (dup, true));
     let mut all: Vec<(Dup, bool)> = trimmed.chain(logged).collect();
     // Newest first. Versions of one group and of the other have nothing to do with each other but for their epochs.
-    all.sort_by(|(a, _), (b, _)| b.version.cmp(&a.version));
+    all.sort_by_key(|(dup, _)| Reverse(dup.version));
     let (mut updates, mut bytes) = (0, 0);
     all.retain(|(dup, is_logged)| {
         (updates, bytes) = (updates + 1, bytes + dup_bytes(&dup.op_results));
