@@ -59,7 +59,8 @@ impl Shard {
         for (target, tables) in wanted {
             let pool = &map.pools[&target.pool.base()];
             let tables: Vec<PgId> = tables.into_iter().filter(|id| self.store.pgs_contain(*id)).collect();
-            let known = self.merges.0.get(&target);
+            // What could not be read is tried again: this OSD may have become a member.
+            let known = self.merges.0.get(&target).filter(|merge| !merge.has_failed);
             if known.is_some_and(|merge| merge.pg_num == pool.pg_num && merge.ids().eq(tables.iter().copied())) {
                 continue;
             }
