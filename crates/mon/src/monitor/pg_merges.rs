@@ -168,6 +168,7 @@ impl Monitor {
             last_change: epoch,
             // Also tells since when groups have stopped.
             last_force_op_resend_prenautilus: epoch,
+            last_force_op_resend_preluminous: epoch,
             ..pool.clone()
         };
         draft.incremental().new_pools.insert(id, changed);

@@ -2,7 +2,7 @@
 
 use super::harness::{Bench, KIB, PG, object, read, txn, write};
 use crate::copying::CopyRules;
-use crate::{OBJECT_BYTES_MAX, Step, SubmitError};
+use crate::{OBJECT_BYTES_MAX, PG_KEYS_END, Step, SubmitError};
 use bytes::Bytes;
 use types::{ObjectId, PgId};
 
@@ -106,6 +106,14 @@ fn groups_are_those_with_anything_in_their_table() {
     assert_eq!(bench.ask(|store| store.pg_get(pgs[3], b"b")), Some(bytes("v")));
     bench.submit(crate::Transaction { pg: pgs[2], steps: vec![Step::PgDestroy { pg_num: 4 }] }).unwrap();
     assert_eq!(bench.store.pgs(), [pgs[0], pgs[1], pgs[3], pgs[4]]);
+    // A table that is removed as a whole is none any more, unless something is put there again.
+    let whole = || Step::PgRemoveRange { begin: Bytes::new(), end: PG_KEYS_END };
+    bench.submit(crate::Transaction { pg: pgs[0], steps: vec![whole()] }).unwrap();
+    let again = Step::PgSet { key: bytes("d"), value: bytes("w") };
+    bench.submit(crate::Transaction { pg: pgs[1], steps: vec![whole(), again] }).unwrap();
+    assert_eq!(bench.store.pgs(), [pgs[1], pgs[3], pgs[4]]);
+    assert_eq!(bench.ask(|store| store.pg_list(pgs[0], b"", &PG_KEYS_END, 9)), []);
+    assert_eq!(bench.ask(|store| store.pg_list(pgs[1], b"", &PG_KEYS_END, 9)), [(bytes("d"), bytes("w"))]);
 }
 
 #[test]
