@@ -32,15 +32,21 @@ pub struct Keepalive {
 impl Policy {
     /// A client towards OSDs.
     pub const LOSSY_CLIENT: Policy = Policy { lossy: true, keepalive: None, features_required: 0, fences: true };
-    /// Towards a monitor: a dead one must be noticed, since nothing else would make the client ask another.
+    /// Towards a monitor: a dead one must be noticed, within five seconds, since nothing else would make the client ask another.
     pub const MON_CLIENT: Policy = Policy {
-        keepalive: Some(Keepalive { interval: Duration::from_secs(10), timeout: Duration::from_secs(30) }),
+        keepalive: Some(Keepalive { interval: Duration::from_secs(1), timeout: Duration::from_secs(4) }),
         ..Policy::LOSSY_CLIENT
     };
     /// A daemon towards the clients it serves.
     pub const LOSSY_SERVER: Policy = Policy::LOSSY_CLIENT;
     /// A monitor towards those it serves: `ceph tell mon.a` opens a second session beside the client's first.
     pub const MON_SERVER: Policy = Policy { fences: false, ..Policy::LOSSY_SERVER };
+    /// A monitor towards another one. What is lost with a connection is said anew, or was said in vain: nothing may wait
+    /// for a monitor that is down.
+    pub const MON_PEER: Policy = Policy {
+        keepalive: Some(Keepalive { interval: Duration::from_secs(1), timeout: Duration::from_secs(4) }),
+        ..Policy::MON_SERVER
+    };
     /// Daemons among each other.
     pub const LOSSLESS_PEER: Policy = Policy { lossy: false, ..Policy::LOSSY_CLIENT };
 }
@@ -87,11 +93,10 @@ impl Config {
         }
     }
 
-    /// A monitor: clients and OSDs are lossy, other monitors are peers.
+    /// A monitor: everybody is lossy, other monitors, too.
     pub fn mon(rank: i64, id: &str, my_addrs: EntityAddrVec, seed: u64) -> Config {
-        let lossy = [EntityType::CLIENT, EntityType::OSD, EntityType::MGR, EntityType::MDS];
-        let mut accept: BTreeMap<_, _> = lossy.into_iter().map(|kind| (kind, Policy::MON_SERVER)).collect();
-        accept.insert(EntityType::MON, Policy::LOSSLESS_PEER);
+        let kinds = [EntityType::CLIENT, EntityType::OSD, EntityType::MGR, EntityType::MDS, EntityType::MON];
+        let accept = kinds.into_iter().map(|kind| (kind, Policy::MON_SERVER)).collect();
         Config {
             me: EntityName::mon(rank),
             my_addrs,

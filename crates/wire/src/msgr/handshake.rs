@@ -170,7 +170,9 @@ impl Messenger {
         if identity.to_monitor && !self.config.assigns_global_ids {
             return Err(Fault::broken(format!("{} takes us for a monitor", identity.name)));
         }
-        if identity.to_monitor && identity.global_id == 0 {
+        // Monitors among each other have no use for ids, and could have none to give before they know each other.
+        let is_monitor = self.conns[&conn].peer_kind == EntityType::MON;
+        if identity.to_monitor && identity.global_id == 0 && !is_monitor {
             let none_left = || Fault::Lost("no global id is left to give; it may try again".to_owned());
             identity.global_id = self.take_global_id().ok_or_else(none_left)?;
         }

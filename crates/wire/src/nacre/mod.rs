@@ -1,4 +1,5 @@
-//! Nacre's own messages: between OSDs and monitors ([`mon`]) and, defined in the `pg` crate, between OSDs.
+//! Nacre's own messages: between OSDs and monitors ([`mon`]), between monitors ([`quorum`]) and, defined in the `pg` crate,
+//! between OSDs.
 //!
 //! They travel in the same frames as Ceph's messages, under type numbers from [`FIRST_KIND`] on, which no release of
 //! Ceph uses. Each front is one versioned block, so that fields can be added without breaking a rolling upgrade.
@@ -6,6 +7,7 @@
 pub mod heartbeat;
 pub mod mon;
 mod pg_state_names;
+pub mod quorum;
 
 pub use pg_state_names::{pg_state_bit, pg_state_text};
 
@@ -35,7 +37,7 @@ macro_rules! own_message {
 /// Own message types start here.
 pub const FIRST_KIND: u16 = 0x4e00;
 
-/// Type numbers in use. Between monitors: from `0x4e40` on, none yet.
+/// Type numbers in use.
 pub mod kind {
     pub const OSD_BOOT: u16 = 0x4e01;
     pub const OSD_BEACON: u16 = 0x4e02;
@@ -83,4 +85,17 @@ pub mod kind {
     pub const SHARD_READ: u16 = 0x4e3c;
     pub const SHARD_READ_REPLY: u16 = 0x4e3d;
     pub const ROLL_FORWARD: u16 = 0x4e3e;
+
+    /// Between monitors.
+    pub const MON_HELLO: u16 = 0x4e40;
+    pub const MON_HELLO_REPLY: u16 = 0x4e41;
+    pub const RAFT_PACKET: u16 = 0x4e42;
+    pub const MON_FORWARD: u16 = 0x4e43;
+    pub const MON_FORWARD_END: u16 = 0x4e44;
+    pub const MON_ROUTED: u16 = 0x4e45;
+    pub const MON_INDEX_GET: u16 = 0x4e46;
+    pub const MON_INDEX: u16 = 0x4e47;
+    pub const MON_IDS_GET: u16 = 0x4e48;
+    pub const MON_IDS: u16 = 0x4e49;
+    pub const MON_OSD_SAID: u16 = 0x4e4a;
 }

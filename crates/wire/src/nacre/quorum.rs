@@ -1,0 +1,282 @@
+//! What monitors say to each other.
+//!
+//! Each dials each of the others and says [`MonHello`] first, and again every few seconds; whoever is dialled answers with
+//! [`MonHelloReply`] and takes nothing else before. What else travels on such a session: from the one that dialled, what
+//! raft has to say, what it was asked and only the leader can answer, and what OSDs report; the other way, the answers.
+
+use super::kind;
+use crate::addr::EntityAddrVec;
+use crate::basic::AuthName;
+use crate::own_message as message;
+use crate::{Decode, DecodeError, Encode, Envelope, Header, Reader, Rope, Writer};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EntityName, Fsid, Utime};
+
+/// Who decides, as the leader sees it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct QuorumReport {
+    /// Counts elections.
+    pub epoch: u64,
+    pub leader: String,
+    pub members: BTreeSet<String>,
+    /// Since when these are the members.
+    pub since: Utime,
+}
+
+impl Encode for QuorumReport {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.u64(self.epoch);
+            w.str(&self.leader);
+            w.put(&self.members);
+            w.put(&self.since);
+        });
+    }
+}
+
+impl Decode for QuorumReport {
+    const MIN_BYTES: usize = 30;
+
+    fn decode(r: &mut Reader<'_>) -> Result<QuorumReport, DecodeError> {
+        let (_, mut r) = r.versioned("quorum report", 1)?;
+        Ok(QuorumReport { epoch: r.u64()?, leader: r.get()?, members: r.get()?, since: r.get()? })
+    }
+}
+
+/// A monitor introduces itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MonHello {
+    pub fsid: Fsid,
+    /// The number of its store.
+    pub server: u64,
+    /// Where its history began: the first server of all. 0: it has none, and wants to become a member.
+    pub founder: u64,
+    pub name: String,
+    pub addrs: EntityAddrVec,
+    /// What `ceph mon metadata` shows.
+    pub metadata: BTreeMap<String, String>,
+    /// The sender's clock, for [`MonHelloReply::asked`].
+    pub wall: Utime,
+    /// From the leader.
+    pub quorum: Option<QuorumReport>,
+}
+
+message!(MonHello = kind::MON_HELLO, version 1 { fsid, server, founder, name, addrs, metadata, wall, quorum });
+
+/// What became of a [`MonHello`].
+pub mod verdict {
+    pub const WELCOME: u8 = 0;
+    /// It is of another cluster, or has another history.
+    pub const FOREIGN: u8 = 1;
+    /// It was a member and never will be again.
+    pub const REMOVED: u8 = 2;
+    /// It may not become a member as things are now.
+    pub const REFUSED: u8 = 3;
+}
+
+/// Answers [`MonHello`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MonHelloReply {
+    pub fsid: Fsid,
+    pub server: u64,
+    pub name: String,
+    /// [`MonHello::wall`].
+    pub asked: Utime,
+    /// The sender's clock.
+    pub wall: Utime,
+    /// Of [`verdict`].
+    pub verdict: u8,
+    /// A sentence, unless the verdict is a welcome.
+    pub reason: String,
+    /// The newest monitor map that the sender has, encoded.
+    pub monmap: Bytes,
+}
+
+message!(MonHelloReply = kind::MON_HELLO_REPLY, version 1 { fsid, server, name, asked, wall, verdict, reason, monmap });
+
+/// An encoded packet of raft.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RaftPacket {
+    pub packet: Bytes,
+}
+
+message!(RaftPacket = kind::RAFT_PACKET, version 1 { packet });
+
+/// A message within a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wrapped(pub Envelope);
+
+impl Encode for Wrapped {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            let Header { tid, kind, priority, version, compat_version, data_off } = self.0.header;
+            w.u64(tid);
+            [kind, priority, version, compat_version, data_off].into_iter().for_each(|field| w.u16(field));
+            w.blob(&self.0.front);
+            w.blob(&self.0.middle);
+            w.blob(&self.0.data.clone().into_bytes());
+        });
+    }
+}
+
+impl Decode for Wrapped {
+    const MIN_BYTES: usize = 36;
+
+    fn decode(r: &mut Reader<'_>) -> Result<Wrapped, DecodeError> {
+        let (_, mut r) = r.versioned("wrapped message", 1)?;
+        let header = Header {
+            tid: r.u64()?,
+            kind: r.u16()?,
+            priority: r.u16()?,
+            version: r.u16()?,
+            compat_version: r.u16()?,
+            data_off: r.u16()?,
+        };
+        let (front, middle) = (r.blob_bytes()?, r.blob_bytes()?);
+        Ok(Wrapped(Envelope { header, front, middle, data: Rope::from(r.blob_bytes()?) }))
+    }
+}
+
+/// A session of the sender's, of which the leader hears for the first time or again, and what came on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forward {
+    /// The sender's number of the session.
+    pub session: u64,
+    pub name: EntityName,
+    pub auth_name: AuthName,
+    pub addrs: EntityAddrVec,
+    pub features: u64,
+    pub global_id: u64,
+    /// `None`: the leader is only to know of the session.
+    pub message: Option<Wrapped>,
+}
+
+message!(Forward = kind::MON_FORWARD, version 1 { session, name, auth_name, addrs, features, global_id, message });
+
+/// A session of which [`Forward`] told is over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ForwardEnd {
+    pub session: u64,
+}
+
+message!(ForwardEnd = kind::MON_FORWARD_END, version 1 { session });
+
+/// What the leader has to say on a session of the receiver's. It may be passed on once the receiver's state includes the
+/// log up to `index`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Routed {
+    pub session: u64,
+    pub index: u64,
+    /// `None`: the session is to be closed.
+    pub message: Option<Wrapped>,
+}
+
+message!(Routed = kind::MON_ROUTED, version 1 { session, index, message });
+
+/// How far must my state be to be the newest?
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexGet {
+    pub id: u64,
+}
+
+message!(IndexGet = kind::MON_INDEX_GET, version 1 { id });
+
+/// Answers [`IndexGet`]: everything that was decided before the question came is in the log up to `index`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IndexGot {
+    pub id: u64,
+    pub index: u64,
+}
+
+message!(IndexGot = kind::MON_INDEX, version 1 { id, index });
+
+/// Asks the leader for ids that the sender may give to clients.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GlobalIdsGet {
+    /// How many are left.
+    pub left: u64,
+}
+
+message!(GlobalIdsGet = kind::MON_IDS_GET, version 1 { left });
+
+/// Ids from `from` up to, without it, `below`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GlobalIds {
+    pub from: u64,
+    pub below: u64,
+}
+
+message!(GlobalIds = kind::MON_IDS, version 1 { from, below });
+
+/// What an OSD told the sender, for the receiver's statistics.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OsdSaid {
+    pub message: Wrapped,
+}
+
+message!(OsdSaid = kind::MON_OSD_SAID, version 1 { message });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Message, Target};
+
+    #[test]
+    fn messages_travel_within_messages() {
+        let inner = Envelope {
+            header: Header { tid: 9, kind: 50, priority: 127, version: 2, compat_version: 1, data_off: 3 },
+            front: Bytes::from_static(b"front"),
+            middle: Bytes::from_static(b"mid"),
+            data: Rope::from(Bytes::from_static(b"payload")),
+        };
+        let forward = Forward {
+            session: 7,
+            name: EntityName::osd(types::OsdId(3)),
+            auth_name: AuthName::new(types::EntityType::OSD, "3"),
+            addrs: "v2:10.0.0.1:6800/5".parse().unwrap(),
+            features: 0x55,
+            global_id: 4200,
+            message: Some(Wrapped(inner.clone())),
+        };
+        let sealed = forward.clone().seal(0, Target::PACIFIC);
+        assert_eq!(Forward::open(&sealed).unwrap(), forward);
+        let hollow = Forward { message: None, ..forward };
+        assert_eq!(Forward::open(&hollow.clone().seal(0, Target::PACIFIC)).unwrap(), hollow);
+        // Cut short anywhere, it is an error and nothing worse.
+        for cut in 0..sealed.front.len() {
+            let short = Envelope { front: sealed.front.slice(..cut), ..sealed.clone() };
+            assert!(Forward::open(&short).is_err(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn hello_bytes_do_not_move() {
+        let hello = MonHello {
+            fsid: Fsid([7; 16]),
+            server: 0x0102,
+            founder: 0,
+            name: "b".into(),
+            addrs: EntityAddrVec::default(),
+            metadata: BTreeMap::new(),
+            wall: Utime { sec: 5, nsec: 6 },
+            quorum: None,
+        };
+        let sealed = hello.seal(0, Target::PACIFIC);
+        assert_eq!(sealed.header.kind, 0x4e40);
+        // version, compat, length | fsid | server | founder | name | addrs | metadata | wall | quorum
+        let expect = [
+            &[1, 1, 55, 0, 0, 0][..],
+            &[7; 16],
+            &[2, 1, 0, 0, 0, 0, 0, 0],
+            &[0; 8],
+            &[1, 0, 0, 0, b'b'],
+            &[2, 0, 0, 0, 0],
+            &[0; 4],
+            &[5, 0, 0, 0, 6, 0, 0, 0],
+            &[0],
+        ];
+        let expect: Vec<u8> = expect.concat();
+        assert_eq!(sealed.front[..], expect[..], "{:?}", &sealed.front[..]);
+    }
+}
