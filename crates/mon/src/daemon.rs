@@ -1,20 +1,22 @@
 //! A monitor as a process: making its store, opening it, running it.
 
 use crate::bootstrap::{BootstrapSpec, bootstrap};
-use crate::driver::{self, ManagerEndpoint};
-use crate::log::{LogError, MapLog, RedbLog};
-use crate::monitor::{Entropy, Monitor};
-use crate::state::MonState;
-use crate::update::{Batch, Update};
-use crate::volatile::MANAGER_GID;
+use crate::driver::{self, DriverError, ManagerEndpoint};
+use crate::log::{Identity, Loaded, LogError, MemberLog, RedbLog};
+use crate::member::{Member, MemberConfig, MemberError, raft_config};
+use crate::monitor::Entropy;
+use crate::state::{MANAGER_GID, MonState};
+use crate::update::Update;
+use raft::{Membership, ServerId, Snapshot, Stored};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use tokio::net::TcpListener;
 use tracing::info;
-use types::{EntityName, EntityType};
+use types::{EntityName, EntityType, Fsid};
 use wire::basic::AuthName;
 use wire::msgr::{Config, Messenger, Policy};
 use wire::{Decode, DecodeError, Encode, EntityAddrVec, Target};
@@ -29,8 +31,10 @@ pub struct MonOptions {
     pub name: String,
     /// Its folder, made by [`mkfs`].
     pub data: PathBuf,
-    /// Where to listen; by default at the addresses of the monitor map.
+    /// Where to listen; by default at the addresses that the cluster knows. One that is to join needs it.
     pub bind: Vec<SocketAddr>,
+    /// Where other monitors are, for one that is to join.
+    pub peers: Vec<EntityAddrVec>,
     /// What `ceph mon metadata` shows.
     pub metadata: BTreeMap<String, String>,
 }
@@ -40,13 +44,19 @@ pub struct MonOptions {
 pub enum MonError {
     #[error(transparent)]
     Log(#[from] LogError),
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    #[error(transparent)]
+    Member(#[from] MemberError),
+    #[error("a cluster is made with one monitor, not {given}; others join it")]
+    FirstIsOne { given: usize },
     #[error("cannot make the monitor's folder {path}")]
     Folder { path: String, source: std::io::Error },
     #[error("the monitor's store is damaged: {what} does not decode")]
     Decode { what: String, source: DecodeError },
-    #[error("{path} holds the store of a monitor that is not called '{name}'; the monitor map has {known}")]
+    #[error("{path} holds the store of a monitor that is not called '{name}' but '{known}'")]
     UnknownName { name: String, path: String, known: String },
-    #[error("the monitor map gives mon.{name} no msgr v2 address")]
+    #[error("mon.{name} has no msgr v2 address")]
     NoAddress { name: String },
     #[error("cannot listen on {addr}")]
     Listen { addr: SocketAddr, source: std::io::Error },
@@ -58,6 +68,42 @@ pub enum MonError {
 ///
 /// Errors: [`LogError::Exists`] if there is a store already; it is left alone. Killed half-way, it leaves no store.
 pub fn mkfs(data: &Path, spec: &BootstrapSpec) -> Result<(), MonError> {
+    let [(name, _)] = &spec.monitors[..] else { return Err(MonError::FirstIsOne { given: spec.monitors.len() }) };
+    let server = new_server()?;
+    let identity = Identity { fsid: spec.fsid, name: name.clone(), server };
+    make_store(data, &identity, &founded(spec, &[server]))
+}
+
+/// Makes the folder and the store of a monitor that is to join a cluster: a new one, or one whose store was lost.
+///
+/// Errors: as [`mkfs`].
+pub fn mkfs_to_join(data: &Path, fsid: Fsid, name: &str) -> Result<(), MonError> {
+    let identity = Identity { fsid, name: name.to_owned(), server: new_server()? };
+    make_store(data, &identity, &Stored::default())
+}
+
+/// What the first members of a new cluster have on their disks, all the same. `servers`: their numbers, as many as the spec
+/// has monitors.
+pub fn founded(spec: &BootstrapSpec, servers: &[ServerId]) -> Stored {
+    let mut batch = bootstrap(spec);
+    for ((name, addrs), server) in spec.monitors.iter().zip(servers) {
+        let update = Update::MonServer { name: name.clone(), server: server.0, addrs: addrs.clone() };
+        batch.updates.push(update);
+    }
+    let mut state = MonState::default();
+    state.apply(1, &batch);
+    let membership = Membership::of_voters(servers.iter().copied());
+    Stored::first(Snapshot::first(membership, state.to_vec(Target::PACIFIC).into()))
+}
+
+/// A number that no store has had.
+fn new_server() -> Result<ServerId, MonError> {
+    let bytes = system_entropy().map_err(MonError::Random)?();
+    // 0 stands for none.
+    Ok(ServerId(u64::from_le_bytes(bytes[..8].try_into().expect("8 of 32 bytes")).max(1)))
+}
+
+fn make_store(data: &Path, identity: &Identity, stored: &Stored) -> Result<(), MonError> {
     let folder_error = |source| MonError::Folder { path: data.display().to_string(), source };
     let path = data.join(STORE);
     if path.exists() {
@@ -70,44 +116,37 @@ pub fn mkfs(data: &Path, spec: &BootstrapSpec) -> Result<(), MonError> {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(folder_error(e)),
         _ => {}
     }
-    let mut log = RedbLog::create(&unfinished)?;
-    log.append(1, &bootstrap(spec).to_vec(Target::PACIFIC))?;
-    drop(log);
+    drop(RedbLog::create(&unfinished, identity, stored)?);
     std::fs::rename(&unfinished, &path).map_err(folder_error)?;
     std::fs::File::open(data).and_then(|dir| dir.sync_all()).map_err(folder_error)
 }
 
-/// The state that a log holds, and the log.
-pub fn load(log: &mut impl MapLog) -> Result<MonState, MonError> {
-    let loaded = log.load()?;
-    let mut state = match &loaded.snapshot {
-        Some((index, bytes)) => {
-            let decoded = MonState::from_slice(bytes);
-            decoded.map_err(|source| MonError::Decode { what: format!("snapshot {index}"), source })?
-        }
-        None => MonState::default(),
-    };
-    for (index, bytes) in &loaded.batches {
-        let batch = Batch::from_slice(bytes);
-        let batch = batch.map_err(|source| MonError::Decode { what: format!("batch {index}"), source })?;
-        state.apply(*index, &batch);
-    }
-    Ok(state)
+/// The state that a log holds, as far as a snapshot says it.
+fn state_of(loaded: &Loaded) -> Result<MonState, MonError> {
+    let Some(snapshot) = &loaded.stored.snapshot else { return Ok(MonState::default()) };
+    let what = "its state".to_owned();
+    MonState::from_slice(&snapshot.data).map_err(|source| MonError::Decode { what, source })
 }
 
 /// Runs a monitor until `shutdown` completes. Call it on a current-thread tokio runtime.
 pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Result<(), MonError> {
     let path = options.data.join(STORE);
     let mut log = RedbLog::open(&path)?;
-    let mut state = load(&mut log)?;
+    let loaded = log.load()?;
+    let state = state_of(&loaded)?;
     let name = &options.name;
-    let Some(me) = state.monmap.mons.get(name) else {
-        let known: Vec<_> = state.monmap.mons.keys().map(|name| format!("'{name}'")).collect();
-        let path = path.display().to_string();
-        return Err(MonError::UnknownName { name: name.clone(), path, known: known.join(", ") });
+    if loaded.identity.name != *name {
+        let (path, known) = (path.display().to_string(), loaded.identity.name);
+        return Err(MonError::UnknownName { name: name.clone(), path, known });
+    }
+    // Its own address is what the cluster knows; one that is to join says its own.
+    let known = state.mon_servers.get(name).map(|known| known.addrs.clone());
+    let addrs = match (known, options.bind.first()) {
+        (Some(addrs), _) => addrs,
+        (None, Some(addr)) => EntityAddrVec::msgr2(*addr, 0),
+        (None, None) => return Err(MonError::NoAddress { name: name.clone() }),
     };
-    let addrs = me.addrs.clone();
-    let rank = state.monmap.rank(name).unwrap_or(0) as i64;
+    let rank = state.monmap.rank(name).map_or(-1, |rank| rank as i64);
     let bind = match (options.bind.is_empty(), addrs.msgr2_addr().sockaddr) {
         (false, _) => options.bind.clone(),
         (true, Some(addr)) => vec![addr],
@@ -123,17 +162,13 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
         let listener = TcpListener::bind(addr).await.map_err(|source| MonError::Listen { addr, source })?;
         listeners.push(listener);
     }
-    if state.mon_metadata.get(name) != Some(&options.metadata) {
-        let update = Update::MonMetadata { name: name.clone(), metadata: Some(options.metadata.clone()) };
-        let batch = Batch { stamp: std::time::SystemTime::now().into(), updates: vec![update] };
-        let index = state.applied + 1;
-        log.append(index, &batch.to_vec(Target::PACIFIC))?;
-        state.apply(index, &batch);
-    }
     let mut entropy = system_entropy().map_err(MonError::Random)?;
     let seed = u64::from_le_bytes(entropy()[..8].try_into().expect("8 of 32 bytes"));
     let messenger = Messenger::new(Config { bulk_min_bytes: None, ..Config::mon(rank, name, addrs.clone(), seed) });
-    info!("mon.{name} of cluster {} serves at {addrs}, epoch {}", state.fsid, state.osdmap().epoch);
+    match loaded.stored.snapshot {
+        Some(_) => info!("mon.{name} of cluster {} serves at {addrs}, epoch {}", state.fsid, state.osdmap().epoch),
+        None => info!("mon.{name} at {addrs} is to join cluster {}", loaded.identity.fsid),
+    }
     let manager_ip = addrs.msgr2_addr().sockaddr.map_or(manager_at.ip(), |addr| addr.ip());
     let manager_addrs = EntityAddrVec::msgr2(SocketAddr::new(manager_ip, manager_port), 0);
     let manager_messenger = Messenger::new(Config {
@@ -143,10 +178,18 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
         bulk_min_bytes: None,
         ..Config::client(AuthName::new(EntityType::MGR, name.clone()), seed.rotate_left(17))
     });
-    let mut monitor = Monitor::new(name, state, entropy);
-    monitor.set_manager_addrs(manager_addrs);
+    let config = MemberConfig {
+        addrs,
+        peers: options.peers.clone(),
+        manager_addrs,
+        metadata: options.metadata.clone(),
+        seed: seed.rotate_left(31),
+        raft: raft_config(),
+    };
+    let start = Instant::now();
+    let member = Member::new(loaded, config, entropy, driver::now(start))?;
     let manager = ManagerEndpoint { messenger: manager_messenger, listener: manager_listener };
-    driver::run(monitor, messenger, Box::new(log), listeners, manager, shutdown).await?;
+    driver::run(member, start, messenger, Box::new(log), listeners, manager, shutdown).await?;
     info!("mon.{name} has stopped");
     Ok(())
 }

@@ -1,14 +1,16 @@
-//! Sockets, clock, disk and randomness for one [`Monitor`].
+//! Sockets, clock, disk and randomness for one [`Member`].
 //!
-//! One task owns the monitor and the messenger. Each connection has a task that reads and one that writes; both talk
+//! One task owns the member and the messenger. Each connection has a task that reads and one that writes; both talk
 //! to the owner through queues, so that a slow or hostile peer delays nobody: a reader that gets ahead waits for room
-//! in the owner's queue, and a peer that does not read is dropped once [`WRITE_QUEUE_BYTES_MAX`] wait for it. Appends
-//! go to a thread of their own, because they wait for the disk.
+//! in the owner's queue, and a peer that does not read is dropped once [`WRITE_QUEUE_BYTES_MAX`] wait for it. Writes
+//! of the log go to a thread of their own, because they wait for the disk.
 
-use crate::log::{LogError, MapLog};
-use crate::monitor::{Action, Input, Monitor, Now};
+use crate::log::{LogError, MemberLog};
+use crate::member::{Action, Input, MANAGER_SESSIONS, Member};
+use crate::monitor::Now;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use raft::{Persist, Ticket};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -19,8 +21,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, tcp};
 use tokio::sync::mpsc;
 use tracing::{debug, error, info, warn};
-use types::Utime;
-use wire::msgr::{ConnId, Messenger, Output, SessionId};
+use types::{EntityName, Utime};
+use wire::msgr::{ConnId, Messenger, Output, Policy, SessionId};
 
 /// A peer for which more than this waits to be sent is dropped.
 pub const WRITE_QUEUE_BYTES_MAX: usize = 64 << 20;
@@ -32,11 +34,10 @@ const EVENTS_MAX: usize = 1024;
 const READ_BYTES: usize = 16 << 10;
 /// How long a closed connection may take to drain what was still to be sent.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
+/// Dialling another monitor is given up after this.
+const DIAL_TIME: Duration = Duration::from_secs(3);
 /// How long to wait after a failed accept (no file descriptors left, say).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Sessions at the manager's address have numbers from here on for the monitor.
-const MANAGER_SESSIONS: u64 = 1 << 62;
 
 /// As whom a connection was accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,9 +54,10 @@ pub struct ManagerEndpoint {
 
 enum Event {
     Accepted(Role, TcpStream, SocketAddr),
+    Dialled(ConnId, std::io::Result<TcpStream>),
     Received(ConnId, Bytes),
     Closed(ConnId, String),
-    Committed(u64),
+    Persisted(Ticket),
     LogFailed(LogError),
 }
 
@@ -73,23 +75,28 @@ struct Connection {
     _stop: tokio::sync::watch::Sender<()>,
 }
 
-enum LogOrder {
-    Append(u64, Bytes),
-    Snapshot(u64, Bytes),
+type LogOrder = (Ticket, Persist);
+
+/// Why a driver ended though nobody asked it to.
+#[derive(Debug, thiserror::Error)]
+pub enum DriverError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("this monitor is no member any more: {0}")]
+    Removed(String),
 }
 
-/// Runs the monitor on `listeners` until `shutdown` completes or its log fails.
-///
-/// `first_global_ids` must have been handled by the monitor itself: nobody is accepted before the monitor has ids to
-/// hand out.
+/// Runs the member on `listeners` until `shutdown` completes, its log fails, or it turns out to be none any more. `start` is
+/// the zero of the times that the member knows.
 pub async fn run(
-    mut monitor: Monitor,
+    member: Member,
+    start: Instant,
     messenger: Messenger,
-    log: Box<dyn MapLog + Send>,
+    log: Box<dyn MemberLog + Send>,
     listeners: Vec<TcpListener>,
     manager: ManagerEndpoint,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), LogError> {
+) -> Result<(), DriverError> {
     let (events_tx, events) = mpsc::channel(EVENTS_MAX);
     let (commits_tx, commits) = mpsc::unbounded_channel();
     let (orders, log_thread) = start_log_thread(log, commits_tx);
@@ -98,19 +105,18 @@ pub async fn run(
         acceptors.push(tokio::spawn(accept(Role::Monitor, listener, events_tx.clone())));
     }
     acceptors.push(tokio::spawn(accept(Role::Manager, manager.listener, events_tx.clone())));
-    let start = Instant::now();
-    let mut actions = Vec::new();
-    monitor.start(now(start), &mut actions);
     let mut owner = Owner {
-        monitor,
+        member,
         messenger,
         manager: manager.messenger,
         orders,
         start,
         connections: BTreeMap::new(),
         next_conn: 2,
+        dialling: BTreeSet::new(),
         events_tx,
-        actions,
+        actions: Vec::new(),
+        removed: None,
     };
     owner.settle();
     let result = owner.turn(events, commits, shutdown).await;
@@ -123,12 +129,13 @@ pub async fn run(
     result
 }
 
-fn now(start: Instant) -> Now {
+/// The time since `start`.
+pub fn now(start: Instant) -> Now {
     Now { since_start: start.elapsed(), wall: Utime::from(SystemTime::now()) }
 }
 
 struct Owner {
-    monitor: Monitor,
+    member: Member,
     messenger: Messenger,
     /// The same for what comes to the manager's address.
     manager: Messenger,
@@ -136,8 +143,12 @@ struct Owner {
     start: Instant,
     connections: BTreeMap<ConnId, Connection>,
     next_conn: u64,
+    /// Connections that are being made.
+    dialling: BTreeSet<ConnId>,
     events_tx: mpsc::Sender<Event>,
     actions: Vec<Action>,
+    /// Why this monitor is no member any more.
+    removed: Option<String>,
 }
 
 impl Owner {
@@ -146,12 +157,15 @@ impl Owner {
         mut events: mpsc::Receiver<Event>,
         mut commits: mpsc::UnboundedReceiver<Event>,
         shutdown: impl Future<Output = ()>,
-    ) -> Result<(), LogError> {
+    ) -> Result<(), DriverError> {
         let mut shutdown = pin!(shutdown);
         let mut ticked = false;
         loop {
+            if let Some(reason) = self.removed.take() {
+                return Err(DriverError::Removed(reason));
+            }
             let messengers = [self.messenger.next_wake(), self.manager.next_wake()];
-            let due = messengers.into_iter().flatten().chain([self.monitor.next_wake()]).min();
+            let due = messengers.into_iter().flatten().chain([self.member.next_wake()]).min();
             let wait = due.unwrap_or(Duration::MAX).saturating_sub(self.start.elapsed());
             // What is due comes before what peers send, so that busy peers cannot hold it up; but not twice in a row,
             // so that it cannot hold up peers either.
@@ -168,9 +182,12 @@ impl Owner {
             let at = now(self.start);
             ticked = event.is_none();
             match event {
-                Some(Event::LogFailed(e)) => return Err(e),
-                Some(Event::Committed(index)) => self.monitor.handle(at, Input::Committed { index }, &mut self.actions),
+                Some(Event::LogFailed(e)) => return Err(e.into()),
+                Some(Event::Persisted(ticket)) => {
+                    self.member.handle(at, Input::Persisted(ticket), &mut self.actions);
+                }
                 Some(Event::Accepted(role, stream, peer)) => self.accepted(role, stream, peer),
+                Some(Event::Dialled(conn, result)) => self.dialled(conn, result),
                 Some(Event::Received(conn, bytes)) => {
                     if let Some(role) = self.connections.get(&conn).map(|connection| connection.role) {
                         let messenger = self.messenger_of(role);
@@ -186,7 +203,7 @@ impl Owner {
                 None => {
                     self.messenger.tick(at.since_start);
                     self.manager.tick(at.since_start);
-                    self.monitor.handle(at, Input::Tick, &mut self.actions);
+                    self.member.handle(at, Input::Tick, &mut self.actions);
                 }
             }
             self.settle();
@@ -199,9 +216,9 @@ impl Owner {
             for action in std::mem::take(&mut self.actions) {
                 self.perform(action);
             }
-            if self.messenger.global_ids_left() < Monitor::GLOBAL_IDS_LOW {
+            if self.messenger.global_ids_left() < Member::GLOBAL_IDS_LOW {
                 let left = self.messenger.global_ids_left();
-                self.monitor.handle(now(self.start), Input::GlobalIdsLeft(left), &mut self.actions);
+                self.member.handle(now(self.start), Input::GlobalIdsLeft(left), &mut self.actions);
             }
             for role in [Role::Monitor, Role::Manager] {
                 while let Some(output) = self.messenger_of(role).poll() {
@@ -224,15 +241,16 @@ impl Owner {
                 let (role, session) = at_messenger(session);
                 self.messenger_of(role).close(session);
             }
-            Action::Append { index, batch } => self.order(LogOrder::Append(index, batch)),
-            Action::Snapshot { index, state } => self.order(LogOrder::Snapshot(index, state)),
+            Action::Dial { addrs } => {
+                let at = now(self.start);
+                let session = self.messenger.connect(EntityName::mon(-1), &addrs, Policy::MON_PEER, at.since_start);
+                self.member.handle(at, Input::Dialled { addrs, session }, &mut self.actions);
+            }
+            // The thread only goes away after it has reported why.
+            Action::Persist { ticket, write } => drop(self.orders.send((ticket, write))),
             Action::GlobalIds(ids) => self.messenger.set_global_ids(ids),
+            Action::Stop { reason } => self.removed = Some(reason),
         }
-    }
-
-    fn order(&self, order: LogOrder) {
-        // The thread only goes away after it has reported why.
-        let _ = self.orders.send(order);
     }
 
     fn messenger_of(&mut self, role: Role) -> &mut Messenger {
@@ -247,6 +265,7 @@ impl Owner {
         match output {
             Output::Transmit { conn, data } => self.transmit(role, conn, data),
             Output::Close { conn } => {
+                self.dialling.remove(&conn);
                 if let Some(connection) = self.connections.remove(&conn) {
                     let _ = connection.writes.send(Write::End);
                     // Let the writer drain, but not for ever.
@@ -265,23 +284,27 @@ impl Owner {
                     Role::Monitor => Input::Opened { session, peer },
                     Role::Manager => Input::OpenedAtManager { session: at_monitor(role, session), peer },
                 };
-                self.monitor.handle(at, input, &mut self.actions);
+                self.member.handle(at, input, &mut self.actions);
             }
             Output::Message { session, envelope, .. } => {
                 let session = at_monitor(role, session);
-                self.monitor.handle(at, Input::Message { session, envelope }, &mut self.actions);
+                self.member.handle(at, Input::Message { session, envelope }, &mut self.actions);
             }
             Output::Reset { session, reason } => {
                 debug!("{reason}");
                 let session = at_monitor(role, session);
-                self.monitor.handle(at, Input::Closed { session }, &mut self.actions);
+                self.member.handle(at, Input::Closed { session }, &mut self.actions);
             }
             Output::Refused { reason, .. } => info!("{reason}"),
             Output::Faulted { reason, .. } => info!("{reason}"),
             Output::Connect { conn, to } => {
-                // A monitor dials nobody until there are several.
-                let cause = format!("this monitor does not dial {to}");
-                self.messenger_of(role).closed(conn, &cause, at.since_start);
+                self.dialling.insert(conn);
+                let events = self.events_tx.clone();
+                tokio::spawn(async move {
+                    let result = tokio::time::timeout(DIAL_TIME, TcpStream::connect(to)).await;
+                    let result = result.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+                    let _ = events.send(Event::Dialled(conn, result)).await;
+                });
             }
         }
     }
@@ -305,10 +328,31 @@ impl Owner {
             warn!("{peer}: turned away, {CONNECTIONS_MAX} connections are open");
             return;
         }
-        // Only a socket that is gone already refuses this, and its reader will say so.
-        let _ = stream.set_nodelay(true);
         let conn = ConnId(self.next_conn);
         self.next_conn += 2;
+        self.add_connection(role, conn, stream);
+        let elapsed = self.start.elapsed();
+        self.messenger_of(role).accepted(conn, peer, elapsed);
+    }
+
+    /// What became of dialling another monitor.
+    fn dialled(&mut self, conn: ConnId, result: std::io::Result<TcpStream>) {
+        if !self.dialling.remove(&conn) {
+            return;
+        }
+        let elapsed = self.start.elapsed();
+        match result {
+            Ok(stream) => {
+                self.add_connection(Role::Monitor, conn, stream);
+                self.messenger.connected(conn, elapsed);
+            }
+            Err(e) => self.messenger.closed(conn, &e.to_string(), elapsed),
+        }
+    }
+
+    fn add_connection(&mut self, role: Role, conn: ConnId, stream: TcpStream) {
+        // Only a socket that is gone already refuses this, and its reader will say so.
+        let _ = stream.set_nodelay(true);
         let (writes, pieces) = mpsc::unbounded_channel();
         let (stop, stopped) = tokio::sync::watch::channel(());
         let queued_bytes = Arc::new(AtomicUsize::new(0));
@@ -316,8 +360,6 @@ impl Owner {
         tokio::spawn(read(conn, reading, self.events_tx.clone(), stopped.clone()));
         tokio::spawn(write(conn, writing, pieces, queued_bytes.clone(), self.events_tx.clone(), stopped));
         self.connections.insert(conn, Connection { role, writes, queued_bytes, _stop: stop });
-        let elapsed = self.start.elapsed();
-        self.messenger_of(role).accepted(conn, peer, elapsed);
     }
 }
 
@@ -408,19 +450,20 @@ async fn write(
 }
 
 fn start_log_thread(
-    mut log: Box<dyn MapLog + Send>,
+    mut log: Box<dyn MemberLog + Send>,
     commits: mpsc::UnboundedSender<Event>,
 ) -> (std::sync::mpsc::Sender<LogOrder>, std::thread::JoinHandle<()>) {
-    let (orders, incoming) = std::sync::mpsc::channel();
+    let (orders, incoming) = std::sync::mpsc::channel::<LogOrder>();
     let run = move || {
-        while let Ok(order) = incoming.recv() {
-            let done = match order {
-                LogOrder::Append(index, batch) => log.append(index, &batch).map(|()| Some(index)),
-                LogOrder::Snapshot(index, state) => log.snapshot(index, &state).map(|()| None),
-            };
-            let event = match done {
-                Ok(Some(index)) => Event::Committed(index),
-                Ok(None) => continue,
+        while let Ok((mut ticket, write)) = incoming.recv() {
+            // What came meanwhile shares a flush.
+            let mut writes = vec![write];
+            while let Ok((next, write)) = incoming.try_recv() {
+                ticket = next;
+                writes.push(write);
+            }
+            let event = match log.write(&writes) {
+                Ok(()) => Event::Persisted(ticket),
                 Err(e) => Event::LogFailed(e),
             };
             let failed = matches!(event, Event::LogFailed(_));

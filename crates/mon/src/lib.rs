@@ -1,13 +1,14 @@
 //! The monitor: keeps the cluster's maps, configuration and records, and tells everybody about them.
 //!
 //! The path of a change: somebody asks (a command, an OSD's report) → the monitor decides on the state as committed
-//! → an [`Update`] is appended to the log → once it is durable, [`MonState::apply`] → maps and answers go out. Nothing
-//! changes [`MonState`] in any other way, so that a consensus engine can stand in for the log.
+//! → an [`Update`] is appended to the log that all monitors agree on → once it is decided, [`MonState::apply`] on each of
+//! them → maps and answers go out. Nothing changes [`MonState`] in any other way.
 //!
 //! * [`state`] — start here: [`MonState`], everything the cluster decides. [`bootstrap`] makes the first one.
-//! * [`update`]: [`Update`] and [`Batch`], what the log holds. [`log`]: where they become durable.
+//! * [`update`]: [`Update`] and [`Batch`], what the log holds. [`log`]: where a monitor keeps its part of it.
 //! * [`volatile`]: [`Volatile`], what is known but never decided: statistics that OSDs report. [`health`] judges both.
 //! * [`monitor`]: [`Monitor`], messages and time in, messages and appends out.
+//! * [`member`]: [`Member`], a monitor as one of several: who decides, and who answers what.
 //! * [`commands`]: what `ceph` asks. [`pools`] (and [`erasure_pools`]): making and deleting pools.
 //! * [`driver`], [`daemon`]: sockets, clock, disk; a monitor as a process.
 //!
@@ -25,6 +26,7 @@ pub mod driver;
 pub mod erasure_pools;
 pub mod health;
 pub mod log;
+pub mod member;
 pub mod monitor;
 mod pg_numbers;
 pub mod pools;
@@ -33,7 +35,8 @@ pub mod update;
 pub mod volatile;
 
 pub use bootstrap::BootstrapSpec;
-pub use daemon::{MonError, MonOptions, mkfs, run};
+pub use daemon::{MonError, MonOptions, mkfs, mkfs_to_join, run};
+pub use member::Member;
 pub use monitor::Monitor;
 pub use state::MonState;
 pub use update::{Batch, Update};

@@ -4,7 +4,7 @@ use crate::state::{AuthEntry, HealthMute, LogEntry, PgRecord};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{Fsid, OsdId, PgId, Utime};
-use wire::{Decode, DecodeError, Encode, Reader, Writer};
+use wire::{Decode, DecodeError, Encode, EntityAddrVec, Reader, Writer};
 
 /// One decided change. Applying it never fails and never depends on anything but the state and the update itself:
 /// whatever had to be checked was checked before it was appended.
@@ -35,6 +35,13 @@ pub enum Update {
     Log(Vec<LogEntry>),
     /// Mutes (`Some`) or unmutes a health code.
     HealthMute { code: String, mute: Option<HealthMute> },
+    /// From now on this server is the monitor of that name, reached at these addresses. Whoever was it before is no member
+    /// any more, for good.
+    MonServer { name: String, server: u64, addrs: EntityAddrVec },
+    /// There is no monitor of this name any more; its server stays out, for good.
+    MonGone { name: String },
+    /// The monitor of this name leads since `since`; clients find what they take for a manager at `addrs`.
+    Manager { name: String, addrs: EntityAddrVec, since: Utime },
 }
 
 /// One record of the log: changes that happen together or not at all.
@@ -83,6 +90,17 @@ impl Encode for Update {
                 w.str(code);
                 w.put(mute);
             }),
+            Update::MonServer { name, server, addrs } => tagged(w, 13, |w| {
+                w.str(name);
+                w.u64(*server);
+                w.put(addrs);
+            }),
+            Update::MonGone { name } => tagged(w, 14, |w| w.str(name)),
+            Update::Manager { name, addrs, since } => tagged(w, 15, |w| {
+                w.str(name);
+                w.put(addrs);
+                w.put(since);
+            }),
         }
     }
 }
@@ -111,6 +129,9 @@ impl Decode for Update {
             10 => Update::GlobalIds { below: r.u64()? },
             11 => Update::Log(r.get()?),
             12 => Update::HealthMute { code: r.get()?, mute: r.get()? },
+            13 => Update::MonServer { name: r.get()?, server: r.u64()?, addrs: r.get()? },
+            14 => Update::MonGone { name: r.get()? },
+            15 => Update::Manager { name: r.get()?, addrs: r.get()?, since: r.get()? },
             tag => return Err(DecodeError::Value { what: "update", value: tag.into() }),
         })
     }

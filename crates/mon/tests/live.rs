@@ -60,6 +60,7 @@ impl Cluster {
             name: "a".to_owned(),
             data: self.folder.0.clone(),
             bind: Vec::new(),
+            peers: Vec::new(),
             metadata: [("hostname".to_owned(), "here".to_owned())].into(),
         };
         let (stop, stopped) = tokio::sync::oneshot::channel();
@@ -236,6 +237,7 @@ fn a_store_is_made_once_and_belongs_to_one_name() {
         name: "b".to_owned(),
         data: cluster.folder.0.clone(),
         bind: Vec::new(),
+        peers: Vec::new(),
         metadata: Default::default(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

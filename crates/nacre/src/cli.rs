@@ -87,7 +87,7 @@ pub struct Up {
     /// [default: 6, or as the cluster has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=400))]
     pub osds: Option<u32>,
-    /// Number of monitors. [default: 1, or as the cluster has]
+    /// Number of monitors, best odd: a majority must live. [default: 1, or as the cluster has]
     #[arg(long, value_name = "N")]
     pub mons: Option<u32>,
     /// Size of each OSD, such as 16GiB; 'auto' is the smaller of 16 GiB and 60 % of the free space shared out. Files are
@@ -403,6 +403,10 @@ pub struct Mon {
     pub id: String,
     #[command(flatten)]
     pub daemon: Daemon,
+    /// With --mkfs: the monitor joins the cluster that 'mon host' names, as a new one or in place of one of its name that lost
+    /// its store, instead of beginning a cluster.
+    #[arg(long, requires = "mkfs")]
+    pub join: bool,
 }
 
 #[derive(Args, Debug, Clone)]

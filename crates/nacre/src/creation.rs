@@ -5,7 +5,7 @@ use crate::conf_writer::{admin_keyring, ceph_conf, keyring_of};
 use crate::layout::Layout;
 use crate::process::daemon_args;
 use crate::report::{Event, Report};
-use crate::state_file::{ClusterState, Engine, write_durably};
+use crate::state_file::{ClusterState, Engine, mon_id, write_durably};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
@@ -64,7 +64,12 @@ pub fn clear_outside(state: &ClusterState) -> Result<()> {
 /// Makes the store of one daemon.
 pub async fn mkfs(layout: &Layout, daemon: &str, program: &Path) -> Result<()> {
     let mut command = Command::new(program);
-    command.arg0("nacre").args(daemon_args(layout, daemon)).arg("--mkfs").stdin(std::process::Stdio::null());
+    command.arg0("nacre").args(daemon_args(layout, daemon)).arg("--mkfs");
+    // The first monitor begins the cluster, the others join it when they are started.
+    if daemon.starts_with("mon.") && daemon != format!("mon.{}", mon_id(0)) {
+        command.arg("--join");
+    }
+    command.stdin(std::process::Stdio::null());
     let output =
         command.kill_on_drop(true).output().await.with_context(|| format!("cannot run {}", program.display()))?;
     if !output.status.success() {

@@ -1,6 +1,6 @@
 //! `nacre mon` and `nacre osd`: the daemons.
 
-use crate::osd_daemon::bind_address;
+use crate::osd_daemon::{bind_address, monitors};
 use crate::{cli, descriptors};
 use anyhow::{Context, Result, bail};
 use client::{ConfFile, Who};
@@ -73,9 +73,13 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
             );
         };
         let fsid = settings.conf.require(&settings.who, "fsid")?;
+        let fsid = fsid.parse().map_err(|_| settings.conf.bad_value("fsid", &fsid, "is not a UUID"))?;
+        if options.join {
+            return Ok(mon::mkfs_to_join(&data, fsid, &options.id)?);
+        }
         let named = |key: &str| get(key).map(|value| ("global".to_owned(), key.to_owned(), value));
         let spec = mon::BootstrapSpec {
-            fsid: fsid.parse().map_err(|_| settings.conf.bad_value("fsid", &fsid, "is not a UUID"))?,
+            fsid,
             monitors: vec![(options.id.clone(), EntityAddrVec::msgr2(addr, 0))],
             config: FIRST_OPTIONS.into_iter().filter_map(named).collect(),
             auth: first_keys(get("keyring"))?,
@@ -84,7 +88,8 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
         return Ok(mon::mkfs(&data, &spec)?);
     }
     let bind = addr.filter(|addr| addr.port() != 0).into_iter().collect();
-    let mon_options = mon::MonOptions { name: options.id.clone(), data, bind, metadata: machine() };
+    let peers = monitors(&settings).unwrap_or_default();
+    let mon_options = mon::MonOptions { name: options.id.clone(), data, bind, peers, metadata: machine() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = asked_to_stop()?;

@@ -41,6 +41,15 @@ fn machine_memory_bytes() -> u64 {
     limit.and_then(|text| text.trim().parse().ok()).map_or(machine, |limit| machine.min(limit))
 }
 
+/// Where the monitors are.
+pub fn monitors(settings: &Settings<'_>) -> Result<Vec<EntityAddrVec>> {
+    let monitors = match &settings.flags.mon_host {
+        Some(text) => parse_mon_host(text).map_err(|e| anyhow!("--mon-host: {e}"))?,
+        None => client::Config::from_file(&settings.conf, &settings.who)?.mon_hosts,
+    };
+    monitors.iter().map(monitor_addrs).collect()
+}
+
 fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
     let get = |key: &str| settings.conf.get(&settings.who, key);
     let fsid = settings.conf.require(&settings.who, "fsid")?;
@@ -52,10 +61,6 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
     let advertise =
         |key: &str| get(key).map(|text| bind_address(&text).with_context(|| format!("'{key}'"))).transpose();
     let public_bind = address(&flags.public_addr, "public addr")?;
-    let monitors = match &flags.mon_host {
-        Some(text) => parse_mon_host(text).map_err(|e| anyhow!("--mon-host: {e}"))?,
-        None => client::Config::from_file(&settings.conf, &settings.who)?.mon_hosts,
-    };
     let memory = get("osd memory target").map(|text| byte_size(&text, "osd memory target")).transpose()?;
     if let Some(bytes) = memory.filter(|bytes| *bytes < osd::MEMORY_BYTES_MIN) {
         bail!("'osd memory target' is {bytes} bytes; an OSD needs {} (64Mi) at least", osd::MEMORY_BYTES_MIN);
@@ -80,7 +85,7 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         },
         public_advertise: advertise("public advertise addr")?,
         cluster_advertise: advertise("cluster advertise addr")?,
-        monitors: monitors.iter().map(monitor_addrs).collect::<Result<_>>()?,
+        monitors: monitors(settings)?,
         location: location(&get("crush location").unwrap_or_default())?,
         device_class: get("osd device class").unwrap_or_else(|| "ssd".to_owned()),
         memory_bytes: memory.unwrap_or_else(|| osd::default_memory_bytes(machine_memory_bytes())),

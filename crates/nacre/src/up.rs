@@ -103,6 +103,7 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     let mut grown = signal(SignalKind::from_raw(growth::SIGNAL.as_raw())).context("cannot handle signals")?;
     let (found, _lock, dir_is_new) = claim(&layout, options)?;
     let log_file = layout.log("nacre-up");
+    let is_new = !matches!(found, Found::Cluster(_));
     let state = match found {
         Found::Cluster(state) => match options.osds.filter(|osds| *osds > state.osds) {
             Some(osds) => growth::add_osds(&layout, &state, osds, &program, report).await?,
@@ -145,7 +146,7 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     let healthy_within = healthy_within(&state);
     let deadline = options.background.then(|| started + healthy_within);
     let waited = tokio::select! {
-        waited = wait_healthy(&layout, &state, &mut supervisor, deadline, report) => waited,
+        waited = wait_healthy(&layout, (&state, is_new), &mut supervisor, deadline, report) => waited,
         () = stop.asked() => Ok(Waited::Interrupted),
     };
     match waited {
@@ -249,9 +250,6 @@ fn claim(layout: &Layout, options: &cli::Up) -> Result<(Found, SupervisorLock, b
 fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
     let (osds, mons, port) = (options.osds.unwrap_or(OSDS), options.mons.unwrap_or(MONS), options.port.unwrap_or(PORT));
     preflight::port_range(port, mons)?;
-    if mons > 1 {
-        bail!("--mons {mons}: several monitors are not there yet; use --mons 1");
-    }
     let bind = preflight::bind_address(options.bind, options.insecure)?;
     let wanted = match options.osd_size {
         Some(OsdSize::Bytes(size)) => Some(size),
@@ -352,7 +350,7 @@ enum Waited {
 /// Errors: a daemon that keeps ending; nobody listens any more.
 async fn wait_healthy(
     layout: &Layout,
-    state: &ClusterState,
+    (state, is_new): (&ClusterState, bool),
     supervisor: &mut Supervisor,
     deadline: Option<Instant>,
     report: &mut Report,
@@ -394,10 +392,15 @@ async fn wait_healthy(
                     health.osds_up = osds.newer_than(before);
                     let only_warns = health.only_warns_with(state.osds);
                     settled = only_warns.then(|| settled.unwrap_or_else(Instant::now));
-                    if health.is_ok_with(state.osds) || settled.is_some_and(|since| since.elapsed() >= SETTLED_FOR) {
+                    // Later some may have been removed.
+                    let mons_joined = !is_new || health.mons.len() as u64 >= state.mons.into();
+                    if !mons_joined {
+                        last = format!("{} of {} monitors decide", health.mons.len(), state.mons);
+                    } else if health.is_ok_with(state.osds) || settled.is_some_and(|since| since.elapsed() >= SETTLED_FOR) {
                         return Ok(Waited::Healthy(health));
+                    } else {
+                        last = health.progress(state.osds);
                     }
-                    last = health.progress(state.osds);
                 }
                 Err(error) => tracing::info!("while waiting for health: {error:#}"),
             },
@@ -405,7 +408,9 @@ async fn wait_healthy(
                 let Some(ended) = ended else { bail!("all daemons have ended; see {}", layout.log_dir().display()) };
                 let count = early_ends.entry(ended.daemon.clone()).or_default();
                 *count += 1;
-                if *count >= EARLY_ENDS_MAX || ended.again_in.is_none() {
+                // The others can do without one; it may have been removed.
+                let is_needed = state.mons == 1 || !ended.daemon.starts_with("mon.");
+                if is_needed && *count >= EARLY_ENDS_MAX || ended.again_in.is_none() {
                     let log = layout.log(&ended.daemon);
                     let said = last_words(&log).map(|line| format!(": {line}")).unwrap_or_default();
                     bail!("{} {}{said}\nsee {}", ended.daemon, ended.how, log.display());
@@ -452,10 +457,13 @@ fn first_steps(layout: &Layout, state: &ClusterState, options: &cli::Up) -> Stri
         "Ctrl-C stops it; the data stays.".to_owned()
     };
     format!(
-        "{} OSDs, monitor at {}:{}\n\n\
+        "{} OSDs, {} {}:{}\n\n\
          Try:\n  {nacre} pool create photos{dir}\n  {nacre} put photos hello /etc/hostname{dir}\n  {nacre} get photos hello -{dir}\n  {nacre} status{dir}\n\n\
          With Ceph's own tools:\n  ceph -c {conf} -s\n  rados -c {conf} -p photos ls\n  rados -c {conf} -p photos bench 10 write\n\n{end}",
-        state.osds, state.bind, state.port
+        state.osds,
+        if state.mons == 1 { "monitor at".to_owned() } else { format!("{} monitors from", state.mons) },
+        state.bind,
+        state.port
     )
 }
 

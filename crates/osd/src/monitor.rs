@@ -64,10 +64,19 @@ impl MonitorLink {
         }
     }
 
-    /// Asks for OSD maps from `from` on (0: the newest, whole, and all that follow).
+    /// These are the monitors from now on; the session that stands stays.
+    pub fn are_now(&mut self, monitors: Vec<EntityAddrVec>) {
+        if !monitors.is_empty() && monitors != self.monitors {
+            self.next %= monitors.len();
+            self.monitors = monitors;
+        }
+    }
+
+    /// Asks for OSD maps from `from` on (0: the newest, whole, and all that follow), and for the monitors.
     pub fn subscribe(&self, messenger: &mut Messenger, from: Epoch) {
-        let start = Subscription { start: from.0.into(), onetime: false };
-        let what = [("osdmap".to_owned(), start)].into_iter().collect();
+        let start = |start: u64| Subscription { start, onetime: false };
+        let what = [("osdmap".to_owned(), start(from.0.into())), ("monmap".to_owned(), start(0))];
+        let what = what.into_iter().collect();
         self.send(messenger, MonSubscribe { what, hostname: String::new() }.seal(0, Target::default()));
     }
 }

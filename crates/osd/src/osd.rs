@@ -457,6 +457,11 @@ impl Running {
                 }
                 self.peers.follow_map(&mut self.cluster.messenger, &self.shard.map().clone());
             }),
+            messages::MonMap::TYPE => messages::MonMap::open(envelope).and_then(|message| {
+                let map: osdmap::MonMap = wire::Decode::from_slice(&message.map)?;
+                self.monitor.are_now(map.by_rank().map(|mon| mon.addrs.clone()).collect());
+                Ok(())
+            }),
             kind::OSD_GOING_DOWN_ACK => {
                 if let Some(leaving) = &mut self.leaving {
                     leaving.acknowledged();

@@ -11,8 +11,8 @@ use crate::store_disks::{DISK_BYTES, StoreDisks};
 use crate::timeline;
 use crate::window::Window;
 use mon::BootstrapSpec;
-use mon::bootstrap::bootstrap;
-use mon::log::MapLog;
+use mon::daemon::founded;
+use mon::log::Identity;
 use osd::heartbeat::{Board, HeartbeatNode};
 use osd::{Osd, OsdConfig, Stop};
 use pg::ops::Limits;
@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{Device, StoreConfig};
 use types::{Fsid, OsdId, PoolId, Utime};
+use wire::EntityAddrVec;
 use wire::nacre::mon::pg_state;
-use wire::{Encode, EntityAddrVec, Target};
 
 /// How often groups are scrubbed.
 const SCRUB_PERIOD: Duration = Duration::from_secs(8);
@@ -152,8 +152,8 @@ impl Cluster {
             ],
             now: Utime::ZERO,
         };
-        let mut log = MonLog::default();
-        log.append(1, &bootstrap(&spec).to_vec(Target::PACIFIC)).expect("memory does not fail");
+        let server = raft::ServerId(1);
+        let log = MonLog::new(Identity { fsid: FSID, name: MON.to_owned(), server }, founded(&spec, &[server]));
         let mut cluster = Cluster {
             world,
             mon,
@@ -257,7 +257,7 @@ impl Cluster {
     pub fn start_mon(&mut self) {
         let Some(log) = self.mon_log.take() else { return };
         let addr = self.mon_addrs.msgr2_addr().sockaddr.expect("made from a socket address");
-        self.start(self.mon, format!("mon.{MON}"), |io| Program::Mon(Box::new(MonProcess::start(io, MON, addr, log))));
+        self.start(self.mon, format!("mon.{MON}"), |io| Program::Mon(Box::new(MonProcess::start(io, addr, log, &[]))));
     }
 
     pub fn kill_mon(&mut self, crash: Crash) {

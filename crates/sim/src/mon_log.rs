@@ -1,51 +1,42 @@
-//! The monitor's log in the simulated world.
+//! A monitor's part of the log in the simulated world.
 
-use bytes::Bytes;
-use mon::log::{Loaded, LogError, MapLog};
+use mon::log::{Identity, Loaded};
+use raft::{Persist, Stored, Ticket};
 use reactor::sim::Rng;
 use std::collections::VecDeque;
 
-/// What a monitor has asked its log to do.
+/// A disk that keeps what was written when its process dies, and what was still being written with a chance.
 #[derive(Clone, Debug)]
-enum Order {
-    Append(u64, Bytes),
-    Snapshot(u64, Bytes),
-}
-
-/// A log that keeps what was appended when its process dies, and what was still being written with a chance.
-#[derive(Clone, Default, Debug)]
 pub struct MonLog {
-    kept: Loaded,
+    identity: Identity,
+    kept: Stored,
     /// Under way, in order; the first is being written.
-    orders: VecDeque<Order>,
+    orders: VecDeque<(Ticket, Persist)>,
 }
 
 impl MonLog {
-    pub(crate) fn begin_append(&mut self, index: u64, batch: Bytes) {
-        self.orders.push_back(Order::Append(index, batch));
+    pub fn new(identity: Identity, stored: Stored) -> MonLog {
+        MonLog { identity, kept: stored, orders: VecDeque::new() }
     }
 
-    pub(crate) fn begin_snapshot(&mut self, index: u64, state: Bytes) {
-        self.orders.push_back(Order::Snapshot(index, state));
+    /// What is kept.
+    pub fn load(&self) -> Loaded {
+        Loaded { identity: self.identity.clone(), stored: self.kept.clone() }
+    }
+
+    pub(crate) fn begin(&mut self, ticket: Ticket, write: Persist) {
+        self.orders.push_back((ticket, write));
     }
 
     pub(crate) fn is_writing(&self) -> bool {
         !self.orders.is_empty()
     }
 
-    /// The first order is durable. For an append, its index.
-    pub(crate) fn finish_first(&mut self) -> Option<u64> {
-        match self.orders.pop_front()? {
-            Order::Append(index, batch) => {
-                self.kept.batches.push((index, batch));
-                Some(index)
-            }
-            Order::Snapshot(index, state) => {
-                self.kept.batches.retain(|(at, _)| *at > index);
-                self.kept.snapshot = Some((index, state));
-                None
-            }
-        }
+    /// The first order is durable.
+    pub(crate) fn finish_first(&mut self) -> Option<Ticket> {
+        let (ticket, write) = self.orders.pop_front()?;
+        self.kept.apply(write);
+        Some(ticket)
     }
 
     /// The process dies: what was being written is kept or not, each order as a whole and no later one without those
@@ -59,53 +50,24 @@ impl MonLog {
     }
 }
 
-impl MapLog for MonLog {
-    fn load(&mut self) -> Result<Loaded, LogError> {
-        Ok(self.kept.clone())
-    }
-
-    fn append(&mut self, index: u64, batch: &[u8]) -> Result<(), LogError> {
-        self.kept.batches.push((index, Bytes::copy_from_slice(batch)));
-        Ok(())
-    }
-
-    fn snapshot(&mut self, index: u64, state: &[u8]) -> Result<(), LogError> {
-        self.begin_snapshot(index, Bytes::copy_from_slice(state));
-        self.finish_first();
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use raft::{ServerId, Vote};
+    use types::Fsid;
 
     #[test]
     fn a_crash_keeps_a_prefix_of_what_was_under_way() {
         let mut kept = std::collections::BTreeSet::new();
         for seed in 0..40 {
-            let mut log = MonLog::default();
-            log.append(1, b"first").expect("memory does not fail");
-            log.begin_append(2, Bytes::from_static(b"second"));
-            log.begin_append(3, Bytes::from_static(b"third"));
-            let mut log = log.crash(&mut Rng::new(seed));
-            let batches = log.load().expect("memory does not fail").batches;
-            let indices: Vec<u64> = batches.iter().map(|(index, _)| *index).collect();
-            assert_eq!(indices, (1..=indices.len() as u64).collect::<Vec<_>>());
-            kept.insert(indices.len());
+            let identity = Identity { fsid: Fsid([7; 16]), name: "a".to_owned(), server: ServerId(1) };
+            let mut log = MonLog::new(identity, Stored::default());
+            for term in 1..=3 {
+                log.begin(Ticket(term), Persist::Vote(Vote { term, voted_for: None }));
+            }
+            assert_eq!(log.finish_first(), Some(Ticket(1)));
+            kept.insert(log.crash(&mut Rng::new(seed)).load().stored.vote.term);
         }
         assert_eq!(kept.into_iter().collect::<Vec<_>>(), [1, 2, 3]);
-    }
-
-    #[test]
-    fn a_snapshot_stands_for_what_is_before_it() {
-        let mut log = MonLog::default();
-        for index in 1..=4 {
-            log.append(index, b"batch").expect("memory does not fail");
-        }
-        log.snapshot(3, b"state").expect("memory does not fail");
-        let loaded = log.load().expect("memory does not fail");
-        assert_eq!(loaded.snapshot, Some((3, Bytes::from_static(b"state"))));
-        assert_eq!(loaded.batches.len(), 1);
     }
 }

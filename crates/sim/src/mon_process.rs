@@ -2,33 +2,37 @@
 
 use crate::mon_log::MonLog;
 use crate::port::Port;
-use mon::monitor::{Action, Input, Now};
-use mon::{MonState, Monitor};
+use mon::member::{Action, Input, Member, MemberConfig, raft_config};
+use mon::monitor::{Monitor, Now};
 use reactor::sim::{Rng, SimIo};
 use reactor::{Event, Handler, Io};
 use std::net::SocketAddr;
 use std::time::Duration;
+use types::EntityName;
 use wire::EntityAddrVec;
-use wire::msgr::{Config, Messenger, Output};
+use wire::msgr::{Config, Messenger, Output, Policy};
 
 const WAKE: u64 = 1;
 const LOG_DONE: u64 = 2;
 
-/// How long one append takes.
-const APPEND_MS_MAX: u64 = 8;
+/// How long one write takes.
+const WRITE_MS_MAX: u64 = 8;
 
 /// One start of the monitor.
 pub struct MonProcess {
-    monitor: Monitor,
+    member: Member,
     port: Port,
     log: MonLog,
     actions: Vec<Action>,
+    /// Why it has ended by itself.
+    stopped: Option<String>,
 }
 
 impl MonProcess {
-    /// Starts a monitor called `name` on what `log` holds. Panics if that cannot be read: nobody damages it.
-    pub fn start(io: &mut SimIo, name: &str, addr: SocketAddr, mut log: MonLog) -> MonProcess {
-        let state: MonState = mon::daemon::load(&mut log).expect("the monitor reads what it has written");
+    /// Starts a monitor on what `log` holds. Panics if that cannot be read: nobody damages it. `peers`: where others are, for
+    /// one that is to join.
+    pub fn start(io: &mut SimIo, addr: SocketAddr, log: MonLog, peers: &[EntityAddrVec]) -> MonProcess {
+        let loaded = log.load();
         io.listen(addr).expect("the monitor's address is free");
         let mut random = Rng::new(io.random());
         let entropy = Box::new(move || {
@@ -36,21 +40,35 @@ impl MonProcess {
             random.fill(&mut bytes);
             bytes
         });
-        let config =
-            Config { bulk_min_bytes: None, ..Config::mon(0, name, EntityAddrVec::msgr2(addr, 0), io.random()) };
-        let mut process = MonProcess {
-            monitor: Monitor::new(name, state, entropy),
-            port: Port::new(Messenger::new(config)),
-            log,
-            actions: Vec::new(),
+        let addrs = EntityAddrVec::msgr2(addr, 0);
+        let name = loaded.identity.name.clone();
+        let config = Config { bulk_min_bytes: None, ..Config::mon(0, &name, addrs.clone(), io.random()) };
+        let member = MemberConfig {
+            addrs,
+            peers: peers.to_vec(),
+            manager_addrs: EntityAddrVec::default(),
+            metadata: [("hostname".to_owned(), name)].into(),
+            seed: io.random(),
+            raft: raft_config(),
         };
-        process.monitor.start(now(io), &mut process.actions);
+        let member = Member::new(loaded, member, entropy, now(io)).expect("the monitor reads what it has written");
+        let mut process =
+            MonProcess { member, port: Port::new(Messenger::new(config)), log, actions: Vec::new(), stopped: None };
         process.settle(io);
         process
     }
 
     pub fn monitor(&self) -> &Monitor {
-        &self.monitor
+        self.member.monitor()
+    }
+
+    pub fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// Why it has ended by itself, if it has.
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
     }
 
     /// What outlives the process.
@@ -59,7 +77,9 @@ impl MonProcess {
     }
 
     fn input(&mut self, io: &SimIo, input: Input) {
-        self.monitor.handle(now(io), input, &mut self.actions);
+        if self.stopped.is_none() {
+            self.member.handle(now(io), input, &mut self.actions);
+        }
     }
 
     /// Hands outputs around until nothing is left to do.
@@ -68,7 +88,7 @@ impl MonProcess {
             for action in std::mem::take(&mut self.actions) {
                 self.perform(io, action);
             }
-            if self.port.messenger.global_ids_left() < Monitor::GLOBAL_IDS_LOW {
+            if self.port.messenger.global_ids_left() < Member::GLOBAL_IDS_LOW {
                 let left = self.port.messenger.global_ids_left();
                 self.input(io, Input::GlobalIdsLeft(left));
             }
@@ -88,7 +108,7 @@ impl MonProcess {
                 break;
             }
         }
-        let wakes = [Some(self.monitor.next_wake()), self.port.messenger.next_wake()];
+        let wakes = [Some(self.member.next_wake()), self.port.messenger.next_wake()];
         if let Some(at) = wakes.into_iter().flatten().min() {
             io.set_timer(at.max(io.now() + Duration::from_millis(1)), WAKE);
         }
@@ -99,8 +119,12 @@ impl MonProcess {
         match action {
             Action::Send { session, envelope } => self.port.messenger.send(session, envelope),
             Action::Close { session } => self.port.messenger.close(session),
-            Action::Append { index, batch } => self.log.begin_append(index, batch),
-            Action::Snapshot { index, state } => self.log.begin_snapshot(index, state),
+            Action::Dial { addrs } => {
+                let session = self.port.messenger.connect(EntityName::mon(-1), &addrs, Policy::MON_PEER, io.now());
+                self.input(io, Input::Dialled { addrs, session });
+            }
+            Action::Persist { ticket, write } => self.log.begin(ticket, write),
+            Action::Stop { reason } => self.stopped = Some(reason),
             Action::GlobalIds(ids) => self.port.messenger.set_global_ids(ids),
         }
         if !was_writing && self.log.is_writing() {
@@ -114,7 +138,7 @@ fn now(io: &SimIo) -> Now {
 }
 
 fn write_next(io: &mut SimIo) {
-    let takes = Duration::from_micros(200 + io.random() % (APPEND_MS_MAX * 1000));
+    let takes = Duration::from_micros(200 + io.random() % (WRITE_MS_MAX * 1000));
     io.set_timer(io.now() + takes, LOG_DONE);
 }
 
@@ -133,8 +157,8 @@ impl Handler<SimIo> for MonProcess {
                 if self.log.is_writing() {
                     write_next(io);
                 }
-                if let Some(index) = durable {
-                    self.input(io, Input::Committed { index });
+                if let Some(ticket) = durable {
+                    self.input(io, Input::Persisted(ticket));
                 }
             }
             Event::Timer { .. } => {

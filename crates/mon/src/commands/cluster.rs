@@ -4,7 +4,7 @@ use super::context::{Context, stamp};
 use super::osd_query::{count, important_flags, osd_counts, remapped_pgs, stat_text, stat_value};
 use super::table::Command;
 use super::text_table::TextTable;
-use super::{Answer, health, mon, pg, pools, progress, units};
+use super::{Answer, health, pg, pools, progress, units};
 use crate::erasure_pools::data_shards;
 use crate::volatile::{pg_state_text, writable_bytes};
 use osdmap::PgPool;
@@ -51,9 +51,12 @@ fn status_text(c: &Context<'_>) -> String {
         out += &format!("            {muted}\n");
     }
     let monmap = &c.state.monmap;
-    let age = units::age(c.since(c.volatile.started));
-    let names = monmap.ranks.join(",");
-    out += &format!(" \n  services:\n    mon: {} daemons, quorum {names} (age {age})\n", monmap.mons.len());
+    let quorum = &c.volatile.quorum;
+    let age = units::age(c.since(quorum.since));
+    let names = quorum.names(monmap).join(",");
+    let absent = quorum.absent(monmap).join(",");
+    let absent = if absent.is_empty() { absent } else { format!(", out of quorum: {absent}") };
+    out += &format!(" \n  services:\n    mon: {} daemons, quorum {names} (age {age}){absent}\n", monmap.mons.len());
     // The monitor does what managers do in Ceph.
     out += &format!("    mgr: {}(active, since {age})\n", c.volatile.name);
     out += &format!("    osd: {}", stat_text(c));
@@ -128,10 +131,10 @@ fn status_value(c: &Context<'_>) -> Value {
     json!({
         "fsid": c.state.fsid.to_string(),
         "health": health::value(c, &report, false),
-        "election_epoch": mon::ELECTION_EPOCH,
-        "quorum": (0..monmap.ranks.len()).collect::<Vec<_>>(),
-        "quorum_names": monmap.ranks,
-        "quorum_age": c.since(c.volatile.started).as_secs(),
+        "election_epoch": c.volatile.quorum.epoch,
+        "quorum": c.volatile.quorum.ranks(monmap),
+        "quorum_names": c.volatile.quorum.names(monmap),
+        "quorum_age": c.since(c.volatile.quorum.since).as_secs(),
         "monmap": {
             "epoch": monmap.epoch.0,
             "min_mon_release_name": monmap.min_mon_release.name(),

@@ -44,17 +44,17 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn dump(c: &Context<'_>) -> Answer {
-    let map = c.volatile.manager_map();
+    let map = c.state.manager_map();
     let addr = map.active_addrs.msgr2_addr();
     let shown = addr.sockaddr.map_or("(unrecognized address family 0)".to_owned(), |addr| addr.to_string());
     let addrs = addr.sockaddr.map(|addr| json!({"type": "v2", "addr": addr.to_string(), "nonce": 0}));
     c.value(json!({
         "epoch": map.epoch.0,
         "active_gid": map.active_gid,
-        "active_name": c.volatile.name,
+        "active_name": map.active_name,
         "active_addrs": {"addrvec": addrs.into_iter().collect::<Vec<_>>()},
         "active_addr": format!("{shown}/0"),
-        "active_change": stamp(c.volatile.started),
+        "active_change": stamp(map.active_change),
         "active_mgr_features": map.active_mgr_features,
         "available": true,
         "standbys": [],
@@ -68,7 +68,7 @@ fn dump(c: &Context<'_>) -> Answer {
 }
 
 fn stat(c: &Context<'_>) -> Answer {
-    let epoch = c.volatile.manager_epoch().0;
+    let epoch = c.state.manager_epoch().0;
     c.value(json!({"epoch": epoch, "available": true, "active_name": c.volatile.name, "num_standby": 0}))
 }
 

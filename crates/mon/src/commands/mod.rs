@@ -31,6 +31,7 @@ mod keyring;
 mod log;
 mod mgr;
 mod mon;
+mod mon_change;
 mod osd_change;
 mod osd_df;
 mod osd_dump;

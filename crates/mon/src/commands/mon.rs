@@ -32,9 +32,6 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("version", "r", "print what this monitor runs", version),
 ];
 
-/// There is one monitor, and it was elected once.
-pub(super) const ELECTION_EPOCH: u64 = 1;
-
 /// A stamp with `Z`, as the monitor map prints it.
 fn zulu(t: Utime) -> String {
     stamp(t).replace("+0000", "Z")
@@ -82,35 +79,33 @@ fn location_text(location: &BTreeMap<String, String>) -> String {
 }
 
 fn quorum(c: &Context<'_>) -> Vec<usize> {
-    (0..c.state.monmap.ranks.len()).collect()
-}
-
-fn leader<'a>(c: &Context<'a>) -> &'a str {
-    c.state.monmap.ranks.first().map_or("", String::as_str)
+    c.volatile.quorum.ranks(&c.state.monmap)
 }
 
 fn stat(c: &Context<'_>) -> Answer {
-    let map = &c.state.monmap;
+    let (map, decides) = (&c.state.monmap, &c.volatile.quorum);
     let text = || {
         let mons: Vec<String> = map.by_rank().map(|mon| format!("{}={}", mon.name, mon.addrs)).collect();
         let ranks: Vec<String> = quorum(c).iter().map(usize::to_string).collect();
         format!(
-            "{}: {} mons at {{{}}} removed_ranks: {{}}, election epoch {ELECTION_EPOCH}, leader 0 {}, quorum {} {}\n",
+            "{}: {} mons at {{{}}} removed_ranks: {{}}, election epoch {}, leader {} {}, quorum {} {}\n",
             map.epoch,
             map.mons.len(),
             mons.join(","),
-            leader(c),
+            decides.epoch,
+            map.rank(&decides.leader).unwrap_or(0),
+            decides.leader,
             ranks.join(","),
-            map.ranks.join(","),
+            decides.names(map).join(","),
         )
     };
     let value = || {
-        let members = map.ranks.iter().enumerate().map(|(rank, name)| json!({"rank": rank, "name": name}));
+        let members = quorum(c).into_iter().map(|rank| json!({"rank": rank, "name": map.ranks[rank]}));
         json!({
             "epoch": map.epoch.0,
             "min_mon_release_name": map.min_mon_release.name(),
             "num_mons": map.mons.len(),
-            "leader": leader(c),
+            "leader": decides.leader,
             "quorum": members.collect::<Vec<_>>(),
         })
     };
@@ -222,11 +217,11 @@ fn ok_to_stop(c: &Context<'_>) -> Answer {
 
 fn quorum_status(c: &Context<'_>) -> Answer {
     let value = json!({
-        "election_epoch": ELECTION_EPOCH,
+        "election_epoch": c.volatile.quorum.epoch,
         "quorum": quorum(c),
-        "quorum_names": c.state.monmap.ranks,
-        "quorum_leader_name": leader(c),
-        "quorum_age": c.since(c.volatile.started).as_secs(),
+        "quorum_names": c.volatile.quorum.names(&c.state.monmap),
+        "quorum_leader_name": c.volatile.quorum.leader,
+        "quorum_age": c.since(c.volatile.quorum.since).as_secs(),
         "features": {
             "quorum_con": wire::codec::features::PACIFIC.to_string(),
             "quorum_mon": mon_features::names(c.state.monmap.persistent_features),
@@ -241,7 +236,19 @@ fn quorum_status(c: &Context<'_>) -> Answer {
 }
 
 fn time_sync_status(c: &Context<'_>) -> Answer {
-    c.value(json!({"timechecks": {"epoch": ELECTION_EPOCH, "round": 0, "round_status": "finished"}}))
+    let clocks = &c.volatile.quorum.clocks;
+    let known = clocks.iter().filter(|(name, _)| c.state.monmap.mons.contains_key(*name));
+    let skews = known.map(|(name, clock)| {
+        let value = json!({"skew": clock.ahead_s, "latency": clock.latency_s, "health": "HEALTH_OK"});
+        (name.clone(), value)
+    });
+    let own = json!({"skew": 0.0, "latency": 0.0, "health": "HEALTH_OK"});
+    let mut object = json!({"timechecks": {"epoch": c.volatile.quorum.epoch, "round": 0, "round_status": "finished"}});
+    if !clocks.is_empty() {
+        let skews: Map<String, Value> = skews.chain([(c.volatile.name.clone(), own)]).collect();
+        object["time_skew_status"] = Value::Object(skews);
+    }
+    c.value(object)
 }
 
 fn mon_status(c: &Context<'_>) -> Answer {
@@ -250,17 +257,17 @@ fn mon_status(c: &Context<'_>) -> Answer {
     c.value(json!({
         "name": c.volatile.name,
         "rank": c.state.monmap.rank(&c.volatile.name),
-        "state": "leader",
-        "election_epoch": ELECTION_EPOCH,
+        "state": if c.volatile.quorum.leader == c.volatile.name { "leader" } else { "peon" },
+        "election_epoch": c.volatile.quorum.epoch,
         "quorum": quorum(c),
-        "quorum_age": c.since(c.volatile.started).as_secs(),
+        "quorum_age": c.since(c.volatile.quorum.since).as_secs(),
         "features": {
             "required_con": bits,
             "required_mon": features,
             "quorum_con": bits,
             "quorum_mon": features,
         },
-        "outside_quorum": [],
+        "outside_quorum": c.volatile.quorum.absent(&c.state.monmap),
         "extra_probe_peers": [],
         "sync_provider": [],
         "monmap": map_value(c),

@@ -142,6 +142,7 @@ const TYPES: &[&str] = &[
     "CephName",
     "CephOsdName",
     "CephEntityAddr",
+    "CephIPAddr",
     "CephUUID",
 ];
 

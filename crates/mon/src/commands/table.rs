@@ -3,7 +3,7 @@
 use super::signature::Signature;
 use super::{
     Answer, Context, auth, balancer, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles,
-    health, log, mgr, mon, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_tree, pg, pg_dump,
+    health, log, mgr, mon, mon_change, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_tree, pg, pg_dump,
     pool_applications, pool_settings, pools, scrub, upmap,
 };
 use serde_json::{Map, Value, json};
@@ -46,6 +46,7 @@ const TOPICS: &[&[Command]] = &[
     log::COMMANDS,
     mgr::COMMANDS,
     mon::COMMANDS,
+    mon_change::COMMANDS,
     osd_change::COMMANDS,
     osd_df::COMMANDS,
     osd_dump::COMMANDS,

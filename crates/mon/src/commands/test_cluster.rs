@@ -2,7 +2,7 @@
 
 use super::{Outcome, Reply, Request, handle};
 use crate::bootstrap::bootstrap;
-use crate::volatile::{IoRates, OsdStat, PgStat};
+use crate::volatile::{IoRates, OsdStat, PgStat, Quorum};
 use crate::{Batch, BootstrapSpec, MonState, Update, Volatile};
 use bytes::Bytes;
 use crush::{CrushMap, Location};
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use types::{EVersion, EntityName, Epoch, Fsid, OsdId, PgId, PoolId, Utime};
 use wire::EntityAddrVec;
 use wire::nacre::mon::{OsdStats, PgReport, pg_state};
+use wire::nacre::quorum::QuorumReport;
 
 pub(super) const NOW: Utime = Utime { sec: 1_795_262_700, nsec: 0 };
 
@@ -33,9 +34,11 @@ impl TestCluster {
         };
         let mut state = MonState::default();
         state.apply(1, &bootstrap(&spec));
+        let since = Utime { sec: NOW.sec - 450, nsec: 0 };
+        let quorum = QuorumReport { epoch: 1, leader: "a".into(), members: ["a".to_owned()].into(), since };
         let volatile = Volatile {
             now: NOW,
-            started: Utime { sec: NOW.sec - 450, nsec: 0 },
+            quorum: Quorum { report: quorum, ..Quorum::default() },
             name: "a".into(),
             ..Volatile::default()
         };

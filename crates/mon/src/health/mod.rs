@@ -1,5 +1,6 @@
 //! The cluster's health, with Ceph's codes and sentences.
 
+mod mons;
 mod osds;
 mod pgs;
 mod pools;
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 /// All alarms that the state and the statistics give reason for.
 pub fn evaluate(state: &MonState, volatile: &Volatile) -> HealthReport {
     let mut report = HealthReport::default();
+    mons::check(state, volatile, &mut report);
     osds::check(state, &mut report);
     pools::check(state, volatile, &mut report);
     pgs::check(volatile, &mut report);

@@ -1,33 +1,37 @@
-//! Where decided changes become durable.
+//! Where a monitor keeps its part of the log that monitors agree on.
 
 mod redb_log;
+mod upgrade;
 
 pub use redb_log::RedbLog;
 
-use bytes::Bytes;
+use raft::{Persist, ServerId, Stored};
+use types::Fsid;
 
-/// What a log held when it was opened.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Loaded {
-    /// The newest snapshot: the state after the batch with this index, encoded.
-    pub snapshot: Option<(u64, Bytes)>,
-    /// The batches behind the snapshot, with consecutive indices.
-    pub batches: Vec<(u64, Bytes)>,
+/// Whose log it is: decided when the store is made, and never changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub fsid: Fsid,
+    /// The monitor's name, as in the monitor map.
+    pub name: String,
+    /// This store. Another one, of the same monitor, is another server.
+    pub server: ServerId,
 }
 
-/// A log of batches, and snapshots that stand for its beginning.
-///
-/// The one implementation now is [`RedbLog`], on this monitor's disk. A consensus engine is another: then `append`
-/// returns once a majority has the batch.
-pub trait MapLog {
-    /// Everything that was appended, in order. Call it once, before anything else.
+/// What a log held when it was opened.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loaded {
+    pub identity: Identity,
+    pub stored: Stored,
+}
+
+/// What one monitor has of the log that all of them agree on: its vote, its newest snapshot, the entries behind that.
+pub trait MemberLog {
+    /// Everything that was written. Call it once, before anything else.
     fn load(&mut self) -> Result<Loaded, LogError>;
 
-    /// Appends batch `index`, the one after the last. Durable when this returns.
-    fn append(&mut self, index: u64, batch: &[u8]) -> Result<(), LogError>;
-
-    /// Keeps `state`, the state after batch `index`, in place of all batches up to `index`. Durable when this returns.
-    fn snapshot(&mut self, index: u64, state: &[u8]) -> Result<(), LogError>;
+    /// Carries out `writes` in their order, all or none. Durable when this returns.
+    fn write(&mut self, writes: &[Persist]) -> Result<(), LogError>;
 }
 
 /// Why the log cannot be used.

@@ -24,6 +24,11 @@ pub(super) struct Balancing {
 }
 
 impl Balancing {
+    /// This monitor decides from here on: what was reported of maps before `epoch` may be from before others' rounds.
+    pub fn begin(&mut self, epoch: Epoch) {
+        (self.changed_in, self.next_round) = (epoch, None);
+    }
+
     /// The placements of the newest map.
     fn follow(&mut self, map: &Arc<OsdMap>) -> &PgMapping {
         match &mut self.mapping {

@@ -9,6 +9,7 @@ use types::{Errno, PoolId};
 use wire::messages as msg;
 use wire::msgr::SessionId;
 use wire::nacre::mon as nacre;
+use wire::nacre::quorum;
 use wire::{DecodeError, Envelope, Message};
 
 /// Input of one command (`-i FILE`) may be this large.
@@ -69,6 +70,7 @@ impl Monitor {
                 let status = self.ping_status();
                 self.send(session, tid, msg::Ping { status: Some(status) }, out);
             }
+            quorum::GlobalIdsGet::TYPE => self.proposals.want_global_ids_for(session),
             nacre::OsdBoot::TYPE => self.osd_boot(now, session, Message::open(envelope)?),
             nacre::OsdBeacon::TYPE => self.osd_beacon(now, session, Message::open(envelope)?),
             nacre::OsdFailure::TYPE => self.osd_failure(now, session, Message::open(envelope)?),
@@ -110,7 +112,7 @@ impl Monitor {
             "monmap" => (epoch(self.state.monmap.epoch), 1),
             // There are none.
             "fsmap" | "mdsmap" => (1, 1),
-            "mgrmap" => (epoch(self.volatile.manager_epoch()), 1),
+            "mgrmap" => (epoch(self.state.manager_epoch()), 1),
             other => return debug!("asked for the version of '{other}', of which there is none"),
         };
         let reply = msg::MonGetVersionReply { handle: request.handle, version, oldest };
@@ -248,7 +250,11 @@ impl Monitor {
         let status = crate::health::evaluate(&self.state, &self.volatile).status();
         serde_json::json!({
             "health": { "status": status.word() },
-            "mon_status": { "name": self.volatile.name, "rank": 0, "state": "leader" },
+            "mon_status": {
+                "name": self.volatile.name,
+                "rank": self.state.monmap.rank(&self.volatile.name),
+                "state": if self.leads { "leader" } else { "peon" },
+            },
         })
         .to_string()
     }

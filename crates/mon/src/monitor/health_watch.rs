@@ -12,6 +12,11 @@ pub(super) type KnownAlarms = BTreeMap<&'static str, String>;
 impl Monitor {
     pub(super) fn watch_health(&mut self, now: Now) {
         let report = health::evaluate(&self.state, &self.volatile);
+        if !self.leads {
+            // The leader tells; whoever leads next goes on from here.
+            self.alarms = report.checks.into_iter().map(|(code, check)| (code, check.summary)).collect();
+            return;
+        }
         self.end_mutes(&report);
         let mut known = std::mem::take(&mut self.alarms);
         for (code, check) in &report.checks {
@@ -44,7 +49,9 @@ impl Monitor {
 
     /// A line in the cluster log, with the next batch.
     pub(super) fn note(&mut self, now: Now, priority: LogPriority, message: String) {
-        let line = self.log_line(now, priority, message);
-        self.proposals.log(line);
+        if self.leads {
+            let line = self.log_line(now, priority, message);
+            self.proposals.log(line);
+        }
     }
 }

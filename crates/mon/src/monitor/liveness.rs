@@ -34,6 +34,11 @@ impl Liveness {
         }
     }
 
+    /// Counts all as heard of just now.
+    pub fn hear_all(&mut self, now: Duration) {
+        self.heard.values_mut().for_each(|at| *at = now);
+    }
+
     /// OSDs that are up in the map but have been silent too long.
     pub fn silent(&self, now: Duration) -> Vec<OsdId> {
         let silent = |at: &Duration| now.saturating_sub(*at) >= BEACON_GRACE;

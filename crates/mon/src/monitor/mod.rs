@@ -6,6 +6,7 @@
 //! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs` under it.
 //! * `blocklist.rs`: clients that were locked out are let in again. `balancing.rs`: rounds of the balancer.
 //! * `pg_numbers.rs`, `pg_merges.rs`: pools get more placement groups, or fewer.
+//! * `leading.rs`: to lead and to follow, where there are several monitors.
 //! * `publish.rs`: subscriptions.
 //! * `statistics.rs`: what OSDs report, summed up. `health_watch.rs`: alarms that come and go.
 
@@ -15,6 +16,7 @@ mod client_messages;
 mod failures;
 mod flapping;
 mod health_watch;
+mod leading;
 mod liveness;
 mod osd_changes;
 mod osd_messages;
@@ -33,11 +35,13 @@ use crate::{MonState, Volatile};
 use balancing::Balancing;
 use bytes::Bytes;
 use health_watch::KnownAlarms;
+use leading::Members;
 use liveness::Liveness;
 use osd_changes::OsdChanges;
 use pg_merges::PgMerges;
 use pg_numbers::PgNumbers;
 use proposals::Proposals;
+pub use proposals::SNAPSHOT_EVERY;
 use session::Session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -74,7 +78,7 @@ pub enum Input {
     Closed {
         session: SessionId,
     },
-    /// The batch that [`Action::Append`] named is durable.
+    /// The batch that [`Action::Append`] named is decided.
     Committed {
         index: u64,
     },
@@ -93,7 +97,7 @@ pub enum Action {
     Close {
         session: SessionId,
     },
-    /// Make the batch durable, then say [`Input::Committed`]. There is at most one at a time.
+    /// Have the batch decided, then say [`Input::Committed`]. There is at most one at a time.
     Append {
         index: u64,
         batch: Bytes,
@@ -105,6 +109,11 @@ pub enum Action {
     },
     /// These ids may be handed out to clients; nobody else ever will.
     GlobalIds(Range<u64>),
+    /// The same for the monitor at the other end of a session.
+    GlobalIdsFor {
+        session: SessionId,
+        ids: Range<u64>,
+    },
 }
 
 /// Where random bytes come from.
@@ -122,6 +131,11 @@ pub struct Monitor {
     pg_numbers: PgNumbers,
     pg_merges: PgMerges,
     liveness: Liveness,
+    members: Members,
+    /// What `ceph mon metadata` shows of this monitor.
+    metadata: BTreeMap<String, String>,
+    /// Whether this monitor decides.
+    leads: bool,
     /// When statistics and timeouts are next looked at.
     next_tick: Duration,
     /// Health alarms when last looked.
@@ -150,6 +164,9 @@ impl Monitor {
             pg_numbers: PgNumbers::default(),
             pg_merges: PgMerges::default(),
             liveness: Liveness::default(),
+            members: Members::default(),
+            metadata: BTreeMap::new(),
+            leads: false,
             next_tick: Duration::ZERO,
             alarms: KnownAlarms::new(),
             ignored: BTreeSet::new(),
@@ -161,21 +178,22 @@ impl Monitor {
         self.volatile.manager_addrs = addrs;
     }
 
-    /// Begins. Nothing is handled before.
-    pub fn start(&mut self, now: Now, out: &mut Vec<Action>) {
-        self.volatile.started = now.wall;
+    /// Sets what `ceph mon metadata` shows of this monitor. To be told before anything begins.
+    pub fn set_metadata(&mut self, metadata: BTreeMap<String, String>) {
+        self.metadata = metadata;
+    }
+
+    /// Begins, following nobody yet. Nothing is handled before.
+    pub fn start(&mut self, now: Now) {
         self.volatile.now = now.wall;
         self.next_tick = now.since_start + TICK;
         self.map_changed(now);
-        // Ids below the recorded bound may have been handed out before the restart.
-        self.proposals.want_global_ids();
-        self.advance(now, out);
     }
 
     /// When a [`Input::Tick`] is next needed.
     pub fn next_wake(&self) -> Duration {
         // While a batch is on its way nothing can be decided; its commit comes without a tick.
-        let due = if self.proposals.is_idle() { self.osd_changes.due() } else { None };
+        let due = if self.leads && self.proposals.is_idle() { self.osd_changes.due() } else { None };
         due.map_or(self.next_tick, |due| due.min(self.next_tick))
     }
 
@@ -194,7 +212,8 @@ impl Monitor {
             }
             Input::Message { session, envelope } => self.message(now, session, &envelope, out),
             Input::Committed { index } => self.committed(now, index, out),
-            Input::GlobalIdsLeft(_) => self.proposals.want_global_ids(),
+            Input::GlobalIdsLeft(_) if self.leads => self.proposals.want_global_ids(),
+            Input::GlobalIdsLeft(_) => {}
             Input::Tick => {
                 if now.since_start >= self.next_tick {
                     self.next_tick = now.since_start + TICK;

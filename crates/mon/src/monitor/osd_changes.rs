@@ -46,6 +46,11 @@ pub(super) struct OsdChanges {
 }
 
 impl OsdChanges {
+    /// What is left once another monitor decides: which OSDs flap.
+    pub fn after(before: OsdChanges) -> OsdChanges {
+        OsdChanges { flapping: before.flapping, ..OsdChanges::default() }
+    }
+
     pub fn boot(&mut self, boot: OsdBoot, now: Duration) {
         self.refused.remove(&boot.osd);
         self.boots.insert(boot.osd, boot);
@@ -98,7 +103,9 @@ impl Monitor {
     pub(super) fn tick(&mut self, now: Now) {
         self.update_rates(super::TICK.as_secs_f64());
         self.watch_health(now);
-        self.osd_changes.look(now.since_start);
+        if self.leads {
+            self.osd_changes.look(now.since_start);
+        }
     }
 
     /// The map has changed; everything that follows it does so.

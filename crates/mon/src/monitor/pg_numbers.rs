@@ -26,6 +26,13 @@ pub(super) struct PgNumbers {
     autoscale_at: Option<Duration>,
 }
 
+impl PgNumbers {
+    /// This monitor decides from here on: what was reported of maps before `epoch` may be from before others' steps.
+    pub fn begin(&mut self, epoch: Epoch) {
+        (self.changed_in, self.autoscale_at) = (epoch, None);
+    }
+}
+
 impl Monitor {
     /// Adds one step of one pool to an increment in which nothing else changes.
     /// Records of the pools `recorded` change in the same batch.

@@ -10,7 +10,7 @@ use crate::pools::{self, PoolOpOutcome};
 use crate::state::{LogEntry, LogPriority};
 use crate::update::{Batch, Update};
 use bytes::Bytes;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use types::{EntityName, EntityType, Errno, OsdId, PgId};
 use wire::basic::AuthName;
 use wire::messages as msg;
@@ -26,7 +26,7 @@ const GLOBAL_IDS_RANGE: u64 = 10_000;
 const LOG_LINES_MAX: usize = 200;
 const LOG_LINE_BYTES_MAX: usize = 4096;
 /// A snapshot replaces this many batches.
-pub(super) const SNAPSHOT_EVERY: u64 = 500;
+pub const SNAPSHOT_EVERY: u64 = 500;
 
 /// A request that may change something.
 #[derive(Debug)]
@@ -83,9 +83,11 @@ pub(super) enum Answer {
         last: u64,
         channel: String,
     },
-    /// Ids from here up to the applied bound may be handed out.
+    /// So many ids as are made durable at once, from here on, may be handed out.
     GlobalIds {
         from: u64,
+        /// `None`: by this monitor itself, else by the one at the other end of the session.
+        by: Option<SessionId>,
     },
 }
 
@@ -94,6 +96,8 @@ pub(super) struct Proposals {
     in_flight: Option<InFlight>,
     waiting: VecDeque<Request>,
     global_ids_wanted: bool,
+    /// Other monitors want ids.
+    global_ids_for: BTreeSet<SessionId>,
     /// A batch with ids is on its way.
     global_ids_coming: bool,
     /// Records of activations to be made, and who asked.
@@ -126,6 +130,31 @@ impl Proposals {
         self.waiting.iter().any(waits) || in_flight.into_iter().any(on_its_way)
     }
 
+    /// The batch on its way.
+    pub fn in_flight_index(&self) -> Option<u64> {
+        self.in_flight.as_ref().map(|in_flight| in_flight.index)
+    }
+
+    /// Who waits for an answer.
+    pub fn askers(&self) -> BTreeSet<SessionId> {
+        let waiting = self.waiting.iter().map(|request| match request {
+            Request::Command(request) => request.session,
+            Request::PoolOp { session, .. } => *session,
+        });
+        let asked = |answer: &Answer| match answer {
+            Answer::Command(request, _) => Some(request.session),
+            Answer::PoolOp { session, .. }
+            | Answer::GoingDown { session, .. }
+            | Answer::PgActivated { session, .. }
+            | Answer::LogAck { session, .. } => Some(*session),
+            Answer::GlobalIds { .. } => None,
+        };
+        let in_flight = self.in_flight.iter().flat_map(|in_flight| &in_flight.answers).filter_map(asked);
+        let lines = self.log_lines.iter().filter_map(|(_, answer)| asked(answer.as_ref()?));
+        let activations = self.activations.iter().map(|(session, _)| *session);
+        waiting.chain(in_flight).chain(lines).chain(activations).collect()
+    }
+
     /// Whether no batch is on its way.
     pub fn is_idle(&self) -> bool {
         self.in_flight.is_none()
@@ -133,6 +162,11 @@ impl Proposals {
 
     pub fn want_global_ids(&mut self) {
         self.global_ids_wanted = !self.global_ids_coming;
+    }
+
+    /// The monitor at the other end of the session wants ids.
+    pub fn want_global_ids_for(&mut self, session: SessionId) {
+        self.global_ids_for.insert(session);
     }
 
     pub fn activate(&mut self, session: SessionId, request: nacre::PgActivate) {
@@ -177,6 +211,10 @@ impl Monitor {
         match self.decide(now, &request) {
             Outcome::Reply(reply) => self.answer(Answer::Command(request, reply), out),
             Outcome::Scrub { orders, reply } => self.order_scrubs(request, orders, reply, out),
+            Outcome::Propose { .. } if !self.leads => {
+                let why = format!("mon.{} does not lead; ask without naming a monitor", self.volatile.name);
+                self.refuse(request, Errno::EAGAIN, &why, out);
+            }
             // Decided again once it is its turn: the state may be another by then.
             Outcome::Propose { .. } => self.wait(Request::Command(request), out),
         }
@@ -239,7 +277,7 @@ impl Monitor {
 
     /// Appends the next batch if there is something to append and none is on its way.
     pub(super) fn advance(&mut self, now: Now, out: &mut Vec<Action>) {
-        while self.proposals.in_flight.is_none() {
+        while self.leads && self.proposals.in_flight.is_none() {
             let mut answers = Vec::new();
             let mut updates = self.own_updates(now, &mut answers);
             if updates.is_empty() {
@@ -261,12 +299,16 @@ impl Monitor {
     /// What nobody asked for by a request of its own: records, OSD map changes, ids.
     fn own_updates(&mut self, now: Now, answers: &mut Vec<Answer>) -> Vec<Update> {
         let mut updates = std::mem::take(&mut self.proposals.updates);
-        if std::mem::take(&mut self.proposals.global_ids_wanted) {
-            self.proposals.global_ids_coming = true;
-            let from = self.state.global_ids_below.max(FIRST_GLOBAL_ID);
-            updates.push(Update::GlobalIds { below: from + GLOBAL_IDS_RANGE });
-            answers.push(Answer::GlobalIds { from });
+        let own = std::mem::take(&mut self.proposals.global_ids_wanted);
+        self.proposals.global_ids_coming |= own;
+        let others = std::mem::take(&mut self.proposals.global_ids_for).into_iter().map(Some);
+        let mut from = self.state.global_ids_below.max(FIRST_GLOBAL_ID);
+        for by in own.then_some(None).into_iter().chain(others) {
+            answers.push(Answer::GlobalIds { from, by });
+            from += GLOBAL_IDS_RANGE;
+            updates.push(Update::GlobalIds { below: from });
         }
+        self.member_updates(now, &mut updates);
         // Before map changes, because activations are checked against the map as it is now.
         for (session, request) in std::mem::take(&mut self.proposals.activations) {
             let (update, answer) = self.activation(session, request);
@@ -321,7 +363,7 @@ impl Monitor {
         }
     }
 
-    /// The batch on its way is durable.
+    /// The batch on its way is decided.
     pub(super) fn committed(&mut self, now: Now, index: u64, out: &mut Vec<Action>) {
         let in_flight = self.proposals.in_flight.take();
         let in_flight = in_flight.unwrap_or_else(|| panic!("batch {index} committed, but none is on its way"));
@@ -329,19 +371,12 @@ impl Monitor {
         let before = self.state.osdmap().epoch;
         self.state.apply(index, &in_flight.batch);
         self.proposals.global_ids_coming = false;
-        if self.state.osdmap().epoch != before {
-            self.map_changed(now);
-        }
         if self.awaits_merges() {
             self.osd_changes.look(now.since_start);
         }
-        // Maps first: who is told "done" may act on it at once.
-        self.publish(out);
+        self.followed(now, before, out);
         for answer in in_flight.answers {
             self.answer(answer, out);
-        }
-        if index.is_multiple_of(SNAPSHOT_EVERY) {
-            out.push(Action::Snapshot { index, state: self.state.to_vec(Target::PACIFIC).into() });
         }
     }
 
@@ -370,7 +405,13 @@ impl Monitor {
             Answer::LogAck { session, last, channel } => {
                 self.send(session, 0, msg::LogAck { fsid: self.state.fsid, last, channel }, out);
             }
-            Answer::GlobalIds { from } => out.push(Action::GlobalIds(from..self.state.global_ids_below)),
+            Answer::GlobalIds { from, by } => {
+                let ids = from..from + GLOBAL_IDS_RANGE;
+                out.push(match by {
+                    None => Action::GlobalIds(ids),
+                    Some(session) => Action::GlobalIdsFor { session, ids },
+                });
+            }
         }
     }
 
@@ -405,7 +446,7 @@ impl Monitor {
             seq: 0,
             stamp: now.wall,
             name: AuthName::new(EntityType::MON, &self.volatile.name),
-            rank: EntityName::mon(0),
+            rank: EntityName::mon(self.state.monmap.rank(&self.volatile.name).unwrap_or(0) as i64),
             addrs: self.state.monmap.mons.get(&self.volatile.name).map(|mon| mon.addrs.clone()).unwrap_or_default(),
             priority,
             channel: "cluster".to_owned(),

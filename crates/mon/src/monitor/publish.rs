@@ -23,6 +23,9 @@ type EncodedMaps = BTreeMap<(u64, usize), Vec<(u64, Envelope)>>;
 impl Monitor {
     /// Brings all sessions up to date.
     pub(super) fn publish(&mut self, out: &mut Vec<Action>) {
+        if self.state.applied == 0 {
+            return;
+        }
         // Many sessions are at the same epoch: they share one encoding.
         let mut encoded = BTreeMap::new();
         let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
@@ -40,7 +43,7 @@ impl Monitor {
         let epoch = u64::from(self.state.monmap.epoch.0);
         self.publish_one(session, "monmap", epoch, out, |mon| mon.monmap_message());
         self.publish_config(session, out);
-        let epoch = u64::from(self.volatile.manager_epoch().0);
+        let epoch = u64::from(self.state.manager_epoch().0);
         self.publish_one(session, "mgrmap", epoch, out, |mon| mon.mgrmap_message());
         self.publish_osdmaps(session, encoded, out);
         self.publish_one(session, "servicemap", 1, out, |mon| msg::ServiceMap {
@@ -77,9 +80,9 @@ impl Monitor {
         msg::MonMap { map: self.state.monmap.to_vec(Target::PACIFIC).into() }
     }
 
-    /// There is no manager: everything it would answer, the monitor answers, at an address of its own.
+    /// There is no manager: everything it would answer, the leading monitor answers, at an address of its own.
     fn mgrmap_message(&self) -> msg::MgrMap {
-        let map = self.volatile.manager_map();
+        let map = self.state.manager_map();
         msg::MgrMap { map: map.to_vec(Target::PACIFIC).into() }
     }
 

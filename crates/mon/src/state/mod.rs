@@ -3,6 +3,7 @@
 mod auth;
 mod cluster_log;
 mod config_db;
+mod manager;
 mod osdmaps;
 mod queries;
 mod records;
@@ -11,15 +12,16 @@ mod snapshot;
 pub use auth::AuthEntry;
 pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX};
 pub use config_db::{ConfigDb, ConfigSubject};
+pub use manager::MANAGER_GID;
 pub use osdmaps::OsdMaps;
-pub use records::{HealthMute, PgRecord};
+pub use records::{HealthMute, ManagerRecord, MonServer, PgRecord};
 pub use wire::messages::{LogEntry, LogPriority};
 
 use crate::pg_numbers::merge_pairs;
 use crate::update::{Batch, Update};
 use bytes::Bytes;
 use osdmap::MonMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{Fsid, OsdId, PgId, PoolId, Utime};
 use wire::Decode;
 
@@ -48,6 +50,14 @@ pub struct MonState {
     pub global_ids_below: u64,
     pub log: ClusterLog,
     pub health_mutes: BTreeMap<String, HealthMute>,
+    /// The servers that are to keep the log, by the names of the monitors that they are. The monitor map has those of them
+    /// that decide.
+    pub mon_servers: BTreeMap<String, MonServer>,
+    /// The first server of all, 0 before there is one: two clusters with one id differ in it.
+    pub founder: u64,
+    /// Servers that were members and never will be again.
+    pub former_servers: BTreeSet<u64>,
+    pub manager: ManagerRecord,
 }
 
 /// Before a cluster begins.
@@ -69,6 +79,10 @@ impl Default for MonState {
             global_ids_below: 0,
             log: ClusterLog::default(),
             health_mutes: BTreeMap::new(),
+            mon_servers: BTreeMap::new(),
+            founder: 0,
+            former_servers: BTreeSet::new(),
+            manager: ManagerRecord::default(),
         }
     }
 }
@@ -119,6 +133,23 @@ impl MonState {
             }
             Update::Log(entries) => entries.iter().cloned().for_each(|entry| self.log.push(entry)),
             Update::HealthMute { code, mute } => set(&mut self.health_mutes, code, mute),
+            Update::MonServer { name, server, addrs } => {
+                if self.founder == 0 {
+                    self.founder = *server;
+                }
+                let now = MonServer { server: *server, addrs: addrs.clone() };
+                let before = self.mon_servers.insert(name.clone(), now);
+                self.former_servers.extend(before.map(|before| before.server).filter(|before| before != server));
+            }
+            Update::MonGone { name } => {
+                self.former_servers.extend(self.mon_servers.remove(name).map(|gone| gone.server));
+                self.mon_metadata.remove(name);
+            }
+            Update::Manager { name, addrs, since } => {
+                // Before it was recorded, it was the time at which the monitor had started.
+                let epoch = self.manager.epoch.next().max(types::Epoch(since.sec));
+                self.manager = ManagerRecord { epoch, name: name.clone(), addrs: addrs.clone(), since: *since };
+            }
         }
     }
 

@@ -1,7 +1,24 @@
 //! Small records of the monitor's state.
 
 use types::{Epoch, OsdId, Utime};
-use wire::{Decode, DecodeError, Encode, Reader, Writer};
+use wire::{Decode, DecodeError, Encode, EntityAddrVec, Reader, Writer};
+
+/// Who a monitor is in the log's terms, and where it is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MonServer {
+    /// The number of its store.
+    pub server: u64,
+    pub addrs: EntityAddrVec,
+}
+
+/// What clients are told of the cluster's manager, which is the leading monitor at another address.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ManagerRecord {
+    pub epoch: Epoch,
+    pub name: String,
+    pub addrs: EntityAddrVec,
+    pub since: Utime,
+}
 
 /// What is durably known of a placement group that has ever served, so that it may hold data, or that was split; in that
 /// case, if it never served, `last_epoch_started` is 0.
@@ -91,5 +108,41 @@ impl Decode for HealthMute {
     fn decode(r: &mut Reader<'_>) -> Result<HealthMute, DecodeError> {
         let (_, mut r) = r.versioned("health mute", 1)?;
         Ok(HealthMute { expires: r.get()?, sticky: r.bool()?, summary: r.get()?, count: r.i64()? })
+    }
+}
+
+impl Encode for MonServer {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.u64(self.server);
+            w.put(&self.addrs);
+        });
+    }
+}
+
+impl Decode for MonServer {
+    const MIN_BYTES: usize = 14;
+
+    fn decode(r: &mut Reader<'_>) -> Result<MonServer, DecodeError> {
+        let (_, mut r) = r.versioned("server of a monitor", 1)?;
+        Ok(MonServer { server: r.u64()?, addrs: r.get()? })
+    }
+}
+
+impl Encode for ManagerRecord {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.epoch);
+            w.str(&self.name);
+            w.put(&self.addrs);
+            w.put(&self.since);
+        });
+    }
+}
+
+impl Decode for ManagerRecord {
+    fn decode(r: &mut Reader<'_>) -> Result<ManagerRecord, DecodeError> {
+        let (_, mut r) = r.versioned("manager record", 1)?;
+        Ok(ManagerRecord { epoch: r.get()?, name: r.get()?, addrs: r.get()?, since: r.get()? })
     }
 }

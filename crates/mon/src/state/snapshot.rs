@@ -22,8 +22,12 @@ impl Encode for MonState {
             global_ids_below,
             log,
             health_mutes,
+            mon_servers,
+            founder,
+            former_servers,
+            manager,
         } = self;
-        w.versioned(1, 1, |w| {
+        w.versioned(2, 1, |w| {
             w.u64(*applied);
             w.put(stamp);
             w.put(fsid);
@@ -39,13 +43,18 @@ impl Encode for MonState {
             w.u64(*global_ids_below);
             w.put(log);
             w.put(health_mutes);
+            w.put(mon_servers);
+            w.u64(*founder);
+            w.put(former_servers);
+            w.put(manager);
         });
     }
 }
 
 impl Decode for MonState {
     fn decode(r: &mut Reader<'_>) -> Result<MonState, DecodeError> {
-        let (_, mut r) = r.versioned("monitor state", 1)?;
+        let (head, mut r) = r.versioned("monitor state", 2)?;
+        let has_servers = head.version >= 2;
         Ok(MonState {
             applied: r.u64()?,
             stamp: r.get()?,
@@ -62,6 +71,32 @@ impl Decode for MonState {
             global_ids_below: r.u64()?,
             log: r.get()?,
             health_mutes: r.get()?,
+            mon_servers: if has_servers { r.get()? } else { Default::default() },
+            founder: if has_servers { r.u64()? } else { 0 },
+            former_servers: if has_servers { r.get()? } else { Default::default() },
+            manager: if has_servers { r.get()? } else { Default::default() },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Target;
+
+    /// Version 1 ended before the servers.
+    #[test]
+    fn a_state_of_version_1_is_read() {
+        let state = MonState { global_ids_below: 77, ..MonState::default() };
+        let mut bytes = state.to_vec(Target::PACIFIC);
+        let added = MonState::default().mon_servers.to_vec(Target::PACIFIC).len()
+            + MonState::default().former_servers.to_vec(Target::PACIFIC).len()
+            + MonState::default().manager.to_vec(Target::PACIFIC).len()
+            + size_of::<u64>();
+        bytes.truncate(bytes.len() - added);
+        let length = (bytes.len() - 6) as u32;
+        bytes[0] = 1;
+        bytes[2..6].copy_from_slice(&length.to_le_bytes());
+        assert_eq!(MonState::from_slice(&bytes), Ok(state));
     }
 }

@@ -2,17 +2,17 @@
 //! the log; a restarted monitor learns it again within a few seconds.
 
 mod io;
-mod manager;
 mod pg_stat;
 mod progress;
+mod quorum;
 mod space;
 
 pub(crate) use space::writable_bytes;
 
 pub use io::{IoCounts, IoRates};
-pub use manager::MANAGER_GID;
 pub use pg_stat::PgStat;
 pub use progress::{Event as ProgressEvent, Progress};
+pub use quorum::{ClockSample, Quorum};
 pub use wire::nacre::{pg_state_bit, pg_state_text};
 
 use std::collections::BTreeMap;
@@ -73,11 +73,11 @@ pub struct PgTotals {
 pub struct Volatile {
     /// Wall clock at the last event.
     pub now: Utime,
-    /// Wall clock when this monitor started (and so, while there is one, formed the quorum).
-    pub started: Utime,
+    /// Who decides.
+    pub quorum: Quorum,
     /// This monitor's name.
     pub name: String,
-    /// Where clients reach this monitor as the cluster's manager; nobody is told if there is no such address.
+    /// Where clients reach this monitor as the cluster's manager while it leads; nobody is told if there is no such address.
     pub manager_addrs: EntityAddrVec,
     /// Groups by id. Every group of every pool of the map is here, `unknown` until its primary reports; none else is.
     pub pgs: BTreeMap<PgId, PgStat>,

@@ -33,6 +33,7 @@ fn clients_find_a_manager_that_answers_as_one() {
     let mut h = Harness::new();
     let at: wire::EntityAddrVec = "v2:10.0.0.1:7000/0".parse().unwrap();
     h.monitor.set_manager_addrs(at.clone());
+    h.pass(secs(2));
     let client = h.client();
     h.say(client, subscribe(&[("mgrmap", 0, false)]));
     let map = osdmap::MgrMap::from_slice(&h.heard::<msg::MgrMap>(client)[0].map).unwrap();

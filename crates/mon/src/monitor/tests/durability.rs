@@ -52,36 +52,6 @@ fn what_changes_nothing_yet_waits_for_the_change_asked_for_before() {
     assert!(!h.map().flags.contains(osdmap::OsdMapFlags::PAUSERD));
 }
 
-/// The log on disk, snapshots and trimming included, gives the state back.
-#[test]
-fn what_the_disk_holds_is_the_state() {
-    use crate::log::{MapLog, RedbLog};
-    let path = std::env::temp_dir().join(format!("nacre-mon-disk-{}", std::process::id()));
-    let _ = std::fs::remove_file(&path);
-    let mut h = Harness::new();
-    let client = h.client();
-    for i in 0..proposals::SNAPSHOT_EVERY + 10 {
-        let entry = msg::LogEntry { message: i.to_string(), ..msg::LogEntry::default() };
-        h.say(client, msg::Log { have: 0, fsid: FSID, entries: vec![entry] });
-    }
-    assert_eq!(h.snapshots.len(), 1);
-    let mut log = RedbLog::create(&path).unwrap();
-    for (index, batch) in &h.log {
-        log.append(*index, batch).unwrap();
-        if let Some((_, state)) = h.snapshots.iter().find(|(at, _)| at == index) {
-            log.snapshot(*index, state).unwrap();
-        }
-    }
-    drop(log);
-    let mut log = RedbLog::open(&path).unwrap();
-    let loaded = log.load().unwrap();
-    assert_eq!(loaded.snapshot.as_ref().map(|(at, _)| *at), Some(proposals::SNAPSHOT_EVERY));
-    assert!(loaded.batches.len() < 50, "the log is trimmed");
-    let state = crate::daemon::load(&mut log).unwrap();
-    let _ = std::fs::remove_file(&path);
-    assert_eq!(&state, h.monitor.state());
-}
-
 #[derive(Clone, Debug)]
 enum Step {
     Boot(i32, u32),

@@ -1,6 +1,8 @@
 //! A monitor with a log and sessions that only the test sees.
 
 use super::prelude::*;
+use crate::volatile::Quorum;
+use wire::nacre::quorum::QuorumReport;
 
 pub(super) const FSID: Fsid = Fsid([7; 16]);
 
@@ -55,7 +57,10 @@ impl Harness {
             next_session: 1,
         };
         let mut out = Vec::new();
-        harness.monitor.start(harness.at(), &mut out);
+        let at = harness.at();
+        harness.monitor.start(at);
+        let report = QuorumReport { epoch: 2, leader: "a".into(), members: ["a".to_owned()].into(), since: at.wall };
+        harness.monitor.lead(at, Quorum { report, ..Quorum::default() }, &mut out);
         harness.perform(out);
         harness
     }
@@ -86,6 +91,7 @@ impl Harness {
                 }
                 Action::Snapshot { index, state } => self.snapshots.push((index, state)),
                 Action::GlobalIds(ids) => self.ids.push(ids),
+                Action::GlobalIdsFor { .. } => panic!("no other monitor asks for ids"),
             }
         }
     }

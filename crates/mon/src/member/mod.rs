@@ -1,0 +1,383 @@
+//! One of the cluster's monitors: the state machine, and what makes it the same on all of them.
+//!
+//! A [`Member`] puts the log that a majority keeps ([`raft`]) around a [`Monitor`]. The leader's monitor decides: what it wants to
+//! append becomes an entry, and every member applies entries once they are decided. The others (Ceph calls them peons) serve
+//! clients and OSDs, too: maps from their own state, once the leader has said how far that must be to be the newest; everything
+//! else goes to the leader, and its answers come back the same way.
+//!
+//! * this file: what goes in and out, the log, and who leads.
+//! * `links.rs`: sessions with the other monitors. `introductions.rs`: what is said on them first, and who may become a member.
+//! * `routing.rs`: what clients and OSDs send, and where it is answered.
+//! * `duties.rs`: what is due from time to time: members come and go, who decides is looked at.
+
+mod duties;
+mod introductions;
+mod links;
+mod routing;
+#[cfg(test)]
+mod tests;
+
+use crate::log::{Identity, Loaded};
+use crate::monitor::{self, Entropy, Monitor, Now};
+use crate::{MonState, volatile::ClockSample};
+use bytes::Bytes;
+use links::Links;
+use raft::{Entry, Payload, Persist, ProposeError, Raft, ServerId, Ticket};
+use routing::Routing;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::Duration;
+use tracing::info;
+use wire::msgr::{Peer, SessionId};
+use wire::{Decode, EntityAddrVec, Envelope};
+
+/// How a member is made.
+#[derive(Clone, Debug)]
+pub struct MemberConfig {
+    /// Where clients and other monitors reach it.
+    pub addrs: EntityAddrVec,
+    /// Where it reaches other monitors as long as it knows none from its own state.
+    pub peers: Vec<EntityAddrVec>,
+    /// Where clients reach it as the cluster's manager while it leads.
+    pub manager_addrs: EntityAddrVec,
+    /// What `ceph mon metadata` shows.
+    pub metadata: BTreeMap<String, String>,
+    /// Seed of its random choices. Members should differ.
+    pub seed: u64,
+    pub raft: raft::Config,
+}
+
+/// The log's times and bounds, as monitors use it.
+pub fn raft_config() -> raft::Config {
+    // A command's input may have 16 MiB; as there is one proposal at a time, that bounds what waits. Members that lag by
+    // less than what is kept are brought up to date without the whole state.
+    raft::Config { proposal_bytes_max: 64 << 20, kept_bytes: 1 << 20, ..raft::Config::default() }
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    Opened {
+        session: SessionId,
+        peer: Peer,
+    },
+    /// The same at the address where a manager is expected.
+    OpenedAtManager {
+        session: SessionId,
+        peer: Peer,
+    },
+    Message {
+        session: SessionId,
+        envelope: Envelope,
+    },
+    Closed {
+        session: SessionId,
+    },
+    /// What [`Action::Dial`] asked for has begun as this session.
+    Dialled {
+        addrs: EntityAddrVec,
+        session: SessionId,
+    },
+    /// A write is on the disk, and all before it.
+    Persisted(Ticket),
+    /// So many ids can still be handed out; told when few are left.
+    GlobalIdsLeft(u64),
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    Send {
+        session: SessionId,
+        envelope: Envelope,
+    },
+    /// Close the session; [`Input::Closed`] need not follow.
+    Close {
+        session: SessionId,
+    },
+    /// Begin a session with the monitor at these addresses, and say at once which ([`Input::Dialled`]).
+    Dial {
+        addrs: EntityAddrVec,
+    },
+    /// Write this, in the order of tickets, and then say [`Input::Persisted`].
+    Persist {
+        ticket: Ticket,
+        write: Persist,
+    },
+    /// These ids may be handed out to clients; nobody else ever will.
+    GlobalIds(Range<u64>),
+    /// This server is no member any more and never will be: end, and tell why.
+    Stop {
+        reason: String,
+    },
+}
+
+/// Sessions at the manager's address have numbers from here on.
+pub const MANAGER_SESSIONS: u64 = 1 << 62;
+
+/// One of the monitors. Feed it with [`Member::handle`]; at [`Member::next_wake`], with a tick.
+pub struct Member {
+    identity: Identity,
+    config: MemberConfig,
+    raft: Raft,
+    monitor: Monitor,
+    /// The log up to here has been applied.
+    applied: u64,
+    /// The term in which the monitor leads, while it does.
+    lead_term: u64,
+    /// When it began to.
+    leads_since: Duration,
+    /// Since when nobody is known to lead.
+    leaderless_since: Option<Duration>,
+    /// What the monitor wants to append, while leadership may be on its way to another.
+    unproposed: Option<Bytes>,
+    /// What the monitor wants done.
+    todo: Vec<monitor::Action>,
+    links: Links,
+    routing: Routing,
+    clocks: BTreeMap<String, ClockSample>,
+    /// When ids were last asked for.
+    ids_asked: Option<Duration>,
+    duties_at: Duration,
+}
+
+/// Why what was on the disk cannot be a monitor's.
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    #[error(transparent)]
+    Log(#[from] raft::StoredError),
+    #[error("the monitor's store is damaged: its state does not decode")]
+    State(#[source] wire::DecodeError),
+}
+
+impl Member {
+    /// The driver says [`Input::GlobalIdsLeft`] below this.
+    pub const GLOBAL_IDS_LOW: u64 = 1000;
+
+    /// A member that goes on from what was on its disk.
+    pub fn new(loaded: Loaded, config: MemberConfig, entropy: Entropy, now: Now) -> Result<Member, MemberError> {
+        let Loaded { identity, stored } = loaded;
+        let state = match &stored.snapshot {
+            Some(snapshot) => MonState::from_slice(&snapshot.data).map_err(MemberError::State)?,
+            None => MonState::default(),
+        };
+        let applied = stored.snapshot.as_ref().map_or(0, |snapshot| snapshot.last.index);
+        let raft = Raft::new(identity.server, config.raft.clone(), stored, config.seed, now.since_start)?;
+        let mut monitor = Monitor::new(&identity.name, state, entropy);
+        monitor.set_manager_addrs(config.manager_addrs.clone());
+        monitor.set_metadata(config.metadata.clone());
+        monitor.start(now);
+        Ok(Member {
+            identity,
+            config,
+            raft,
+            monitor,
+            applied,
+            lead_term: 0,
+            leads_since: now.since_start,
+            leaderless_since: Some(now.since_start),
+            unproposed: None,
+            todo: Vec::new(),
+            links: Links::default(),
+            routing: Routing::default(),
+            clocks: BTreeMap::new(),
+            ids_asked: None,
+            duties_at: now.since_start,
+        })
+    }
+
+    pub fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub fn raft(&self) -> &Raft {
+        &self.raft
+    }
+
+    /// When a [`Input::Tick`] is next needed.
+    pub fn next_wake(&self) -> Duration {
+        let wakes = [self.raft.next_wake(), self.links.next_wake()];
+        wakes.into_iter().flatten().fold(self.monitor.next_wake().min(self.duties_at), Duration::min)
+    }
+
+    /// Handles one input, adding what is to be done to `out`.
+    pub fn handle(&mut self, now: Now, input: Input, out: &mut Vec<Action>) {
+        match input {
+            Input::Opened { session, peer } => self.opened(now, session, peer, out),
+            Input::OpenedAtManager { session, peer } => self.opened_at_manager(now, session, peer, out),
+            Input::Message { session, envelope } => self.received(now, session, envelope, out),
+            Input::Closed { session } => self.closed(now, session, out),
+            Input::Dialled { addrs, session } => self.links.dialled(addrs, session),
+            Input::Persisted(ticket) => self.raft.handle(now.since_start, raft::Event::Persisted(ticket)),
+            Input::GlobalIdsLeft(left) => self.ids_are_few(now, left, out),
+            Input::Tick => {
+                self.raft.handle(now.since_start, raft::Event::Tick);
+                self.monitor.handle(now, monitor::Input::Tick, &mut self.todo);
+                if now.since_start >= self.duties_at {
+                    self.duties(now, out);
+                }
+                self.tick_links(now, out);
+            }
+        }
+        self.settle(now, out);
+    }
+
+    /// Whether this server has nothing yet: it is to become a member.
+    fn is_empty(&self) -> bool {
+        self.monitor.state().applied == 0
+    }
+
+    fn me(&self) -> ServerId {
+        self.identity.server
+    }
+
+    /// The leader, if it is another one.
+    fn other_leader(&self) -> Option<ServerId> {
+        self.raft.leader().filter(|leader| *leader != self.me())
+    }
+
+    /// Hands outputs around until nothing is left to do.
+    fn settle(&mut self, now: Now, out: &mut Vec<Action>) {
+        loop {
+            self.pump(now, out);
+            let mut actions = Vec::new();
+            self.raft.poll(now.since_start, &mut actions);
+            let is_idle = actions.is_empty() && self.todo.is_empty();
+            for action in actions {
+                self.perform_for_raft(now, action, out);
+            }
+            self.perform_for_monitor(now, out);
+            self.deliver(now, out);
+            if is_idle && self.todo.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn perform_for_raft(&mut self, now: Now, action: raft::Action, out: &mut Vec<Action>) {
+        match action {
+            raft::Action::Send { to, message } => self.send_raft(to, message, out),
+            raft::Action::Persist { ticket, write } => out.push(Action::Persist { ticket, write }),
+            raft::Action::Install(snapshot) => {
+                let state = MonState::from_slice(&snapshot.data);
+                let state = state.unwrap_or_else(|e| panic!("a state that the leader sent does not decode: {e}"));
+                info!("took over the state after batch {} from the leader", state.applied);
+                self.applied = snapshot.last.index;
+                self.monitor.install(now, state, &mut self.todo);
+            }
+            raft::Action::Apply(entries) => entries.into_iter().for_each(|entry| self.apply(now, entry, out)),
+            raft::Action::ReadReady(id) => self.read_ready(now, id, out),
+            raft::Action::ReadFailed(id) => self.read_failed(id),
+            raft::Action::Leadership { term, leader } => self.leadership(now, term, leader, out),
+        }
+    }
+
+    fn apply(&mut self, now: Now, entry: Entry, out: &mut Vec<Action>) {
+        // What another leader has had decided must not be taken for what this monitor has on its way.
+        let leads = self.raft.is_leader() && self.raft.term() == self.lead_term;
+        if self.monitor.leads() && !(leads && entry.position.term == self.lead_term) {
+            self.stop_leading(now, out);
+        }
+        self.applied = entry.position.index;
+        match entry.payload {
+            Payload::TermStart => {
+                if self.raft.is_leader() && self.raft.term() == entry.position.term {
+                    self.begin_to_lead(now);
+                }
+            }
+            Payload::Data(data) => {
+                let (index, batch) = data.split_first_chunk().expect("entries begin with the batch's index");
+                self.monitor.decided(now, u64::from_le_bytes(*index), batch, &mut self.todo);
+            }
+            Payload::Membership(_) => self.duties_at = now.since_start,
+        }
+        // A snapshot is of the state as it is now.
+        self.perform_for_monitor(now, out);
+    }
+
+    /// Everything that was decided before is applied.
+    fn begin_to_lead(&mut self, now: Now) {
+        info!("mon.{} leads from term {} on", self.identity.name, self.raft.term());
+        self.lead_term = self.raft.term();
+        self.leads_since = now.since_start;
+        self.clocks.clear();
+        let quorum = self.first_quorum(now);
+        self.monitor.lead(now, quorum, &mut self.todo);
+        self.duties_at = now.since_start;
+    }
+
+    fn stop_leading(&mut self, now: Now, out: &mut Vec<Action>) {
+        info!("mon.{} does not lead any more", self.identity.name);
+        self.unproposed = None;
+        self.monitor.follow(&mut self.todo);
+        self.perform_for_monitor(now, out);
+        self.end_forwarded(now);
+    }
+
+    fn leadership(&mut self, now: Now, term: u64, leader: Option<ServerId>, out: &mut Vec<Action>) {
+        if self.monitor.leads() && (leader, term) != (Some(self.me()), self.lead_term) {
+            self.stop_leading(now, out);
+        }
+        if leader != Some(self.me()) {
+            self.end_forwarded(now);
+        }
+        self.leaderless_since = match leader {
+            Some(_) => None,
+            None => self.leaderless_since.or(Some(now.since_start)),
+        };
+        if let Some(leader) = leader {
+            self.leader_is(now, term, leader, out);
+        }
+    }
+
+    fn perform_for_monitor(&mut self, now: Now, out: &mut Vec<Action>) {
+        while !self.todo.is_empty() {
+            for action in std::mem::take(&mut self.todo) {
+                match action {
+                    monitor::Action::Send { session, envelope } => self.send(session, Some(envelope), out),
+                    monitor::Action::Close { session } => self.close(now, session, out),
+                    monitor::Action::Append { index, batch } => {
+                        let mut data = Vec::with_capacity(8 + batch.len());
+                        data.extend_from_slice(&index.to_le_bytes());
+                        data.extend_from_slice(&batch);
+                        self.propose(now, data.into(), out);
+                    }
+                    monitor::Action::Snapshot { state, .. } => self.raft.snapshot_taken(self.applied, state),
+                    monitor::Action::GlobalIds(ids) => out.push(Action::GlobalIds(ids)),
+                    monitor::Action::GlobalIdsFor { session, ids } => self.send_ids(session, ids, out),
+                }
+            }
+        }
+    }
+
+    fn propose(&mut self, now: Now, data: Bytes, out: &mut Vec<Action>) {
+        match self.raft.propose(data.clone()) {
+            Ok(_) => {}
+            // Tried again soon: either that comes to nothing, or this monitor leads no more.
+            Err(ProposeError::HandingOver | ProposeError::Busy) => self.unproposed = Some(data),
+            Err(ProposeError::NotLeader { .. }) => self.stop_leading(now, out),
+            Err(error @ ProposeError::TooLarge { .. }) => panic!("a batch cannot be proposed: {error}"),
+        }
+    }
+
+    /// Whether a server was a member and is none any more. One that is to be removed is a member until the log says otherwise.
+    fn is_former(&self, server: ServerId) -> bool {
+        self.monitor.state().former_servers.contains(&server.0) && !self.raft.membership().contains(server)
+    }
+
+    /// The servers that vote.
+    fn voters(&self) -> BTreeSet<u64> {
+        self.raft.membership().voters.iter().map(|server| server.0).collect()
+    }
+
+    /// The name of the monitor that a server is.
+    fn name_of(&self, server: ServerId) -> Option<&str> {
+        let servers = &self.monitor.state().mon_servers;
+        servers.iter().find(|(_, known)| known.server == server.0).map(|(name, _)| name.as_str())
+    }
+}

@@ -1,0 +1,485 @@
+//! What clients and OSDs send, and where it is answered.
+//!
+//! What needs an answer from the newest state is handled by the leader, when the log has confirmed that it still leads. A peon
+//! serves maps from its own state after the leader has told how far that must be; it forwards everything else. What it
+//! forwarded and was not answered when the leader changed is in doubt: it closes those sessions, and whoever asked asks again,
+//! as after a monitor's restart.
+
+use super::{Action, MANAGER_SESSIONS, Member};
+use crate::monitor::{self, Now};
+use raft::{ReadId, ServerId};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::time::Duration;
+use tracing::info;
+use types::EntityType;
+use wire::messages as msg;
+use wire::msgr::{Peer, SessionId};
+use wire::nacre::mon as nacre;
+use wire::nacre::quorum::{self as q, Wrapped};
+use wire::{DecodeError, Envelope, Message, Target};
+
+/// Messages that may wait for a leader. Who sends more is closed.
+const WAITING_MAX: usize = 20_000;
+/// Sessions of others, at a leader, have numbers from here on.
+const FORWARDED_SESSIONS: u64 = 1 << 61;
+/// How long to wait for ids before they are asked for again.
+const IDS_AGAIN: Duration = Duration::from_secs(1);
+
+/// What waits until the log has confirmed that this server leads.
+#[derive(Debug)]
+enum Read {
+    Message(SessionId, Envelope),
+    /// A peon wants to know how far its state must be.
+    Index {
+        link: SessionId,
+        id: u64,
+    },
+}
+
+#[derive(Default, Debug)]
+pub(super) struct Routing {
+    /// Sessions of clients and OSDs here.
+    local: BTreeMap<SessionId, Local>,
+    /// Messages for which no leader is known yet, in order.
+    waiting: VecDeque<(SessionId, Envelope)>,
+    reads: BTreeMap<ReadId, Read>,
+    next_read: u64,
+    /// On a peon, messages for its own state, until the leader is asked how far that must be.
+    fresh: Vec<(SessionId, Envelope)>,
+    /// The question under way, and for which messages it is.
+    asked: Option<(u64, Vec<(SessionId, Envelope)>)>,
+    next_question: u64,
+    /// What may happen once the log is applied up to an index.
+    held: VecDeque<(u64, Held)>,
+    /// On a leader, sessions of others: the session they come on, and its number there.
+    forwarded: BTreeMap<SessionId, (SessionId, u64)>,
+    next_forwarded: u64,
+    /// The leader that knows of sessions here, and its term.
+    leader: Option<(ServerId, u64)>,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// For the monitor here.
+    Message(SessionId, Envelope),
+    /// For the other end of a session; `None` closes it.
+    Answer(SessionId, Option<Envelope>),
+}
+
+#[derive(Debug)]
+struct Local {
+    peer: Peer,
+    /// The leader knows of it.
+    is_forwarded: bool,
+    /// Requests that the leader has not answered.
+    owed: BTreeSet<u64>,
+}
+
+/// Messages that a peon answers from its own state.
+fn is_for_own_state(kind: u16) -> bool {
+    [msg::MonGetMap::TYPE, msg::MonSubscribe::TYPE, msg::GetConfig::TYPE, msg::MonGetOsdMap::TYPE, msg::Command::TYPE]
+        .contains(&kind)
+}
+
+/// Requests that are answered with their number.
+fn is_answered(kind: u16) -> bool {
+    [
+        msg::MonCommand::TYPE,
+        msg::MonGetVersion::TYPE,
+        msg::PoolOp::TYPE,
+        msg::Statfs::TYPE,
+        msg::GetPoolStats::TYPE,
+        nacre::PgHistoryGet::TYPE,
+    ]
+    .contains(&kind)
+}
+
+impl Member {
+    pub(super) fn opened(&mut self, now: Now, session: SessionId, peer: Peer, out: &mut Vec<Action>) {
+        if self.links.is_dialled(session) {
+            return self.link_opened(now, session, out);
+        }
+        if peer.name.kind == EntityType::MON {
+            return self.accept_link(now, session, peer);
+        }
+        if self.is_leaderless(now) {
+            return out.push(Action::Close { session });
+        }
+        let local = Local { peer: peer.clone(), is_forwarded: false, owed: BTreeSet::new() };
+        self.routing.local.insert(session, local);
+        self.monitor.handle(now, monitor::Input::Opened { session, peer }, &mut self.todo);
+        // The leader is to know where OSDs are, to tell them something.
+        if self.monitor.is_osd(session) {
+            self.announce(session, out);
+        }
+    }
+
+    fn announce(&mut self, session: SessionId, out: &mut Vec<Action>) {
+        if let Some(leader) = self.other_leader().and_then(|leader| self.links.session_to(leader)) {
+            self.forward(leader, session, None, out);
+        }
+    }
+
+    pub(super) fn opened_at_manager(&mut self, now: Now, session: SessionId, peer: Peer, out: &mut Vec<Action>) {
+        if !self.monitor.leads() {
+            return out.push(Action::Close { session });
+        }
+        let local = Local { peer: peer.clone(), is_forwarded: false, owed: BTreeSet::new() };
+        self.routing.local.insert(session, local);
+        self.monitor.handle(now, monitor::Input::OpenedAtManager { session, peer }, &mut self.todo);
+    }
+
+    pub(super) fn received(&mut self, now: Now, session: SessionId, envelope: Envelope, out: &mut Vec<Action>) {
+        if self.links.is_dialled(session) || self.links.is_accepted(session) {
+            if let Err(e) = self.monitor_says(now, session, &envelope, out) {
+                info!("closing a session with a monitor: message of type {}: {e}", envelope.header.kind);
+                out.push(Action::Close { session });
+                self.link_closed(now, session, out);
+            }
+            return;
+        }
+        if !self.routing.local.contains_key(&session) {
+            return;
+        }
+        match envelope.header.kind {
+            nacre::OsdBeacon::TYPE => {
+                let said = q::OsdSaid { message: Wrapped(envelope.clone()) };
+                self.broadcast(&said.seal(0, Target::PACIFIC), out);
+                self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
+            }
+            msg::Ping::TYPE => {
+                self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
+            }
+            _ if self.routing.waiting.len() >= WAITING_MAX => self.close(now, session, out),
+            _ => self.routing.waiting.push_back((session, envelope)),
+        }
+    }
+
+    /// Sends what waits on its way, if a leader is known.
+    pub(super) fn pump(&mut self, now: Now, out: &mut Vec<Action>) {
+        while let Some((session, envelope)) = self.routing.waiting.pop_front() {
+            if let Some(back) = self.dispatch(now, session, envelope, out) {
+                self.routing.waiting.push_front((session, back));
+                break;
+            }
+        }
+        self.ask_index(out);
+    }
+
+    /// Gives the message back if it cannot go anywhere yet.
+    fn dispatch(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        envelope: Envelope,
+        out: &mut Vec<Action>,
+    ) -> Option<Envelope> {
+        if self.raft.is_leader() {
+            let id = ReadId(self.routing.next_read);
+            if !self.raft.read(now.since_start, id) {
+                return Some(envelope);
+            }
+            self.routing.next_read += 1;
+            self.routing.reads.insert(id, Read::Message(session, envelope));
+            return None;
+        }
+        let leader = self.other_leader().and_then(|leader| self.links.session_to(leader));
+        let Some(leader) = leader else { return Some(envelope) };
+        if session.0 >= MANAGER_SESSIONS {
+            self.close(now, session, out);
+        } else if is_for_own_state(envelope.header.kind) {
+            self.routing.fresh.push((session, envelope));
+        } else {
+            self.forward(leader, session, Some(envelope), out);
+        }
+        None
+    }
+
+    fn forward(&mut self, leader: SessionId, session: SessionId, envelope: Option<Envelope>, out: &mut Vec<Action>) {
+        let Some(local) = self.routing.local.get_mut(&session) else { return };
+        local.is_forwarded = true;
+        if let Some(envelope) = envelope.as_ref().filter(|envelope| is_answered(envelope.header.kind)) {
+            local.owed.insert(envelope.header.tid);
+        }
+        let message = q::Forward {
+            session: session.0,
+            name: local.peer.name,
+            auth_name: local.peer.auth_name.clone(),
+            addrs: local.peer.addrs.clone(),
+            features: local.peer.features,
+            global_id: local.peer.global_id,
+            message: envelope.map(Wrapped),
+        };
+        out.push(Action::Send { session: leader, envelope: message.seal(0, Target::PACIFIC) });
+    }
+
+    /// Asks the leader how far this state must be, for all that waits for that; one question at a time.
+    fn ask_index(&mut self, out: &mut Vec<Action>) {
+        if self.routing.fresh.is_empty() || self.routing.asked.is_some() {
+            return;
+        }
+        let Some(leader) = self.other_leader().and_then(|leader| self.links.session_to(leader)) else { return };
+        self.routing.next_question += 1;
+        let id = self.routing.next_question;
+        self.routing.asked = Some((id, std::mem::take(&mut self.routing.fresh)));
+        out.push(Action::Send { session: leader, envelope: q::IndexGet { id }.seal(0, Target::PACIFIC) });
+    }
+
+    pub(super) fn read_ready(&mut self, now: Now, id: ReadId, out: &mut Vec<Action>) {
+        match self.routing.reads.remove(&id) {
+            Some(Read::Message(session, envelope)) => {
+                self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
+                self.perform_for_monitor(now, out);
+            }
+            Some(Read::Index { link, id }) => {
+                let reply = q::IndexGot { id, index: self.applied };
+                out.push(Action::Send { session: link, envelope: reply.seal(0, Target::PACIFIC) });
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn read_failed(&mut self, id: ReadId) {
+        // A session of another monitor's goes there to the next leader.
+        if let Some(Read::Message(session, envelope)) = self.routing.reads.remove(&id)
+            && self.routing.local.contains_key(&session)
+        {
+            self.routing.waiting.push_back((session, envelope));
+        }
+    }
+
+    /// Does what waited for the log to be applied.
+    pub(super) fn deliver(&mut self, now: Now, out: &mut Vec<Action>) {
+        while self.routing.held.front().is_some_and(|(index, _)| *index <= self.applied) {
+            let Some((_, held)) = self.routing.held.pop_front() else { return };
+            match held {
+                Held::Message(session, envelope) => {
+                    self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
+                    self.perform_for_monitor(now, out);
+                }
+                Held::Answer(session, Some(envelope)) => out.push(Action::Send { session, envelope }),
+                Held::Answer(session, None) => self.close(now, session, out),
+            }
+        }
+    }
+
+    /// This server leads the term. Those that another leader owes an answer ask again.
+    pub(super) fn leader_is(&mut self, now: Now, term: u64, leader: ServerId, out: &mut Vec<Action>) {
+        let before = self.routing.leader.replace((leader, term));
+        if before.is_some_and(|before| before != (leader, term)) {
+            self.leader_lost(now, out);
+        }
+        self.duties_at = now.since_start;
+        self.announce_all(out);
+    }
+
+    /// Tells the leader of OSDs of which it does not know yet.
+    pub(super) fn announce_all(&mut self, out: &mut Vec<Action>) {
+        let unknown = self.routing.local.iter().filter(|(_, local)| !local.is_forwarded).map(|(session, _)| *session);
+        for session in unknown.collect::<Vec<_>>() {
+            if self.monitor.is_osd(session) {
+                self.announce(session, out);
+            }
+        }
+    }
+
+    /// What was forwarded may have come in vain.
+    pub(super) fn leader_lost(&mut self, now: Now, out: &mut Vec<Action>) {
+        if let Some((_, messages)) = self.routing.asked.take() {
+            let later = std::mem::replace(&mut self.routing.fresh, messages);
+            self.routing.fresh.extend(later);
+        }
+        let fresh = std::mem::take(&mut self.routing.fresh);
+        fresh.into_iter().rev().for_each(|message| self.routing.waiting.push_front(message));
+        let in_doubt = self.routing.local.iter().filter(|(session, local)| {
+            local.is_forwarded && (!local.owed.is_empty() || self.monitor.is_osd(**session))
+        });
+        for session in in_doubt.map(|(session, _)| *session).collect::<Vec<_>>() {
+            self.close(now, session, out);
+        }
+        self.routing.local.values_mut().for_each(|local| local.is_forwarded = false);
+    }
+
+    /// Others may have a leader.
+    pub(super) fn send_all_away(&mut self, now: Now, out: &mut Vec<Action>) {
+        for session in self.routing.local.keys().copied().collect::<Vec<_>>() {
+            self.close(now, session, out);
+        }
+        self.routing.waiting.clear();
+    }
+
+    /// Closes a session with a client or an OSD, here or at another monitor.
+    pub(super) fn close(&mut self, now: Now, session: SessionId, out: &mut Vec<Action>) {
+        if self.routing.forwarded.contains_key(&session) {
+            self.send(session, None, out);
+            self.routing.forwarded.remove(&session);
+            return self.monitor.handle(now, monitor::Input::Closed { session }, &mut self.todo);
+        }
+        out.push(Action::Close { session });
+        self.closed(now, session, out);
+    }
+
+    pub(super) fn closed(&mut self, now: Now, session: SessionId, out: &mut Vec<Action>) {
+        if self.links.is_dialled(session) || self.links.is_accepted(session) {
+            return self.link_closed(now, session, out);
+        }
+        let Some(local) = self.routing.local.remove(&session) else { return };
+        self.routing.waiting.retain(|(of, _)| *of != session);
+        let leader = self.other_leader().and_then(|leader| self.links.session_to(leader));
+        if let Some(leader) = leader.filter(|_| local.is_forwarded) {
+            let end = q::ForwardEnd { session: session.0 };
+            out.push(Action::Send { session: leader, envelope: end.seal(0, Target::PACIFIC) });
+        }
+        self.monitor.handle(now, monitor::Input::Closed { session }, &mut self.todo);
+    }
+
+    /// Sends on a session here or at another monitor; without a message, closes that one.
+    pub(super) fn send(&mut self, session: SessionId, envelope: Option<Envelope>, out: &mut Vec<Action>) {
+        match (self.routing.forwarded.get(&session), envelope) {
+            (Some((link, number)), envelope) => {
+                let routed = q::Routed { session: *number, index: self.applied, message: envelope.map(Wrapped) };
+                out.push(Action::Send { session: *link, envelope: routed.seal(0, Target::PACIFIC) });
+            }
+            (None, Some(envelope)) => out.push(Action::Send { session, envelope }),
+            (None, None) => {}
+        }
+    }
+
+    /// A message came on a session with a monitor.
+    fn monitor_says(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        envelope: &Envelope,
+        out: &mut Vec<Action>,
+    ) -> Result<(), DecodeError> {
+        let kind = envelope.header.kind;
+        if self.links.is_dialled(session) {
+            match kind {
+                q::MonHelloReply::TYPE => self.hello_reply(now, session, &Message::open(envelope)?, out),
+                q::Routed::TYPE => self.routed(Message::open(envelope)?),
+                q::IndexGot::TYPE => self.index_got(Message::open(envelope)?),
+                q::GlobalIds::TYPE => {
+                    let q::GlobalIds { from, below } = Message::open(envelope)?;
+                    self.ids_asked = None;
+                    out.push(Action::GlobalIds(from..below));
+                }
+                _ => {}
+            }
+            return Ok(());
+        }
+        if kind == q::MonHello::TYPE {
+            self.hello(now, session, Message::open(envelope)?, out);
+            return Ok(());
+        }
+        if self.links.accepted_from(session).is_none() {
+            return Ok(());
+        }
+        match kind {
+            q::RaftPacket::TYPE => self.raft_packet(now, session, &q::RaftPacket::open(envelope)?.packet),
+            q::OsdSaid::TYPE => {
+                let q::OsdSaid { message: Wrapped(inner) } = Message::open(envelope)?;
+                if inner.header.kind == nacre::OsdBeacon::TYPE {
+                    self.monitor.osd_said(now, Message::open(&inner)?);
+                }
+            }
+            q::Forward::TYPE if self.raft.is_leader() => self.forwarded(now, session, Message::open(envelope)?),
+            q::ForwardEnd::TYPE => {
+                let q::ForwardEnd { session: number } = Message::open(envelope)?;
+                let of = self.routing.forwarded.iter().find(|(_, at)| **at == (session, number)).map(|(id, _)| *id);
+                of.into_iter().for_each(|id| self.end_one(now, id));
+            }
+            q::IndexGet::TYPE => {
+                let q::IndexGet { id } = Message::open(envelope)?;
+                let read = ReadId(self.routing.next_read);
+                if self.raft.read(now.since_start, read) {
+                    self.routing.next_read += 1;
+                    self.routing.reads.insert(read, Read::Index { link: session, id });
+                }
+            }
+            q::GlobalIdsGet::TYPE if self.monitor.leads() => {
+                let envelope = envelope.clone();
+                self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn forwarded(&mut self, now: Now, link: SessionId, forward: q::Forward) {
+        let known = self.routing.forwarded.iter().find(|(_, at)| **at == (link, forward.session));
+        let session = match known.map(|(id, _)| *id) {
+            Some(id) => id,
+            None => {
+                self.routing.next_forwarded += 1;
+                let id = SessionId(FORWARDED_SESSIONS + self.routing.next_forwarded);
+                self.routing.forwarded.insert(id, (link, forward.session));
+                let peer = Peer {
+                    name: forward.name,
+                    auth_name: forward.auth_name,
+                    addrs: forward.addrs,
+                    features: forward.features,
+                    global_id: forward.global_id,
+                    lossy: true,
+                };
+                self.monitor.handle(now, monitor::Input::Opened { session: id, peer }, &mut self.todo);
+                id
+            }
+        };
+        if let Some(Wrapped(envelope)) = forward.message {
+            self.routing.waiting.push_back((session, envelope));
+        }
+    }
+
+    fn end_one(&mut self, now: Now, session: SessionId) {
+        self.routing.forwarded.remove(&session);
+        self.routing.waiting.retain(|(of, _)| *of != session);
+        self.monitor.handle(now, monitor::Input::Closed { session }, &mut self.todo);
+    }
+
+    /// All sessions that came by one of another monitor's.
+    pub(super) fn end_forwarded_of(&mut self, now: Now, link: SessionId) {
+        let gone = self.routing.forwarded.iter().filter(|(_, (by, _))| *by == link).map(|(id, _)| *id);
+        gone.collect::<Vec<_>>().into_iter().for_each(|id| self.end_one(now, id));
+    }
+
+    /// This monitor leads no more: other monitors' sessions mean nothing to it.
+    pub(super) fn end_forwarded(&mut self, now: Now) {
+        let gone: Vec<SessionId> = self.routing.forwarded.keys().copied().collect();
+        gone.into_iter().for_each(|id| self.end_one(now, id));
+    }
+
+    fn routed(&mut self, routed: q::Routed) {
+        let session = SessionId(routed.session);
+        let Some(local) = self.routing.local.get_mut(&session) else { return };
+        let envelope = routed.message.map(|Wrapped(envelope)| envelope);
+        if let Some(envelope) = &envelope {
+            local.owed.remove(&envelope.header.tid);
+        }
+        self.routing.held.push_back((routed.index, Held::Answer(session, envelope)));
+    }
+
+    fn index_got(&mut self, got: q::IndexGot) {
+        let Some((_, messages)) = self.routing.asked.take_if(|(id, _)| *id == got.id) else { return };
+        let held = messages.into_iter().map(|(session, envelope)| (got.index, Held::Message(session, envelope)));
+        self.routing.held.extend(held);
+    }
+
+    pub(super) fn ids_are_few(&mut self, now: Now, left: u64, out: &mut Vec<Action>) {
+        if self.monitor.leads() {
+            return self.monitor.handle(now, monitor::Input::GlobalIdsLeft(left), &mut self.todo);
+        }
+        let is_asked = self.ids_asked.is_some_and(|at| now.since_start < at + IDS_AGAIN);
+        let leader = self.other_leader().and_then(|leader| self.links.session_to(leader));
+        if let Some(leader) = leader.filter(|_| !is_asked) {
+            self.ids_asked = Some(now.since_start);
+            out.push(Action::Send { session: leader, envelope: q::GlobalIdsGet { left }.seal(0, Target::PACIFIC) });
+        }
+    }
+
+    pub(super) fn send_ids(&mut self, session: SessionId, ids: Range<u64>, out: &mut Vec<Action>) {
+        let message = q::GlobalIds { from: ids.start, below: ids.end };
+        out.push(Action::Send { session, envelope: message.seal(0, Target::PACIFIC) });
+    }
+}

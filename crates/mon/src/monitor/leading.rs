@@ -1,0 +1,205 @@
+//! One of several: to lead and to follow, and what the leader does about its members.
+
+use super::osd_changes::OsdChanges;
+use super::proposals::SNAPSHOT_EVERY;
+use super::{Action, Monitor, Now};
+use crate::state::{LogPriority, MonServer};
+use crate::update::{Batch, Update};
+use crate::{MonState, volatile::Quorum};
+use std::collections::{BTreeMap, BTreeSet};
+use tracing::info;
+use types::EntityType;
+use wire::nacre::mon::OsdBeacon;
+use wire::{Decode, Encode, Target};
+
+/// What the leader is told of monitors, and has not yet proposed.
+#[derive(Default)]
+pub(super) struct Members {
+    /// Servers that are to be monitors, by name.
+    joins: BTreeMap<String, MonServer>,
+    /// What monitors say about themselves, by name.
+    metadata: BTreeMap<String, BTreeMap<String, String>>,
+    /// Servers that vote.
+    voters: BTreeSet<u64>,
+}
+
+impl Monitor {
+    /// From here on this monitor decides: it has applied everything that was decided before.
+    pub fn lead(&mut self, now: Now, quorum: Quorum, out: &mut Vec<Action>) {
+        self.leads = true;
+        self.volatile.now = now.wall;
+        self.volatile.quorum = quorum;
+        self.proposals.want_global_ids();
+        // Nobody is judged by what this monitor may not have heard; and what was reported of maps that others made is not
+        // known.
+        self.liveness.hear_all(now.since_start);
+        self.balancing.begin(self.state.osdmap().epoch);
+        self.pg_numbers.begin(self.state.osdmap().epoch);
+        self.osd_changes.look(now.since_start);
+        self.advance(now, out);
+    }
+
+    pub fn leads(&self) -> bool {
+        self.leads
+    }
+
+    /// From here on another monitor decides, or nobody. Whoever waits for an answer is sent away to ask again: nobody knows
+    /// yet what will be decided of what was asked.
+    pub fn follow(&mut self, out: &mut Vec<Action>) {
+        if !std::mem::take(&mut self.leads) {
+            return;
+        }
+        let dropped = std::mem::take(&mut self.proposals);
+        let changes = std::mem::take(&mut self.osd_changes);
+        self.osd_changes = OsdChanges::after(changes);
+        self.members = Members::default();
+        self.volatile.quorum = Quorum::default();
+        let mut sent_away = dropped.askers();
+        // OSDs say anew what they want.
+        let anew = self.sessions.iter().filter(|(_, known)| known.osd().is_some() || known.is_at_manager);
+        sent_away.extend(anew.map(|(session, _)| *session));
+        for session in sent_away {
+            if self.sessions.remove(&session).is_some() {
+                out.push(Action::Close { session });
+            }
+        }
+    }
+
+    /// Batch `index` is decided; whoever made it.
+    ///
+    /// Panics if it cannot be read: the log is not what it was, or a newer program made it.
+    pub fn decided(&mut self, now: Now, index: u64, batch: &[u8], out: &mut Vec<Action>) {
+        self.volatile.now = now.wall;
+        if self.leads && self.proposals.in_flight_index() == Some(index) {
+            self.committed(now, index, out);
+            return self.advance(now, out);
+        }
+        let batch = Batch::from_slice(batch).unwrap_or_else(|e| panic!("batch {index}, which is decided: {e}"));
+        let before = self.state.osdmap().epoch;
+        self.state.apply(index, &batch);
+        self.followed(now, before, out);
+    }
+
+    /// The state has become the one after its last batch.
+    pub(super) fn followed(&mut self, now: Now, before: types::Epoch, out: &mut Vec<Action>) {
+        if self.state.osdmap().epoch != before {
+            self.map_changed(now);
+        }
+        // Maps first: who is told "done" may act on it at once.
+        self.publish(out);
+        let index = self.state.applied;
+        if index.is_multiple_of(SNAPSHOT_EVERY) {
+            out.push(Action::Snapshot { index, state: self.state.to_vec(Target::PACIFIC).into() });
+        }
+    }
+
+    /// The state is another one, further on, from another monitor.
+    pub fn install(&mut self, now: Now, state: MonState, out: &mut Vec<Action>) {
+        self.volatile.now = now.wall;
+        self.state = state;
+        self.map_changed(now);
+        self.publish(out);
+    }
+
+    /// What an OSD told another monitor.
+    pub fn osd_said(&mut self, now: Now, beacon: OsdBeacon) {
+        if self.state.osdmap().is_up(beacon.osd) {
+            self.liveness.heard(beacon.osd, now.since_start);
+            self.take_statistics(now, beacon);
+        }
+    }
+
+    /// The OSDs that have sessions here, each with what it last said of itself and of the groups that it serves: for monitors
+    /// that have not heard it.
+    pub fn what_osds_said(&self) -> Vec<OsdBeacon> {
+        let here: BTreeSet<_> = self.sessions.values().filter_map(|known| known.osd()).collect();
+        let said = here.into_iter().filter_map(|osd| {
+            let stat = self.volatile.osds.get(&osd)?;
+            let serves = |report: &wire::nacre::mon::PgReport| report.acting.iter().find(|o| o.is_some()) == Some(&osd);
+            let reports = self.volatile.pgs.values().map(|pg| &pg.report).filter(|report| serves(report));
+            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs: reports.cloned().collect() })
+        });
+        said.collect()
+    }
+
+    /// Whether the session is one with an OSD.
+    pub fn is_osd(&self, session: wire::msgr::SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|known| known.peer.name.kind == EntityType::OSD)
+    }
+
+    /// Who decides, as the leader told.
+    pub fn told_quorum(&mut self, report: wire::nacre::quorum::QuorumReport) {
+        if !self.leads {
+            self.volatile.quorum.report = report;
+        }
+    }
+
+    /// For a leader: who decides now.
+    pub fn set_quorum(&mut self, now: Now, quorum: Quorum) {
+        if quorum.members != self.volatile.quorum.members {
+            let names = quorum.names(&self.state.monmap).join(",");
+            info!("in quorum: {names}");
+            self.note(now, LogPriority::INFO, format!("mon.{} leads, in quorum: {names}", self.volatile.name));
+        }
+        self.volatile.quorum = quorum;
+    }
+
+    /// For a leader: a server is to be the monitor `name`.
+    pub fn join(&mut self, now: Now, name: &str, server: MonServer, out: &mut Vec<Action>) {
+        self.members.joins.insert(name.to_owned(), server);
+        self.advance(now, out);
+    }
+
+    /// For a leader: these servers vote.
+    pub fn set_voters(&mut self, now: Now, voters: BTreeSet<u64>, out: &mut Vec<Action>) {
+        if self.members.voters != voters {
+            self.members.voters = voters;
+            self.advance(now, out);
+        }
+    }
+
+    /// For a leader: what a monitor says about itself.
+    pub fn told_metadata(&mut self, name: &str, metadata: BTreeMap<String, String>) {
+        let is_known = self.state.mon_metadata.get(name) == Some(&metadata);
+        if !is_known && self.state.mon_servers.contains_key(name) {
+            self.members.metadata.insert(name.to_owned(), metadata);
+        }
+    }
+
+    /// What the monitors themselves make necessary.
+    pub(super) fn member_updates(&mut self, now: Now, updates: &mut Vec<Update>) {
+        let name = self.volatile.name.clone();
+        let manager = &self.state.manager;
+        let addrs = &self.volatile.manager_addrs;
+        if !addrs.is_empty() && (&manager.name, &manager.addrs) != (&name, addrs) {
+            updates.push(Update::Manager { name: name.clone(), addrs: addrs.clone(), since: now.wall });
+        }
+        let own = (name, self.metadata.clone());
+        for (name, metadata) in std::mem::take(&mut self.members.metadata).into_iter().chain([own]) {
+            let is_known = self.state.mon_metadata.get(&name) == Some(&metadata);
+            if !is_known && !metadata.is_empty() {
+                updates.push(Update::MonMetadata { name, metadata: Some(metadata) });
+            }
+        }
+        for (name, MonServer { server, addrs }) in std::mem::take(&mut self.members.joins) {
+            let is_known = self.state.mon_servers.get(&name).is_some_and(|known| known.server == server);
+            if !self.state.former_servers.contains(&server) && !is_known {
+                self.note(now, LogPriority::INFO, format!("mon.{name} at {addrs} joins"));
+                updates.push(Update::MonServer { name, server, addrs });
+            }
+        }
+        // Clients hear of a monitor once it takes part in decisions.
+        let mut map = self.state.monmap.clone();
+        for (name, known) in &self.state.mon_servers {
+            let shown = map.mons.get(name).map(|mon| &mon.addrs);
+            if self.members.voters.contains(&known.server) && shown != Some(&known.addrs) {
+                map.add(name, known.addrs.clone());
+            }
+        }
+        if map != self.state.monmap {
+            map.epoch = map.epoch.next();
+            map.last_changed = now.wall;
+            updates.push(Update::MonMap(map.to_vec(Target::PACIFIC).into()));
+        }
+    }
+}
