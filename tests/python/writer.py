@@ -1,6 +1,6 @@
 """Writes objects with many in flight; prints "NUMBER SIZE" when one is acknowledged. Ends when it is killed.
 
-    writer.py POOL FIRST_NUMBER
+    writer.py POOL FIRST_NUMBER [BYTES_MAX]
 """
 import random, sys, threading
 import rados
@@ -15,6 +15,7 @@ io = cluster.open_ioctx(pool)
 slots = threading.Semaphore(16)
 lock = threading.Lock()
 sizes = random.Random(number)
+bytes_max = int(sys.argv[3]) if len(sys.argv) > 3 else 1 << 20
 
 
 def acknowledged(n, size):
@@ -28,6 +29,6 @@ def acknowledged(n, size):
 
 while True:
     slots.acquire()
-    size = sizes.choice([1, 4096, 5000, 65536, 262144, 1 << 20])
+    size = sizes.choice([size for size in [1, 4096, 5000, 65536, 262144, 1 << 20] if size <= bytes_max])
     io.aio_write_full(f"object-{number}", content(number, size), oncomplete=acknowledged(number, size))
     number += 1

@@ -32,6 +32,8 @@ enum Kind {
     At(Ipv4Addr),
     /// With OSDs of this size.
     Small(&'static str),
+    /// With so many monitors; what dies is started again.
+    Monitors(u32),
     /// A real Ceph.
     Ceph,
 }
@@ -93,6 +95,11 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::Small(size))
     }
 
+    /// The same as [`TestCluster::start_supervised`], with several monitors.
+    pub fn start_monitors(name: &str, osds: u32, mons: u32) -> TestCluster {
+        TestCluster::begin(name, osds, Kind::Monitors(mons))
+    }
+
     fn begin(name: &str, osds: u32, kind: Kind) -> TestCluster {
         let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
@@ -110,9 +117,11 @@ impl TestCluster {
         let drives = ["wal", "metadata"].map(|drive| self.drive(drive).display().to_string());
         let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];
         let address = if let Kind::At(address) = self.kind { address.to_string() } else { String::new() };
+        let mons = if let Kind::Monitors(mons) = self.kind { mons.to_string() } else { String::new() };
         let (more, limit): (&[&str], _) = match self.kind {
             Kind::Plain | Kind::Small(_) => (&["--no-restart"], 90),
             Kind::Supervised => (&[], 90),
+            Kind::Monitors(_) => (&["--mons", &mons], 90),
             Kind::Split => (&["--no-restart", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
             Kind::At(_) => (&["--no-restart", "--insecure", "--bind", &address], 90),
             Kind::Ceph => (&["--no-restart", "--engine", "ceph"], 270),
