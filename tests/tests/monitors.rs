@@ -181,7 +181,8 @@ fn clients_go_on_while_each_monitor_is_in_trouble() {
         for trouble in ["kill -9", "SIGSTOP", "wiped disk"] {
             let daemon = format!("mon.{name}");
             let leads = cluster.ceph_json(&["quorum_status"])["quorum_leader_name"] == name;
-            (writer.longest_pause(), commands.longest());
+            writer.longest_pause();
+            commands.longest();
             match trouble {
                 "kill -9" => cluster.signal(&daemon, Signal::KILL),
                 "SIGSTOP" => cluster.signal(&daemon, Signal::STOP),

@@ -41,7 +41,9 @@ impl Bench {
         let monitor = Monitor::new("a", state, Box::new(|| [1; 32]));
         let mut bench = Bench { monitor, now: Duration::from_secs(1), turns: Vec::new(), messages: 0 };
         let mut actions = Vec::new();
-        bench.monitor.start(bench.at(), &mut actions);
+        let at = bench.at();
+        bench.monitor.start(at);
+        bench.monitor.lead(at, Default::default(), &mut actions);
         bench.perform(actions);
         bench
     }

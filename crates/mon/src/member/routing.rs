@@ -54,6 +54,8 @@ pub(super) struct Routing {
     held: VecDeque<(u64, Held)>,
     /// On a leader, sessions of others: the session they come on, and its number there.
     forwarded: BTreeMap<SessionId, (SessionId, u64)>,
+    /// The same the other way round.
+    by_link: BTreeMap<(SessionId, u64), SessionId>,
     next_forwarded: u64,
     /// The leader that knows of sessions here, and its term.
     leader: Option<(ServerId, u64)>,
@@ -313,8 +315,7 @@ impl Member {
     pub(super) fn close(&mut self, now: Now, session: SessionId, out: &mut Vec<Action>) {
         if self.routing.forwarded.contains_key(&session) {
             self.send(session, None, out);
-            self.routing.forwarded.remove(&session);
-            return self.monitor.handle(now, monitor::Input::Closed { session }, &mut self.todo);
+            return self.end_one(now, session);
         }
         out.push(Action::Close { session });
         self.closed(now, session, out);
@@ -387,7 +388,7 @@ impl Member {
             q::Forward::TYPE if self.raft.is_leader() => self.forwarded(now, session, Message::open(envelope)?),
             q::ForwardEnd::TYPE => {
                 let q::ForwardEnd { session: number } = Message::open(envelope)?;
-                let of = self.routing.forwarded.iter().find(|(_, at)| **at == (session, number)).map(|(id, _)| *id);
+                let of = self.routing.by_link.get(&(session, number)).copied();
                 of.into_iter().for_each(|id| self.end_one(now, id));
             }
             q::IndexGet::TYPE => {
@@ -408,13 +409,14 @@ impl Member {
     }
 
     fn forwarded(&mut self, now: Now, link: SessionId, forward: q::Forward) {
-        let known = self.routing.forwarded.iter().find(|(_, at)| **at == (link, forward.session));
-        let session = match known.map(|(id, _)| *id) {
+        let known = self.routing.by_link.get(&(link, forward.session)).copied();
+        let session = match known {
             Some(id) => id,
             None => {
                 self.routing.next_forwarded += 1;
                 let id = SessionId(FORWARDED_SESSIONS + self.routing.next_forwarded);
                 self.routing.forwarded.insert(id, (link, forward.session));
+                self.routing.by_link.insert((link, forward.session), id);
                 let peer = Peer {
                     name: forward.name,
                     auth_name: forward.auth_name,
@@ -433,7 +435,9 @@ impl Member {
     }
 
     fn end_one(&mut self, now: Now, session: SessionId) {
-        self.routing.forwarded.remove(&session);
+        if let Some(at) = self.routing.forwarded.remove(&session) {
+            self.routing.by_link.remove(&at);
+        }
         self.routing.waiting.retain(|(of, _)| *of != session);
         self.monitor.handle(now, monitor::Input::Closed { session }, &mut self.todo);
     }

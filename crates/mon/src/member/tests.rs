@@ -1,5 +1,7 @@
 //! Members on disks and a network that only the test sees.
 
+mod seeded;
+
 use super::*;
 use crate::BootstrapSpec;
 use crate::daemon::founded;
@@ -138,6 +140,9 @@ struct Net {
     /// Sessions between members: who dialled (and its number for it), whom (and its number).
     sessions: Vec<[(usize, SessionId); 2]>,
     cut: BTreeSet<usize>,
+    /// Those whose process stands still, and what waits for them.
+    paused: BTreeSet<usize>,
+    queued: Vec<(usize, Input)>,
     in_flight: Vec<(Duration, usize, SessionId, Envelope)>,
     /// What clients heard, by member and session.
     heard: Vec<(usize, SessionId, Envelope)>,
@@ -161,6 +166,8 @@ impl Net {
             next_session: 1,
             sessions: Vec::new(),
             cut: BTreeSet::new(),
+            paused: BTreeSet::new(),
+            queued: Vec::new(),
             in_flight: Vec::new(),
             heard: Vec::new(),
             closed: Vec::new(),
@@ -185,6 +192,8 @@ impl Net {
     /// Its process dies: sessions break. What it had on its disk.
     fn kill(&mut self, number: usize) -> (Identity, Stored) {
         let node = self.nodes.remove(&number).unwrap();
+        self.paused.remove(&number);
+        self.queued.retain(|(of, _)| *of != number);
         self.break_sessions(number);
         (node.identity, node.disk)
     }
@@ -211,6 +220,9 @@ impl Net {
     }
 
     fn input(&mut self, number: usize, input: Input) {
+        if self.paused.contains(&number) {
+            return self.queued.push((number, input));
+        }
         let Some(node) = self.nodes.get_mut(&number) else { return };
         let mut out = Vec::new();
         node.member.handle(at(self.now), input, &mut out);
@@ -272,6 +284,9 @@ impl Net {
         let until = self.now + time;
         while self.now < until {
             self.now += Duration::from_millis(1);
+            for (number, input) in std::mem::take(&mut self.queued) {
+                self.input(number, input);
+            }
             let (due, later) = std::mem::take(&mut self.in_flight).into_iter().partition(|(at, ..)| *at <= self.now);
             self.in_flight = later;
             let due: Vec<(Duration, usize, SessionId, Envelope)> = due;
@@ -281,7 +296,7 @@ impl Net {
                 }
             }
             for number in self.nodes.keys().copied().collect::<Vec<_>>() {
-                if self.nodes[&number].member.next_wake() <= self.now {
+                if !self.paused.contains(&number) && self.nodes[&number].member.next_wake() <= self.now {
                     self.input(number, Input::Tick);
                 }
             }
