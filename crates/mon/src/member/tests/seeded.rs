@@ -172,6 +172,8 @@ fn run(seed: u64) -> u64 {
     net.paused.clear();
     net.pass_until("all take part again", secs(60), |net| net.leader().is_some() && net.all_agree());
     net.pass(secs(1));
+    // What was decided just now may still be on its way to one of them.
+    net.pass_until("all have everything", secs(5), Net::all_agree);
     checker.look(&net);
     net.states_are_equal();
     let last = net.ask(1, &get(&format!("k{}", client.key)));
