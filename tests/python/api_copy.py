@@ -6,9 +6,9 @@ import struct
 import subprocess
 
 import rados
+from c_api import Handle, library, size, u64
 from checks import check, fails_with, main, same
 
-library = ctypes.CDLL("librados.so.2")
 XXHASH32, XXHASH64, CRC32C = 0, 1, 2
 
 
@@ -118,33 +118,17 @@ def many_copies(io):
         same(io.read(f"copy-many-to-{n}", 1 << 20), b"%d" % n * 1000)
 
 
-def checksum(io, name, kind, init, length, offset, chunk):
+def checksum(handle, name, kind, init, length, offset, chunk):
     """(result, checksums)."""
     wide = kind == XXHASH64
     start = struct.pack("<Q" if wide else "<I", init)
     out = ctypes.create_string_buffer(4096)
-    # A handle of our own: that of the bindings is not to be had.
-    result = library.rados_checksum(io.handle, name.encode(), kind, start, len(start), ctypes.c_size_t(length),
-                                    ctypes.c_uint64(offset), ctypes.c_size_t(chunk), out, len(out))
+    result = library.rados_checksum(handle.io, name.encode(), kind, start, size(len(start)), size(length), u64(offset), size(chunk),
+                                    out, size(len(out)))
     if result < 0:
         return result, []
     count = struct.unpack_from("<I", out.raw)[0]
     return result, list(struct.unpack_from(f"<{count}{'Q' if wide else 'I'}", out.raw, 4))
-
-
-class Handle:
-    """A pool opened through the C interface."""
-
-    def __init__(self, pool):
-        self.cluster, self.handle = ctypes.c_void_p(), ctypes.c_void_p()
-        assert library.rados_create(ctypes.byref(self.cluster), b"admin") == 0
-        assert library.rados_conf_read_file(self.cluster, os.environ["CEPH_CONF"].encode()) == 0
-        assert library.rados_connect(self.cluster) == 0
-        assert library.rados_ioctx_create(self.cluster, pool.encode(), ctypes.byref(self.handle)) == 0
-
-    def close(self):
-        library.rados_ioctx_destroy(self.handle)
-        library.rados_shutdown(self.cluster)
 
 
 @check

@@ -1,37 +1,26 @@
 """Pools that may hold only so much."""
-import ctypes
 import errno
 import itertools
 import json
-import os
 import subprocess
 import time
 
+from c_api import Handle, library, size
 from checks import check, main, same
 
-library = ctypes.CDLL("librados.so.2")
 
-
-class Handle:
-    """A pool opened through the C interface, for clients that would rather hear of a full pool than wait."""
+class Eager(Handle):
+    """A client that would rather hear of a full pool than wait."""
 
     def __init__(self, pool):
-        self.cluster, self.handle = ctypes.c_void_p(), ctypes.c_void_p()
-        assert library.rados_create(ctypes.byref(self.cluster), b"admin") == 0
-        assert library.rados_conf_read_file(self.cluster, os.environ["CEPH_CONF"].encode()) == 0
-        assert library.rados_connect(self.cluster) == 0
-        assert library.rados_ioctx_create(self.cluster, pool.encode(), ctypes.byref(self.handle)) == 0
-        library.rados_set_pool_full_try(self.handle)
+        super().__init__(pool)
+        library.rados_set_pool_full_try(self.io)
 
     def write_full(self, name, data):
-        return library.rados_write_full(self.handle, name.encode(), data, ctypes.c_size_t(len(data)))
+        return library.rados_write_full(self.io, name.encode(), data, size(len(data)))
 
     def remove(self, name):
-        return library.rados_remove(self.handle, name.encode())
-
-    def close(self):
-        library.rados_ioctx_destroy(self.handle)
-        library.rados_shutdown(self.cluster)
+        return library.rados_remove(self.io, name.encode())
 
 
 def command(io, **words):
@@ -65,7 +54,7 @@ def until(what, seconds=90):
 
 def fill_and_empty(io, field, value):
     pool = io.io.name
-    eager = Handle(pool)
+    eager = Eager(pool)
     try:
         for n in range(10):
             same(eager.write_full(f"quota-{n}", bytes(10000)), 0)
