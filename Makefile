@@ -3,6 +3,7 @@
 # make down       stop it; its data stays
 # make test       install what the tests need, check and test everything (about 30 minutes on two cores)
 # make performance  measure this against a real Ceph on this machine with nacre bench; tables in docs/performance.md
+#                 (FLAGS="--rows block": only some of them)
 # make compare    the same with Ceph's own 'rados bench' as load, as an independent check; tables in $(OUT)
 # make bench-store  measure the store alone beside fio, on a new file in $(BENCH_DIR) of 18 GiB: about eight minutes
 # make doc        the documentation of the crates, in target/doc
@@ -16,7 +17,7 @@ BENCH_DIR ?= .
 FLAGS ?=
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 NACRE := $(or $(CARGO_TARGET_DIR),target)/release/nacre
-TOOLS := command -v ip && command -v ceph && command -v rados && command -v ceph-mon && command -v ceph-osd && command -v ceph-mgr && command -v qemu-io && \
+TOOLS := command -v ip && command -v ceph && command -v rados && command -v ceph-mon && command -v ceph-osd && command -v ceph-mgr && command -v qemu-io && command -v qemu-storage-daemon && command -v mke2fs && \
   command -v osdmaptool && command -v crushtool && command -v monmaptool && command -v ceph-authtool && command -v fio
 
 # $(1): a shell command that succeeds if what is needed is there; $(2): packages that bring it.
@@ -48,7 +49,7 @@ down:
 packages:
 	$(call need,$(TOOLS) && /usr/bin/python3 -c 'import rados; import rbd',\
 	  iproute2 ceph-base ceph-common ceph-mon ceph-osd ceph-mgr fio python3 python3-rados python3-rbd \
-	  qemu-utils qemu-block-extra)
+	  qemu-utils qemu-block-extra qemu-system-common e2fsprogs)
 
 test: packages rust
 	tests/run
