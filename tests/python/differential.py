@@ -1,28 +1,31 @@
 """Random operations by librados, and what came of each.
 
-    differential.py POOL SEED OPERATIONS [WORKERS]
+    differential.py POOL SEED OPERATIONS [WORKERS [trims]]
 
 The same seed sends the same to any cluster: what is printed must be the same on Nacre and on Ceph. Each worker has objects of its
 own, so that it does not matter who is quicker; ids of snapshots and versions are not printed. At the end stands what all
 objects hold, and at all snapshots.
+
+Nothing is trimmed meanwhile: guards tell an object that was removed from one of which clones are left in name. With `trims` it is, by
+each cluster in its own time, and fewer guards are used; and what objects hold is printed again once all is trimmed.
 """
 import ctypes
-import os
+import json
 import random
+import subprocess
 import sys
 import threading
+import time
 import zlib
+
+from c_api import Handle, byte, library as lib, must, pointer, size, u64
 
 OBJECTS = 5
 NAMES = ["a", "b", "color", "\u00e9t\u00e9"]
 KEYS = [b"k%02d" % n for n in range(12)] + [b"", b"\x00\xff", b"long" * 50]
 NO_SNAP = (1 << 64) - 2
-
-lib = ctypes.CDLL("librados.so.2")
-for made in ("rados_create_write_op", "rados_create_read_op"):
-    getattr(lib, made).restype = ctypes.c_void_p
-lib.rados_get_last_version.restype = ctypes.c_uint64
-u64, size, byte, pointer = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_uint8, ctypes.byref
+TRIMMED_WITHIN = 300
+TRIMS = "trims" in sys.argv
 
 
 def data(rng):
@@ -45,16 +48,11 @@ def arrays(pairs):
 class Worker:
     def __init__(self, pool, seed, number, operations):
         self.rng, self.number, self.operations = random.Random(f"{seed} {number}"), number, operations
-        self.lines, self.snaps, self.failure = [], [], None
-        self.cluster, self.io = ctypes.c_void_p(), ctypes.c_void_p()
-        self.must(lib.rados_create(pointer(self.cluster), None))
-        self.must(lib.rados_conf_read_file(self.cluster, os.environ["CEPH_CONF"].encode()))
-        self.must(lib.rados_connect(self.cluster))
-        self.must(lib.rados_ioctx_create(self.cluster, pool.encode(), pointer(self.io)))
-
-    def must(self, result):
-        if result < 0:
-            raise OSError(-result, os.strerror(-result))
+        self.lines, self.snaps, self.forgotten, self.failure = [], [], False, None
+        # Of each object: whether it is there, and the version that it was seen in last, or was removed by, if that is known.
+        self.there, self.versions = {}, {}
+        self.handle = Handle(pool)
+        self.io = self.handle.io
 
     def name(self):
         return b"worker%d.%d" % (self.number, self.rng.randrange(OBJECTS))
@@ -63,18 +61,22 @@ class Worker:
         self.lines.append(f"{self.number} {what}: {' '.join(map(str, results))}")
 
     # One line for each step of a compound update.
-    def guard(self, op):
+    def guard(self, op, object_name):
         rng = self.rng
         which = rng.randrange(8)
+        if TRIMS and self.forgotten and not self.there.get(object_name) and which in (1, 2):
+            which = 3
         if which == 0:
             lib.rados_write_op_assert_exists(op)
             return "assert_exists"
         if which == 1:
             near = rng.choice([0, 0, 1, -1])
-            seen = lib.rados_get_last_version(self.io)
+            seen = self.versions.get(object_name, 1)
+            if seen is None:
+                near, seen = 1, 1 << 40
             version = seen + near if seen + near >= 1 else seen + 1
             lib.rados_write_op_assert_version(op, u64(version))
-            # Which of them fails depends on the versions, which others' updates move: only the last one seen is sure.
+            # How the others fail depends on what others have updated: only the last one seen is sure.
             return f"assert_version {near}" if near == 0 else "assert_version other"
         if which == 2:
             name, value, kind = rng.choice(NAMES).encode(), rng.choice([b"", b"x", b"y"]), rng.randrange(1, 7)
@@ -82,13 +84,15 @@ class Worker:
             return f"cmpxattr {kind}"
         if which == 3:
             key, value, kind = rng.choice(KEYS), rng.choice([b"", b"x", b"y"]), rng.choice([1, 3, 4])
-            self.result = ctypes.c_int()
-            lib.rados_write_op_omap_cmp2(op, key, byte(kind), value, size(len(key)), size(len(value)), pointer(self.result))
+            result = ctypes.c_int()
+            self.kept.append(result)
+            lib.rados_write_op_omap_cmp2(op, key, byte(kind), value, size(len(key)), size(len(value)), pointer(result))
             return f"omap_cmp {kind}"
         if which == 4:
-            self.extent = data(rng)[:100] if rng.random() < 0.3 else bytes(rng.choice([1, 10]))
-            self.extent_result = ctypes.c_int()
-            lib.rados_write_op_cmpext(op, self.extent, size(len(self.extent)), u64(place(rng)), pointer(self.extent_result))
+            given = data(rng)[:100] if rng.random() < 0.3 else bytes(rng.choice([1, 10]))
+            result = ctypes.c_int()
+            self.kept += [given, result]
+            lib.rados_write_op_cmpext(op, given, size(len(given)), u64(place(rng)), pointer(result))
             return "cmpext"
         return None
 
@@ -96,6 +100,9 @@ class Worker:
         rng = self.rng
         # Ceph keeps the checksum of a whole write though bytes change in a later step, and then gives up the object.
         which = rng.randrange(13, 22) if self.is_whole else rng.randrange(22)
+        # What was not there, and is made and removed by one update after a snapshot, stays in name for good on a Ceph.
+        if which == 10 and self.steps and not self.there[self.target]:
+            which = 14
         # A Ceph with BlueStore does not remove, by range, keys that the same update has set, and of an object that one update
         # removes twice something stays.
         if which in (19, 20) and self.has_set or which == 10 and self.has_removed:
@@ -111,6 +118,8 @@ class Worker:
             return f"write {at}+{len(given)}"
         if which <= 5:
             given = data(rng)
+            # No bytes are nothing to do for a Ceph where only the name is left, and the object does not come to be.
+            given = given if given or self.there[self.target] else b"0"
             lib.rados_write_op_write_full(op, given, size(len(given)))
             self.is_whole = True
             return f"write_full {len(given)}"
@@ -170,25 +179,39 @@ class Worker:
         return f"numops.{method.decode()}"
 
     def update(self):
-        self.kept, self.is_whole, self.has_set, self.has_removed = [], False, False, False
+        self.kept, self.is_whole, self.has_set, self.has_removed, self.steps = [], False, False, False, 0
         name, op = self.name(), ctypes.c_void_p(lib.rados_create_write_op())
+        self.target = name
         self.look(name)
-        words = [word for word in [self.guard(op)] if word]
+        words = [word for word in [self.guard(op, name)] if word]
+        if words and self.rng.random() < 0.2:
+            words += [word for word in [self.guard(op, name)] if word]
         for _ in range(self.rng.choice([1, 1, 1, 2, 3])):
             words.append(self.step(op))
+            self.steps += 1
             if self.rng.random() < 0.06:
                 lib.rados_write_op_set_flags(op, 2)  # LIBRADOS_OP_FLAG_FAILOK
                 words.append("failok")
         result = lib.rados_write_op_operate2(op, self.io, name, None, 0)
         lib.rados_release_write_op(op)
+        self.changed(name, result, lib.rados_get_last_version(self.io))
         if "assert_version other" in words:
             # What was sure to fail, by -ERANGE or -EOVERFLOW; where nothing is, by what comes of an object that is not there.
             result = "refused" if result in (-34, -75) else result
         self.say(f"{name.decode()} {', '.join(words)}", result)
 
     def look(self, name):
-        """So that the version last seen is this object's."""
-        lib.rados_stat(self.io, name, pointer(u64()), pointer(ctypes.c_long()))
+        """Notes whether the object is there, and in which version."""
+        self.there[name] = lib.rados_stat(self.io, name, pointer(u64()), pointer(ctypes.c_long())) == 0
+        if self.there[name]:
+            self.versions[name] = lib.rados_get_last_version(self.io)
+
+    def changed(self, name, result, version):
+        """After an update that came to `result`, in this version."""
+        was_there = self.there.get(name)
+        self.look(name)
+        if result >= 0 and was_there and not self.there[name]:
+            self.versions[name] = version
 
     def read(self):
         rng, name = self.rng, self.name()
@@ -243,18 +266,22 @@ class Worker:
         which = rng.randrange(6)
         if which <= 1 and len(self.snaps) < 6:
             snap = u64()
-            self.must(lib.rados_ioctx_selfmanaged_snap_create(self.io, pointer(snap)))
+            must(lib.rados_ioctx_selfmanaged_snap_create(self.io, pointer(snap)))
             self.snaps.append(snap.value)
             self.write_context()
             self.say("snapshot taken", len(self.snaps))
         elif which == 2 and self.snaps:
             at = rng.randrange(len(self.snaps))
             snap = self.snaps.pop(at)
+            self.forgotten = True
             self.say("snapshot forgotten", at, lib.rados_ioctx_selfmanaged_snap_remove(self.io, u64(snap)))
             self.write_context()
         elif which == 3 and self.snaps:
             at, name = rng.randrange(len(self.snaps)), self.name()
+            self.look(name)
             result = lib.rados_ioctx_selfmanaged_snap_rollback(self.io, name, u64(self.snaps[at]))
+            # Of that librados tells no version.
+            self.changed(name, result, None)
             self.say(f"{name.decode()} back to {at}", result)
         elif self.snaps:
             at = rng.randrange(len(self.snaps))
@@ -268,7 +295,7 @@ class Worker:
         newest_first = sorted(self.snaps, reverse=True)
         snaps = (u64 * max(len(newest_first), 1))(*newest_first)
         self.newest = max([getattr(self, "newest", 0)] + newest_first)
-        self.must(lib.rados_ioctx_selfmanaged_snap_set_write_ctx(self.io, u64(self.newest), snaps, len(newest_first)))
+        must(lib.rados_ioctx_selfmanaged_snap_set_write_ctx(self.io, u64(self.newest), snaps, len(newest_first)))
 
     def contents(self):
         for at in [None] + list(range(len(self.snaps))):
@@ -283,34 +310,67 @@ class Worker:
                     found += [result, zlib.crc32(buffer.raw[:max(result, 0)])]
                 self.say(f"{name.decode()} at {at} holds", *found, *self.omap(name, b"", b"", 1000))
         lib.rados_ioctx_snap_set_read(self.io, u64(NO_SNAP))
+        for number in range(OBJECTS):
+            name, op = b"worker%d.%d" % (self.number, number), ctypes.c_void_p(lib.rados_create_write_op())
+            lib.rados_write_op_cmpxattr(op, b"none", byte(1), b"", size(0))
+            # Changes nothing, and makes it an update, which a read of what is not there is not.
+            lib.rados_write_op_zero(op, u64(100 << 20), u64(1))
+            self.say(f"{name.decode()} in name", lib.rados_write_op_operate2(op, self.io, name, None, 0))
+            lib.rados_release_write_op(op)
+
+    def guarded(self, action):
+        try:
+            action()
+        except Exception as error:
+            self.failure = self.failure or error
 
     def run(self):
-        try:
-            for _ in range(self.operations):
-                chance = self.rng.random()
-                if chance < 0.62:
-                    self.update()
-                elif chance < 0.92 or "nosnaps" in sys.argv:
-                    self.read()
-                else:
-                    self.snapshot()
+        for _ in range(self.operations):
+            chance = self.rng.random()
+            if chance < 0.62:
+                self.update()
+            elif chance < 0.92:
+                self.read()
+            else:
+                self.snapshot()
+        if not TRIMS:
             self.contents()
-        except Exception as error:
-            self.failure = error
-        lib.rados_ioctx_destroy(self.io)
-        lib.rados_shutdown(self.cluster)
+
+
+def ceph(*words):
+    return subprocess.run(["ceph", *words], check=True, capture_output=True, timeout=60).stdout
+
+
+def wait_until_trimmed():
+    end = time.monotonic() + TRIMMED_WITHIN
+    while json.loads(ceph("osd", "dump", "--format", "json"))["removed_snaps_queue"]:
+        if time.monotonic() > end:
+            sys.exit(f"what was forgotten is not trimmed within {TRIMMED_WITHIN} s")
+        time.sleep(1)
+
+
+def together(crew, action):
+    threads = [threading.Thread(target=worker.guarded, args=[lambda worker=worker: action(worker)]) for worker in crew]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def main():
     pool, seed, operations = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     workers = int(sys.argv[4]) if len(sys.argv) > 4 else 8
     crew = [Worker(pool, seed, number, operations // workers) for number in range(workers)]
-    threads = [threading.Thread(target=worker.run) for worker in crew]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    if not TRIMS:
+        ceph("osd", "set", "nosnaptrim")
+    together(crew, Worker.run)
+    if TRIMS:
+        wait_until_trimmed()
+        together(crew, Worker.contents)
+    else:
+        ceph("osd", "unset", "nosnaptrim")
     for worker in crew:
+        worker.handle.close()
         print("\n".join(worker.lines))
     failures = [f"worker {worker.number}: {worker.failure!r}" for worker in crew if worker.failure]
     if failures:

@@ -1,4 +1,4 @@
-//! Random operations, sent by the same program to Nacre and to a real Ceph: answers and what objects hold at the end.
+//! Updates with guards and random operations, sent by the same programs to Nacre and to a real Ceph: answers, and what objects hold at the end.
 
 use cluster_tests::{TestCluster, clients_are_here, python};
 use serde_json::Value;
@@ -8,7 +8,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 /// `NACRE_DIFFERENTIAL=n`: so many operations instead of the usual number.
 const OPERATIONS: u32 = 4000;
-/// `NACRE_DIFFERENTIAL_SEED=n`: others than usual.
+/// `NACRE_DIFFERENTIAL_SEED=n`: others than usual. `NACRE_DIFFERENTIAL_TRIMS=1`: forgotten snapshots are trimmed meanwhile.
 const SEED: &str = "1";
 
 /// What may differ, and why.
@@ -50,17 +50,22 @@ fn random_operations_are_answered_as_by_ceph() {
         Ok(number) => number.parse().unwrap_or_else(|_| panic!("NACRE_DIFFERENTIAL={number} is not a number")),
         Err(_) => OPERATIONS,
     };
+    let (count, operations) = (operations as usize, operations.to_string());
     let seed = std::env::var("NACRE_DIFFERENTIAL_SEED").unwrap_or(SEED.to_owned());
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/differential.py");
+    let mut arguments = vec!["p", &seed, &operations, "8"];
+    arguments.extend(std::env::var_os("NACRE_DIFFERENTIAL_TRIMS").map(|_| "trims"));
     let said = [TestCluster::start("random", 3), TestCluster::start_ceph("random-ceph", 3)].map(|cluster| {
         cluster.ceph(&["osd", "pool", "create", "p", "8"]).ok();
         cluster.wait_until_clean(LIMIT);
-        let arguments = [script, "p", &seed, &operations.to_string(), "8", "nosnaps"];
-        cluster_tests::run(cluster.command(python(), &arguments), LIMIT).ok()
+        let run = |script: &str, arguments: &[&str]| {
+            let script = format!("{}/python/{script}", env!("CARGO_MANIFEST_DIR"));
+            cluster_tests::run(cluster.command(python(), &[&[&*script], arguments].concat()), LIMIT).ok()
+        };
+        run("guards.py", &["p"]) + &run("differential.py", &arguments)
     });
     let allowed = allowed();
     let mut excused = 0;
-    assert!(said[0].lines().count() > operations as usize, "{}", said[0]);
+    assert!(said[0].lines().count() > count, "{}", said[0]);
     for (line, (ours, cephs)) in said[0].lines().zip(said[1].lines()).enumerate() {
         if ours == cephs {
             continue;

@@ -155,8 +155,9 @@ impl Pg {
             (false, false) => LogKind::Modify,
         };
         let return_vec = op.op.flags.has(OpFlags::RETURNVEC);
-        // Without that flag a client gets no outputs of a write, and 0 for any success.
-        if !failed && !return_vec {
+        // Without that flag a client gets no outputs of a write, and 0 for any success; but what touched nothing is answered as
+        // reads are.
+        if !failed && !return_vec && effects.touched {
             effects.result = 0;
             effects.ops.iter_mut().for_each(|op| *op = Default::default());
         }

@@ -5,7 +5,7 @@ use crate::object_info::{USER_ATTR_PREFIX, user_attr};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use store::Step;
+use store::{Attrs, Step};
 use types::Errno;
 use wire::Rope;
 use wire::messages::{Op, OpArgs, OpCode, XattrArgs};
@@ -46,17 +46,24 @@ impl Comparison {
     }
 }
 
+/// What clients call a stored attribute; `None`: it is not theirs.
+fn user_name(stored: &[u8]) -> Option<Bytes> {
+    match stored.split_first() {
+        Some((&USER_ATTR_PREFIX, name)) => Some(own(name)),
+        _ => None,
+    }
+}
+
 impl Execution<'_> {
     pub(super) fn attr(&mut self, op: &Op) -> StepOutput {
         match op.code {
             OpCode::GETXATTR => {
-                self.must_exist()?;
-                let value = self.stored_attr(&op.xattr()?.0).ok_or(Errno::ENODATA)?;
+                let (name, _) = op.xattr()?;
+                let value = self.attr_before(&name)?.ok_or(Errno::ENODATA)?;
                 Ok((0, Rope::from(value)))
             }
             OpCode::GETXATTRS => {
-                self.must_exist()?;
-                let attrs = self.user_attrs();
+                let attrs = self.user_attrs_before()?;
                 output(|w| w.put(&attrs))
             }
             OpCode::CMPXATTR => self.compare_attr(op),
@@ -81,29 +88,32 @@ impl Execution<'_> {
         }
     }
 
-    /// A client's attribute as the steps so far have left it.
-    fn stored_attr(&self, name: &[u8]) -> Option<Bytes> {
-        let stored_name = user_attr(name);
-        for step in self.steps.iter().rev() {
-            match step {
-                Step::SetAttr { name, value, .. } if *name == stored_name => return Some(value.clone()),
-                Step::RemoveAttr { name, .. } if *name == stored_name => return None,
-                Step::Remove { .. } => return None,
-                _ => {}
-            }
+    /// The attributes as they were before the operation: as in Ceph its own steps do not see what its steps do to them. What
+    /// stays in name of an object that was removed has none.
+    ///
+    /// Errors: ENOENT if there was nothing.
+    fn attrs_before(&self) -> Result<Option<&Attrs>, Errno> {
+        match &self.before {
+            Some(stat) => Ok(Some(&stat.attrs)),
+            None if self.was_whiteout() => Ok(None),
+            None => Err(Errno::ENOENT),
         }
-        self.before.as_ref()?.attrs.get(&stored_name).cloned()
     }
 
+    /// A client's attribute before the operation. Errors: see [`Execution::attrs_before`].
+    pub(super) fn attr_before(&self, name: &[u8]) -> Result<Option<Bytes>, Errno> {
+        Ok(self.attrs_before()?.and_then(|attrs| attrs.get(&user_attr(name)).cloned()))
+    }
+
+    /// All clients' attributes before the operation. Errors: see [`Execution::attrs_before`].
+    pub(super) fn user_attrs_before(&self) -> Result<BTreeMap<Bytes, Bytes>, Errno> {
+        let attrs = self.attrs_before()?.into_iter().flat_map(Attrs::iter);
+        Ok(attrs.filter_map(|(name, value)| Some((user_name(name)?, value.clone()))).collect())
+    }
+
+    /// All clients' attributes as the steps so far have left them.
     pub(super) fn user_attrs(&self) -> BTreeMap<Bytes, Bytes> {
-        let mut attrs: BTreeMap<Bytes, Bytes> = BTreeMap::new();
-        let user_name = |stored: &[u8]| match stored.split_first() {
-            Some((&USER_ATTR_PREFIX, name)) => Some(own(name)),
-            _ => None,
-        };
-        if let Some(stat) = &self.before {
-            attrs.extend(stat.attrs.iter().filter_map(|(name, value)| Some((user_name(name)?, value.clone()))));
-        }
+        let mut attrs = self.user_attrs_before().unwrap_or_default();
         for step in &self.steps {
             match step {
                 Step::SetAttr { name, value, .. } => {
@@ -124,8 +134,7 @@ impl Execution<'_> {
     fn compare_attr(&mut self, op: &Op) -> StepOutput {
         let OpArgs::Xattr(args) = op.args else { return Err(Errno::EINVAL.into()) };
         let (name, given) = op.xattr()?;
-        self.must_exist()?;
-        let stored = self.stored_attr(&name).unwrap_or_default();
+        let stored = self.attr_before(&name)?.unwrap_or_default();
         let comparison = Comparison::from_code(args.cmp_op.into())?;
         // The client's value stands on the left: "less" holds if it is less than what is stored.
         let order = match args.cmp_mode {

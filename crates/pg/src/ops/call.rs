@@ -1,11 +1,9 @@
 //! Steps that call a method of an object class.
 
 use super::execute::{Execution, StepOutput, Stop};
-use crate::object_info::{USER_ATTR_PREFIX, user_attr};
 use bytes::Bytes;
 use cls::{Called, Caller, Method, Stat};
 use std::collections::{BTreeMap, BTreeSet};
-use store::Attrs;
 use types::{Errno, Utime};
 use wire::Rope;
 use wire::messages::{Op, OpArgs, OpCode, OsdOp};
@@ -78,14 +76,6 @@ impl Target<'_, '_> {
         let result = self.run.step(&op);
         self.outcome(result).map(drop)
     }
-
-    fn attrs_before(&self) -> Result<Option<&Attrs>, cls::Stop> {
-        match &self.run.before {
-            Some(stat) => Ok(Some(&stat.attrs)),
-            None if self.run.exists => Ok(None),
-            None => Err(Errno::ENOENT.into()),
-        }
-    }
 }
 
 impl cls::Object for Target<'_, '_> {
@@ -120,15 +110,11 @@ impl cls::Object for Target<'_, '_> {
     }
 
     fn attr(&mut self, name: &str) -> Result<Option<Bytes>, cls::Stop> {
-        Ok(self.attrs_before()?.and_then(|attrs| attrs.get(&user_attr(name.as_bytes())).cloned()))
+        Ok(self.run.attr_before(name.as_bytes())?)
     }
 
     fn attrs(&mut self) -> Result<BTreeMap<Bytes, Bytes>, cls::Stop> {
-        let user = |(name, value): (&[u8], &Bytes)| match name.split_first() {
-            Some((&USER_ATTR_PREFIX, name)) => Some((Bytes::copy_from_slice(name), value.clone())),
-            _ => None,
-        };
-        Ok(self.attrs_before()?.into_iter().flat_map(Attrs::iter).filter_map(user).collect())
+        Ok(self.run.user_attrs_before()?)
     }
 
     fn omap_header(&mut self) -> Result<Bytes, cls::Stop> {

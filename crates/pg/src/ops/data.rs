@@ -56,7 +56,7 @@ impl Execution<'_> {
                     0 => Err(Errno::EINVAL.into()),
                     v if v < have => Err(Errno::ERANGE.into()),
                     v if v > have => Err(Errno::EOVERFLOW.into()),
-                    _ => done(),
+                    _ => self.pass(),
                 }
             }
             OpCode::CMPEXT => self.compare_extent(op),
@@ -169,11 +169,11 @@ impl Execution<'_> {
                 self.write(Range { offset, ..range }, op.indata.clone())
             }
             OpCode::WRITESAME => self.write_same(op),
-            // Parts of objects are not changed in erasure-coded pools.
-            OpCode::TRUNCATE | OpCode::ZERO if self.request.layout.is_some() => Err(Errno::EOPNOTSUPP.into()),
+            OpCode::TRUNCATE if self.request.layout.is_some() => Err(Errno::EOPNOTSUPP.into()),
             OpCode::TRUNCATE => {
                 let size = range(op)?.offset;
                 self.check_end(size, 0)?;
+                self.touched |= self.exists;
                 if self.exists && size != self.size {
                     self.truncate(size);
                 }
@@ -182,7 +182,14 @@ impl Execution<'_> {
             OpCode::ZERO => {
                 let Range { offset, len, .. } = range(op)?;
                 self.check_end(offset, len)?;
-                if self.exists && offset < self.size && len > 0 {
+                if (self.exists || self.was_whiteout()) && offset >= self.size && len > 0 {
+                    return self.pass();
+                }
+                // Parts of objects are not changed in erasure-coded pools.
+                if self.request.layout.is_some() {
+                    return Err(Errno::EOPNOTSUPP.into());
+                }
+                if self.exists && len > 0 {
                     if offset + len >= self.size {
                         self.truncate(offset);
                     } else {
@@ -217,7 +224,11 @@ impl Execution<'_> {
                 }
                 done()
             }
-            OpCode::STARTSYNC | OpCode::UNDIRTY => done(),
+            OpCode::STARTSYNC => {
+                self.touched = true;
+                done()
+            }
+            OpCode::UNDIRTY => done(),
             _ => Err(Errno::EOPNOTSUPP.into()),
         }
     }

@@ -131,6 +131,8 @@ pub struct Effects {
     pub ops: Vec<OpResult>,
     /// What the store must do; empty if nothing changes.
     pub steps: Vec<Step>,
+    /// A step wrote, though it may be what was there before.
+    pub touched: bool,
     /// The object is absent afterwards.
     pub deleted: bool,
     /// Nothing new is stored: the object is removed, or what snapshots have preserved.
@@ -254,6 +256,10 @@ pub(super) struct Execution<'a> {
     pub modified: bool,
     pub bytes_read: u64,
     pub bytes_written: u64,
+    /// See [`Effects::touched`].
+    pub touched: bool,
+    /// What the last step gave; 0 if it failed in spite of which the operation goes on.
+    pub given: i32,
     /// Random numbers given out so far.
     pub randoms: u64,
     pub watch: Vec<WatchEffect>,
@@ -316,16 +322,28 @@ impl Execution<'_> {
         self.steps.push(step);
         self.modified = true;
         self.user_modified = true;
+        self.touched = true;
     }
 
     /// Creates the object if it is absent.
     pub fn ensure_exists(&mut self) {
+        self.touched = true;
         if !self.exists {
             let object = self.object();
             self.push(Step::Touch { object });
             self.exists = true;
             self.size = 0;
         }
+    }
+
+    /// Whether the object was there in name only: removed, and with clones. Guards tell that from an object that never was.
+    pub fn was_whiteout(&self) -> bool {
+        self.info_before.snap_set.is_whiteout
+    }
+
+    /// What a step gives that checks something, or finds nothing to do: as in Ceph, what the step before it gave.
+    pub fn pass(&self) -> StepOutput {
+        Ok((self.given, Rope::new()))
     }
 
     pub fn must_exist(&self) -> Result<(), Stop> {
@@ -402,8 +420,6 @@ impl Execution<'_> {
             if is_whiteout {
                 let object = self.object();
                 self.steps.push(Step::Touch { object });
-                let ObjectInfo { version, mtime, snap_set, .. } = std::mem::take(&mut self.info);
-                self.info = ObjectInfo { version, mtime, snap_set, ..ObjectInfo::default() };
                 effects.is_removal = true;
             }
             self.info.snap_set.is_whiteout = is_whiteout;
@@ -435,6 +451,7 @@ impl Execution<'_> {
         }
         effects.steps = self.steps;
         effects.watch = self.watch;
+        effects.touched = self.touched || self.modified;
         effects
     }
 }
@@ -545,6 +562,8 @@ fn run_steps(
         modified: false,
         bytes_read: 0,
         bytes_written: 0,
+        touched: false,
+        given: 0,
         randoms: 0,
         watch: Vec::new(),
         copied: None,
@@ -571,7 +590,8 @@ fn run_steps(
             effects.prior_version = run.info.version;
             return Run::Done(effects);
         }
-        effects.result = rval.max(0);
+        run.given = rval.max(0);
+        effects.result = run.given;
     }
     Run::Done(run.finish(effects))
 }

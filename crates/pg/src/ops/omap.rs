@@ -157,6 +157,11 @@ impl Execution<'_> {
     }
 
     fn compare_omap(&mut self, assertions: Vec<(Bytes, Bytes, u32)>) -> StepOutput {
+        let sets = |step: &Step| matches!(step, Step::OmapSet { .. } | Step::OmapSetHeader { .. });
+        if self.before.is_none() && !self.was_whiteout() && self.steps.iter().any(sets) {
+            // Ceph looks for the omap that this operation makes, and finds no object yet.
+            return Err(Errno::ENOENT.into());
+        }
         let found = self.omap_values(assertions.iter().map(|(key, ..)| key.clone()).collect())?;
         for (key, given, comparison) in assertions {
             let comparison = Comparison::from_code(comparison)?;

@@ -5,6 +5,7 @@
 
 use super::Answers;
 use super::execute::{Effects, Execution, OtherChange, Request, Run, StepOutput, Stop, after, done, output};
+use super::watch::WatchEffect;
 use crate::log::LogKind;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::snap_set::{AtSnap, ObjectClone, SnapSet};
@@ -214,6 +215,8 @@ pub(crate) fn trim(
     if info.snap_set.is_whiteout && info.snap_set.clones.is_empty() {
         effects.deleted = true;
         effects.objects_delta -= 1;
+        let ended = |(cookie, watcher)| WatchEffect::Ended { cookie, watcher, object_removed: true };
+        effects.watch = info.watchers.into_keys().map(ended).collect();
         effects.steps.push(Step::Remove { object });
         return (Run::Done(effects), false);
     }

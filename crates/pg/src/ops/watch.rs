@@ -49,7 +49,10 @@ pub enum WatchEffect {
 
 impl Execution<'_> {
     pub(super) fn watch(&mut self, op: &Op) -> StepOutput {
-        self.must_exist()?;
+        // What stays in name of an object that was removed can be watched, as in Ceph.
+        if op.code != OpCode::WATCH || !self.was_whiteout() {
+            self.must_exist()?;
+        }
         match op.code {
             OpCode::WATCH => self.watch_step(op),
             OpCode::NOTIFY => {
