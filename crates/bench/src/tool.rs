@@ -8,6 +8,9 @@ use serde_json::Value;
 use crate::histogram::{Digits, Histogram, HistogramData, LatencySummary};
 use crate::plan::{Load, Operations, Stop, Workload};
 
+/// Objects of images are no larger.
+const RBD_OBJECT_BYTES_MAX: u64 = 32 << 20;
+
 /// What carries a workload's load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -19,6 +22,8 @@ pub enum Tool {
     RadosBench,
     /// `fio` with its engine `rados`.
     FioRados,
+    /// `fio` with its engine `rbd`, on an image that the run makes.
+    FioRbd,
 }
 
 /// What a tool saw of one workload.
@@ -50,6 +55,7 @@ impl Tool {
             Tool::Nacre => "nacre",
             Tool::RadosBench => "rados-bench",
             Tool::FioRados => "fio-rados",
+            Tool::FioRbd => "fio-rbd",
         }
     }
 
@@ -57,12 +63,13 @@ impl Tool {
         *self == Tool::Nacre
     }
 
-    /// The program, and Debian's package that it is in.
-    pub fn program(self) -> Option<(&'static str, &'static str)> {
+    /// The programs, and Debian's packages that they are in.
+    pub fn programs(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Tool::Nacre => None,
-            Tool::RadosBench => Some(("rados", "ceph-common")),
-            Tool::FioRados => Some(("fio", "fio")),
+            Tool::Nacre => &[],
+            Tool::RadosBench => &[("rados", "ceph-common")],
+            Tool::FioRados => &[("fio", "fio")],
+            Tool::FioRbd => &[("fio", "fio"), ("rbd", "ceph-common")],
         }
     }
 
@@ -102,6 +109,11 @@ impl Tool {
             let reason =
                 "writes one object after the other and never at random; use write, or the tool fio-rados or nacre";
             return Some(("groups[0].operations", format!("rados-bench {reason}")));
+        }
+        if self == Tool::FioRbd && !(group.object_bytes.is_power_of_two() && group.object_bytes <= RBD_OBJECT_BYTES_MAX)
+        {
+            let reason = format!("{} is not a power of two up to {RBD_OBJECT_BYTES_MAX}", group.object_bytes);
+            return Some(("groups[0].object_bytes", format!("{reason}, as the objects of an image are")));
         }
         if group.prefill == Some(false) && group.operations.reads() > 0 {
             return Some(("groups[0].prefill", format!("{name} cannot read what nobody wrote")));
@@ -262,11 +274,13 @@ mod tests {
             change.iter().for_each(|(from, to)| text = text.replace(from, to));
             Plan::from_json(&text)
         };
-        for tool in ["nacre", "rados-bench", "fio-rados"] {
+        for tool in ["nacre", "rados-bench", "fio-rados", "fio-rbd"] {
             let plan = plan(tool, &[]).unwrap();
             assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
         }
-        plan("fio-rados", &[("sequential_write", "random_write")]).unwrap();
+        for tool in ["fio-rados", "fio-rbd"] {
+            plan(tool, &[("sequential_write", "random_write")]).unwrap();
+        }
         let refused = |tool: &str, from: &str, to: &str, words: &str| {
             plan("nacre", &[(from, to)]).unwrap();
             let error = plan(tool, &[(from, to)]).unwrap_err();
@@ -274,7 +288,7 @@ mod tests {
             assert!(said.starts_with("workloads[0].") && said.contains(words), "{said}");
         };
         let open = r#"{"open": {"arrivals_per_s": 5, "spacing": "constant", "in_flight_max": 4}}"#;
-        for tool in ["rados-bench", "fio-rados"] {
+        for tool in ["rados-bench", "fio-rados", "fio-rbd"] {
             refused(tool, r#"{"closed": {"queue_depth": 4}}"#, open, "no open loop");
             refused(tool, "\"instances\": 1", "\"instances\": 2", "is one client");
             refused(tool, "{\"duration_s\": 5}", "{\"steady\": {\"round_s\": 2}}", "until it is steady");
@@ -282,6 +296,8 @@ mod tests {
             refused(tool, "\"sequential_write\": 100", "\"random_write\": 50, \"random_read\": 50", "mixes");
         }
         refused("rados-bench", "sequential_write", "random_write", "never at random");
+        refused("fio-rbd", "\"object_bytes\": 65536", "\"object_bytes\": 12288", "power of two");
+        refused("fio-rbd", "\"object_bytes\": 65536", "\"object_bytes\": 67108864", "power of two");
         assert!(plan("dd", &[]).is_err());
     }
 }

@@ -1,6 +1,5 @@
-//! Ceph's own load generators as load: `rados bench` and `fio` with its engine `rados`, run as processes of this machine.
+//! Ceph's own load generators as load: `rados bench` and `fio` with its engines `rados` and `rbd`, run as processes of this machine.
 
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -23,6 +22,8 @@ const EXTRA: Duration = Duration::from_secs(90);
 const PREFILL_MAX: Duration = Duration::from_secs(3600);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const SETTLE: Duration = Duration::from_secs(1);
+/// A killed client's watch of its image lasts 30 s.
+const IMAGE_WATCHED_MAX: Duration = Duration::from_secs(60);
 /// The prefill writes in pieces of at most this, so many at a time.
 const PREFILL_BYTES: u64 = 4 << 20;
 const PREFILL_IN_FLIGHT: u32 = 16;
@@ -60,16 +61,15 @@ enum Part {
     Measure(u64),
 }
 
-/// Whether the program of `tool` is there.
+/// Whether the programs of `tool` are there.
 ///
 /// Errors: a sentence that says what to install.
 pub fn check(tool: Tool) -> Result<(), String> {
-    let Some((program, package)) = tool.program() else { return Ok(()) };
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |folder: PathBuf| folder.join(program).is_file();
-    if std::env::split_paths(&path).any(is_there) {
+    let is_there = |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+    let Some((program, package)) = tool.programs().iter().find(|(program, _)| !is_there(program)) else {
         return Ok(());
-    }
+    };
     Err(format!(
         "the tool {} takes the program '{program}', which is not on this machine; it is in Debian's package {package} \
          (apt-get install {package})",
@@ -128,6 +128,14 @@ impl ToolRun<'_> {
         let Stop::DurationS(seconds) = self.workload.stop else {
             unreachable!("a checked plan gives tools a duration")
         };
+        if self.workload.tool == Tool::FioRbd {
+            let group = self.group();
+            let size = group.objects.saturating_mul(group.object_bytes);
+            let [size, object_size] = [size, group.object_bytes].map(|bytes| format!("{bytes}B"));
+            self.rbd(&["create", &self.name, "--size", &size, "--object-size", &object_size])
+                .await
+                .map_err(|reason| IterationEnd::Failed(format!("the image cannot be made: {reason}")))?;
+        }
         if self.group().prefill() {
             self.process(Part::Prefill, meter, observer, interrupt).await?;
         }
@@ -144,7 +152,7 @@ impl ToolRun<'_> {
         meter.boundary(1).await;
         meter.settle().await;
         let outcome = match self.workload.tool {
-            Tool::FioRados => read_fio(&output, self.reads()),
+            Tool::FioRados | Tool::FioRbd => read_fio(&output, self.reads()),
             Tool::RadosBench | Tool::Nacre => read_rados_bench(&output),
         };
         outcome.map_err(|e| IterationEnd::Failed(format!("{}: {e}", self.workload.tool.name())))
@@ -168,6 +176,10 @@ impl ToolRun<'_> {
         let (program, arguments) = self.arguments(part);
         let mut command = Command::new(program);
         command.args(arguments).env_remove("CEPH_ARGS").env_remove("CEPH_CONF").kill_on_drop(true);
+        if self.workload.tool == Tool::FioRbd {
+            // Its engine takes no path.
+            command.env("CEPH_CONF", self.configuration);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().map_err(|e| failed(format!("{program} cannot be started: {e}")))?;
         if let (Some(pid), Tool::RadosBench) = (child.id(), self.workload.tool) {
@@ -206,7 +218,7 @@ impl ToolRun<'_> {
     /// The program and its arguments.
     fn arguments(&self, part: Part) -> (&'static str, Vec<String>) {
         match self.workload.tool {
-            Tool::FioRados => ("fio", self.fio(part)),
+            Tool::FioRados | Tool::FioRbd => ("fio", self.fio(part)),
             Tool::RadosBench | Tool::Nacre => ("rados", self.rados_bench(part)),
         }
     }
@@ -261,19 +273,26 @@ impl ToolRun<'_> {
             (true, true) => "randread",
         };
         let size = group.objects.saturating_mul(group.object_bytes);
-        let mut arguments = vec![
-            "--ioengine=rados".to_owned(),
-            format!("--conf={}", self.configuration),
+        // The engine comes first: options of its own are known behind it only.
+        let mut arguments: Vec<String> = match self.workload.tool {
+            Tool::FioRbd => vec!["--ioengine=rbd".into(), format!("--rbdname={}", self.name)],
+            _ => vec![
+                "--ioengine=rados".into(),
+                format!("--conf={}", self.configuration),
+                format!("--nrfiles={}", group.objects),
+                format!("--file_service_type={}", if random { "random" } else { "sequential" }),
+                "--touch_objects=0".into(),
+            ],
+        };
+        arguments.extend([
             format!("--clientname={}", self.config.who.id),
             format!("--pool={}", self.workload.pool),
             format!("--name={}", self.name),
             format!("--size={size}"),
-            format!("--nrfiles={}", group.objects),
-            "--touch_objects=0".into(),
             "--lat_percentiles=1".into(),
             "--clat_percentiles=0".into(),
             "--output-format=json+".into(),
-        ];
+        ]);
         match part {
             Part::Prefill => {
                 arguments.push("--rw=write".into());
@@ -284,7 +303,6 @@ impl ToolRun<'_> {
                 arguments.push(format!("--rw={mode}"));
                 arguments.push(format!("--bs={}", group.io_bytes()));
                 arguments.push(format!("--iodepth={}", group.workers_per_instance()));
-                arguments.push(format!("--file_service_type={}", if random { "random" } else { "sequential" }));
                 arguments.push("--randrepeat=0".into());
                 arguments.push("--norandommap=1".into());
                 arguments.push("--time_based=1".into());
@@ -294,8 +312,37 @@ impl ToolRun<'_> {
         arguments
     }
 
+    /// Runs `rbd` on the workload's pool. Errors: what it said.
+    async fn rbd(&self, words: &[&str]) -> Result<(), String> {
+        let user = self.config.who.to_string();
+        let mut command = Command::new("rbd");
+        command.args(["-c", self.configuration, "--name", &user, "-p", &self.workload.pool]).args(words);
+        command.env_remove("CEPH_ARGS").env_remove("CEPH_CONF").kill_on_drop(true).stdin(Stdio::null());
+        let ended = tokio::time::timeout(EXTRA, command.output()).await;
+        let output = ended.map_err(|_| format!("rbd {} did not end", words[0]))?.map_err(|e| e.to_string())?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it did not say why");
+        if output.status.success() { Ok(()) } else { Err(format!("rbd {}: {}", words[0], last.trim())) }
+    }
+
+    /// Removes the image. That of a client that was killed is watched until its watch has timed out.
+    async fn remove_image(&self) -> Result<(), String> {
+        let end = Instant::now() + IMAGE_WATCHED_MAX;
+        loop {
+            match self.rbd(&["rm", "--no-progress", &self.name]).await {
+                // It was not made.
+                Err(said) if said.contains("(2) No such file or directory") => return Ok(()),
+                Err(_) if Instant::now() < end => tokio::time::sleep(SETTLE).await,
+                ended => return ended,
+            }
+        }
+    }
+
     /// Removes what the tool wrote, also where it was killed at it. Errors: why not all of it.
     async fn remove(&self) -> Result<(), String> {
+        if self.workload.tool == Tool::FioRbd {
+            return self.remove_image().await;
+        }
         let pool = self.cluster.pool(&self.workload.pool).await.map_err(|e| e.to_string())?;
         let mut names: Vec<Bytes> = Vec::new();
         if self.workload.tool == Tool::FioRados {

@@ -223,7 +223,7 @@ fn parse_cluster(text: &str) -> Result<ClusterAt, String> {
 }
 
 fn parse_tool(text: &str) -> Result<Tool, String> {
-    let all = [Tool::Nacre, Tool::RadosBench, Tool::FioRados];
+    let all = [Tool::Nacre, Tool::RadosBench, Tool::FioRados, Tool::FioRbd];
     let names = all.map(Tool::name).join(", ");
     all.into_iter().find(|tool| tool.name() == text).ok_or_else(|| format!("'{text}' is none of {names}"))
 }
