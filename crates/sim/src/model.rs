@@ -11,7 +11,8 @@ pub const STRIPE_WORDS: u64 = 2 * 4096 / crate::content::WORD_BYTES;
 /// One part of a compound change. Positions and lengths count words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
-    /// Holds if the object is there and the attribute is what this operation left, or, for 0, absent.
+    /// Holds if the attribute was, before the operation, what this one had left, or, for 0, absent. There must be an object, or
+    /// have been one that snapshots still have.
     Guard {
         attr: u8,
         left_by: OpId,
@@ -91,6 +92,16 @@ impl Snapped {
     pub fn at(&self, snap: u64) -> State {
         if snap > self.seq { self.head.clone() } else { self.at.get(&snap).cloned() }
     }
+
+    /// Errors: there is nothing, not even in name; or the attribute is another one.
+    fn guard(&self, attr: u8, left_by: OpId) -> Result<(), Errno> {
+        let found = match &self.head {
+            Some(object) => object.attrs.get(&attr).copied().unwrap_or(0),
+            None if self.at.is_empty() => return Err(Errno::ENOENT),
+            None => 0,
+        };
+        if found == left_by { Ok(()) } else { Err(Errno::ECANCELED) }
+    }
 }
 
 /// Carries out `changes` as operation `op`, all or none.
@@ -101,6 +112,7 @@ pub fn apply(object: &mut Snapped, op: OpId, changes: &[Change]) -> Result<(), E
     for change in changes {
         match change {
             Change::Knows { seq: known } => seq = *known,
+            Change::Guard { attr, left_by } => object.guard(*attr, *left_by)?,
             Change::RollBack { snap } => {
                 let then = object.at(*snap);
                 modified |= then.is_some() || next.is_some();
@@ -130,7 +142,6 @@ pub fn apply(object: &mut Snapped, op: OpId, changes: &[Change]) -> Result<(), E
 fn changes_something(state: &State, change: &Change) -> bool {
     let words = state.as_ref().map(|object| object.content.words());
     match change {
-        Change::Guard { .. } => false,
         Change::Truncate { words: to } => words.is_some_and(|words| words != *to),
         Change::Zero { at, .. } => words.is_some_and(|words| *at < words),
         Change::Create { .. } => state.is_none(),
@@ -140,12 +151,8 @@ fn changes_something(state: &State, change: &Change) -> bool {
 
 fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
     match change {
-        Change::Knows { .. } | Change::RollBack { .. } => unreachable!("they are about more than the present state"),
-        Change::Guard { attr, left_by } => {
-            let object = state.as_ref().ok_or(Errno::ENOENT)?;
-            if object.attrs.get(attr).copied().unwrap_or(0) != *left_by {
-                return Err(Errno::ECANCELED);
-            }
+        Change::Knows { .. } | Change::RollBack { .. } | Change::Guard { .. } => {
+            unreachable!("they are about more than the present state")
         }
         Change::Write { at, words } => {
             let content = Content::written_by(op, *words);
@@ -241,5 +248,11 @@ mod tests {
         assert_eq!(shown, ["absent", "[#1*1]", "[#1*1]", "absent"]);
         apply(&mut object, 4, &[Change::Knows { seq: 4 }, Change::RollBack { snap: 2 }]).expect("always");
         assert_eq!((Shown(&object.head).to_string(), object.seq), ("[#1*1]".to_owned(), 4));
+        // In name it stays.
+        let guarded = |left_by| [Change::Guard { attr: 0, left_by }, Change::Create { exclusive: true }];
+        assert_eq!(apply(&mut Snapped::default(), 5, &guarded(0)), Err(Errno::ENOENT));
+        apply(&mut object, 5, &[Change::Knows { seq: 4 }, Change::Remove]).expect("it is there");
+        assert_eq!(apply(&mut object, 6, &guarded(3)), Err(Errno::ECANCELED));
+        assert_eq!(apply(&mut object, 7, &guarded(0)), Ok(()));
     }
 }

@@ -71,6 +71,11 @@ impl Target<'_, '_> {
         }
     }
 
+    /// Attributes as methods have them: an object that this operation has made has none.
+    fn seen<T: Default>(&self, attrs: Result<T, Errno>) -> Result<T, cls::Stop> {
+        if self.run.exists { Ok(attrs.unwrap_or_default()) } else { attrs.map_err(cls::Stop::from) }
+    }
+
     /// Carries out a step that changes the object.
     fn step(&mut self, op: Op) -> Result<(), cls::Stop> {
         let result = self.run.step(&op);
@@ -110,11 +115,11 @@ impl cls::Object for Target<'_, '_> {
     }
 
     fn attr(&mut self, name: &str) -> Result<Option<Bytes>, cls::Stop> {
-        Ok(self.run.attr_before(name.as_bytes())?)
+        self.seen(self.run.attr_before(name.as_bytes()))
     }
 
     fn attrs(&mut self) -> Result<BTreeMap<Bytes, Bytes>, cls::Stop> {
-        Ok(self.run.user_attrs_before()?)
+        self.seen(self.run.user_attrs_before())
     }
 
     fn omap_header(&mut self) -> Result<Bytes, cls::Stop> {
