@@ -103,6 +103,9 @@ class Worker:
         # What was not there, and is made and removed by one update after a snapshot, stays in name for good on a Ceph.
         if which == 10 and self.steps and not self.there[self.target]:
             which = 14
+        # A class method of a Ceph sees the keys of what the same update has removed, if clones keep its name.
+        if which == 21 and self.has_removed:
+            which = 14
         # A Ceph with BlueStore does not remove, by range, keys that the same update has set, and of an object that one update
         # removes twice something stays.
         if which in (19, 20) and self.has_set or which == 10 and self.has_removed:
