@@ -3,8 +3,8 @@
 mod support;
 
 use osdmap::{
-    ApplyError, Incremental, MgrMap, MonMap, OsdInfo, OsdMap, OsdState, OsdXInfo, PgMapping, PgPool, PoolFlags,
-    UpActing,
+    ApplyError, Incremental, MappingUpdate, MgrMap, MonMap, OsdInfo, OsdMap, OsdState, OsdXInfo, PgMapping, PgPool,
+    PoolFlags, UpActing,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -58,6 +58,20 @@ proptest! {
             let before = map.clone();
             map.apply(&random_increment(&map, &mut dice)).unwrap();
             mapping.follow(&before, &map);
+            prop_assert_eq!(&mapping, &PgMapping::compute(&map));
+        }
+    }
+
+    #[test]
+    fn a_mapping_that_follows_in_pieces_comes_to_the_same(seed: u64, steps in 1u32..20, work in 1usize..20_000) {
+        let (mut map, mut dice) = (small_map(), Dice::new(seed));
+        let mut mapping = PgMapping::compute(&map);
+        for _ in 0..steps {
+            let before = map.clone();
+            map.apply(&random_increment(&map, &mut dice)).unwrap();
+            let mut update = MappingUpdate::begin(mapping, &before, &map);
+            while !update.step(&before, &map, work) {}
+            mapping = update.finish().0;
             prop_assert_eq!(&mapping, &PgMapping::compute(&map));
         }
     }

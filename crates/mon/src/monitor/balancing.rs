@@ -5,7 +5,7 @@ use super::osd_changes::Draft;
 use super::{Monitor, Now};
 use crate::balancer::{BalancerSettings, Obstacle, obstacle};
 use crate::state::LogPriority;
-use osdmap::{BalanceLimits, OsdMap, PgMapping, PgPool, UpmapChanges, balance, stale_upmaps};
+use osdmap::{BalanceLimits, MappingUpdate, OsdMap, PgMapping, PgPool, UpmapChanges, balance, stale_upmaps};
 use std::sync::Arc;
 use std::time::Duration;
 use types::Epoch;
@@ -15,6 +15,8 @@ use types::Epoch;
 pub(super) struct Balancing {
     /// The map last looked at, and its placements.
     mapping: Option<(Arc<OsdMap>, PgMapping)>,
+    /// Placements on their way to a later map. In large clusters that takes seconds, in which clients are not to wait.
+    catching_up: Option<CatchingUp>,
     /// Exceptions that make no sense were looked for up to this epoch.
     swept: Epoch,
     /// When the next round is due.
@@ -23,24 +25,44 @@ pub(super) struct Balancing {
     changed_in: Epoch,
 }
 
+/// Placements on their way from those of one map to those of another.
+struct CatchingUp {
+    from: Arc<OsdMap>,
+    to: Arc<OsdMap>,
+    update: MappingUpdate,
+}
+
+/// What is done of that at a time, in units of [`MappingUpdate::step`]: some 20 ms.
+const SLICE: usize = 1_000_000;
+
 impl Balancing {
     /// This monitor decides from here on: what was reported of maps before `epoch` may be from before others' rounds.
     pub fn begin(&mut self, epoch: Epoch) {
         (self.changed_in, self.next_round) = (epoch, None);
     }
 
-    /// The placements of the newest map.
-    fn follow(&mut self, map: &Arc<OsdMap>) -> &PgMapping {
-        match &mut self.mapping {
-            Some((before, mapping)) => {
-                if before.epoch != map.epoch {
-                    mapping.follow(before, map);
-                    *before = map.clone();
-                }
+    /// The placements of the newest map; `None`: not yet, ask again soon.
+    fn follow(&mut self, map: &Arc<OsdMap>) -> Option<&PgMapping> {
+        if let Some(mut under_way) = self.catching_up.take() {
+            let CatchingUp { from, to, update } = &mut under_way;
+            if !update.step(from, to, SLICE) {
+                self.catching_up = Some(under_way);
+                return None;
             }
-            none => *none = Some((map.clone(), PgMapping::compute(map))),
+            self.mapping = Some((under_way.to, under_way.update.finish().0));
         }
-        &self.mapping.as_ref().expect("just made").1
+        if self.mapping.as_ref().is_none_or(|(of, _)| of.epoch != map.epoch) {
+            let (from, mut update) = match self.mapping.take() {
+                Some((from, mapping)) => (from.clone(), MappingUpdate::begin(mapping, &from, map)),
+                None => (map.clone(), MappingUpdate::anew(map)),
+            };
+            if !update.step(&from, map, SLICE) {
+                self.catching_up = Some(CatchingUp { from, to: map.clone(), update });
+                return None;
+            }
+            self.mapping = Some((map.clone(), update.finish().0));
+        }
+        self.mapping.as_ref().map(|(_, mapping)| mapping)
     }
 }
 
@@ -52,7 +74,7 @@ impl Monitor {
             return;
         }
         let map = self.state.osdmaps.current().clone();
-        let stale = self.sweep(&map);
+        let Some(stale) = self.sweep(&map) else { return self.osd_changes.look(now.since_start) };
         if !stale.is_empty() {
             let count = stale.items.len() + stale.removed_items.len() + stale.removed_explicit.len();
             draft.note(
@@ -62,7 +84,7 @@ impl Monitor {
             stale.add_to(draft.incremental());
             return;
         }
-        let changes = self.balancer_round(now, &map);
+        let Some(changes) = self.balancer_round(now, &map) else { return self.osd_changes.look(now.since_start) };
         if !changes.is_empty() {
             self.balancing.changed_in = map.epoch.next();
             let moved = changes.moved_copies;
@@ -71,33 +93,39 @@ impl Monitor {
         }
     }
 
-    /// Exceptions that make no sense in this map; looked for once in each map.
-    fn sweep(&mut self, map: &Arc<OsdMap>) -> UpmapChanges {
+    /// Exceptions that make no sense in this map; looked for once in each map. `None`: not known yet.
+    fn sweep(&mut self, map: &Arc<OsdMap>) -> Option<UpmapChanges> {
         let any = !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty();
         if self.balancing.swept == map.epoch || !any {
-            return UpmapChanges::default();
+            return Some(UpmapChanges::default());
         }
+        let stale = stale_upmaps(map, self.balancing.follow(map)?);
         self.balancing.swept = map.epoch;
-        stale_upmaps(map, self.balancing.follow(map))
+        Some(stale)
     }
 
-    fn balancer_round(&mut self, now: Now, map: &Arc<OsdMap>) -> UpmapChanges {
+    /// What a round that is due changes. `None`: placements are not known yet.
+    fn balancer_round(&mut self, now: Now, map: &Arc<OsdMap>) -> Option<UpmapChanges> {
         let settings = BalancerSettings::of(&self.state, &self.volatile.name);
         let due = *self.balancing.next_round.get_or_insert(now.since_start + settings.interval);
         if !settings.is_on() || due > now.since_start {
             // A shorter interval counts at once.
             self.balancing.next_round = Some(due.min(now.since_start + settings.interval));
-            return UpmapChanges::default();
+            return Some(UpmapChanges::default());
         }
-        self.balancing.next_round = Some(now.since_start + settings.interval);
         let totals = self.volatile.totals(None);
         let told_since = self.balancing.changed_in;
         let told = |osd| self.volatile.osds.get(&osd).is_some_and(|stat| stat.epoch >= told_since);
         // Until primaries have seen the last round's map, what they reported is from before it.
-        if !map.up_osds().all(|(osd, _)| told(osd)) || map.pools.is_empty() {
-            return UpmapChanges::default();
-        }
+        let can_judge = map.up_osds().all(|(osd, _)| told(osd)) && !map.pools.is_empty();
         let why_not = obstacle(&self.volatile, settings.misplaced_max);
+        if can_judge && why_not.is_none() {
+            self.balancing.follow(map)?;
+        }
+        self.balancing.next_round = Some(now.since_start + settings.interval);
+        if !can_judge {
+            return Some(UpmapChanges::default());
+        }
         let changes = match why_not {
             Some(_) => UpmapChanges::default(),
             None => {
@@ -109,10 +137,10 @@ impl Monitor {
                 let is_shrinking = |pool: &PgPool| pool.pg_num_target < pool.pg_num;
                 let others = map.pools.iter().filter(|(_, pool)| !is_shrinking(pool)).map(|(id, _)| *id);
                 let pools = map.pools.values().any(is_shrinking).then(|| others.collect());
-                balance(map, self.balancing.follow(map), &BalanceLimits { moves_max, pools })
+                balance(map, self.balancing.follow(map)?, &BalanceLimits { moves_max, pools })
             }
         };
         self.volatile.balancer.looked(now.wall, why_not.as_ref().map(Obstacle::to_string), changes.moved_copies);
-        changes
+        Some(changes)
     }
 }
