@@ -146,12 +146,13 @@ fn trouble(net: &mut Net, rng: &mut Rng, next_server: &mut u64) {
 }
 
 impl Net {
-    /// Whether all three vote and have everything.
+    /// Whether all three vote, nobody else does, and they have everything.
     fn all_agree(&self) -> bool {
-        let applied =
-            |node: &Node| (node.member.monitor().state().applied, node.member.raft().membership().voters.len());
+        let servers: BTreeSet<ServerId> = self.nodes.values().map(|node| node.identity.server).collect();
+        let applied = |node: &Node| node.member.monitor().state().applied;
         let first = applied(self.nodes.values().next().unwrap());
-        first.1 == 3 && self.nodes.len() == 3 && self.nodes.values().all(|node| applied(node) == first)
+        let agrees = |node: &Node| applied(node) == first && node.member.raft().membership().voters == servers;
+        self.nodes.len() == 3 && self.nodes.values().all(agrees)
     }
 }
 
