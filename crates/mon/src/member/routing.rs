@@ -45,6 +45,8 @@ pub(super) struct Routing {
     waiting: VecDeque<(SessionId, Envelope)>,
     reads: BTreeMap<ReadId, Read>,
     next_read: u64,
+    /// Questions of peons, by their session and number, for which there was no room among the reads.
+    questions: VecDeque<(SessionId, u64)>,
     /// On a peon, messages for its own state, until the leader is asked how far that must be.
     fresh: Vec<(SessionId, Envelope)>,
     /// The question under way, and for which messages it is.
@@ -167,6 +169,15 @@ impl Member {
             }
         }
         self.ask_index(out);
+        while let Some((link, id)) = self.routing.questions.pop_front() {
+            let read = ReadId(self.routing.next_read);
+            if !self.raft.read(now.since_start, read) {
+                self.routing.questions.push_front((link, id));
+                break;
+            }
+            self.routing.next_read += 1;
+            self.routing.reads.insert(read, Read::Index { link, id });
+        }
     }
 
     /// Gives the message back if it cannot go anywhere yet.
@@ -391,13 +402,10 @@ impl Member {
                 let of = self.routing.by_link.get(&(session, number)).copied();
                 of.into_iter().for_each(|id| self.end_one(now, id));
             }
-            q::IndexGet::TYPE => {
+            // Another leader is asked anew.
+            q::IndexGet::TYPE if self.raft.is_leader() => {
                 let q::IndexGet { id } = Message::open(envelope)?;
-                let read = ReadId(self.routing.next_read);
-                if self.raft.read(now.since_start, read) {
-                    self.routing.next_read += 1;
-                    self.routing.reads.insert(read, Read::Index { link: session, id });
-                }
+                self.routing.questions.push_back((session, id));
             }
             q::GlobalIdsGet::TYPE if self.monitor.leads() => {
                 let envelope = envelope.clone();
@@ -444,12 +452,14 @@ impl Member {
 
     /// All sessions that came by one of another monitor's.
     pub(super) fn end_forwarded_of(&mut self, now: Now, link: SessionId) {
+        self.routing.questions.retain(|(by, _)| *by != link);
         let gone = self.routing.forwarded.iter().filter(|(_, (by, _))| *by == link).map(|(id, _)| *id);
         gone.collect::<Vec<_>>().into_iter().for_each(|id| self.end_one(now, id));
     }
 
     /// This monitor leads no more: other monitors' sessions mean nothing to it.
     pub(super) fn end_forwarded(&mut self, now: Now) {
+        self.routing.questions.clear();
         let gone: Vec<SessionId> = self.routing.forwarded.keys().copied().collect();
         gone.into_iter().for_each(|id| self.end_one(now, id));
     }

@@ -137,6 +137,7 @@ struct Net {
     now: Duration,
     nodes: BTreeMap<usize, Node>,
     next_session: u64,
+    raft: raft::Config,
     /// Sessions between members: who dialled (and its number for it), whom (and its number).
     sessions: Vec<[(usize, SessionId); 2]>,
     cut: BTreeSet<usize>,
@@ -160,7 +161,12 @@ impl Net {
     const LATENCY: Duration = Duration::from_millis(2);
 
     fn new(names: &[&str]) -> Net {
+        Net::with(names, raft_config())
+    }
+
+    fn with(names: &[&str], raft: raft::Config) -> Net {
         let mut net = Net {
+            raft,
             now: Duration::ZERO,
             nodes: BTreeMap::new(),
             next_session: 1,
@@ -183,7 +189,7 @@ impl Net {
     /// Starts a member on a disk, which knows where the first one is.
     fn start(&mut self, number: usize, identity: Identity, disk: Stored) {
         let loaded = Loaded { identity: identity.clone(), stored: disk.clone() };
-        let config = MemberConfig { peers: vec![addr(1), addr(2)], ..config(number) };
+        let config = MemberConfig { peers: vec![addr(1), addr(2)], raft: self.raft.clone(), ..config(number) };
         let member = Member::new(loaded, config, entropy(), at(self.now)).unwrap();
         self.nodes.insert(number, Node { member, identity, disk, stopped: None });
         self.input(number, Input::Tick);
@@ -423,6 +429,26 @@ fn a_peon_gives_no_map_that_is_older_than_what_was_decided() {
         net.pass_until("the map", secs(2), |net| map(net).is_some());
         assert_eq!(map(&net).unwrap().newest, decided);
     }
+}
+
+#[test]
+fn whoever_asks_while_there_is_no_room_for_questions_is_answered_later() {
+    let mut net = Net::with(&["a", "b", "c"], raft::Config { reads_max: 1, ..raft_config() });
+    let sessions: Vec<SessionId> = (1..=3).map(|number| net.open(number)).collect();
+    for (number, session) in (1..).zip(&sessions) {
+        let start = msg::Subscription { start: 0, onetime: true };
+        let subscribe = msg::MonSubscribe { what: [("osdmap".to_owned(), start)].into(), hostname: String::new() };
+        for envelope in [subscribe.clone().seal(0, Target::PACIFIC), subscribe.seal(0, Target::PACIFIC)] {
+            net.input(number, Input::Message { session: *session, envelope });
+        }
+    }
+    // All of it waits for the first leader, who has yet to find out how far it is.
+    net.pass_until("everybody has a map", secs(10), |net| {
+        let has_map = |session: &SessionId| {
+            net.heard.iter().any(|(_, to, envelope)| to == session && envelope.header.kind == msg::OsdMap::TYPE)
+        };
+        sessions.iter().all(has_map)
+    });
 }
 
 #[test]
