@@ -150,13 +150,16 @@ proptest! {
                 from_snapshot = Some(MonState::from_slice(&state.to_vec(Target::PACIFIC)).unwrap());
             }
             if *index == cut_at {
-                // A monitor that continues from here has the same maps to give, and goes on.
+                // A monitor that continues from here has the same map to give, or one that it has made of it, and goes on.
                 let log = h.log[..cut_at as usize].to_vec();
                 let mut again = Harness::continuing(state.clone(), log);
                 let client = again.client();
                 again.say(client, subscribe(&[("osdmap", 0, true)]));
                 let maps = again.heard::<msg::OsdMap>(client);
-                prop_assert_eq!(maps[0].fulls.values().next().unwrap(), &state.osdmaps.current_full());
+                let (given, now) = (maps[0].fulls.values().next().unwrap(), again.monitor.state());
+                prop_assert_eq!(given, &now.osdmaps.current_full());
+                let earlier = now.osdmaps.full(state.osdmap().epoch).expect("it is kept");
+                prop_assert_eq!(earlier, state.osdmaps.current_full());
                 again.boot_on(7, "late", 1);
                 prop_assert!(again.map().is_up(OsdId(7)));
             }
