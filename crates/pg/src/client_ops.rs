@@ -24,7 +24,7 @@ use osdmap::PoolFlags;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, ReadError};
-use types::{EVersion, Errno, ObjectId, ReqId, SnapId, Utime};
+use types::{EVersion, EntityName, Epoch, Errno, ObjectId, ReqId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
 use wire::messages::{OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
@@ -133,6 +133,9 @@ pub(crate) struct ClientOps {
     wait_for_room: BTreeSet<ObjectId>,
     /// Updates that are queued and not yet submitted, by request.
     queued_requests: BTreeMap<ReqId, u64>,
+    /// Clients of which an update of an object was dropped because the pool is full; from which epoch on it no longer was. What
+    /// they sent before they knew that is dropped, too, or it would overtake: they send all of it again.
+    turned_away: BTreeMap<(ObjectId, EntityName), Option<Epoch>>,
 }
 
 impl ClientOps {
@@ -151,6 +154,7 @@ impl ClientOps {
         self.next_number = old.next_number;
         // Nothing has been answered, so what is held stays the same.
         self.held_bytes = old.held_bytes;
+        self.turned_away = old.turned_away;
         self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
         // What the primary asked for itself (the end of a watch) it asks for again if it is still wanted.
         let own: usize = self.waiting.iter().filter(|op| op.session == NO_SESSION).map(ClientOp::held_bytes).sum();
@@ -193,6 +197,28 @@ impl ClientOps {
         }
     }
 
+    /// Whether an update must be dropped because one that the client sent before was: it has not heard yet that the pool is
+    /// not full any more. Those that insist on an answer get one.
+    fn is_turned_away(&mut self, object: &ObjectId, client: EntityName, sent: Epoch, flags: OpFlags) -> bool {
+        if self.turned_away.is_empty() || flags.has(OpFlags::FULL_TRY) || flags.has(OpFlags::FULL_FORCE) {
+            return false;
+        }
+        let key = (object.clone(), client);
+        let Some(until) = self.turned_away.get(&key) else { return false };
+        let goes_on = until.is_some_and(|until| sent >= until);
+        if goes_on {
+            self.turned_away.remove(&key);
+        }
+        !goes_on
+    }
+
+    /// The pool is not full any more from this map on.
+    pub fn full_ended(&mut self, epoch: Epoch) {
+        // Who has not come back since the last time will not.
+        self.turned_away.retain(|_, until| until.is_none());
+        self.turned_away.values_mut().for_each(|until| *until = Some(epoch));
+    }
+
     /// An operation that held `bytes` has been answered.
     pub fn release(&mut self, cx: &mut Context<'_>, bytes: usize) {
         self.held_bytes -= bytes;
@@ -214,6 +240,11 @@ impl Pg {
                 self.ops.waiting.push_back(op);
             }
         }
+    }
+
+    /// The group's pool is not full any more from this map on.
+    pub(crate) fn full_ended(&mut self, epoch: Epoch) {
+        self.ops.full_ended(epoch);
     }
 
     /// The group has become active: what waited may start.
@@ -438,7 +469,11 @@ impl Pg {
             Run::Done(effects) if op.may_write => {
                 self.watches.learn(&op.object, &effects.watchers, |addr| cx.map.is_blocklisted(addr), cx.now);
                 let (object, flags, since) = (op.object.clone(), op.op.flags, op.waits_for_room.unwrap_or(cx.now));
-                let admission = self.admit_update(cx, &object, flags, &effects, since);
+                let (client, epoch) = (op.reqid.name, op.op.epoch);
+                let admission = match self.ops.is_turned_away(&object, client, epoch, flags) {
+                    true => Admission::Dropped,
+                    false => self.admit_update(cx, &object, flags, &effects, since),
+                };
                 if admission == Admission::Later {
                     let op = self.ops.ops.get_mut(&number).expect("operation is known");
                     (op.progress, op.waits_for_room) = (Progress::default(), Some(since));
@@ -453,7 +488,10 @@ impl Pg {
                         self.submit_update(cx, op, effects, growth_bytes);
                     }
                     Admission::Refused(errno) => self.answer_error(cx, &op, errno),
-                    Admission::Dropped | Admission::Later => self.ops.release(cx, op.held_bytes()),
+                    Admission::Dropped | Admission::Later => {
+                        self.ops.turned_away.entry((op.object.clone(), client)).or_default();
+                        self.ops.release(cx, op.held_bytes());
+                    }
                 }
                 Ran::Ended
             }

@@ -33,7 +33,7 @@ use crate::scrub::messages::{ScrubBad, ScrubDone, ScrubGet, ScrubGot};
 use crate::scrub::schedule::ScrubSchedule;
 use crate::strays::Strays;
 use crate::unfound::{GiveUpError, PgView};
-use osdmap::{OsdMap, OsdMapFlags, PgMapping, UpActing};
+use osdmap::{OsdMap, OsdMapFlags, PgMapping, PoolFlags, UpActing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -522,6 +522,14 @@ impl Shard {
         let is_shown = self.is_shown_by(map);
         self.gather_merges(map, is_shown);
         self.split_groups(advance);
+        let is_full =
+            |map: &OsdMap, pool| map.pools.get(&pool).is_some_and(|pool| pool.flags.contains(PoolFlags::FULL));
+        for (id, pg) in &mut self.pgs {
+            let pool = id.pool.base();
+            if is_full(&advance.before, pool) && !is_full(map, pool) {
+                pg.full_ended(map.epoch);
+            }
+        }
         // Taken out, so that groups can be changed while it is looked at.
         let mut mapping = std::mem::take(&mut self.mapping);
         let computed = mapping.follow(&advance.before, map);

@@ -245,7 +245,9 @@ impl ClientProcess {
         {
             // An order to scrub can only be given to OSDs that are connected; whoever gives it asks again.
             let may_try_again = json.contains("scrub") && reply.result == types::Errno::EAGAIN.as_result();
-            if reply.result < 0 && !may_try_again {
+            // OSDs come and go while somebody gives orders for them.
+            let is_gone = reply.result == types::Errno::ENOENT.as_result() && reply.status.contains("does not exist");
+            if reply.result < 0 && !may_try_again && !is_gone {
                 self.wrong.get_or_insert(format!("command {json} fails: {} {}", reply.result, reply.status));
             }
             if let Purpose::OperateCoded { .. } = self.purpose

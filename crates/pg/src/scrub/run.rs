@@ -471,7 +471,7 @@ impl Pg {
         for finding in findings {
             self.found(cx, order, finding);
         }
-        self.run_objects(cx, &held.0, &held.1);
+        self.run_objects(cx, &held.0, &behind_whole(&held.1));
         if until >= osdmap::pg_range(self.id, self.interval.shape.pg_num).1 {
             return self.scrub_ended(cx);
         }

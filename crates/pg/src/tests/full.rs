@@ -255,3 +255,39 @@ fn a_full_pool_takes_deletes_and_what_insists() {
     full(&mut writer.cluster, PoolFlags::FULL_QUOTA);
     assert_eq!(insisting(&mut writer, 5, OpFlags::FULL_TRY), Some(Errno::EDQUOT.as_result()));
 }
+
+/// A client that does not know yet that the pool is full, or that it no longer is, sends on: what follows an update that was
+/// dropped is dropped as well, since the client sends all of it again, in order.
+#[test]
+fn nothing_overtakes_what_a_full_pool_turned_away() {
+    let mut writer = Writer::new(3, 6);
+    let first = vec![(writer.write(1, 100), 1, content(1, 0, 100)), (writer.write(2, 100), 2, content(2, 1, 100))];
+    assert_eq!(writer.answered(&first), [0, 0]);
+    let before = writer.cluster.map.epoch;
+    let session = writer.cluster.connect(A);
+    let set = |cluster: &mut Cluster, full: bool| {
+        let mut pool = cluster.map.pools[&super::cluster::POOL].clone();
+        pool.flags = if full { pool.flags | PoolFlags::FULL } else { pool.flags.without(PoolFlags::FULL) };
+        cluster.change(|next| drop(next.new_pools.insert(super::cluster::POOL, pool)));
+        cluster.update_all();
+        cluster.settle();
+    };
+    let ask = |writer: &mut Writer, epoch, n: u64, op: Op| {
+        writer.tid += 1;
+        let tid = writer.tid;
+        writer.cluster.ask_of(A, session, tid, epoch, 0, (n as u32, &name(n)), op);
+        writer.cluster.settle();
+        writer.result(tid)
+    };
+    let larger = || Op::write_full(content(1, 3, 9000));
+    set(&mut writer.cluster, true);
+    assert_eq!(ask(&mut writer, before, 1, larger()), None);
+    assert_eq!(ask(&mut writer, before, 1, Op::delete()), None, "it was sent behind that one");
+    assert_eq!(ask(&mut writer, before, 2, Op::delete()), Some(0), "nothing of this object was dropped");
+    set(&mut writer.cluster, false);
+    assert_eq!(ask(&mut writer, before, 1, Op::delete()), None, "its client has not heard yet");
+    let now = writer.cluster.map.epoch;
+    assert_eq!(ask(&mut writer, now, 1, larger()), Some(0));
+    assert_eq!(ask(&mut writer, now, 1, Op::delete()), Some(0));
+    assert_eq!(writer.cluster.client_bytes(A), 0);
+}
