@@ -629,8 +629,13 @@ impl Pg {
         } else if !self.may_read(cx) || self.lacks_any(number) {
             // What it has read so far may not be the newest any more, or is being replaced.
             self.read_anew(number);
-        } else if let Ran::Ended = self.run_op(cx, number) {
-            self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1;
+        } else {
+            match self.run_op(cx, number) {
+                Ran::Ended => self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1,
+                // Only now it is known which state of the object it needs, and that one is missing.
+                Ran::Lacks => self.read_anew(number),
+                Ran::Blocked | Ran::HasNoRoom => {}
+            }
         }
         self.run_object(cx, &object);
     }
