@@ -482,9 +482,10 @@ impl Cluster {
         self.history.iter().chain(running).cloned().collect()
     }
 
+    /// The monitor, if it runs and has everything that was decided: one that has just started may know less for a moment.
     pub fn monitor(&self) -> Option<&mon::Monitor> {
         match &self.world.handler(self.mon)?.program {
-            Program::Mon(mon) => Some(mon.monitor()),
+            Program::Mon(mon) => Some(mon.monitor()).filter(|monitor| monitor.leads()),
             _ => None,
         }
     }
