@@ -66,6 +66,15 @@ impl Cluster {
         }
     }
 
+    pub(crate) fn of(driver: Arc<Driver>) -> Cluster {
+        Cluster { driver }
+    }
+
+    /// The number by which the cluster knows this client: `client.4123`.
+    pub fn client_id(&self) -> u64 {
+        self.driver.shared.global_id()
+    }
+
     /// The cluster's id.
     pub fn fsid(&self) -> Fsid {
         self.driver.shared.look(|objecter| objecter.fsid()).expect("connected means that there is a map")
@@ -111,6 +120,22 @@ impl Cluster {
             }
         };
         Ok(Pool::new(self.driver.clone(), id, name))
+    }
+
+    /// The pool with this id, by the present map or the newest.
+    pub async fn pool_by_id(&self, id: PoolId) -> Result<Pool, Error> {
+        let find = || {
+            let named = |names: BTreeMap<String, PoolId>| names.into_iter().find(|(_, other)| *other == id);
+            self.driver.shared.look(|o| o.placement().and_then(|p| named(p.pool_names())))
+        };
+        let found = match find() {
+            Some(found) => found,
+            None => {
+                self.wait_for_latest_map().await?;
+                find().ok_or_else(|| Error::NoPool(format!("id {}", id.0)))?
+            }
+        };
+        Ok(Pool::new(self.driver.clone(), id, &found.0))
     }
 
     /// Names and ids of all pools of the newest map.
@@ -185,7 +210,7 @@ fn unexpected(answer: &MonAnswer) -> Error {
 }
 
 /// A number that two clients do not share: the kernel's randomness, and should there be none, time and process id.
-fn fresh_seed() -> u64 {
+pub(crate) fn fresh_seed() -> u64 {
     use std::io::Read;
     let mut bytes = [0; 8];
     let random = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes));

@@ -6,7 +6,7 @@
 //! under way, in a few turns of the runtime then share a system call.
 
 use crate::error::Error;
-use crate::objecter::{Answer, MonRequest, Objecter, Request};
+use crate::objecter::{Answer, Event, MonRequest, Objecter, Request, Subject};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use types::BufPool;
 use wire::msgr::{ConnId, Messenger, Output};
@@ -38,6 +38,9 @@ const SPARE_BYTES: usize = 32 << 20;
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// What was sent before a close gets this long to leave.
 const LINGER: Duration = Duration::from_secs(2);
+/// Notifications kept for one watch until its owner takes them. What comes beyond is not acknowledged, so notifiers learn
+/// that the watcher is too slow.
+const EVENTS_MAX: usize = 256;
 /// The longest the timer sleeps: deadlines that come into being meanwhile wake it only if they are earlier.
 const SLEEP_MAX: Duration = Duration::from_secs(5);
 
@@ -58,6 +61,9 @@ struct Cores {
     connections: BTreeMap<ConnId, Connection>,
     /// Connections with something to send.
     dirty: Vec<ConnId>,
+    /// Who watches, by cookie.
+    watchers: BTreeMap<u64, mpsc::Sender<Event>>,
+    last_cookie: u64,
     /// When the timer will wake.
     armed: Duration,
     /// Counts what came in: requests, and bytes from sockets.
@@ -95,6 +101,7 @@ impl Drop for Driver {
         let mut cores = self.shared.lock();
         cores.closed = true;
         cores.connections.clear();
+        cores.watchers.clear();
         cores.objecter.shut_down();
         cores.hand_out();
     }
@@ -108,6 +115,8 @@ impl Driver {
             objecter,
             connections: BTreeMap::new(),
             dirty: Vec::new(),
+            watchers: BTreeMap::new(),
+            last_cookie: 0,
             armed: Duration::ZERO,
             events: 0,
             closed: false,
@@ -181,6 +190,55 @@ impl Shared {
             objecter.tell(osd, json, completion, messenger, now);
         })
         .await
+    }
+
+    /// Watches an object. Gives the cookie and what is told to the watcher, together with the answer.
+    pub async fn watch(&self, subject: Subject, timeout_s: u32) -> (u64, mpsc::Receiver<Event>, Result<Answer, Error>) {
+        let (sender, receiver) = mpsc::channel(EVENTS_MAX);
+        let mut cookie = 0;
+        let chosen = &mut cookie;
+        let request = self.request(|cores, completion, now| {
+            cores.last_cookie += 1;
+            *chosen = cores.last_cookie;
+            cores.watchers.insert(cores.last_cookie, sender);
+            let Cores { messenger, objecter, last_cookie, .. } = cores;
+            objecter.watch(subject, *last_cookie, timeout_s, completion, messenger, now);
+        });
+        let answer = request.await;
+        (cookie, receiver, answer)
+    }
+
+    /// Ends a watch, and waits until the cluster knows.
+    pub async fn unwatch(&self, cookie: u64) -> Result<Answer, Error> {
+        self.request(|cores, completion, now| {
+            let Cores { messenger, objecter, watchers, .. } = cores;
+            watchers.remove(&cookie);
+            objecter.unwatch(cookie, Some(completion), messenger, now);
+        })
+        .await
+    }
+
+    /// Ends a watch that nobody cares about any more.
+    pub fn forget_watch(&self, cookie: u64) {
+        self.with(|cores, now| {
+            let Cores { messenger, objecter, watchers, closed, .. } = cores;
+            if watchers.remove(&cookie).is_some() && !*closed {
+                objecter.unwatch(cookie, None, messenger, now);
+            }
+        });
+    }
+
+    pub async fn notify(&self, subject: Subject, payload: Bytes, timeout_s: u32) -> Result<Answer, Error> {
+        self.request(|cores, completion, now| {
+            let Cores { messenger, objecter, .. } = cores;
+            objecter.notify(subject, payload, timeout_s, completion, messenger, now);
+        })
+        .await
+    }
+
+    /// The number by which the cluster knows this client.
+    pub fn global_id(&self) -> u64 {
+        self.lock().messenger.global_id()
     }
 
     pub async fn wait_for_map(&self, epoch: types::Epoch) -> Result<Answer, Error> {
@@ -272,6 +330,20 @@ impl Cores {
         while let Some(done) = self.objecter.poll_done() {
             // A user who dropped the future does not want the answer.
             let _ = done.completion.send(done.result);
+        }
+        while let Some(event) = self.objecter.poll_event() {
+            match event {
+                Event::Notified { cookie, .. } => {
+                    let sent = self.watchers.get(&cookie).map(|watcher| watcher.try_send(event));
+                    if sent.is_some_and(|sent| sent.is_err()) {
+                        tracing::warn!(cookie, "a watcher does not take its notifications");
+                    }
+                }
+                // The end of the channel says it as well, should there be no room.
+                Event::WatchLost { cookie, .. } => {
+                    let _ = self.watchers.remove(&cookie).map(|watcher| watcher.try_send(event));
+                }
+            }
         }
     }
 

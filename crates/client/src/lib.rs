@@ -13,10 +13,11 @@
 //! ```
 //!
 //! * [`Cluster`] — start here; [`Pool`], [`Operation`], [`Listing`].
+//! * [`Watch`], [`Notification`]: watching objects; [`Pool::under`], [`Pool::at_snapshot`]: snapshots.
 //! * [`objecter`]: the core without I/O, which the simulator runs as well; `driver` carries it out on tokio.
 //! * [`config`], [`conf_file`], [`mon_host`]: where the cluster is.
 //!
-//! Absent: watch and notify, snapshots of pools, authentication other than `none`, cache tiers.
+//! Absent: authentication other than `none`, cache tiers.
 
 mod cluster;
 pub mod conf_file;
@@ -28,6 +29,8 @@ pub mod mon_host;
 pub mod objecter;
 mod operation;
 mod pool;
+mod snapshots;
+mod watch;
 
 pub use cluster::Cluster;
 pub use conf_file::{ConfError, ConfFile, Who};
@@ -36,5 +39,8 @@ pub use error::{ConnectError, Error};
 pub use listing::Listing;
 pub use mon_host::{MON_PORT, MonHost, MonHostError, parse_mon_host};
 pub use objecter::CommandReply;
-pub use operation::{Comparison, ObjectStat, Operation, Outcome, Part};
+pub use operation::{ChecksumKind, Comparison, ObjectStat, Operation, Outcome, Part};
 pub use pool::Pool;
+pub use watch::{Acknowledged, Notification, Watch};
+pub use wire::Rope;
+pub use wire::basic::SnapContext;

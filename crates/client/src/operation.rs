@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Errno, Utime};
-use wire::messages::op_data::{OmapKeysOutput, OmapValsOutput, StatOutput};
-use wire::messages::{Op, OpFlags, XattrArgs, op_flag};
+use types::{Errno, SnapId, Utime};
+use wire::messages::op_data::{OmapKeysOutput, OmapValsOutput, SparseReadOutput, StatOutput};
+use wire::messages::{Checksum, Op, OpFlags, XattrArgs, op_flag};
 use wire::{Decode, Rope};
 
 use crate::error::Error;
 use crate::objecter::Reply;
+use crate::pool::Pool;
 
 /// Parts that take effect together or not at all, in order; the first that fails makes the whole fail.
 ///
@@ -33,6 +34,27 @@ pub enum Comparison {
     LessOrEqual,
 }
 
+impl Comparison {
+    fn code(self) -> u8 {
+        match self {
+            Comparison::Equal => XattrArgs::EQ,
+            Comparison::NotEqual => XattrArgs::NE,
+            Comparison::Greater => XattrArgs::GT,
+            Comparison::GreaterOrEqual => XattrArgs::GTE,
+            Comparison::Less => XattrArgs::LT,
+            Comparison::LessOrEqual => XattrArgs::LTE,
+        }
+    }
+}
+
+/// Checksums that OSDs compute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChecksumKind {
+    Xxhash32 = Checksum::XXHASH32 as isize,
+    Xxhash64 = Checksum::XXHASH64 as isize,
+    Crc32c = Checksum::CRC32C as isize,
+}
+
 impl Operation {
     pub fn new() -> Operation {
         Operation::default()
@@ -55,6 +77,33 @@ impl Operation {
         self.part(Op::read(offset, length))
     }
 
+    /// Only the ranges that have data; what they are says [`Outcome::extents`].
+    pub fn sparse_read(self, offset: u64, length: u64) -> Operation {
+        self.part(Op::sparse_read(offset, length))
+    }
+
+    /// Checksums of a range, one for each `chunk_bytes` of it (0: one for all), from the seed -1.
+    /// Length and offset 0 are everything.
+    pub fn checksum(self, kind: ChecksumKind, offset: u64, length: u64, chunk_bytes: u32) -> Operation {
+        self.part(Op::checksum(kind as u8, offset, length, chunk_bytes))
+    }
+
+    /// Fails unless these bytes are there; what lies beyond the object's end counts as zeros. The error's number is then
+    /// 4095 and the place of the first byte that differs.
+    pub fn compare(self, offset: u64, data: impl Into<Rope>) -> Operation {
+        self.part(Op::cmp_ext(offset, data.into()))
+    }
+
+    /// Who watches the object.
+    pub fn list_watchers(self) -> Operation {
+        self.part(Op::list_watchers())
+    }
+
+    /// All states of the object; to be asked at [`types::SnapId::DIR`].
+    pub fn list_snapshots(self) -> Operation {
+        self.part(Op::list_snaps())
+    }
+
     /// Size and time of change; fails if the object does not exist.
     pub fn stat(self) -> Operation {
         self.part(Op::stat())
@@ -70,16 +119,32 @@ impl Operation {
         self.part(Op::assert_version(version))
     }
 
-    pub fn write(self, offset: u64, data: impl Into<Bytes>) -> Operation {
+    pub fn write(self, offset: u64, data: impl Into<Rope>) -> Operation {
         self.part(Op::write(offset, data.into()))
     }
 
     /// Replaces the whole content.
-    pub fn write_full(self, data: impl Into<Bytes>) -> Operation {
+    pub fn write_full(self, data: impl Into<Rope>) -> Operation {
         self.part(Op::write_full(data.into()))
     }
 
-    pub fn append(self, data: impl Into<Bytes>) -> Operation {
+    /// Writes `length` bytes that repeat `data`, whose length must divide it.
+    pub fn write_same(self, offset: u64, length: u64, data: impl Into<Rope>) -> Operation {
+        self.part(Op::write_same(offset, length, data.into()))
+    }
+
+    /// Makes the object what it was in a snapshot.
+    pub fn roll_back(self, snap: SnapId) -> Operation {
+        self.part(Op::rollback(snap))
+    }
+
+    /// Copies another object, of the same cluster, as it is or was in a snapshot, without its bytes coming here. Its
+    /// version must be the one given. Errors: `ERANGE`, `EOVERFLOW` if it is not.
+    pub fn copy_from(self, source: &Pool, name: impl Into<Bytes>, version: u64) -> Operation {
+        self.part(Op::copy_from(name.into(), source.locator().clone(), source.snap, version))
+    }
+
+    pub fn append(self, data: impl Into<Rope>) -> Operation {
         self.part(Op::append(data.into()))
     }
 
@@ -121,15 +186,12 @@ impl Operation {
 
     /// Fails with `ECANCELED` unless `value` compares so with the attribute; an absent one is empty.
     pub fn compare_xattr(self, name: impl AsRef<[u8]>, how: Comparison, value: impl AsRef<[u8]>) -> Operation {
-        let code = match how {
-            Comparison::Equal => XattrArgs::EQ,
-            Comparison::NotEqual => XattrArgs::NE,
-            Comparison::Greater => XattrArgs::GT,
-            Comparison::GreaterOrEqual => XattrArgs::GTE,
-            Comparison::Less => XattrArgs::LT,
-            Comparison::LessOrEqual => XattrArgs::LTE,
-        };
-        self.part(Op::cmp_xattr(name.as_ref(), value.as_ref(), code))
+        self.part(Op::cmp_xattr(name.as_ref(), value.as_ref(), how.code()))
+    }
+
+    /// The same with numbers: the attribute is read as decimal digits, an absent one as 0.
+    pub fn compare_xattr_number(self, name: impl AsRef<[u8]>, how: Comparison, value: u64) -> Operation {
+        self.part(Op::cmp_xattr_u64(name.as_ref(), value, how.code()))
     }
 
     /// Up to `max` keys behind `start_after`.
@@ -163,6 +225,17 @@ impl Operation {
         self.part(Op::omap_rm_keys(keys))
     }
 
+    /// Removes the keys from `begin` on that are below `end`.
+    pub fn omap_remove_range(self, begin: impl Into<Bytes>, end: impl Into<Bytes>) -> Operation {
+        self.part(Op::omap_rm_key_range(begin.into(), end.into()))
+    }
+
+    /// Fails with `ECANCELED` unless the value of a key compares so with `value`. Only [`Comparison::Equal`],
+    /// [`Comparison::Greater`] and [`Comparison::Less`] are known to OSDs.
+    pub fn omap_compare(self, key: impl Into<Bytes>, how: Comparison, value: impl Into<Bytes>) -> Operation {
+        self.part(Op::omap_cmp(key.into(), value.into(), how.code()))
+    }
+
     /// Removes all entries and the header.
     pub fn omap_clear(self) -> Operation {
         self.part(Op::omap_clear())
@@ -188,6 +261,18 @@ impl Operation {
     /// Tells how large the object, and writes to it, are going to be.
     pub fn allocation_hint(self, object_bytes: u64, write_bytes: u64) -> Operation {
         self.part(Op::set_alloc_hint(object_bytes, write_bytes, 0)).may_fail()
+    }
+
+    /// Goes ahead, or fails with `ENOSPC` or `EDQUOT`, where it would otherwise wait until the cluster or the pool has room.
+    pub fn full_try(mut self) -> Operation {
+        self.flags = self.flags | OpFlags::FULL_TRY;
+        self
+    }
+
+    /// Makes reads wait for the updates of the object that came before.
+    pub fn ordered(mut self) -> Operation {
+        self.flags = self.flags | OpFlags::RWORDERED;
+        self
     }
 
     pub fn is_empty(&self) -> bool {
@@ -244,6 +329,17 @@ impl Outcome {
     /// Bytes that a read, an attribute, a header or a method gave.
     pub fn bytes(&self, index: usize) -> Result<Bytes, Error> {
         Ok(self.part(index)?.output.clone().into_bytes())
+    }
+
+    /// Ranges that a sparse read found (offset to length), and their bytes one after the other.
+    pub fn extents(&self, index: usize) -> Result<(BTreeMap<u64, u64>, Bytes), Error> {
+        let SparseReadOutput { extents, data } = self.decode(index)?;
+        Ok((extents, data))
+    }
+
+    /// What checksums of 32 bits came to.
+    pub fn checksums(&self, index: usize) -> Result<Vec<u32>, Error> {
+        self.decode(index)
     }
 
     /// What a `stat` gave.

@@ -1,5 +1,6 @@
 //! Objects of one pool.
 
+use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::error::Error;
 use crate::listing::Listing;
@@ -8,8 +9,9 @@ use crate::operation::{ObjectStat, Operation, Outcome};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::SystemTime;
-use types::{PoolId, Utime};
-use wire::basic::Locator;
+use types::{PoolId, SnapId, Utime};
+use wire::Rope;
+use wire::basic::{Locator, SnapContext};
 use wire::messages::{OpCode, OpFlags};
 
 /// A pool, or a namespace of one. Cheap to clone.
@@ -19,11 +21,34 @@ pub struct Pool {
     id: PoolId,
     name: Arc<str>,
     locator: Locator,
+    /// What reads look at.
+    pub(crate) snap: SnapId,
+    /// What updates preserve.
+    pub(crate) snap_context: SnapContext,
 }
 
 impl Pool {
     pub(crate) fn new(driver: Arc<Driver>, id: PoolId, name: &str) -> Pool {
-        Pool { driver, id, name: name.into(), locator: Locator::pool(id) }
+        let (snap, snap_context) = (SnapId::HEAD, SnapContext::default());
+        Pool { driver, id, name: name.into(), locator: Locator::pool(id), snap, snap_context }
+    }
+
+    /// The cluster it belongs to.
+    pub fn cluster(&self) -> Cluster {
+        Cluster::of(self.driver.clone())
+    }
+
+    pub(crate) fn subject(&self, name: Bytes) -> Subject {
+        Subject::Object { locator: self.locator.clone(), name }
+    }
+
+    /// The namespace that its objects are in.
+    pub fn namespace_name(&self) -> &Bytes {
+        &self.locator.nspace
+    }
+
+    pub(crate) fn locator(&self) -> &Locator {
+        &self.locator
     }
 
     pub fn id(&self) -> PoolId {
@@ -47,9 +72,10 @@ impl Pool {
     /// Carries out `operation` on the object called `name`.
     pub async fn operate(&self, name: impl Into<Bytes>, operation: Operation) -> Result<Outcome, Error> {
         let only_removes = !operation.ops.is_empty() && operation.ops.iter().all(|op| op.code == OpCode::DELETE);
-        let subject = Subject::Object { locator: self.locator.clone(), name: name.into() };
-        let mut request = Request::new(subject, operation.ops, Utime::from(SystemTime::now()));
+        let mut request = Request::new(self.subject(name.into()), operation.ops, Utime::from(SystemTime::now()));
         request.flags = operation.flags;
+        request.snap = self.snap;
+        request.snap_context.clone_from(&self.snap_context);
         if only_removes {
             // A full cluster must be able to become less full.
             request.flags = request.flags | OpFlags::FULL_TRY;
@@ -69,16 +95,16 @@ impl Pool {
         self.operate(name, Operation::new().read(offset, length)).await?.bytes(0)
     }
 
-    pub async fn write(&self, name: impl Into<Bytes>, offset: u64, data: impl Into<Bytes>) -> Result<(), Error> {
+    pub async fn write(&self, name: impl Into<Bytes>, offset: u64, data: impl Into<Rope>) -> Result<(), Error> {
         self.operate(name, Operation::new().write(offset, data)).await.map(drop)
     }
 
     /// Replaces the object's content.
-    pub async fn write_full(&self, name: impl Into<Bytes>, data: impl Into<Bytes>) -> Result<(), Error> {
+    pub async fn write_full(&self, name: impl Into<Bytes>, data: impl Into<Rope>) -> Result<(), Error> {
         self.operate(name, Operation::new().write_full(data)).await.map(drop)
     }
 
-    pub async fn append(&self, name: impl Into<Bytes>, data: impl Into<Bytes>) -> Result<(), Error> {
+    pub async fn append(&self, name: impl Into<Bytes>, data: impl Into<Rope>) -> Result<(), Error> {
         self.operate(name, Operation::new().append(data)).await.map(drop)
     }
 

@@ -269,7 +269,10 @@ impl ClientProcess {
         }
         let reply = done.result.map(|answer| match answer {
             objecter::Answer::Op(reply) => Some(reply),
-            objecter::Answer::Mon(_) | objecter::Answer::Command(_) | objecter::Answer::MapReached => None,
+            objecter::Answer::Mon(_)
+            | objecter::Answer::Command(_)
+            | objecter::Answer::Notified { .. }
+            | objecter::Answer::MapReached => None,
         });
         let outcome = match (done.completion, reply.transpose()) {
             (Completion::Pool, None) => {

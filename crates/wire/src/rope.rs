@@ -146,6 +146,24 @@ impl From<Vec<u8>> for Rope {
     }
 }
 
+impl From<String> for Rope {
+    fn from(text: String) -> Rope {
+        Bytes::from(text).into()
+    }
+}
+
+impl From<&'static str> for Rope {
+    fn from(text: &'static str) -> Rope {
+        Bytes::from(text).into()
+    }
+}
+
+impl From<&'static [u8]> for Rope {
+    fn from(bytes: &'static [u8]) -> Rope {
+        Bytes::from(bytes).into()
+    }
+}
+
 impl FromIterator<Bytes> for Rope {
     fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Rope {
         let mut rope = Rope::new();

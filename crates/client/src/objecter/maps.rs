@@ -92,6 +92,7 @@ impl<C> Objecter<C> {
         for tid in tids {
             self.reconsider(tid, link, now);
         }
+        self.watches_due = true;
         let epoch = self.epoch();
         for index in (0..self.map_waiters.len()).rev() {
             if self.map_waiters[index].0 <= epoch {

@@ -2,7 +2,8 @@
 //!
 //! [`Objecter`] does no I/O. Events go in: [`Objecter::opened`], [`Objecter::message`], [`Objecter::reset`],
 //! [`Objecter::tick`], and what users want, [`Objecter::submit`], [`Objecter::ask`], [`Objecter::tell`], [`Objecter::wait_for_map`].
-//! Messages go out through [`Sessions`]; what is finished comes out of [`Objecter::poll_done`].
+//! Messages go out through [`Sessions`]; what is finished comes out of [`Objecter::poll_done`], what watchers are told out
+//! of [`Objecter::poll_event`].
 //!
 //! An operation keeps its transaction id for life, however often it is sent, so that OSDs recognise it.
 
@@ -18,21 +19,24 @@ mod request;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod watches;
 
 pub use mon_request::{CommandReply, MonAnswer, MonRequest};
 pub use placement::{GroupTarget, Placement, Resend, Step, Target};
 pub use request::{Reply, Request, Subject};
 pub use sessions::Sessions;
+pub use watches::Event;
 
 use crate::error::Error;
 use mon_request::{Asked, Asker};
 use mon_session::MonSession;
 use osd_command::OsdCommand;
 use osd_session::OsdSession;
-use request::{InFlight, State};
+use request::{InFlight, Owner, State};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{Epoch, Fsid, OsdId};
+use watches::Watch;
 use wire::messages as msg;
 use wire::msgr::SessionId;
 use wire::{EntityAddrVec, Envelope, Message};
@@ -60,6 +64,12 @@ pub enum Answer {
     Mon(MonAnswer),
     /// What an OSD answers to a command.
     Command(CommandReply),
+    /// The watchers of an object have answered, or time is up.
+    Notified {
+        /// 0, or a negated error number: a watcher was too slow.
+        result: i32,
+        replies: msg::NotifyReplies,
+    },
     /// The map that was waited for is there.
     MapReached,
 }
@@ -85,6 +95,11 @@ pub struct Objecter<C> {
     asked: BTreeMap<u64, Asked<C>>,
     commands: BTreeMap<u64, OsdCommand<C>>,
     map_waiters: Vec<(Epoch, C)>,
+    /// By cookie.
+    watches: BTreeMap<u64, Watch>,
+    /// Something has happened that may concern watches.
+    watches_due: bool,
+    events: VecDeque<Event>,
     last_tid: u64,
     done: VecDeque<Done<C>>,
 }
@@ -105,6 +120,9 @@ impl<C> Objecter<C> {
             asked: BTreeMap::new(),
             commands: BTreeMap::new(),
             map_waiters: Vec::new(),
+            watches: BTreeMap::new(),
+            watches_due: false,
+            events: VecDeque::new(),
             last_tid: 0,
             done: VecDeque::new(),
         }
@@ -146,9 +164,13 @@ impl<C> Objecter<C> {
 
     /// Carries out an operation.
     pub fn submit(&mut self, request: Request, completion: C, link: &mut impl Sessions, now: Duration) {
+        self.submit_as(request, Owner::User(completion), link, now);
+    }
+
+    fn submit_as(&mut self, request: Request, owner: Owner<C>, link: &mut impl Sessions, now: Duration) {
         let tid = self.next_tid();
         let op = InFlight {
-            completion,
+            owner,
             request,
             state: State::Waiting,
             target: None,
@@ -198,6 +220,8 @@ impl<C> Objecter<C> {
             let osd = osd.osd;
             self.by_session.remove(&session);
             self.commands_lost(osd);
+            // First, so that the session is opened again with the patience of one that was lost.
+            self.look_after_watches(link, now);
             self.drop_idle_sessions(link);
         }
     }
@@ -213,12 +237,16 @@ impl<C> Objecter<C> {
             msg::CommandReply::TYPE => self.command_reply(&envelope),
             msg::OsdMap::TYPE => self.osd_map(&envelope, link, now),
             msg::OsdBackoff::TYPE => self.backoff(session, &envelope, link),
+            msg::WatchNotify::TYPE => self.watch_notify(session, &envelope),
             msg::MonMap::TYPE if self.mon.owns(session) => self.mon_map(&envelope, link),
             _ if self.mon.owns(session) => self.mon_answer(&envelope, link, now),
             _ => Ok(()),
         };
         if let Err(error) = result {
             tracing::warn!(kind = msg::kind_name(kind), %error, "message ignored");
+        }
+        if self.watches_due {
+            self.look_after_watches(link, now);
         }
     }
 
@@ -238,6 +266,7 @@ impl<C> Objecter<C> {
             }
         }
         self.expire_commands(now);
+        self.look_after_watches(link, now);
         if let Some(timeout) = self.settings.mon_op_timeout {
             let late = |asked: &Asked<C>| asked.since + timeout <= now;
             while let Some(tid) = self.asked.first_key_value().filter(|(_, a)| late(a)).map(|(tid, _)| *tid) {
@@ -251,12 +280,13 @@ impl<C> Objecter<C> {
         let reopen = self.osds.values().filter_map(|s| s.reopen_at);
         let op = self.settings.op_timeout.and_then(|t| self.ops.first_key_value().map(|(_, op)| op.submitted + t));
         let ask = self.settings.mon_op_timeout.and_then(|t| self.asked.first_key_value().map(|(_, a)| a.since + t));
-        self.mon.due().into_iter().chain(reopen).chain(op).chain(ask).chain(self.commands_due()).min()
+        let others = self.commands_due().into_iter().chain(self.watches_wake());
+        self.mon.due().into_iter().chain(reopen).chain(op).chain(ask).chain(others).min()
     }
 
     /// Ends everything that is under way with [`Error::Closed`].
     pub fn shut_down(&mut self) {
-        let ops = std::mem::take(&mut self.ops).into_values().map(|op| op.completion);
+        let ops = std::mem::take(&mut self.ops).into_values().filter_map(|op| op.owner.into_user());
         let asked = std::mem::take(&mut self.asked).into_values().filter_map(|asked| match asked.asker {
             Asker::User(completion) => Some(completion),
             Asker::PoolCheck(_) => None,

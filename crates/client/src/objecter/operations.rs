@@ -1,7 +1,7 @@
 //! Operations on their way: to the right OSD, again when that changes, and back.
 
 use super::osd_session::OsdSession;
-use super::request::{InFlight, State};
+use super::request::{InFlight, Owner, State};
 use super::{Answer, Objecter, Sessions, Subject};
 use crate::error::Error;
 use std::time::Duration;
@@ -82,9 +82,24 @@ impl<C> Objecter<C> {
     }
 
     pub(super) fn complete(&mut self, tid: u64, result: Result<Answer, Error>) {
+        let op = self.ops.get(&tid).expect("complete() for an operation under way");
+        let session = match op.state {
+            State::Assigned { osd } => self.osds.get(&osd).and_then(|osd| osd.session),
+            _ => None,
+        };
         self.unassign(tid);
-        let op = self.ops.remove(&tid).expect("complete() for an operation under way");
-        self.finish(op.completion, result);
+        let op = self.ops.remove(&tid).expect("just looked at");
+        match op.owner {
+            Owner::Watch { cookie, step } => self.watch_stepped(cookie, step, session.zip(op.target), result),
+            owner => self.answer_owner(owner, result),
+        }
+    }
+
+    /// Gives a user the result of what was asked.
+    pub(super) fn answer_owner(&mut self, owner: Owner<C>, result: Result<Answer, Error>) {
+        if let Some(completion) = owner.into_user() {
+            self.finish(completion, result);
+        }
     }
 
     pub(super) fn op_reply(&mut self, session: SessionId, envelope: &Envelope, link: &mut impl Sessions) {
@@ -109,6 +124,10 @@ impl<C> Objecter<C> {
         if reply.result >= 0 && reply.ops.len() != op.request.ops.len() {
             let error = format!("{} parts answered of {}", reply.ops.len(), op.request.ops.len());
             return self.complete(tid, Err(Error::Answer(error)));
+        }
+        if reply.result >= 0 && op.request.is_notify() {
+            // Over when the watchers have answered, which is told by another message.
+            return;
         }
         self.complete(tid, Ok(Answer::Op(reply.into())));
     }

@@ -1,11 +1,12 @@
 //! An operation as users ask for it, and as it is kept while under way.
 
 use super::placement::Target;
+use super::watches::WatchStep;
 use bytes::Bytes;
 use std::time::Duration;
 use types::{Epoch, Errno, ObjectId, OsdId, PoolId, SnapId, Utime};
 use wire::basic::{Locator, SnapContext};
-use wire::messages::{Op, OpFlags, OpReply, OsdOpReply};
+use wire::messages::{Op, OpCode, OpFlags, OpReply, OsdOpReply};
 
 /// What an operation is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,6 +57,11 @@ impl Request {
     pub fn is_read(&self) -> bool {
         self.flags.has(OpFlags::READ) || self.ops.iter().any(|op| op.code.is_read())
     }
+
+    /// Whether it is over only when the watchers have answered.
+    pub(super) fn is_notify(&self) -> bool {
+        self.ops.first().is_some_and(|op| op.code == OpCode::NOTIFY)
+    }
 }
 
 /// What became of an operation.
@@ -94,9 +100,30 @@ pub(super) enum State {
     CheckingPool { missing_in: Option<Epoch> },
 }
 
+/// Who wants to know how an operation ends.
+pub(super) enum Owner<C> {
+    User(C),
+    /// The objecter itself, about a watch.
+    Watch {
+        cookie: u64,
+        step: WatchStep<C>,
+    },
+    Nobody,
+}
+
+impl<C> Owner<C> {
+    /// The user behind it, if there is one.
+    pub fn into_user(self) -> Option<C> {
+        match self {
+            Owner::User(completion) | Owner::Watch { step: WatchStep::Register(completion), .. } => Some(completion),
+            Owner::Watch { .. } | Owner::Nobody => None,
+        }
+    }
+}
+
 /// An operation under way.
 pub(super) struct InFlight<C> {
-    pub completion: C,
+    pub owner: Owner<C>,
     pub request: Request,
     pub state: State,
     /// As of the present map; `None` until the pool is known.

@@ -1,6 +1,7 @@
 //! The objecter against a scripted cluster: sessions are a log, maps are real.
 
 mod scripted;
+mod watches;
 mod whole_cluster;
 
 use super::*;

@@ -1,8 +1,8 @@
 //! Parts of operations, as a client makes them.
 
 use super::op::to_rope;
-use super::op_data::{CopyFromInput, NotifyAckInput, NotifyInput, OmapGetKeys, OmapGetVals, OmapRmKeyRange};
-use super::{AllocHint, Call, CopyFrom, Extent, Op, OpArgs, OpCode, Watch, XattrArgs, op_flag};
+use super::op_data::{CopyFromInput, NotifyAckInput, NotifyInput, OmapCmp, OmapGetKeys, OmapGetVals, OmapRmKeyRange};
+use super::{AllocHint, Call, Checksum, CopyFrom, Extent, Op, OpArgs, OpCode, Watch, WriteSame, XattrArgs, op_flag};
 use crate::basic::Locator;
 use crate::{Encode, Rope, Target};
 use bytes::Bytes;
@@ -180,6 +180,41 @@ impl Op {
     pub fn notify_ack(notify_id: u64, cookie: u64, reply: Bytes) -> Op {
         let input = NotifyAckInput { notify_id, cookie, reply: Some(reply) };
         Op::new(OpCode::NOTIFY_ACK, OpArgs::None, to_rope(&input))
+    }
+
+    /// All states of an object: the operation must look at [`SnapId::DIR`].
+    pub fn list_snaps() -> Op {
+        Op::new(OpCode::LIST_SNAPS, OpArgs::None, Rope::new())
+    }
+
+    /// Checksums of a range, `kind` one of [`Checksum::CRC32C`] and so on, from the seed -1.
+    pub fn checksum(kind: u8, offset: u64, length: u64, chunk_size: u32) -> Op {
+        let args = Checksum { offset, length, chunk_size, kind };
+        let seed_bytes = if kind == Checksum::XXHASH64 { 8 } else { 4 };
+        Op::new(OpCode::CHECKSUM, OpArgs::Checksum(args), vec![0xff; seed_bytes])
+    }
+
+    /// Fails unless these bytes are there.
+    pub fn cmp_ext(offset: u64, data: impl Into<Rope>) -> Op {
+        let data = data.into();
+        Op::new(OpCode::CMPEXT, extent(offset, data.len() as u64), data)
+    }
+
+    /// Repeats `data` over `length` bytes.
+    pub fn write_same(offset: u64, length: u64, data: impl Into<Rope>) -> Op {
+        let data = data.into();
+        let args = WriteSame { offset, length, data_length: data.len() as u64 };
+        Op::new(OpCode::WRITESAME, OpArgs::WriteSame(args), data)
+    }
+
+    /// Like [`Op::cmp_xattr`], with numbers.
+    pub fn cmp_xattr_u64(name: &[u8], value: u64, cmp_op: u8) -> Op {
+        xattr(OpCode::CMPXATTR, name, &value.to_le_bytes(), cmp_op, XattrArgs::MODE_U64)
+    }
+
+    /// Fails unless a key's value compares so with `value`.
+    pub fn omap_cmp(key: Bytes, value: Bytes, cmp_op: u8) -> Op {
+        omap(OpCode::OMAP_CMP, &OmapCmp { assertions: BTreeMap::from([(key, (value, cmp_op.into()))]) })
     }
 
     pub fn list_watchers() -> Op {

@@ -1,0 +1,204 @@
+//! Watches and notifications.
+//!
+//! A watch is registered once. From then on it is looked after here: pinged every few seconds, and connected again
+//! where its session is lost or another OSD leads its placement group. A watch that the cluster has dropped meanwhile is
+//! reported as lost; whoever made it decides what that means.
+
+use super::placement::Target;
+use super::request::Owner;
+use super::{Answer, Objecter, Request, Sessions, Subject};
+use crate::error::Error;
+use bytes::Bytes;
+use std::time::Duration;
+use types::{Errno, Utime};
+use wire::messages::{self as msg, NotifyReplies, Op, OpFlags, Watch as WatchOp, WatchNotifyOp};
+use wire::msgr::SessionId;
+use wire::{Decode, DecodeError, Envelope, Message};
+
+/// How often an OSD is asked whether it still knows a watch. OSDs drop one that is silent for its timeout, 30 s by default.
+const PING_EVERY: Duration = Duration::from_secs(5);
+
+/// Something that nobody asked for at that moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Somebody notifies the watchers of an object, and waits for an acknowledgement.
+    Notified { cookie: u64, notify_id: u64, notifier: u64, payload: Bytes },
+    /// The cluster has dropped the watch, or does not take it any more.
+    WatchLost { cookie: u64, why: Errno },
+}
+
+/// What the objecter itself asked about a watch.
+#[derive(Debug)]
+pub(super) enum WatchStep<C> {
+    Register(C),
+    Reconnect,
+    Ping,
+}
+
+pub(super) struct Watch {
+    subject: Subject,
+    /// 0 for the OSD's default.
+    timeout_s: u32,
+    /// Where it is connected; `None` until it is, and while it has to be connected again.
+    at: Option<(SessionId, Target)>,
+    /// A step is under way.
+    busy: bool,
+    ping_at: Duration,
+}
+
+/// Watches keep nobody from writing, so flags that stop writes do not concern them.
+fn watch_request(subject: Subject, op: Op) -> Request {
+    let mut request = Request::new(subject, vec![op], Utime::ZERO);
+    request.flags = OpFlags::FULL_TRY;
+    request
+}
+
+impl<C> Objecter<C> {
+    /// Begins to watch an object, which must exist. `cookie` is the caller's, not in use yet; notifications come with it
+    /// out of [`Objecter::poll_event`].
+    pub fn watch(
+        &mut self,
+        subject: Subject,
+        cookie: u64,
+        timeout_s: u32,
+        completion: C,
+        link: &mut impl Sessions,
+        now: Duration,
+    ) {
+        let ping_at = now + PING_EVERY;
+        let watch = Watch { subject: subject.clone(), timeout_s, at: None, busy: true, ping_at };
+        let before = self.watches.insert(cookie, watch);
+        assert!(before.is_none(), "watch cookie {cookie} is in use");
+        let request = watch_request(subject, Op::watch(cookie, WatchOp::WATCH, timeout_s));
+        self.submit_as(request, Owner::Watch { cookie, step: WatchStep::Register(completion) }, link, now);
+    }
+
+    /// Ends a watch. Where nobody waits for it, `completion` is `None`.
+    pub fn unwatch(&mut self, cookie: u64, completion: Option<C>, link: &mut impl Sessions, now: Duration) {
+        let owner = completion.map_or(Owner::Nobody, Owner::User);
+        let Some(watch) = self.watches.remove(&cookie) else {
+            return self.answer_owner(owner, Err(Errno::ENOTCONN.into()));
+        };
+        self.submit_as(watch_request(watch.subject, Op::watch(cookie, WatchOp::UNWATCH, 0)), owner, link, now);
+    }
+
+    /// Notifies all who watch an object. Done when all have acknowledged or `timeout_s` has passed.
+    pub fn notify(
+        &mut self,
+        subject: Subject,
+        payload: Bytes,
+        timeout_s: u32,
+        completion: C,
+        link: &mut impl Sessions,
+        now: Duration,
+    ) {
+        // The completion comes back with the cookie.
+        let cookie = self.last_tid + 1;
+        let request = Request::new(subject, vec![Op::notify(cookie, timeout_s, payload)], Utime::ZERO);
+        self.submit(request, completion, link, now);
+        debug_assert_eq!(cookie, self.last_tid, "a notification's cookie is its transaction id");
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// What an OSD says about a watch or a notification.
+    pub(super) fn watch_notify(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {
+        let message = msg::WatchNotify::open(envelope)?;
+        if !self.by_session.contains_key(&session) {
+            return Ok(());
+        }
+        let cookie = message.cookie;
+        match message.op {
+            WatchNotifyOp::Notify if self.watches.contains_key(&cookie) => {
+                let (notify_id, notifier) = (message.notify_id, message.notifier_gid);
+                self.events.push_back(Event::Notified { cookie, notify_id, notifier, payload: message.payload });
+            }
+            WatchNotifyOp::Disconnect if self.watches.remove(&cookie).is_some() => {
+                self.events.push_back(Event::WatchLost { cookie, why: Errno::ENOTCONN });
+            }
+            WatchNotifyOp::Notify | WatchNotifyOp::Disconnect => {}
+            WatchNotifyOp::NotifyComplete => {
+                let notifies = self.ops.get(&cookie).is_some_and(|op| op.request.is_notify());
+                if notifies {
+                    let bytes = message.replies.into_bytes();
+                    let replies = match bytes.is_empty() {
+                        true => NotifyReplies::default(),
+                        false => NotifyReplies::decode(&mut wire::Reader::shared(&bytes))?,
+                    };
+                    self.complete(cookie, Ok(Answer::Notified { result: message.result, replies }));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A step has ended. `place`: where it was carried out.
+    pub(super) fn watch_stepped(
+        &mut self,
+        cookie: u64,
+        step: WatchStep<C>,
+        place: Option<(SessionId, Target)>,
+        result: Result<Answer, Error>,
+    ) {
+        self.watches_due = true;
+        let error = match &result {
+            Ok(Answer::Op(reply)) => reply.error().map(Error::from),
+            Ok(_) => None,
+            Err(error) => Some(error.clone()),
+        };
+        if let Some(watch) = self.watches.get_mut(&cookie) {
+            watch.busy = false;
+            match (&error, &step) {
+                (None, WatchStep::Ping) => {}
+                (None, _) => watch.at = place,
+                // The OSD forgot the connection: it takes another. What took too long is tried again.
+                (Some(_), WatchStep::Ping) | (Some(Error::TimedOut { .. }), WatchStep::Reconnect) => watch.at = None,
+                (Some(error), WatchStep::Reconnect) => {
+                    let why = error.errno();
+                    self.watches.remove(&cookie);
+                    self.events.push_back(Event::WatchLost { cookie, why });
+                }
+                (Some(_), WatchStep::Register(_)) => drop(self.watches.remove(&cookie)),
+            }
+        }
+        if let WatchStep::Register(completion) = step {
+            self.finish(completion, result);
+        }
+    }
+
+    /// Connects watches again where that is needed, and pings those whose time has come.
+    pub(super) fn look_after_watches(&mut self, link: &mut impl Sessions, now: Duration) {
+        self.watches_due = false;
+        if self.watches.is_empty() {
+            return;
+        }
+        let Some(placement) = &mut self.placement else { return };
+        let mut steps = Vec::new();
+        for (cookie, watch) in self.watches.iter_mut().filter(|(_, watch)| !watch.busy) {
+            let next = placement.target(&watch.subject);
+            let stands = watch.at.as_ref().is_some_and(|(session, target)| {
+                self.by_session.contains_key(session) && !target.is_left_for(next.as_ref(), self.settings.resend)
+            });
+            let (what, step) = match stands {
+                false => (WatchOp::RECONNECT, WatchStep::Reconnect),
+                true if watch.ping_at <= now => (WatchOp::PING, WatchStep::Ping),
+                true => continue,
+            };
+            watch.busy = true;
+            watch.ping_at = now + PING_EVERY;
+            let request = watch_request(watch.subject.clone(), Op::watch(*cookie, what, watch.timeout_s));
+            steps.push((request, Owner::Watch { cookie: *cookie, step }));
+        }
+        for (request, owner) in steps {
+            self.submit_as(request, owner, link, now);
+        }
+    }
+
+    /// When a watch is to be pinged next.
+    pub(super) fn watches_wake(&self) -> Option<Duration> {
+        self.watches.values().filter(|watch| !watch.busy).map(|watch| watch.ping_at).min()
+    }
+}
