@@ -47,6 +47,7 @@ pub enum Part {
     Coding,
     Merging,
     Monitor,
+    Quorum,
     Store,
 }
 
@@ -98,6 +99,14 @@ mutants! {
     MergeUnrecorded "merge-unrecorded" Merging "groups are merged though they are not recorded as having stopped",
     StaleRecord "stale-record" Monitor "an acting set that is not the newest map's is recorded",
     PastForgotten "past-forgotten" Monitor "the record forgets who served before",
+    VoteNotDurable "vote-not-durable" Quorum "a monitor's vote is told before it is durable",
+    EntriesAckedEarly "entries-acked-early" Quorum "a monitor acknowledges entries of the log before they are durable",
+    AppliesUndecided "applies-undecided" Quorum "the leader applies entries that it alone has",
+    VotesForBehind "votes-for-behind" Quorum "votes go to candidates whose log is behind",
+    LeaderReadsUnsure "leader-reads-unsure" Quorum "a leader answers without a lease",
+    PeonReadsAtOnce "peon-reads-at-once" Quorum "a peon answers from its state without asking how far that must be",
+    StartForgetsPromise "start-forgets-promise" Quorum "who has just started votes though it may have promised the leader not to",
+    WipedKeepsNumber "wiped-keeps-number" Quorum "a monitor whose disk was lost comes back as the server that it was",
     CommitBeforeFlush "commit-before-flush" Store "a commit is told when it is written, before the flush",
     ReuseEarly "reuse-early" Store "freed blocks are written again before the record that frees them is vouched for",
     CrcUnchecked "crc-unchecked" Store "checksums are not compared when blocks are read",

@@ -146,6 +146,14 @@ impl Osd {
         Ok(osd)
     }
 
+    /// The epoch of the map that it has, once its store is open.
+    pub fn epoch(&self) -> Option<Epoch> {
+        match &self.stage {
+            Stage::Running(running) => Some(running.shard.map().epoch),
+            Stage::Opening(_) | Stage::Ended => None,
+        }
+    }
+
     /// Replaces the limits on operations and logs. To be called before the first turn.
     pub fn with_limits(mut self, limits: Limits) -> Osd {
         self.limits = limits;

@@ -1,5 +1,5 @@
-//! Deliberate bugs, to see that the simulator's checks find them. Outside this crate's tests none can be switched on, and
-//! nothing of them is compiled.
+//! Deliberate bugs, to see that the simulator's checks find them. Outside this crate's tests some can be switched on as mutants
+//! of the whole cluster's simulator; without its feature nothing of them is compiled.
 
 /// What is broken.
 #[cfg_attr(not(test), allow(dead_code))]
@@ -17,6 +17,8 @@ pub(crate) enum Bug {
     LogNotCompared,
     /// A server votes twice in a term.
     VotesTwice,
+    /// A leader commits what it alone has.
+    AppliesUndecided,
     /// Entries of older terms are committed by counting copies.
     OlderTermCounted,
     /// Entries that contradict the leader's stay.
@@ -62,6 +64,7 @@ impl Bug {
         Bug::LeaderCountsEarly,
         Bug::LogNotCompared,
         Bug::VotesTwice,
+        Bug::AppliesUndecided,
         Bug::OlderTermCounted,
         Bug::ConflictKept,
         Bug::PrevNotCompared,
@@ -84,8 +87,17 @@ impl Bug {
 
 #[cfg(not(test))]
 #[inline(always)]
-pub(crate) const fn is(_: Bug) -> bool {
-    false
+pub(crate) fn is(bug: Bug) -> bool {
+    use mutant::Mutant;
+    match bug {
+        Bug::VoteNotDurable => mutant::is(Mutant::VoteNotDurable),
+        Bug::AckNotDurable => mutant::is(Mutant::EntriesAckedEarly),
+        Bug::LogNotCompared => mutant::is(Mutant::VotesForBehind),
+        Bug::PromiseForgotten => mutant::is(Mutant::StartForgetsPromise),
+        Bug::ReadsUnconfirmed => mutant::is(Mutant::LeaderReadsUnsure),
+        Bug::AppliesUndecided => mutant::is(Mutant::AppliesUndecided),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -125,6 +125,9 @@ impl Raft {
             values.sort_by(|a, b| b.cmp(a));
             decided = values[members.majority() - 1];
         }
+        if bug::is(Bug::AppliesUndecided) {
+            decided = own;
+        }
         if decided <= self.commit {
             return;
         }

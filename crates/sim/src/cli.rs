@@ -26,6 +26,9 @@ pub struct SimOptions {
     /// Client operations of each run, about. [default: 1000 to 1500, by the seed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub ops: Option<u32>,
+    /// Monitors in the beginning. [default: 1, 3 or 5, by the seed]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=7))]
+    pub mons: Option<u8>,
     /// OSDs in the beginning. [default: 3 to 30, by the seed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=100))]
     pub osds: Option<u8>,
@@ -36,7 +39,7 @@ pub struct SimOptions {
     #[arg(long, value_name = "K+M", value_parser = coding, conflicts_with = "copies")]
     pub coded: Option<(u8, u8)>,
     /// Kinds of misfortunes: calm, resets, quick-restarts, long-absences, replaced, moved, changed, monitor, blackout,
-    /// partitions, everything, clocks, slowness, membership, full, rot. [default: some, by the seed]
+    /// partitions, everything, clocks, slowness, membership, full, rot, quorum. [default: some, by the seed]
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = mix)]
     pub faults: Vec<Mix>,
     /// Small runs as in the simulator's tests: some 200 operations, one kind of misfortunes.
@@ -99,6 +102,7 @@ impl SimOptions {
         Wishes {
             small: self.small,
             operations: self.ops,
+            mons: self.mons.map(usize::from),
             osds: self.osds.map(usize::from),
             copies: self.copies,
             coding: self.coded,
@@ -278,6 +282,7 @@ mod tests {
         let replicated = Wishes {
             small: true,
             operations: Some(1200),
+            mons: Some(3),
             osds: Some(7),
             copies: Some(2),
             coding: None,

@@ -1,18 +1,20 @@
 //! A client as a process of the simulated world: the objecter's core, a messenger, and something to do.
 
 use crate::check::Listed;
+use crate::commands::{Commands, Question};
 use crate::content::OpId;
 use crate::history::{Answer, Ask, ObjectName, Operation, Usage};
 use crate::port::Port;
 use crate::request::{self, page, page_request};
 use crate::window::Window;
+use crate::witness::Witness;
 use crate::workload::{IN_FLIGHT_MAX, Objects, Workload};
 use client::objecter::{self, MonAnswer, MonRequest, Objecter, Resend, Settings};
 use reactor::sim::SimIo;
 use reactor::{Event, Handler, Io};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::{EntityType, ObjectId, PoolId, SnapId};
+use types::{EntityType, Epoch, ObjectId, PoolId, SnapId};
 use wire::EntityAddrVec;
 use wire::basic::AuthName;
 use wire::messages::PoolOpKind;
@@ -34,6 +36,8 @@ pub enum Purpose {
         m: u8,
     },
     Work(Workload),
+    /// Asks monitors, one thing at a time.
+    Ask(Commands),
     /// Asks these things at once; then, if `list`, lists the pool.
     Script {
         left: VecDeque<(ObjectName, Ask)>,
@@ -57,6 +61,7 @@ enum Completion {
     Command(String),
     /// A command that may be refused.
     Attempt,
+    Question(Question),
     Operation(usize),
     Page(ObjectId),
 }
@@ -69,6 +74,10 @@ pub struct ClientProcess {
     objecter: Objecter<Completion>,
     purpose: Purpose,
     window: Window,
+    witness: Witness,
+    /// The epoch of its map, and the newest one that anybody had when it started.
+    epoch: Epoch,
+    least: Epoch,
     /// Updates by their index in the history, with their numbers in the window.
     unanswered: BTreeMap<usize, u64>,
     history: Vec<Operation>,
@@ -91,13 +100,14 @@ impl ClientProcess {
     pub fn start(
         io: &mut SimIo,
         number: u64,
-        mon: &EntityAddrVec,
+        mons: Vec<EntityAddrVec>,
         pool: PoolId,
-        (purpose, window): (Purpose, Window),
+        purpose: Purpose,
+        (window, witness): (Window, Witness),
     ) -> ClientProcess {
         let config = Config::client(AuthName::new(EntityType::CLIENT, "admin"), io.random());
         let settings = Settings {
-            mons: vec![mon.clone()],
+            mons,
             hostname: format!("client{number}"),
             op_timeout: None,
             mon_op_timeout: None,
@@ -112,6 +122,9 @@ impl ClientProcess {
             objecter: Objecter::new(settings),
             purpose,
             window,
+            epoch: Epoch(0),
+            least: witness.epoch(),
+            witness,
             unanswered: BTreeMap::new(),
             history: Vec::new(),
             in_flight: 0,
@@ -207,6 +220,16 @@ impl ClientProcess {
                     }
                 }
             }
+            Purpose::Ask(commands) => match (self.in_flight, commands.draw(self.number)) {
+                (0, Some((question, request))) => {
+                    tracing::info!("asks {question:?}");
+                    self.in_flight = 1;
+                    let completion = Completion::Question(question);
+                    self.objecter.ask(request, completion, &mut self.port.messenger, io.now());
+                }
+                (0, None) => self.is_done = true,
+                _ => unreachable!("one question at a time"),
+            },
             Purpose::Script { left, list } => match left.pop_front() {
                 Some((object, ask)) => {
                     io.set_timer(io.now(), ASK);
@@ -267,6 +290,9 @@ impl ClientProcess {
             }
             return;
         }
+        if let Completion::Question(question) = done.completion {
+            return self.question_done(io, question, done.result);
+        }
         let reply = done.result.map(|answer| match answer {
             objecter::Answer::Op(reply) => Some(reply),
             objecter::Answer::Mon(_)
@@ -284,12 +310,24 @@ impl ClientProcess {
             (Completion::Page(cursor), Some(reply)) => self.page_done(io, cursor, reply),
             (Completion::Command(json), Some(reply)) => Err(format!("command {json} is answered by {reply:?}")),
             (Completion::Attempt, _) => Ok(()),
+            (Completion::Question(_), Some(_)) => unreachable!("handled above"),
             (other, None) => Err(format!("{other:?} is answered by a monitor")),
         };
         if let Err(why) = outcome {
             tracing::error!("{why}");
             self.wrong.get_or_insert(why);
         }
+    }
+
+    fn question_done(&mut self, io: &mut SimIo, question: Question, result: Result<objecter::Answer, client::Error>) {
+        self.in_flight = 0;
+        let Purpose::Ask(commands) = &mut self.purpose else { unreachable!("only they ask") };
+        tracing::info!("{question:?} is answered by {result:?}");
+        let pause = commands.pause();
+        if let Err(why) = commands.answered(question, result, || format!("client.{}", self.number)) {
+            self.wrong.get_or_insert(why);
+        }
+        io.set_timer(io.now() + pause, ASK);
     }
 
     fn operation_done(
@@ -336,6 +374,18 @@ impl ClientProcess {
         Ok(())
     }
 
+    /// Maps are never older than those before, and the first one is as new as any was when this client started.
+    fn look_at_map(&mut self) {
+        let Some(epoch) = self.objecter.placement().map(|placement| placement.epoch()) else { return };
+        if epoch != self.epoch {
+            let (who, before) = (|| format!("client.{}", self.number), std::mem::replace(&mut self.epoch, epoch));
+            match before {
+                Epoch(0) => self.witness.told_newest(who, self.least, epoch),
+                before => self.witness.has_map(who, before, epoch),
+            }
+        }
+    }
+
     /// Hands outputs around until nothing is left to do.
     fn settle(&mut self, io: &mut SimIo) {
         loop {
@@ -363,6 +413,7 @@ impl ClientProcess {
                 break;
             }
         }
+        self.look_at_map();
         let wakes = [self.objecter.next_wake(), self.port.messenger.next_wake()];
         if let Some(at) = wakes.into_iter().flatten().min() {
             io.set_timer(at.max(io.now() + Duration::from_millis(1)), WAKE);

@@ -1,18 +1,17 @@
-//! A whole cluster in one simulated world: one monitor, some OSDs, some clients; and what can be done to them.
+//! A whole cluster in one simulated world: monitors, OSDs, clients; and what can be done to them. `monitors.rs` has what
+//! concerns monitors only.
 
 use crate::client_process::{ClientProcess, POOL, Purpose};
 use crate::disk_overlay::DiskOverlay;
 use crate::format_process::FormatProcess;
 use crate::history::Operation;
-use crate::mon_log::MonLog;
-use crate::mon_process::MonProcess;
+use crate::monitors::Monitors;
 use crate::process::{Process, Program};
 use crate::store_disks::{DISK_BYTES, StoreDisks};
 use crate::timeline;
 use crate::window::Window;
+use crate::witness::Witness;
 use mon::BootstrapSpec;
-use mon::daemon::founded;
-use mon::log::Identity;
 use osd::heartbeat::{Board, HeartbeatNode};
 use osd::{Osd, OsdConfig, Stop};
 use pg::ops::Limits;
@@ -21,19 +20,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Device, StoreConfig};
-use types::{Fsid, OsdId, PoolId, Utime};
-use wire::EntityAddrVec;
+use types::{Epoch, Fsid, OsdId, PoolId, Utime};
 use wire::nacre::mon::pg_state;
 
 /// How often groups are scrubbed.
 const SCRUB_PERIOD: Duration = Duration::from_secs(8);
 
-const MON: &str = "a";
-const MON_PORT: u16 = 3300;
-const FSID: Fsid = Fsid([7; 16]);
+pub(crate) const MON_PORT: u16 = 3300;
+pub(crate) const FSID: Fsid = Fsid([7; 16]);
 
 /// How a cluster is made.
 pub struct ClusterConfig {
+    /// Monitors in the beginning.
+    pub mons: usize,
     pub osds: usize,
     /// Copies of each object.
     pub copies: u8,
@@ -63,6 +62,7 @@ pub struct ClusterConfig {
 impl Default for ClusterConfig {
     fn default() -> ClusterConfig {
         ClusterConfig {
+            mons: 1,
             osds: 3,
             copies: 3,
             world: WorldConfig::default(),
@@ -99,6 +99,8 @@ struct OsdNode {
     is_stopping: bool,
     /// Its disk has been made to fail, so it has a reason to stop by itself.
     may_fail: bool,
+    /// The newest epoch that its process was seen with.
+    epoch: Epoch,
 }
 
 struct ClientNode {
@@ -109,10 +111,8 @@ struct ClientNode {
 /// A cluster and its clients.
 pub struct Cluster {
     pub world: World<Process>,
-    mon: NodeId,
-    mon_addrs: EntityAddrVec,
-    /// While the monitor is not running.
-    mon_log: Option<MonLog>,
+    pub(crate) monitors: Monitors,
+    pub(crate) witness: Witness,
     osds: Vec<OsdNode>,
     /// What disks are made with: the seed, and the sizes of disks and logs.
     disks_of: (u64, (u64, u64)),
@@ -134,16 +134,14 @@ fn stop() -> Stop {
 }
 
 impl Cluster {
-    /// Formats the disks and the monitor's log. Nothing runs yet. Which disks stores lie on follows from the seed too.
+    /// Formats the disks and the monitors' logs. Nothing runs yet. Which disks stores lie on follows from the seed too.
     pub fn new(seed: u64, config: ClusterConfig) -> Cluster {
         let mut world: World<Process> = World::new(seed, config.world);
-        let mon = world.add_node();
-        let mon_addr = SocketAddr::new(world.address(mon), MON_PORT);
-        let mon_addrs = EntityAddrVec::msgr2(mon_addr, 0);
+        let mut monitors = Monitors::machines(&mut world, config.mons);
         let option = |name: &str, value: String| ("global".to_owned(), name.to_owned(), value);
         let spec = BootstrapSpec {
             fsid: FSID,
-            monitors: vec![(MON.to_owned(), mon_addrs.clone())],
+            monitors: monitors.named(),
             auth: Default::default(),
             config: vec![
                 option("osd_pool_default_size", config.copies.to_string()),
@@ -152,13 +150,11 @@ impl Cluster {
             ],
             now: Utime::ZERO,
         };
-        let server = raft::ServerId(1);
-        let log = MonLog::new(Identity { fsid: FSID, name: MON.to_owned(), server }, founded(&spec, &[server]));
+        monitors.found(&spec);
         let mut cluster = Cluster {
             world,
-            mon,
-            mon_addrs,
-            mon_log: Some(log),
+            monitors,
+            witness: Witness::default(),
             osds: Vec::new(),
             disks_of: (seed, (config.disk_bytes, config.wal_bytes)),
             replaced: 0,
@@ -192,6 +188,7 @@ impl Cluster {
             stop: stop(),
             is_stopping: false,
             may_fail: false,
+            epoch: Epoch(0),
         });
         self.format(osd);
         osd
@@ -234,7 +231,7 @@ impl Cluster {
         assert!(formatted, "formatting osd.{osd} takes too long");
     }
 
-    fn start(&mut self, node: NodeId, name: String, make: impl FnOnce(&mut SimIo) -> Program) {
+    pub(crate) fn start(&mut self, node: NodeId, name: String, make: impl FnOnce(&mut SimIo) -> Program) {
         timeline::at(self.world.now(), &name);
         self.world.start(node, |io| Process { name, program: make(io) });
     }
@@ -247,27 +244,11 @@ impl Cluster {
         self.clients.len()
     }
 
-    /// All nodes: the monitor's, the OSDs', the clients'.
+    /// All nodes: the monitors', the OSDs', the clients'.
     pub fn nodes(&self) -> Vec<NodeId> {
         let osds = self.osds.iter().map(|osd| osd.node);
         let clients = self.clients.iter().map(|client| client.node);
-        std::iter::once(self.mon).chain(osds).chain(clients).collect()
-    }
-
-    pub fn start_mon(&mut self) {
-        let Some(log) = self.mon_log.take() else { return };
-        let addr = self.mon_addrs.msgr2_addr().sockaddr.expect("made from a socket address");
-        self.start(self.mon, format!("mon.{MON}"), |io| Program::Mon(Box::new(MonProcess::start(io, addr, log, &[]))));
-    }
-
-    pub fn kill_mon(&mut self, crash: Crash) {
-        if let Some(Process { program: Program::Mon(mon), .. }) = self.world.kill(self.mon, crash) {
-            self.mon_log = Some(mon.into_log(self.world.rng()));
-        }
-    }
-
-    pub fn mon_runs(&self) -> bool {
-        self.world.is_running(self.mon)
+        self.monitors.nodes.iter().map(|mon| mon.node).chain(osds).chain(clients).collect()
     }
 
     pub fn osd_runs(&self, osd: usize) -> bool {
@@ -289,7 +270,7 @@ impl Cluster {
             cluster_bind: SocketAddr::new(ip, port(6801)),
             public_advertise: None,
             cluster_advertise: None,
-            monitors: vec![self.mon_addrs.clone()],
+            monitors: self.mon_addrs(),
             location: [("host".to_owned(), format!("host{osd}"))].into(),
             device_class: "ssd".to_owned(),
             memory_bytes: 64 << 20,
@@ -304,7 +285,7 @@ impl Cluster {
         let known = &mut self.osds[osd];
         // What made the disk fail is used up, if it has ended the process already.
         known.may_fail &= known.stop.failure().is_none();
-        (known.stop, known.is_stopping) = (stop.clone(), false);
+        (known.stop, known.is_stopping, known.epoch) = (stop.clone(), false, Epoch(0));
         let limits = self.limits;
         let memory = self.little_memory.then(|| little_memory(self.rng()));
         self.start(node, format!("osd.{osd}"), |io| {
@@ -449,10 +430,10 @@ impl Cluster {
         self.clients_made += 1;
         let number = self.clients_made;
         self.clients[client].number = number;
-        let (node, mon, pool) = (self.clients[client].node, self.mon_addrs.clone(), self.pool);
-        let window = self.window.clone();
+        let (node, mons, pool) = (self.clients[client].node, self.mon_addrs(), self.pool);
+        let (window, witness) = (self.window.clone(), self.witness.clone());
         self.start(node, format!("client.{number}"), |io| {
-            Program::Client(Box::new(ClientProcess::start(io, number, &mon, pool, (purpose, window))))
+            Program::Client(Box::new(ClientProcess::start(io, number, mons, pool, purpose, (window, witness))))
         });
     }
 
@@ -482,11 +463,21 @@ impl Cluster {
         self.history.iter().chain(running).cloned().collect()
     }
 
-    /// The monitor, if it runs and has everything that was decided: one that has just started may know less for a moment.
-    pub fn monitor(&self) -> Option<&mon::Monitor> {
-        match &self.world.handler(self.mon)?.program {
-            Program::Mon(mon) => Some(mon.monitor()).filter(|monitor| monitor.leads()),
+    /// The epoch of the map that an OSD has, if it runs.
+    pub fn osd_epoch(&self, osd: usize) -> Option<Epoch> {
+        match &self.world.handler(self.osds[osd].node)?.program {
+            Program::Osd(osd, _) => osd.epoch(),
             _ => None,
+        }
+    }
+
+    /// Looks at the maps that OSDs have.
+    pub(crate) fn witness_osds(&mut self) {
+        for osd in 0..self.osds.len() {
+            if let Some(epoch) = self.osd_epoch(osd) {
+                let before = std::mem::replace(&mut self.osds[osd].epoch, epoch);
+                self.witness.has_map(|| format!("osd.{osd}"), before, epoch);
+            }
         }
     }
 
@@ -531,10 +522,10 @@ impl Cluster {
                 return Err(format!("osd.{osd} stopped by itself: {reason}"));
             }
         }
-        match self.clients().find_map(|client| client.wrong_answer()) {
-            Some(wrong) => Err(wrong.to_owned()),
-            None => Ok(()),
+        if let Some(wrong) = self.clients().find_map(|client| client.wrong_answer()) {
+            return Err(wrong.to_owned());
         }
+        self.witness.violation().map_or(Ok(()), Err)
     }
 
     /// A number from the seed, for decisions of the run.

@@ -3,6 +3,7 @@
 
 pub mod clocks;
 pub mod membership;
+pub mod quorum;
 mod rot;
 pub mod slowness;
 
@@ -10,6 +11,7 @@ use crate::client_process::POOL;
 use crate::setup::Setup;
 use clocks::ClockFault;
 use membership::MembershipFault;
+use quorum::QuorumFault;
 use reactor::sim::{Crash, DiskFault, Rng, WorldConfig};
 use slowness::SlownessFault;
 use std::time::Duration;
@@ -47,17 +49,18 @@ pub enum Fault {
         crash: Crash,
         away: Away,
     },
+    /// The monitor that leads is killed.
     KillMon {
         crash: Crash,
         away: Away,
     },
-    /// The monitor and all OSDs at once. They come back one by one within `spread`.
+    /// The monitors and all OSDs at once. They come back one by one within `spread`.
     KillAll {
         crash: Crash,
         away: Away,
         spread: Duration,
     },
-    /// All OSDs start again at once; the monitor too, in the middle of it.
+    /// All OSDs start again at once; the monitor that leads too, in the middle of it.
     BootStorm {
         mon_after: Duration,
     },
@@ -109,6 +112,7 @@ pub enum Fault {
     Clock(ClockFault),
     Slowness(SlownessFault),
     Membership(MembershipFault),
+    Quorum(QuorumFault),
     /// Bits of an object rot on an OSD's disk.
     Rot {
         osd: usize,
@@ -149,6 +153,7 @@ impl Fault {
             Fault::Membership(MembershipFault::Add) => "OSD added",
             Fault::Membership(MembershipFault::LoseDisk { .. }) => "disks lost, OSD made anew",
             Fault::Membership(MembershipFault::Remove { .. }) => "OSD lost and removed",
+            Fault::Quorum(fault) => fault.name(),
             Fault::Rot { .. } => "bits rotted",
         }
     }
@@ -171,7 +176,7 @@ pub enum Mix {
     Moved,
     /// The operator changes who serves: marks living OSDs down, moves primaries, keeps fewer copies, pauses everything.
     Changed,
-    /// The monitor is killed.
+    /// The monitor that leads is killed.
     Monitor,
     /// Everything is killed at once.
     Blackout,
@@ -188,6 +193,8 @@ pub enum Mix {
     Full,
     /// Bits rot on one OSD's disk.
     Rot,
+    /// Some of several monitors are away, cut off, slow, replaced.
+    Quorum,
 }
 
 impl Mix {
@@ -216,7 +223,7 @@ impl Mix {
 
     /// All there are.
     pub fn all() -> impl Iterator<Item = Mix> {
-        Mix::swarming().chain([Mix::Everything, Mix::Rot])
+        Mix::swarming().chain([Mix::Everything, Mix::Rot, Mix::Quorum])
     }
 
     /// Its name on the command line.
@@ -238,6 +245,7 @@ impl Mix {
             Mix::Membership => "membership",
             Mix::Full => "full",
             Mix::Rot => "rot",
+            Mix::Quorum => "quorum",
         }
     }
 
@@ -275,8 +283,8 @@ impl Mix {
         let osds = setup.osds;
         let crash = if rng.one_in(2) { Crash::Power } else { Crash::Process };
         let osd = rng.below(osds as u64) as usize;
-        // Nodes are the monitor, then OSDs, then clients.
-        let nodes = 1 + osds + clients;
+        // Nodes are the monitors, then OSDs, then clients.
+        let nodes = setup.mons + osds + clients;
         let a = rng.below(nodes as u64) as usize;
         let b = (a + 1 + rng.below(nodes as u64 - 1) as usize) % nodes;
         match self {
@@ -367,6 +375,7 @@ impl Mix {
                 change(ratio("0.0"), Some(ratio("0.95")), long(rng))
             }
             Mix::Rot => rot::draw(rng, clients),
+            Mix::Quorum => Fault::Quorum(QuorumFault::draw(rng)),
         }
     }
 
@@ -377,6 +386,7 @@ impl Mix {
             Some(Mix::Resets) => (5 + rng.below(20), 6_000),
             Some(Mix::QuickRestarts) => (2 + rng.below(8), 10_000),
             Some(Mix::Blackout) => (1 + rng.below(4), 12_000),
+            Some(Mix::Quorum) => (4 + rng.below(9), 20_000),
             Some(_) => (2 + rng.below(7), 15_000),
             None => (4 + rng.below(10), 15_000),
         };

@@ -1,7 +1,7 @@
-//! Whole clusters in one thread, in virtual time, under a seed: OSDs, a monitor and clients, on a network that breaks
+//! Whole clusters in one thread, in virtual time, under a seed: OSDs, monitors and clients, on a network that breaks
 //! and disks that forget, and checks of what must hold nevertheless.
 //!
-//! OSDs run unchanged ([`osd::Osd`] on the reactor's simulated world); of monitor and client the cores run, in small
+//! OSDs run unchanged ([`osd::Osd`] on the reactor's simulated world); of monitors and clients the cores run, in small
 //! processes that stand for their drivers. A run is a function of its seed.
 //!
 //! * [`check_seed`] — start here: one run; its failure names the seed and tells what happened. [`run`] is its course.
@@ -17,6 +17,7 @@ pub mod check;
 pub mod cli;
 pub mod client_process;
 pub mod cluster;
+pub mod commands;
 pub mod content;
 mod disk_overlay;
 pub mod faults;
@@ -26,6 +27,7 @@ pub mod hunt;
 pub mod model;
 mod mon_log;
 mod mon_process;
+mod monitors;
 mod offline;
 mod port;
 mod process;
@@ -38,6 +40,7 @@ mod stored;
 pub mod timeline;
 mod timeline_page;
 mod window;
+pub mod witness;
 mod worker;
 pub mod workload;
 

@@ -2,15 +2,17 @@
 
 use crate::mon_log::MonLog;
 use crate::port::Port;
+use crate::witness::{Looked, Witness};
+use mon::MonState;
 use mon::member::{Action, Input, Member, MemberConfig, raft_config};
-use mon::monitor::{Monitor, Now};
+use mon::monitor::Now;
 use reactor::sim::{Rng, SimIo};
 use reactor::{Event, Handler, Io};
 use std::net::SocketAddr;
 use std::time::Duration;
 use types::EntityName;
-use wire::EntityAddrVec;
 use wire::msgr::{Config, Messenger, Output, Policy};
+use wire::{Decode, EntityAddrVec};
 
 const WAKE: u64 = 1;
 const LOG_DONE: u64 = 2;
@@ -24,6 +26,10 @@ pub struct MonProcess {
     port: Port,
     log: MonLog,
     actions: Vec<Action>,
+    /// Writes take so many times as long.
+    slowness: u32,
+    witness: Witness,
+    looked: Looked,
     /// Why it has ended by itself.
     stopped: Option<String>,
 }
@@ -31,8 +37,17 @@ pub struct MonProcess {
 impl MonProcess {
     /// Starts a monitor on what `log` holds. Panics if that cannot be read: nobody damages it. `peers`: where others are, for
     /// one that is to join.
-    pub fn start(io: &mut SimIo, addr: SocketAddr, log: MonLog, peers: &[EntityAddrVec]) -> MonProcess {
+    pub fn start(
+        io: &mut SimIo,
+        addr: SocketAddr,
+        log: MonLog,
+        peers: &[EntityAddrVec],
+        witness: Witness,
+    ) -> MonProcess {
         let loaded = log.load();
+        let state = loaded.stored.snapshot.as_ref().map(|snapshot| MonState::from_slice(&snapshot.data));
+        let state = state.map(|state| state.expect("the monitor reads what it has written"));
+        let rank = state.and_then(|state| state.monmap.rank(&loaded.identity.name)).map_or(-1, |rank| rank as i64);
         io.listen(addr).expect("the monitor's address is free");
         let mut random = Rng::new(io.random());
         let entropy = Box::new(move || {
@@ -42,7 +57,7 @@ impl MonProcess {
         });
         let addrs = EntityAddrVec::msgr2(addr, 0);
         let name = loaded.identity.name.clone();
-        let config = Config { bulk_min_bytes: None, ..Config::mon(0, &name, addrs.clone(), io.random()) };
+        let config = Config { bulk_min_bytes: None, ..Config::mon(rank, &name, addrs.clone(), io.random()) };
         let member = MemberConfig {
             addrs,
             peers: peers.to_vec(),
@@ -52,14 +67,18 @@ impl MonProcess {
             raft: raft_config(),
         };
         let member = Member::new(loaded, member, entropy, now(io)).expect("the monitor reads what it has written");
-        let mut process =
-            MonProcess { member, port: Port::new(Messenger::new(config)), log, actions: Vec::new(), stopped: None };
+        let mut process = MonProcess {
+            member,
+            port: Port::new(Messenger::new(config)),
+            log,
+            actions: Vec::new(),
+            slowness: 1,
+            witness,
+            looked: Looked::default(),
+            stopped: None,
+        };
         process.settle(io);
         process
-    }
-
-    pub fn monitor(&self) -> &Monitor {
-        self.member.monitor()
     }
 
     pub fn member(&self) -> &Member {
@@ -71,6 +90,11 @@ impl MonProcess {
         self.stopped.as_deref()
     }
 
+    /// Each write takes so many times as long from now on.
+    pub fn slow_disk(&mut self, times: u32) {
+        self.slowness = times;
+    }
+
     /// What outlives the process.
     pub fn into_log(self, rng: &mut Rng) -> MonLog {
         self.log.crash(rng)
@@ -79,6 +103,7 @@ impl MonProcess {
     fn input(&mut self, io: &SimIo, input: Input) {
         if self.stopped.is_none() {
             self.member.handle(now(io), input, &mut self.actions);
+            self.witness.member(&self.member, &mut self.looked);
         }
     }
 
@@ -128,18 +153,18 @@ impl MonProcess {
             Action::GlobalIds(ids) => self.port.messenger.set_global_ids(ids),
         }
         if !was_writing && self.log.is_writing() {
-            write_next(io);
+            self.write_next(io);
         }
+    }
+
+    fn write_next(&self, io: &mut SimIo) {
+        let takes = Duration::from_micros(200 + io.random() % (WRITE_MS_MAX * 1000)) * self.slowness;
+        io.set_timer(io.now() + takes, LOG_DONE);
     }
 }
 
 fn now(io: &SimIo) -> Now {
     Now { since_start: io.now(), wall: io.wall_clock() }
-}
-
-fn write_next(io: &mut SimIo) {
-    let takes = Duration::from_micros(200 + io.random() % (WRITE_MS_MAX * 1000));
-    io.set_timer(io.now() + takes, LOG_DONE);
 }
 
 impl Handler<SimIo> for MonProcess {
@@ -155,7 +180,7 @@ impl Handler<SimIo> for MonProcess {
             Event::Timer { token: LOG_DONE } => {
                 let durable = self.log.finish_first();
                 if self.log.is_writing() {
-                    write_next(io);
+                    self.write_next(io);
                 }
                 if let Some(ticket) = durable {
                     self.input(io, Input::Persisted(ticket));

@@ -7,6 +7,7 @@ use crate::check::{
 };
 use crate::client_process::Purpose;
 use crate::cluster::{Cluster, ClusterConfig};
+use crate::commands::Commands;
 use crate::faults::membership::Lost;
 use crate::faults::{Fault, Mix};
 use crate::history::{Answer, Ask, ObjectName};
@@ -48,6 +49,10 @@ const SCRUB_TIME_MAX: Duration = Duration::from_secs(120);
 const SCRUB_ORDERS: u32 = 6;
 /// Statistics are at most this old; a state that lasts longer is the true one.
 const SETTLED_AFTER: Duration = Duration::from_secs(6);
+/// Once all is clean, monitors and OSDs have the same maps within this time.
+const AGREE_TIME_MAX: Duration = Duration::from_secs(20);
+/// Clients that ask several monitors all the time.
+const ASKERS: usize = 3;
 
 /// What a run has shown.
 #[derive(Clone, Debug)]
@@ -123,7 +128,7 @@ enum Due {
         osd: usize,
         away: Duration,
     },
-    StartMon,
+    StartMons,
     KillMon,
     KillOsd {
         osd: usize,
@@ -155,6 +160,8 @@ pub(crate) struct Run {
     due: BTreeMap<(Duration, u64), Due>,
     dues_made: u64,
     workers: Vec<usize>,
+    /// Monitors that something has befallen, and until when.
+    pub troubled: BTreeMap<usize, Duration>,
     /// The client that gives commands.
     pub operator: usize,
     pub groups: u32,
@@ -188,6 +195,7 @@ impl Run {
         let ballast = if rng.one_in(2) { 0 } else { 10 + rng.below(50) as u8 };
         let out_soon = setup.has(Mix::Replaced) || (setup.has(Mix::Everything) && rng.one_in(2));
         let config = ClusterConfig {
+            mons: setup.mons,
             osds: setup.osds,
             copies: setup.copies,
             world: Mix::world(setup, &mut rng),
@@ -216,6 +224,7 @@ impl Run {
             due: BTreeMap::new(),
             dues_made: 0,
             workers: Vec::new(),
+            troubled: BTreeMap::new(),
             operator: 0,
             groups,
             objects: Objects::new(setup.operations, ballast),
@@ -237,6 +246,7 @@ impl Run {
             self.scrub_everything()?;
         }
         self.settle()?;
+        self.wait("agreement", AGREE_TIME_MAX, Cluster::monitors_agree)?;
         let statistics = self.statistics();
         let history = self.cluster.history();
         updates_are_applied_once(&history)?;
@@ -273,6 +283,8 @@ impl Run {
         if let Some(monitor) = self.cluster.monitor() {
             groups_serve_with_enough_members(monitor.state())?;
         }
+        self.cluster.end_stopped_mons().map_err(Violation)?;
+        self.cluster.witness_osds();
         self.cluster.check_processes().map_err(Violation)
     }
 
@@ -301,7 +313,7 @@ impl Run {
 
     fn start(&mut self) -> Result<(), Violation> {
         let osds = self.cluster.osd_count();
-        self.cluster.start_mon();
+        self.cluster.start_mons();
         for osd in 0..osds {
             self.cluster.start_osd(osd);
             let pause = Duration::from_millis(self.rng.below(300));
@@ -348,6 +360,9 @@ impl Run {
             let worker = self.cluster.add_client(purpose);
             self.workers.push(worker);
         }
+        if self.setup.mons > 1 {
+            self.ask_monitors();
+        }
         Ok(())
     }
 
@@ -356,6 +371,18 @@ impl Run {
             Some(client) if client.is_done() => Ok(()),
             _ => Err("it is not answered".to_owned()),
         })
+    }
+
+    /// Clients that ask monitors for as long as misfortunes last.
+    fn ask_monitors(&mut self) {
+        let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(10);
+        for _ in 0..ASKERS {
+            let questions = 30 + self.rng.below(90) as u32;
+            let witness = self.cluster.witness.clone();
+            let commands = Commands::new(self.rng.next_u64(), questions, lasts * 2 / questions, witness);
+            let asker = self.cluster.add_client(Purpose::Ask(commands));
+            self.workers.push(asker);
+        }
     }
 
     /// A workload that lasts about as long as misfortunes do.
@@ -425,14 +452,14 @@ impl Run {
                 true => self.at(now + STOPPED_LOOK_EVERY, Due::StartStopped { osd, away }),
                 false => self.at(now + away, Due::StartOsd(osd)),
             },
-            Due::StartMon => {
-                self.note(|| "the monitor is started".to_owned());
-                self.cluster.start_mon();
+            Due::StartMons => {
+                self.note(|| "the monitors are started".to_owned());
+                self.cluster.start_mons();
             }
             Due::KillMon => {
                 self.note(|| "the monitor is killed".to_owned());
-                self.cluster.kill_mon(Crash::Process);
-                self.at(now + Duration::from_millis(300), Due::StartMon);
+                self.kill_leader(Crash::Process);
+                self.at(now + Duration::from_millis(300), Due::StartMons);
             }
             Due::KillOsd { osd, crash, away } => {
                 self.note(|| format!("osd.{osd} is killed"));
@@ -478,11 +505,11 @@ impl Run {
                 self.at(until, Due::KillOsd { osd, crash, away: away.0 });
             }
             Fault::KillMon { crash, away } => {
-                self.cluster.kill_mon(crash);
-                self.at(now + away.0, Due::StartMon);
+                self.kill_leader(crash);
+                self.at(now + away.0, Due::StartMons);
             }
             Fault::KillAll { crash, away, spread } => {
-                self.cluster.kill_mon(crash);
+                (0..self.cluster.mon_count()).for_each(|mon| self.cluster.kill_mon(mon, crash));
                 (0..self.cluster.osd_count()).for_each(|osd| self.cluster.kill_osd(osd, crash));
                 self.start_all(now + away.0, spread);
             }
@@ -537,15 +564,15 @@ impl Run {
                 }
             }
             Fault::CutOff { osd, heard, hears, lasts } => {
-                let nodes = self.cluster.nodes();
-                // The monitor and the other OSDs.
-                let others = nodes[..=self.cluster.osd_count()].iter().filter(|node| **node != nodes[1 + osd]);
-                for other in others.copied() {
+                let (nodes, own) = (self.cluster.nodes(), self.cluster.osd_node(osd));
+                // The monitors and the other OSDs.
+                let cluster = nodes[..self.cluster.mon_count() + self.cluster.osd_count()].iter().copied();
+                for other in cluster.filter(|node| *node != own) {
                     if !heard {
-                        self.block(nodes[1 + osd], other, now + lasts.0);
+                        self.block(own, other, now + lasts.0);
                     }
                     if !hears {
-                        self.block(other, nodes[1 + osd], now + lasts.0);
+                        self.block(other, own, now + lasts.0);
                     }
                 }
             }
@@ -561,6 +588,7 @@ impl Run {
             Fault::Clock(fault) => fault.strike(self),
             Fault::Slowness(fault) => fault.strike(self),
             Fault::Membership(fault) => return Ok(fault.strike(self)),
+            Fault::Quorum(fault) => return Ok(fault.strike(self)),
             Fault::Rot { osd, bits } => return self.rot_some(osd, bits),
         }
         Ok(true)
@@ -572,7 +600,14 @@ impl Run {
         }
     }
 
-    fn block(&mut self, from: NodeId, to: NodeId, until: Duration) {
+    /// The monitor that leads, or else one that runs, is killed.
+    fn kill_leader(&mut self, crash: Crash) {
+        let running = || (0..self.cluster.mon_count()).find(|mon| self.cluster.mon_runs(*mon));
+        let mon = self.cluster.leading_mon().or_else(running).unwrap_or(0);
+        self.cluster.kill_mon(mon, crash);
+    }
+
+    pub(crate) fn block(&mut self, from: NodeId, to: NodeId, until: Duration) {
         self.cluster.world.block(from, to);
         self.at(until, Due::Unblock(from, to));
     }
@@ -580,7 +615,7 @@ impl Run {
     fn start_all(&mut self, from: Duration, spread: Duration) {
         let spread_ms = spread.as_millis() as u64 + 1;
         let at = from + Duration::from_millis(self.rng.below(spread_ms));
-        self.at(at, Due::StartMon);
+        self.at(at, Due::StartMons);
         for osd in 0..self.cluster.osd_count() {
             let at = from + Duration::from_millis(self.rng.below(spread_ms));
             self.at(at, Due::StartOsd(osd));
@@ -593,6 +628,7 @@ impl Run {
         self.cluster.world.unblock_all();
         self.cluster.world.hasten_all();
         (0..self.cluster.osd_count()).for_each(|osd| self.cluster.normal_disks(osd));
+        (0..self.cluster.mon_count()).for_each(|mon| self.cluster.slow_mon_disk(mon, 1));
         // Whoever has been asked to stop does so before it is started again.
         let stopped_by = self.cluster.world.now() + STOP_MAX;
         while (0..self.cluster.osd_count()).any(|osd| self.cluster.is_stopping(osd)) {
@@ -602,7 +638,7 @@ impl Run {
             self.cluster.world.run_for(STOPPED_LOOK_EVERY);
             self.check_processes()?;
         }
-        self.cluster.start_mon();
+        self.cluster.start_mons();
         for osd in 0..self.cluster.osd_count() {
             self.cluster.start_osd(osd);
             self.bring_in(osd);

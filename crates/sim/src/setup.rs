@@ -18,6 +18,11 @@ pub const SPLIT_SEEDS: u64 = 1 << 41;
 /// From this seed on, pools of small runs get more placement groups and fewer again, if they are replicated.
 pub const MERGE_SEEDS: u64 = 1 << 43;
 
+/// From this seed on, small runs have three or five monitors, and what befalls them among other things.
+pub const QUORUM_SEEDS: u64 = 1 << 44;
+/// From this seed on, runs of a swarm have one, three or five monitors. Those before were run when there was one.
+const QUORUM_SWARM_FROM: u64 = 7000;
+
 /// From this seed on, clients of small runs take snapshots.
 pub const SNAP_SEEDS: u64 = 1 << 42;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
@@ -29,6 +34,8 @@ pub struct Setup {
     pub seed: u64,
     /// Each misfortune is drawn from one of these.
     pub mixes: Vec<Mix>,
+    /// Monitors in the beginning.
+    pub mons: usize,
     pub osds: usize,
     /// Copies of each object.
     pub copies: u8,
@@ -52,6 +59,7 @@ pub struct Wishes {
     /// A small run of one kind of misfortune, as in tests.
     pub small: bool,
     pub operations: Option<u32>,
+    pub mons: Option<usize>,
     pub osds: Option<usize>,
     pub copies: Option<u8>,
     pub coding: Option<(u8, u8)>,
@@ -69,8 +77,11 @@ impl Setup {
         let (coding, merges) = (is_coded.then(|| (2, 1 + rng.below(2) as u8)), seed & MERGE_SEEDS != 0 && !is_coded);
         let splits = merges || seed & SPLIT_SEEDS != 0;
         let snapshots = seed & SNAP_SEEDS != 0 && !is_coded;
-        let (mixes, operations) = (vec![mix], None);
-        Setup { seed, mixes, osds, copies: 3, coding, operations, drift: false, splits, merges, snapshots }
+        let (mut mixes, operations, mut mons) = (vec![mix], None, 1);
+        if seed & QUORUM_SEEDS != 0 {
+            (mixes, mons) = (mixes_with_quorum(mixes, &mut rng), 3 + 2 * usize::from(rng.one_in(3)));
+        }
+        Setup { seed, mixes, mons, osds, copies: 3, coding, operations, drift: false, splits, merges, snapshots }
     }
 
     /// A run of a swarm: each seed has another size and another mix of misfortunes, so that what the one hides the other
@@ -95,9 +106,17 @@ impl Setup {
         let (operations, drift) = (Some(1000 + rng.below(500) as u32), rng.one_in(2));
         let coding = rng.one_in(CODED_ONE_IN).then(|| (2, 1 + rng.below(2) as u8));
         let (splits, merges, snapshots) = (false, false, false);
-        let mut setup = Setup { seed, mixes, osds: 0, copies, coding, operations, drift, splits, merges, snapshots };
+        let mons = 1;
+        let mut setup =
+            Setup { seed, mixes, mons, osds: 0, copies, coding, operations, drift, splits, merges, snapshots };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
+        if seed >= QUORUM_SWARM_FROM {
+            setup.mons = [1, 3, 3, 3, 5][rng.below(5) as usize];
+        }
+        if setup.mons > 1 {
+            setup.mixes = mixes_with_quorum(setup.mixes, &mut rng);
+        }
         setup
     }
 
@@ -106,6 +125,7 @@ impl Setup {
         if !wishes.mixes.is_empty() {
             setup.mixes.clone_from(&wishes.mixes);
         }
+        setup.mons = wishes.mons.unwrap_or(setup.mons);
         if let Some(copies) = wishes.copies {
             (setup.copies, setup.coding) = (copies, None);
         }
@@ -124,6 +144,9 @@ impl Setup {
         }
         if let Some(operations) = wishes.operations {
             text += &format!(" --ops {operations}");
+        }
+        if let Some(mons) = wishes.mons {
+            text += &format!(" --mons {mons}");
         }
         if let Some(osds) = wishes.osds {
             text += &format!(" --osds {osds}");
@@ -159,6 +182,15 @@ impl Setup {
     }
 }
 
+/// Most runs with several monitors have misfortunes of theirs, many nothing else.
+fn mixes_with_quorum(mixes: Vec<Mix>, rng: &mut Rng) -> Vec<Mix> {
+    match rng.below(6) {
+        0 => mixes,
+        1 | 2 => vec![Mix::Quorum],
+        _ => mixes.into_iter().chain([Mix::Quorum]).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,6 +208,11 @@ mod tests {
         let coded = setups.iter().filter(|setup| setup.coding.is_some()).count();
         assert!((250..420).contains(&coded), "{coded}");
         assert_eq!(Setup::swarm(7), Setup::of(7, &Wishes::default()));
+        assert!(setups.iter().all(|setup| setup.mons == 1));
+        let setups: Vec<Setup> = (QUORUM_SWARM_FROM..QUORUM_SWARM_FROM + 200).map(Setup::swarm).collect();
+        assert!([1, 3, 5].iter().all(|mons| setups.iter().any(|setup| setup.mons == *mons)));
+        assert!(setups.iter().all(|setup| setup.mons > 1 || !setup.has(Mix::Quorum)));
+        assert!(setups.iter().any(|setup| setup.has(Mix::Quorum)));
     }
 
     #[test]

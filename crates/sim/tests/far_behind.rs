@@ -44,7 +44,7 @@ fn check(missed: u32, kept: bool) {
         ..ClusterConfig::default()
     };
     let mut cluster = Cluster::new(11, config);
-    cluster.start_mon();
+    cluster.start_mons();
     (0..OSDS).for_each(|osd| cluster.start_osd(osd));
     wait(&mut cluster, "the start", |cluster| {
         let up = cluster.monitor().map_or(0, |monitor| monitor.state().osdmap().up_osds().count());

@@ -25,7 +25,7 @@ fn clean_cluster() -> Cluster {
         ..ClusterConfig::default()
     };
     let mut cluster = Cluster::new(5, config);
-    cluster.start_mon();
+    cluster.start_mons();
     (0..OSDS).for_each(|osd| cluster.start_osd(osd));
     let up = |cluster: &Cluster| (0..OSDS).all(|osd| is_up(cluster, osd));
     wait(&mut cluster, "the start", Duration::from_secs(30), up);

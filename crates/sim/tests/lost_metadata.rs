@@ -65,7 +65,7 @@ fn check(seed: u64, part: Part, outcome: &mut Outcome) {
         Part::Log => seed as usize % OSDS,
     };
     let mut rng = Rng::new(seed);
-    cluster.start_mon();
+    cluster.start_mons();
     (0..OSDS).for_each(|osd| cluster.start_osd(osd));
     let all_up =
         |cluster: &Cluster| cluster.monitor().is_some_and(|mon| mon.state().osdmap().up_osds().count() == OSDS);

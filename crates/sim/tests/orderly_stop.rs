@@ -38,7 +38,7 @@ fn its_next_start_replays_nothing_and_clients_hardly_notice() {
         };
         let mut cluster = Cluster::new(seed, config);
         let mut rng = Rng::new(seed);
-        cluster.start_mon();
+        cluster.start_mons();
         (0..OSDS).for_each(|osd| cluster.start_osd(osd));
         let up = |cluster: &Cluster| cluster.monitor().map_or(0, |mon| mon.state().osdmap().up_osds().count());
         wait(&mut cluster, "the start", Duration::from_secs(20), |cluster| up(cluster) == OSDS);

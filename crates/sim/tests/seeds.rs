@@ -18,6 +18,8 @@ const CODED_RUNS: u64 = 110;
 const MEMBERSHIP_RUNS: u64 = 25;
 /// Of those with snapshots.
 const SNAP_RUNS: u64 = 110;
+/// Of those with several monitors.
+const QUORUM_RUNS: u64 = 80;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -112,4 +114,11 @@ fn snapshots_keep_what_objects_were() {
 fn erasure_coded_pools_keep_their_promises() {
     let count = number("NACRE_SIM_CODED_SEEDS").unwrap_or(CODED_RUNS);
     check((0..count).map(|seed| sim::setup::CODED_SEEDS + seed));
+}
+
+/// Three or five monitors and what befalls them. `NACRE_SIM_QUORUM_SEEDS=n`: so many instead of the usual number.
+#[test]
+fn a_minority_of_monitors_may_be_in_trouble() {
+    let count = number("NACRE_SIM_QUORUM_SEEDS").unwrap_or(QUORUM_RUNS);
+    check((0..count).map(|seed| sim::setup::QUORUM_SEEDS + seed));
 }

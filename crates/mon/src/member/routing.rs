@@ -201,6 +201,8 @@ impl Member {
         let Some(leader) = leader else { return Some(envelope) };
         if session.0 >= MANAGER_SESSIONS {
             self.close(now, session, out);
+        } else if is_for_own_state(envelope.header.kind) && mutant::is(mutant::Mutant::PeonReadsAtOnce) {
+            self.routing.held.push_back((0, Held::Message(session, envelope)));
         } else if is_for_own_state(envelope.header.kind) {
             self.routing.fresh.push((session, envelope));
         } else {

@@ -35,6 +35,11 @@ impl Violation {
         let checks = [
             ("assertion", "panic: "),
             ("an OSD stopped by itself", "stopped by itself"),
+            ("one leader", "has two leaders"),
+            ("monitors agree", "diverges from others' after batch"),
+            ("nothing stale or undone", "was acknowledged and"),
+            ("nothing stale or undone", "was given stale epoch"),
+            ("nothing goes back", "went back from"),
             ("enough members", "fewer than min_size"),
             ("an answer that makes no sense", "a read failed with"),
             ("an answer that makes no sense", "a change failed with"),

@@ -7,6 +7,9 @@ use reactor::sim::Rng;
 /// Wall clocks are at most so far off.
 const SKEW_MS_MAX: i64 = 10_000;
 
+/// Clocks of several monitors run at rates that differ by a fifth of what those of others may.
+const MONITORS_SHARE: i64 = 5;
+
 /// What happens to one node's clock. Nodes are numbered as in [`crate::cluster::Cluster::nodes`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClockFault {
@@ -35,9 +38,7 @@ impl ClockFault {
     pub(crate) fn strike(self, run: &mut Run) {
         let nodes = run.cluster.nodes();
         match self {
-            ClockFault::Rate { node, ahead_ppm } => {
-                run.cluster.world.set_clock_rate(nodes[node % nodes.len()], ahead_ppm)
-            }
+            ClockFault::Rate { node, ahead_ppm } => run.set_clock_rate(node % nodes.len(), ahead_ppm),
             ClockFault::Skew { node, ms } => run.cluster.world.skew_wall_clock(nodes[node % nodes.len()], ms),
         }
     }
@@ -46,9 +47,16 @@ impl ClockFault {
 impl Run {
     /// All clocks differ from the beginning.
     pub(crate) fn let_clocks_drift(&mut self) {
-        for node in self.cluster.nodes() {
+        for node in 0..self.cluster.nodes().len() {
             let ahead_ppm = around_zero(&mut self.rng, DRIFT_PPM_MAX);
-            self.cluster.world.set_clock_rate(node, ahead_ppm);
+            self.set_clock_rate(node, ahead_ppm);
         }
+    }
+
+    fn set_clock_rate(&mut self, node: usize, ahead_ppm: i64) {
+        let mons = self.cluster.mon_count();
+        let ahead_ppm = if mons > 1 && node < mons { ahead_ppm / MONITORS_SHARE } else { ahead_ppm };
+        let node = self.cluster.nodes()[node];
+        self.cluster.world.set_clock_rate(node, ahead_ppm);
     }
 }

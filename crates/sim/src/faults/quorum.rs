@@ -1,0 +1,178 @@
+//! What befalls monitors: they die, stand still, are cut off, are slow, lose their disks, come and go. Except when they die, at
+//! most a minority of them is in trouble at any time.
+
+use super::Away;
+use crate::run::Run;
+use reactor::sim::{Crash, NodeId, Rng};
+use std::time::Duration;
+
+/// There are never more monitors than this.
+const MONITORS_MAX: usize = 7;
+/// Fewer are not left.
+const MONITORS_MIN: usize = 3;
+
+/// Which monitor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// The one that leads then.
+    Leader,
+    /// This one of those that there are, counted around.
+    Number(usize),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QuorumFault {
+    /// One is killed though others may be away as well.
+    Kill { which: Which, crash: Crash, away: Away },
+    /// It stands still, as if stopped by a signal, and goes on.
+    Pause { which: Which, lasts: Away },
+    /// It and others do not hear each other, or one does not hear the other; `all`: OSDs and clients are others, too.
+    CutOff { which: Which, heard: bool, hears: bool, all: bool, lasts: Away },
+    /// Each write to its disk takes so many times as long.
+    SlowDisk { which: Which, times: u32, lasts: Away },
+    /// Its disk is lost; later it joins with an empty one.
+    Wipe { which: Which, away: Away },
+    /// Another monitor joins.
+    Add,
+    /// The operator removes one.
+    Remove { which: Which },
+}
+
+impl QuorumFault {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            QuorumFault::Kill { crash: Crash::Process, .. } => "one monitor killed",
+            QuorumFault::Kill { crash: Crash::Power, .. } => "one monitor lost power",
+            QuorumFault::Pause { .. } => "monitor paused",
+            QuorumFault::CutOff { heard, hears, .. } if heard != hears => "monitor cut off one way",
+            QuorumFault::CutOff { .. } => "monitor cut off",
+            QuorumFault::SlowDisk { .. } => "monitor's disk slow",
+            QuorumFault::Wipe { .. } => "monitor's disk lost",
+            QuorumFault::Add => "monitor added",
+            QuorumFault::Remove { .. } => "monitor removed",
+        }
+    }
+
+    pub(super) fn draw(rng: &mut Rng) -> QuorumFault {
+        let which = if rng.one_in(2) { Which::Leader } else { Which::Number(rng.below(16) as usize) };
+        let crash = if rng.one_in(2) { Crash::Power } else { Crash::Process };
+        let lasts = |rng: &mut Rng| match rng.one_in(3) {
+            true => super::quick(rng),
+            false => Away(Duration::from_millis(500 + rng.below(11_500))),
+        };
+        match rng.below(12) {
+            0..3 => QuorumFault::Kill { which, crash, away: lasts(rng) },
+            3 | 4 => QuorumFault::Pause { which, lasts: Away(Duration::from_millis(100 + rng.below(12_000))) },
+            5..8 => {
+                let (heard, hears) = [(false, false), (true, false), (false, true)][rng.below(3) as usize];
+                QuorumFault::CutOff { which, heard, hears, all: rng.one_in(2), lasts: lasts(rng) }
+            }
+            8 => QuorumFault::SlowDisk { which, times: 2 << rng.below(8), lasts: lasts(rng) },
+            9 => QuorumFault::Wipe { which, away: lasts(rng) },
+            10 => QuorumFault::Add,
+            _ => QuorumFault::Remove { which },
+        }
+    }
+
+    /// Whether it happened.
+    pub(crate) fn strike(self, run: &mut Run) -> bool {
+        let now = run.cluster.world.now();
+        match self {
+            QuorumFault::Kill { which, crash, away } => {
+                let Some(mon) = run.which(which) else { return false };
+                run.cluster.kill_mon(mon, crash);
+                run.in_trouble(mon, now + away.0);
+                run.start_mon_at(mon, now + away.0);
+                true
+            }
+            QuorumFault::Pause { which, lasts } => run.trouble(which, lasts, |run, mon, until| {
+                let node = run.cluster.mon_node(mon);
+                run.cluster.world.pause(node, until);
+            }),
+            QuorumFault::CutOff { which, heard, hears, all, lasts } => run.trouble(which, lasts, |run, mon, until| {
+                let own = run.cluster.mon_node(mon);
+                let others: Vec<NodeId> = match all {
+                    true => run.cluster.nodes(),
+                    false => run.cluster.mons_present().map(|mon| run.cluster.mon_node(mon)).collect(),
+                };
+                for other in others.into_iter().filter(|other| *other != own) {
+                    if !heard {
+                        run.block(own, other, until);
+                    }
+                    if !hears {
+                        run.block(other, own, until);
+                    }
+                }
+            }),
+            QuorumFault::SlowDisk { which, times, lasts } => run.trouble(which, lasts, |run, mon, until| {
+                run.cluster.slow_mon_disk(mon, times);
+                run.later(until, move |run| run.cluster.slow_mon_disk(mon, 1));
+            }),
+            QuorumFault::Wipe { which, away } => {
+                // All others have what was decided then, and go on having it until this one has it again.
+                let Some(mon) = run.which(which).filter(|_| run.cluster.mons_present().count() >= MONITORS_MIN) else {
+                    return false;
+                };
+                if run.cluster.quorum_is_whole().is_err() {
+                    return false;
+                }
+                run.cluster.wipe_mon(mon);
+                run.in_trouble(mon, now + away.0);
+                run.start_mon_at(mon, now + away.0);
+                true
+            }
+            QuorumFault::Add => {
+                if run.cluster.mons_present().count() >= MONITORS_MAX {
+                    return false;
+                }
+                let mon = run.cluster.add_mon();
+                run.cluster.start_mon(mon);
+                true
+            }
+            QuorumFault::Remove { which } => {
+                let Some(mon) = run.which(which).filter(|_| run.cluster.mons_present().count() > MONITORS_MIN) else {
+                    return false;
+                };
+                let json = format!(r#"{{"prefix": "mon rm", "name": "{}"}}"#, run.cluster.mon_name(mon));
+                run.cluster.try_command(run.operator, json);
+                true
+            }
+        }
+    }
+}
+
+impl Run {
+    fn which(&self, which: Which) -> Option<usize> {
+        let present: Vec<usize> = self.cluster.mons_present().collect();
+        match which {
+            Which::Leader => self.cluster.leading_mon(),
+            Which::Number(number) => Some(present[number % present.len()]),
+        }
+    }
+
+    fn in_trouble(&mut self, mon: usize, until: Duration) {
+        let known = self.troubled.entry(mon).or_default();
+        *known = until.max(*known);
+    }
+
+    /// Something befalls a monitor for a while, unless a majority would be in trouble. Whether it did.
+    fn trouble(&mut self, which: Which, lasts: Away, strike: impl FnOnce(&mut Run, usize, Duration)) -> bool {
+        let now = self.cluster.world.now();
+        let Some(mon) = self.which(which) else { return false };
+        self.troubled.retain(|_, until| *until > now);
+        let others = self.troubled.keys().filter(|other| **other != mon).count();
+        if others >= (self.cluster.mons_present().count() - 1) / 2 {
+            return false;
+        }
+        self.in_trouble(mon, now + lasts.0);
+        strike(self, mon, now + lasts.0);
+        true
+    }
+
+    fn start_mon_at(&mut self, mon: usize, at: Duration) {
+        self.later(at, move |run| {
+            run.note(|| format!("mon.{} is started", run.cluster.mon_name(mon)));
+            run.cluster.start_mon(mon);
+        });
+    }
+}
