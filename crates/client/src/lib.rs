@@ -14,6 +14,7 @@
 //!
 //! * [`Cluster`] — start here; [`Pool`], [`Operation`], [`Listing`].
 //! * [`Watch`], [`Notification`]: watching objects; [`Pool::under`], [`Pool::at_snapshot`]: snapshots.
+//! * [`rbd`]: block images.
 //! * [`objecter`]: the core without I/O, which the simulator runs as well; `driver` carries it out on tokio.
 //! * [`config`], [`conf_file`], [`mon_host`]: where the cluster is.
 //!
@@ -29,6 +30,7 @@ pub mod mon_host;
 pub mod objecter;
 mod operation;
 mod pool;
+pub mod rbd;
 mod snapshots;
 mod watch;
 

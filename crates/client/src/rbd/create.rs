@@ -1,0 +1,282 @@
+//! Images as a whole: made, cloned, listed, renamed, removed.
+
+use super::header::{self, ask, tell};
+use super::image::Image;
+use super::layout::Layout;
+use super::object_map::state;
+use super::spec::{ParentSpec, input};
+use super::{DIRECTORY, feature, header_object, id_object, map_object, parent_link};
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::pool::Pool;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use types::{Errno, SnapId};
+
+/// More objects an image cannot have, as Ceph's object maps cannot.
+pub(super) const OBJECTS_MAX: u64 = 256_000_000;
+/// Names asked for at once.
+const PAGE: u64 = 1024;
+/// Of directories: images may be added.
+const READY: u8 = 0;
+
+/// What a new image is to be.
+#[derive(Clone)]
+pub struct ImageOptions {
+    pub layout: Layout,
+    /// Of [`feature`]; those that follow from the rest are added.
+    pub features: u64,
+    /// Where its data goes, if not beside its header.
+    pub data_pool: Option<Pool>,
+}
+
+impl Default for ImageOptions {
+    /// Objects of 4 MiB in a row, and the features that librbd gives.
+    fn default() -> ImageOptions {
+        ImageOptions { layout: Layout::plain(22), features: feature::DEFAULT, data_pool: None }
+    }
+}
+
+impl ImageOptions {
+    /// The features that an image with these options has. Errors: `EINVAL` for those that do not go together.
+    fn features(&self) -> Result<u64, Error> {
+        let mut features = self.features & !(feature::STRIPING | feature::DATA_POOL);
+        if !self.layout.is_plain() {
+            features |= feature::STRIPING;
+        }
+        if self.data_pool.is_some() {
+            features |= feature::DATA_POOL;
+        }
+        if features & !feature::KNOWN != 0 {
+            return Err(Error::Unsupported("images with journaling"));
+        }
+        let needs = |what: u64, other: u64| features & what == 0 || features & other != 0;
+        let together = needs(feature::OBJECT_MAP, feature::EXCLUSIVE_LOCK)
+            && needs(feature::FAST_DIFF, feature::OBJECT_MAP)
+            && features & feature::OPERATIONS == 0;
+        if together && self.layout.is_valid() { Ok(features) } else { Err(Errno::EINVAL.into()) }
+    }
+}
+
+/// The images of a pool and namespace: ids by name.
+pub async fn list(pool: &Pool) -> Result<BTreeMap<String, String>, Error> {
+    let mut images = BTreeMap::new();
+    let mut after = Bytes::new();
+    loop {
+        let fields = input(|w| {
+            w.put(&after);
+            w.u64(PAGE);
+        });
+        let page: BTreeMap<Bytes, Bytes> = match ask(pool, DIRECTORY, "dir_list", fields).await {
+            Err(Error::Errno(Errno::ENOENT)) => return Ok(images),
+            page => page?,
+        };
+        let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
+        images.extend(page.iter().map(|(name, id)| (text(name), text(id))));
+        match page.last_key_value().filter(|_| page.len() as u64 == PAGE) {
+            Some((last, _)) => after = last.clone(),
+            None => return Ok(images),
+        }
+    }
+}
+
+/// An id that no other image has: the client's own number and chance.
+fn fresh_id(pool: &Pool) -> String {
+    let random = crate::cluster::fresh_seed() as u32;
+    format!("{:x}{random:08x}", pool.cluster().client_id())
+}
+
+/// Makes an image. Errors: `EEXIST`; `EINVAL` for options that do not go together, or more objects than Ceph allows.
+pub async fn create(pool: &Pool, name: &str, size_bytes: u64, options: &ImageOptions) -> Result<(), Error> {
+    let id = fresh_id(pool);
+    make(pool, name, &id, size_bytes, options).await
+}
+
+async fn make(pool: &Pool, name: &str, id: &str, size_bytes: u64, options: &ImageOptions) -> Result<(), Error> {
+    let (features, layout) = (options.features()?, options.layout);
+    let objects = layout.object_count(size_bytes);
+    if name.is_empty() || name.contains(['@', '/']) || objects > OBJECTS_MAX {
+        return Err(Errno::EINVAL.into());
+    }
+    let (entry, header) = (id_object(name), header_object(id));
+    match pool.stat(entry.clone()).await {
+        Ok(_) => return Err(Errno::EEXIST.into()),
+        Err(Error::Errno(Errno::ENOENT)) => {}
+        Err(error) => return Err(error),
+    }
+    // Of the directory first: two clients that make the same name at once meet there.
+    let mut operation = Operation::new();
+    if !pool.namespace_name().is_empty() {
+        operation = operation.call("rbd", "dir_state_assert", [READY]);
+    }
+    operation = operation.call_write("rbd", "dir_add_image", names(&[name, id]));
+    pool.operate(DIRECTORY, operation).await?;
+    let made = async {
+        let operation = Operation::new().create(true).call_write("rbd", "set_id", names(&[id]));
+        pool.operate(entry.clone(), operation).await?;
+        let prefix = match &options.data_pool {
+            Some(_) => format!("rbd_data.{}.{id}", pool.id().0),
+            None => format!("rbd_data.{id}"),
+        };
+        let fields = input(|w| {
+            w.u64(size_bytes);
+            w.u8(layout.order);
+            w.u64(features);
+            w.str(&prefix);
+            w.i64(options.data_pool.as_ref().map_or(-1, |pool| pool.id().0));
+        });
+        let operation = Operation::new().create(true).call_write("rbd", "create", fields);
+        pool.operate(header.clone(), operation).await?;
+        if !layout.is_plain() {
+            let fields = input(|w| {
+                w.u64(layout.stripe_unit_bytes);
+                w.u64(layout.stripe_count);
+            });
+            tell(pool, &header, "set_stripe_unit_count", fields).await?;
+        }
+        if features & feature::OBJECT_MAP != 0 {
+            let fields = input(|w| {
+                w.u64(objects);
+                w.u8(state::NONEXISTENT);
+            });
+            tell(pool, &map_object(id, None), "object_map_resize", fields).await?;
+        }
+        Ok(())
+    };
+    let made: Result<(), Error> = made.await;
+    if made.is_err() {
+        unmake(pool, name, id).await?;
+    }
+    made
+}
+
+/// Removes all that an image is beside its data.
+async fn unmake(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
+    let gone = |result: Result<(), Error>| match result {
+        Err(Error::Errno(Errno::ENOENT)) => Ok(()),
+        other => other,
+    };
+    gone(pool.remove(map_object(id, None)).await)?;
+    gone(pool.remove(header_object(id)).await)?;
+    // Only what leads to this image: somebody else may have made another of that name.
+    if header::id_of(pool, name).await.is_ok_and(|other| other == id) {
+        gone(pool.remove(id_object(name)).await)?;
+    }
+    match tell(pool, DIRECTORY, "dir_remove_image", names(&[name, id])).await {
+        Err(Error::Errno(Errno::ENOENT)) => Ok(()),
+        other => other,
+    }
+}
+
+fn names(names: &[&str]) -> Vec<u8> {
+    input(|w| names.iter().for_each(|name| w.str(name)))
+}
+
+/// Makes an image that shows a snapshot of another until it is written to. Where old clients are still let in, the snapshot must be
+/// protected. Errors: `ENOENT`, `EEXIST`, `EINVAL` (not protected; empty; no layering).
+pub async fn clone(
+    parent_pool: &Pool,
+    parent: &str,
+    snapshot: &str,
+    pool: &Pool,
+    name: &str,
+    options: &ImageOptions,
+) -> Result<(), Error> {
+    let parent_id = header::id_of(parent_pool, parent).await?;
+    let state = header::load_state(parent_pool, &parent_id, SnapId::HEAD, None).await?;
+    let snapshot = state.snapshot(snapshot)?;
+    let new_format = parent_link::is_new_format(pool);
+    let can = state.has(feature::LAYERING)
+        && options.features & feature::LAYERING != 0
+        && snapshot.size_bytes > 0
+        && (new_format || snapshot.is_protected);
+    if !can {
+        return Err(Errno::EINVAL.into());
+    }
+    let id = fresh_id(pool);
+    make(pool, name, &id, snapshot.size_bytes, options).await?;
+    let spec = ParentSpec {
+        pool: parent_pool.id().0,
+        namespace: parent_pool.namespace_name().clone(),
+        image: parent_id.clone().into(),
+        snap: snapshot.id.0,
+    };
+    let tie = async {
+        let fields = input(|w| {
+            w.put(&spec);
+            w.u64(snapshot.size_bytes);
+            w.bool(false);
+        });
+        tell(pool, &header_object(&id), "parent_attach", fields).await?;
+        parent_link::attach(pool, &id, &spec, new_format).await
+    };
+    if let Err(error) = tie.await {
+        unmake(pool, name, &id).await?;
+        return Err(error);
+    }
+    let notice = super::notice::Notice::HeaderUpdate.to_bytes();
+    parent_pool.notify(header_object(&parent_id), notice, super::watcher::NOTIFY_TIMEOUT).await.map(drop)
+}
+
+/// Gives an image another name. Errors: `ENOENT`, `EEXIST`.
+pub async fn rename(pool: &Pool, name: &str, new_name: &str) -> Result<(), Error> {
+    if new_name.is_empty() || new_name.contains(['@', '/']) {
+        return Err(Errno::EINVAL.into());
+    }
+    let id = header::id_of(pool, name).await?;
+    let entry = Operation::new().create(true).call_write("rbd", "set_id", names(&[&id]));
+    pool.operate(id_object(new_name), entry).await?;
+    if let Err(error) = tell(pool, DIRECTORY, "dir_rename_image", names(&[name, new_name, &id])).await {
+        pool.remove(id_object(new_name)).await?;
+        return Err(error);
+    }
+    pool.remove(id_object(name)).await?;
+    let notice = super::notice::Notice::HeaderUpdate.to_bytes();
+    pool.notify(header_object(&id), notice, super::watcher::NOTIFY_TIMEOUT).await.map(drop)
+}
+
+/// Removes an image. Errors: `ENOENT`, `ENOTEMPTY` if it has snapshots, `EBUSY` if somebody has it open.
+pub async fn remove(pool: &Pool, name: &str) -> Result<(), Error> {
+    let id = match header::id_of(pool, name).await {
+        Ok(id) => id,
+        // Perhaps a removal that did not come to its end.
+        Err(Error::Errno(Errno::ENOENT)) => {
+            let id: Bytes = ask(pool, DIRECTORY, "dir_get_id", names(&[name])).await?;
+            String::from_utf8_lossy(&id).into_owned()
+        }
+        Err(error) => return Err(error),
+    };
+    let image = match Image::open_by_id(pool, name, &id, SnapId::HEAD, false).await {
+        Ok(image) => image,
+        Err(Error::Errno(Errno::ENOENT)) => return unmake(pool, name, &id).await,
+        Err(error) => return Err(error),
+    };
+    let removed = remove_data(&image).await;
+    let closed = image.close().await;
+    removed.and(closed)?;
+    unmake(pool, name, &id).await
+}
+
+async fn remove_data(image: &Image) -> Result<(), Error> {
+    let inner = &image.inner;
+    if !image.snapshots().await?.is_empty() {
+        return Err(Errno::ENOTEMPTY.into());
+    }
+    let own = inner.client_id();
+    let is_other =
+        |watcher: &wire::messages::listing::Watcher| (watcher.name.num as u64, watcher.cookie) != (own.gid, own.handle);
+    if inner.pool.watchers(inner.header.clone()).await?.iter().any(is_other) {
+        return Err(Errno::EBUSY.into());
+    }
+    let (_turn, now) = inner.exclusive_turn().await?;
+    if !now.snapshots.is_empty() {
+        return Err(Errno::ENOTEMPTY.into());
+    }
+    if let Some(parent) = &now.parent {
+        parent_link::detach(inner, &parent.spec).await?;
+    }
+    let objects = inner.fixed.layout.object_count(now.size);
+    inner
+        .for_objects(&now, 0..objects, |inner, now, object| async move { inner.remove_object(&now, object).await })
+        .await
+}

@@ -1,0 +1,238 @@
+//! An image's header: what of it never changes, and what it says at the moment.
+
+use super::image::Image;
+use super::layout::Layout;
+use super::spec::{ParentSpec, SnapshotInfo, SnapshotKind, input};
+use super::{feature, header_object, id_object};
+use crate::error::Error;
+use crate::operation::{Operation, Outcome};
+use crate::pool::Pool;
+use bytes::Bytes;
+use std::future::Future;
+use std::pin::Pin;
+use types::{Errno, PoolId, SnapId, Utime};
+use wire::basic::SnapContext;
+use wire::{Decode, Reader};
+
+/// "Exec format error": the image lacks a feature.
+const ENOEXEC: Errno = Errno(8);
+
+/// What an image is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImageInfo {
+    pub name: String,
+    pub id: String,
+    /// What the names of its data objects begin with.
+    pub object_prefix: String,
+    pub size_bytes: u64,
+    pub layout: Layout,
+    /// Of [`feature`].
+    pub features: u64,
+    /// Where its data lies, if not in the pool of its header.
+    pub data_pool: Option<PoolId>,
+    /// How many bytes of its parent it shows, if it is a clone.
+    pub parent_overlap_bytes: Option<u64>,
+}
+
+/// A snapshot of an image.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    pub id: SnapId,
+    pub name: String,
+    pub kind: SnapshotKind,
+    /// The image's size when it was taken.
+    pub size_bytes: u64,
+    pub created: Utime,
+    pub is_protected: bool,
+    /// Clones of it that the header knows of: those of the format that needs no protection.
+    pub child_count: u32,
+    pub(super) flags: u64,
+    pub(super) parent_overlap: Option<u64>,
+}
+
+/// What of an image never changes.
+#[derive(Clone, Debug)]
+pub(super) struct Fixed {
+    pub name: String,
+    pub id: String,
+    pub object_prefix: String,
+    pub layout: Layout,
+    pub data_pool: Option<PoolId>,
+}
+
+/// An image as its header says, or as it was in the snapshot that is looked at.
+#[derive(Clone)]
+pub(super) struct State {
+    pub size: u64,
+    pub features: u64,
+    pub flags: u64,
+    pub context: SnapContext,
+    /// Oldest first.
+    pub snapshots: Vec<Snapshot>,
+    /// The parent, and how much of it shows.
+    pub parent: Option<Parent>,
+}
+
+#[derive(Clone)]
+pub(super) struct Parent {
+    pub spec: ParentSpec,
+    pub overlap: u64,
+    /// Read-only, at the snapshot.
+    pub image: Image,
+}
+
+impl State {
+    pub fn has(&self, features: u64) -> bool {
+        self.features & features == features
+    }
+
+    pub fn snapshot(&self, name: &str) -> Result<&Snapshot, Error> {
+        let named = |snapshot: &&Snapshot| snapshot.name == name && snapshot.kind == SnapshotKind::User;
+        self.snapshots.iter().find(named).ok_or(Error::Errno(Errno::ENOENT))
+    }
+
+    /// How much of the parent shows; 0 without a parent.
+    pub fn overlap(&self) -> u64 {
+        self.parent.as_ref().map_or(0, |parent| parent.overlap)
+    }
+}
+
+/// Runs one read-only method of class `rbd`.
+pub(super) async fn ask<T: Decode>(pool: &Pool, object: &str, method: &str, input: Vec<u8>) -> Result<T, Error> {
+    pool.operate(object.to_owned(), Operation::new().call("rbd", method, input)).await?.decode(0)
+}
+
+/// Runs one method of class `rbd` that changes something.
+pub(super) async fn tell(pool: &Pool, object: &str, method: &str, input: Vec<u8>) -> Result<(), Error> {
+    pool.operate(object.to_owned(), Operation::new().call_write("rbd", method, input)).await.map(drop)
+}
+
+pub(super) fn snap_input(snap: SnapId) -> Vec<u8> {
+    input(|w| w.u64(snap.0))
+}
+
+/// The id of the image called `name`. Errors: `ENOENT`.
+pub(super) async fn id_of(pool: &Pool, name: &str) -> Result<String, Error> {
+    let id: Bytes = ask(pool, &id_object(name), "get_id", Vec::new()).await?;
+    Ok(String::from_utf8_lossy(&id).into_owned())
+}
+
+/// What never changes, and the features. Errors: `ENOENT`; `EOPNOTSUPP` where the image has what is not known here.
+pub(super) async fn load_fixed(pool: &Pool, name: &str, id: &str, read_only: bool) -> Result<Fixed, Error> {
+    let operation = Operation::new()
+        .call("rbd", "get_size", snap_input(SnapId::HEAD))
+        .call("rbd", "get_object_prefix", [])
+        .call("rbd", "get_data_pool", [])
+        .call(
+            "rbd",
+            "get_features",
+            input(|w| {
+                w.u64(SnapId::HEAD.0);
+                w.bool(read_only);
+            }),
+        );
+    let header = header_object(id);
+    let outcome = pool.operate(header.clone(), operation).await?;
+    let order = Reader::new(&outcome.bytes(0)?).u8()?;
+    let prefix: Bytes = outcome.decode(1)?;
+    let data_pool: i64 = outcome.decode(2)?;
+    let features = outcome.bytes(3)?;
+    let mut features = Reader::new(&features);
+    let (has, needed) = (features.u64()?, features.u64()?);
+    if needed & !feature::KNOWN != 0 {
+        return Err(Error::Unsupported("an image with journaling, or which is mirrored or moved"));
+    }
+    let mut layout = Layout::plain(order.min(62));
+    if has & feature::STRIPING != 0 {
+        match pool.operate(header, Operation::new().call("rbd", "get_stripe_unit_count", [])).await {
+            Ok(outcome) => {
+                let bytes = outcome.bytes(0)?;
+                let mut r = Reader::new(&bytes);
+                (layout.stripe_unit_bytes, layout.stripe_count) = (r.u64()?, r.u64()?);
+            }
+            Err(Error::Errno(ENOEXEC | Errno::EINVAL | Errno::ENOENT)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if !layout.is_valid() {
+        return Err(Error::Answer(format!("{layout:?} of image {id}")));
+    }
+    Ok(Fixed {
+        name: name.to_owned(),
+        id: id.to_owned(),
+        object_prefix: String::from_utf8_lossy(&prefix).into_owned(),
+        layout,
+        data_pool: (data_pool >= 0).then_some(PoolId(data_pool)),
+    })
+}
+
+/// What the header says now, of the image or of its snapshot `at`. `known`: the parent as it was known before.
+pub(super) async fn load_state(pool: &Pool, id: &str, at: SnapId, known: Option<Parent>) -> Result<State, Error> {
+    let header = header_object(id);
+    let operation = Operation::new()
+        .call("rbd", "get_size", snap_input(at))
+        .call("rbd", "get_features", snap_input(at))
+        .call("rbd", "get_flags", snap_input(at))
+        .call("rbd", "get_snapcontext", [])
+        .call("rbd", "parent_get", [])
+        .call("rbd", "parent_overlap_get", snap_input(at));
+    let outcome = pool.operate(header.clone(), operation).await?;
+    let size = outcome.bytes(0)?;
+    let mut size = Reader::new(&size);
+    size.u8()?;
+    let context: SnapContext = outcome.decode(3)?;
+    if !context.is_valid() {
+        return Err(Error::Answer(format!("snapshots {context:?} of image {id}")));
+    }
+    let spec: ParentSpec = outcome.decode(4)?;
+    let overlap: Option<u64> = outcome.decode(5)?;
+    let mut snapshots = Vec::new();
+    for snap in context.snaps.iter().rev() {
+        snapshots.push(load_snapshot(pool, &header, *snap).await?);
+    }
+    let parent = match overlap.filter(|overlap| spec.exists() && *overlap > 0) {
+        None => None,
+        Some(overlap) => {
+            let image = match known.filter(|known| known.spec == spec) {
+                Some(known) => known.image,
+                None => open_parent(pool, &spec).await?,
+            };
+            Some(Parent { spec, overlap, image })
+        }
+    };
+    let features = Reader::new(&outcome.bytes(1)?).u64()?;
+    Ok(State { size: size.u64()?, features, flags: outcome.decode(2)?, context, snapshots, parent })
+}
+
+async fn load_snapshot(pool: &Pool, header: &str, snap: SnapId) -> Result<Snapshot, Error> {
+    let operation = Operation::new()
+        .call("rbd", "snapshot_get", snap_input(snap))
+        .call("rbd", "parent_overlap_get", snap_input(snap))
+        .call("rbd", "get_flags", snap_input(snap))
+        .call("rbd", "get_protection_status", snap_input(snap));
+    let outcome: Outcome = pool.operate(header.to_owned(), operation).await?;
+    let info: SnapshotInfo = outcome.decode(0)?;
+    Ok(Snapshot {
+        id: SnapId(info.id),
+        name: info.name,
+        kind: info.kind,
+        size_bytes: info.size_bytes,
+        created: info.created,
+        is_protected: outcome.decode::<u8>(3)? != super::snapshots::UNPROTECTED,
+        child_count: info.child_count,
+        flags: outcome.decode(2)?,
+        parent_overlap: outcome.decode(1)?,
+    })
+}
+
+/// Opens a parent, which may be a clone as well.
+fn open_parent<'a>(
+    pool: &'a Pool,
+    spec: &'a ParentSpec,
+) -> Pin<Box<dyn Future<Output = Result<Image, Error>> + Send + 'a>> {
+    Box::pin(async {
+        let pool = pool.cluster().pool_by_id(PoolId(spec.pool)).await?.namespace(spec.namespace.clone());
+        let id = String::from_utf8_lossy(&spec.image).into_owned();
+        Image::open_by_id(&pool, "", &id, SnapId(spec.snap), true).await
+    })
+}

@@ -1,0 +1,264 @@
+//! The exclusive lock of an image: class `lock` on its header, in which the owner's watch stands for its being alive.
+
+use super::image::{EROFS, Inner, locked};
+use super::notice::{ClientId, Notice, read_response};
+use super::spec::{LockInfo, Locker, lock_input};
+use super::watcher::NOTIFY_TIMEOUT;
+use super::{feature, flag};
+use crate::error::Error;
+use crate::operation::Operation;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::Duration;
+use types::Errno;
+
+/// Of locks that clients take by themselves. Others are taken by people (`rbd lock add`), and nobody breaks them.
+const TAG: &str = "internal";
+/// The owner has agreed to give the lock up; it is asked again if it has not done so after this time.
+const RELEASE_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the lock is waited for altogether.
+const ACQUIRE_PATIENCE: Duration = Duration::from_secs(120);
+/// Time between attempts without news.
+const RETRY: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    Free,
+    Held,
+    /// It was held, and no more: somebody has taken it away, or may have.
+    Lost,
+}
+
+/// What this client knows of its hold.
+pub(super) struct LockState {
+    standing: Mutex<(Standing, u64)>,
+    /// One attempt at a time.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl Default for LockState {
+    fn default() -> LockState {
+        LockState { standing: Mutex::new((Standing::Free, 0)), turn: tokio::sync::Mutex::new(()) }
+    }
+}
+
+impl LockState {
+    /// Errors: `EBLOCKLISTED` once it was lost.
+    pub fn is_held(&self) -> Result<bool, Error> {
+        match locked(&self.standing).0 {
+            Standing::Held => Ok(true),
+            Standing::Free => Ok(false),
+            Standing::Lost => Err(Errno::EBLOCKLISTED.into()),
+        }
+    }
+
+    /// From now on nothing is updated any more.
+    pub fn lose(&self) {
+        locked(&self.standing).0 = Standing::Lost;
+    }
+
+    fn set(&self, standing: Standing) {
+        let mut now = locked(&self.standing);
+        if now.0 != Standing::Lost {
+            now.0 = standing;
+        }
+    }
+
+    /// The cookie of the watch that stands for this client.
+    pub fn watch_cookie(&self) -> u64 {
+        locked(&self.standing).1
+    }
+
+    pub fn set_cookie(&self, watch: u64) {
+        locked(&self.standing).1 = watch;
+    }
+}
+
+fn cookie_of(watch: u64) -> Bytes {
+    format!("auto {watch}").into()
+}
+
+impl Inner {
+    pub fn client_id(&self) -> ClientId {
+        ClientId { gid: self.pool.cluster().client_id(), handle: self.lock.watch_cookie() }
+    }
+
+    /// Takes the lock, if it is not held already; asks its owner for it, and takes it away from one that is dead.
+    ///
+    /// Errors: `EROFS` if the owner does not give it up; `EBUSY` if a person holds it; `ETIMEDOUT`.
+    pub async fn acquire_lock(self: &Arc<Inner>) -> Result<(), Error> {
+        let _turn = self.lock.turn.lock().await;
+        if self.lock.is_held()? {
+            return Ok(());
+        }
+        let attempt = async {
+            while !self.try_lock().await? {
+                let info = self.lock_info().await?;
+                let Some(owner) = info.lockers.first() else { continue };
+                if info.tag != TAG || !owner.cookie.starts_with(b"auto ") {
+                    return Err(Errno::EBUSY.into());
+                }
+                if self.is_alive(owner).await? {
+                    self.ask_for_lock().await?;
+                } else {
+                    self.break_lock(owner).await?;
+                }
+            }
+            Ok::<(), Error>(())
+        };
+        match tokio::time::timeout(ACQUIRE_PATIENCE, attempt).await {
+            Ok(taken) => taken?,
+            Err(_) => return Err(Errno::ETIMEDOUT.into()),
+        }
+        // Nobody else changes the header from now on.
+        let begun = async {
+            let state = self.refresh().await?;
+            if state.has(feature::OBJECT_MAP) { self.load_map(&state).await } else { Ok(()) }
+        };
+        if let Err(error) = begun.await {
+            let _ = self.unlock_header().await;
+            return Err(error);
+        }
+        self.lock.set(Standing::Held);
+        self.tell_others(Notice::AcquiredLock(self.client_id()));
+        Ok(())
+    }
+
+    /// False if somebody else holds it.
+    async fn try_lock(&self) -> Result<bool, Error> {
+        let input = lock_input::lock(&cookie_of(self.lock.watch_cookie()), TAG);
+        let operation = Operation::new().call_write("lock", "lock", input);
+        match self.pool.operate(self.header.clone(), operation).await {
+            // "Exists": an attempt whose answer was lost.
+            Ok(_) | Err(Error::Errno(Errno::EEXIST)) => Ok(true),
+            Err(Error::Errno(Errno::EBUSY)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn lock_info(&self) -> Result<LockInfo, Error> {
+        let operation = Operation::new().call("lock", "get_info", lock_input::get_info());
+        self.pool.operate(self.header.clone(), operation).await?.decode(0)
+    }
+
+    /// Whether the lock's owner still watches the image.
+    async fn is_alive(&self, owner: &Locker) -> Result<bool, Error> {
+        let watchers = self.pool.watchers(self.header.clone()).await?;
+        Ok(watchers.iter().any(|watcher| {
+            cookie_of(watcher.cookie) == owner.cookie && watcher.addr.legacy_str() == owner.addr.legacy_str()
+        }))
+    }
+
+    /// Asks the owner to give the lock up, and waits a little until it does.
+    async fn ask_for_lock(&self) -> Result<(), Error> {
+        let news = self.lock_news.notified();
+        tokio::pin!(news);
+        news.as_mut().enable();
+        let payload = Notice::RequestLock(self.client_id()).to_bytes();
+        let answered = self.pool.notify(self.header.clone(), payload, NOTIFY_TIMEOUT).await?;
+        let mut wait = RETRY;
+        for reply in answered.replies.values().filter(|reply| !reply.is_empty()) {
+            match Errno::from_result(read_response(reply)?) {
+                None => wait = RELEASE_PATIENCE,
+                Some(EROFS) => return Err(EROFS.into()),
+                Some(_) => {}
+            }
+        }
+        let _ = tokio::time::timeout(wait, news).await;
+        Ok(())
+    }
+
+    /// Takes the lock away from an owner that is dead, after shutting that out: what it sent and is still on its way must not
+    /// arrive any more.
+    async fn break_lock(&self, owner: &Locker) -> Result<(), Error> {
+        let cluster = self.pool.cluster();
+        let addr = owner.addr.legacy_str();
+        let command = format!(r#"{{"prefix": "osd blocklist", "blocklistop": "add", "addr": "{addr}"}}"#);
+        let reply = cluster.mon_command(&command, Bytes::new()).await?;
+        if let Some(errno) = Errno::from_result(reply.result) {
+            return Err(errno.into());
+        }
+        cluster.wait_for_latest_map().await?;
+        let operation = Operation::new().call_write("lock", "break_lock", lock_input::break_lock(owner));
+        match self.pool.operate(self.header.clone(), operation).await {
+            Ok(_) | Err(Error::Errno(Errno::ENOENT)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives the lock up, once nothing is under way.
+    pub async fn release_lock(self: &Arc<Inner>) -> Result<(), Error> {
+        let _turn = self.lock.turn.lock().await;
+        let _nothing_under_way = self.gate.write().await;
+        if !self.lock.is_held().unwrap_or(false) {
+            return Ok(());
+        }
+        // From here on it is not used, whether or not it can be given up.
+        self.lock.set(Standing::Free);
+        self.unload_map().await?;
+        self.unlock_header().await?;
+        self.tell_others(Notice::ReleasedLock(self.client_id()));
+        Ok(())
+    }
+
+    async fn unlock_header(&self) -> Result<(), Error> {
+        let input = lock_input::unlock(&cookie_of(self.lock.watch_cookie()));
+        let operation = Operation::new().call_write("lock", "unlock", input);
+        match self.pool.operate(self.header.clone(), operation).await {
+            Ok(_) | Err(Error::Errno(Errno::ENOENT)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The image is watched anew: the lock, if it is held, has to name the new watch. Where that does not work, it is lost.
+    pub async fn move_lock(&self, watch: u64) {
+        let before = self.lock.watch_cookie();
+        self.lock.set_cookie(watch);
+        if !self.lock.is_held().unwrap_or(false) {
+            return;
+        }
+        let input = lock_input::set_cookie(&cookie_of(before), TAG, &cookie_of(watch));
+        let operation = Operation::new().call_write("lock", "set_cookie", input);
+        if let Err(error) = self.pool.operate(self.header.clone(), operation).await {
+            tracing::warn!(image = self.fixed.name, %error, "lock of an image lost");
+            self.lock.lose();
+        }
+    }
+
+    /// Notifies all clients of the image, without waiting for them.
+    pub fn tell_others(&self, notice: Notice) {
+        let (pool, header) = (self.pool.clone(), self.header.clone());
+        tokio::spawn(async move {
+            if let Err(error) = pool.notify(header, notice.to_bytes(), NOTIFY_TIMEOUT).await {
+                tracing::debug!(%error, "notification of an image");
+            }
+        });
+    }
+
+    /// Notifies all clients of the image that its header has changed, and waits until they know.
+    pub async fn header_changed(&self) -> Result<(), Error> {
+        self.set_stale();
+        self.pool.notify(self.header.clone(), Notice::HeaderUpdate.to_bytes(), NOTIFY_TIMEOUT).await.map(drop)
+    }
+
+    /// The guard of each change of the header: this client holds the lock.
+    pub fn header_locked(&self) -> Operation {
+        let input = lock_input::assert_locked(&cookie_of(self.lock.watch_cookie()), TAG);
+        Operation::new().call("lock", "assert_locked", input)
+    }
+
+    /// Notes on the header that the object map is not to be trusted, of the image or of a snapshot.
+    pub async fn invalidate_map(&self, snap: Option<u64>, with_lock: bool) -> Result<(), Error> {
+        let flags = flag::OBJECT_MAP_INVALID | flag::FAST_DIFF_INVALID;
+        let operation = if with_lock { self.header_locked() } else { Operation::new() };
+        let input = super::spec::input(|w| {
+            w.u64(flags);
+            w.u64(flags);
+            w.u64(snap.unwrap_or(types::SnapId::HEAD.0));
+        });
+        self.pool.operate(self.header.clone(), operation.call_write("rbd", "set_flags", input)).await?;
+        self.set_stale();
+        Ok(())
+    }
+}

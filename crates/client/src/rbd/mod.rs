@@ -1,0 +1,94 @@
+//! Block images, as librbd keeps them: both may use the same image in turn.
+//!
+//! ```no_run
+//! # async fn f(pool: client::Pool) -> Result<(), Box<dyn std::error::Error>> {
+//! use client::rbd::{self, Image, ImageOptions};
+//! rbd::create(&pool, "disk", 1 << 30, &ImageOptions::default()).await?;
+//! let image = Image::open(&pool, "disk").await?;
+//! image.write(4096, "hello").await?;
+//! image.create_snapshot("before").await?;
+//! image.discard(0, 1 << 20).await?;
+//! let old = Image::open_snapshot(&pool, "disk", "before").await?;
+//! assert_eq!(old.read(4096, 5).await?.to_vec(), b"hello");
+//! image.close().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! * [`Image`] is start and centre; [`list`], [`create`], [`clone`], [`rename`] and [`remove`] are about images as a whole.
+//! * `layout` says which object holds which bytes; `object_map` which objects there are.
+//! * `lock` is the exclusive lock: whoever writes holds it. It is taken by the first update, given up when another client
+//!   asks for it, and taken away from an owner that is dead after shutting that out from the cluster. An owner that has
+//!   lost it refuses updates from then on: `EBLOCKLISTED`.
+//! * `spec` and `notice`: bytes that go to object classes and to other clients.
+//!
+//! An update is durable when it is done: there is no cache, and [`Image::flush`] waits for what is under way.
+//!
+//! Absent: images of format 1, journaling, mirroring, groups, migration, encryption; changing features.
+
+mod create;
+mod data;
+mod flatten;
+mod header;
+mod image;
+mod known;
+mod layout;
+mod lock;
+mod notice;
+mod object_map;
+mod parent;
+mod parent_link;
+mod resize;
+mod snapshots;
+mod spec;
+mod watcher;
+
+pub use create::{ImageOptions, clone, create, list, remove, rename};
+pub use header::{ImageInfo, Snapshot};
+pub use image::Image;
+pub use layout::Layout;
+pub use spec::SnapshotKind;
+
+/// What an image can have.
+pub mod feature {
+    pub const LAYERING: u64 = 1 << 0;
+    pub const STRIPING: u64 = 1 << 1;
+    pub const EXCLUSIVE_LOCK: u64 = 1 << 2;
+    pub const OBJECT_MAP: u64 = 1 << 3;
+    pub const FAST_DIFF: u64 = 1 << 4;
+    pub const DEEP_FLATTEN: u64 = 1 << 5;
+    pub const JOURNALING: u64 = 1 << 6;
+    pub const DATA_POOL: u64 = 1 << 7;
+    /// Something was done that clients before Mimic do not understand.
+    pub const OPERATIONS: u64 = 1 << 8;
+
+    /// What librbd gives a new image by default.
+    pub const DEFAULT: u64 = LAYERING | EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | DEEP_FLATTEN;
+    /// What images may have that are written to here.
+    pub const KNOWN: u64 = DEFAULT | STRIPING | DATA_POOL | OPERATIONS;
+}
+
+/// What an image's flags say.
+mod flag {
+    pub const OBJECT_MAP_INVALID: u64 = 1 << 0;
+    pub const FAST_DIFF_INVALID: u64 = 1 << 1;
+}
+
+/// Objects of the pool that are about all its images.
+const DIRECTORY: &str = "rbd_directory";
+const CHILDREN: &str = "rbd_children";
+
+/// Work on many objects keeps so many under way.
+const MANY_AT_ONCE: usize = 10;
+
+fn id_object(name: &str) -> String {
+    format!("rbd_id.{name}")
+}
+
+fn header_object(id: &str) -> String {
+    format!("rbd_header.{id}")
+}
+
+/// The object map of the image itself (`None`) or of a snapshot.
+fn map_object(id: &str, snap: Option<u64>) -> String {
+    snap.map_or_else(|| format!("rbd_object_map.{id}"), |snap| format!("rbd_object_map.{id}.{snap:016x}"))
+}

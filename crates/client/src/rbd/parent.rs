@@ -1,0 +1,167 @@
+//! Clones: what their parents show through them, and copies of it before something is changed.
+
+use super::data::{Change, zeros};
+use super::header::State;
+use super::image::{Image, Inner};
+use super::known::update_input;
+use super::layout::ObjectExtent;
+use super::object_map::state;
+use super::{feature, map_object};
+use crate::error::Error;
+use crate::operation::Operation;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use types::{Errno, SnapId};
+use wire::Rope;
+
+/// The parts of image ranges that lie below `end`.
+fn clipped(parts: &[(u64, u64)], end: u64) -> Vec<(u64, u64)> {
+    let below = parts.iter().filter(|(from, _)| *from < end);
+    below.map(|(from, len)| (*from, (*len).min(end - from))).collect()
+}
+
+/// Reads a parent, which may be a clone as well.
+fn read_ancestor(
+    image: &Image,
+    offset: u64,
+    length: u64,
+) -> Pin<Box<dyn Future<Output = Result<Rope, Error>> + Send + '_>> {
+    Box::pin(image.read(offset, length))
+}
+
+impl Inner {
+    /// The ranges of the image that an object holds and that the parent has, in the order of the object.
+    pub fn overlap_of(&self, now: &State, object: u64) -> Vec<(u64, u64)> {
+        match now.overlap() {
+            0 => Vec::new(),
+            end => clipped(&self.fixed.layout.image_parts(object, 0, self.fixed.layout.object_bytes()), end),
+        }
+    }
+
+    /// What the parent shows of these ranges of the image, one after the other. Short at the end, where it shows nothing.
+    pub async fn read_parent(&self, now: &State, parts: &[(u64, u64)]) -> Result<Rope, Error> {
+        let Some(parent) = &now.parent else { return Ok(Rope::new()) };
+        let mut all = Rope::new();
+        for (from, len) in parts {
+            let shown = parent.overlap.saturating_sub(*from).min(*len);
+            if shown > 0 {
+                all.append(read_ancestor(&parent.image, *from, shown).await?);
+            }
+            all.append(zeros(len - shown));
+        }
+        Ok(all)
+    }
+
+    /// Changes an object of a clone that may not exist yet, while the parent has something in its place.
+    pub async fn change_clone(
+        self: &Arc<Inner>,
+        now: &State,
+        extent: &ObjectExtent,
+        change: &Change,
+        whole: bool,
+        overlap: Vec<(u64, u64)>,
+    ) -> Result<(), Error> {
+        let operation = self.operation(extent, change, whole, true);
+        if whole && now.context.snaps.is_empty() {
+            // Nothing of the parent remains to be seen.
+            self.note_written(extent.object).await?;
+            return self.update_object(now, extent.object, operation).await;
+        }
+        if !self.known.is_absent(extent.object) {
+            self.note_written(extent.object).await?;
+            let guarded = Operation {
+                ops: [Operation::new().assert_exists().ops, operation.ops.clone()].concat(),
+                ..operation.clone()
+            };
+            match self.update_object(now, extent.object, guarded).await {
+                Err(Error::Errno(Errno::ENOENT)) => {}
+                done => return done,
+            }
+        }
+        self.copy_up(now, extent.object, &overlap, Some(operation)).await
+    }
+
+    /// Makes an object of what the parent shows in its place, unless it exists meanwhile, and then does `operation` with it.
+    pub async fn copy_up(
+        self: &Arc<Inner>,
+        now: &State,
+        object: u64,
+        overlap: &[(u64, u64)],
+        operation: Option<Operation>,
+    ) -> Result<(), Error> {
+        let data = self.read_parent(now, overlap).await?;
+        let is_zero = data.pieces().all(|piece| piece.iter().all(|byte| *byte == 0));
+        let copy = |data: Rope| Operation::new().call_write("rbd", "copyup", data.into_bytes());
+        // Snapshots that were taken before show the parent as well: the copy counts as older than all of them.
+        let is_deep = !is_zero && !now.context.snaps.is_empty();
+        if is_deep {
+            self.note_in_snapshots(now, object).await?;
+        }
+        if operation.is_some() || !is_zero {
+            self.note_written(object).await?;
+        }
+        if is_deep {
+            self.data.operate(self.object_name(object), copy(data)).await?;
+            return match operation {
+                Some(operation) => self.update_object(now, object, operation).await,
+                None => Ok(()),
+            };
+        }
+        let all = match (is_zero, operation) {
+            (true, None) => return Ok(()),
+            (true, Some(operation)) => operation,
+            (false, None) => copy(data),
+            (false, Some(operation)) => {
+                let copy = copy(data);
+                Operation { flags: copy.flags | operation.flags, ops: [copy.ops, operation.ops].concat() }
+            }
+        };
+        self.update_object(now, object, all).await
+    }
+
+    /// Notes in the maps of all snapshots that show the parent in place of an object that the object exists.
+    async fn note_in_snapshots(&self, now: &State, object: u64) -> Result<(), Error> {
+        if !now.has(feature::OBJECT_MAP) {
+            return Ok(());
+        }
+        let layout = self.fixed.layout;
+        let mut seen = state::EXISTS;
+        for snapshot in &now.snapshots {
+            let SnapId(id) = snapshot.id;
+            if object >= layout.object_count(snapshot.size_bytes) {
+                continue;
+            }
+            // To the oldest it is new, the others find it unchanged.
+            let input = update_input(object, seen, None);
+            if now.has(feature::FAST_DIFF) {
+                seen = state::EXISTS_CLEAN;
+            }
+            let operation = Operation::new().call_write("rbd", "object_map_update", input);
+            match self.pool.operate(map_object(&self.fixed.id, Some(id)), operation).await {
+                Ok(_) => {}
+                Err(error @ (Error::Errno(Errno::EBLOCKLISTED) | Error::Closed | Error::TimedOut { .. })) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    tracing::warn!(image = self.fixed.name, snap = id, %error, "object map of a snapshot cannot be kept up");
+                    self.invalidate_map(Some(id), false).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_behind_the_overlap_is_left_out() {
+        let parts = [(0, 10), (30, 10), (60, 10)];
+        assert_eq!(clipped(&parts, 35), [(0, 10), (30, 5)]);
+        assert_eq!(clipped(&parts, 30), [(0, 10)]);
+        assert!(clipped(&parts, 0).is_empty());
+    }
+}

@@ -1,0 +1,101 @@
+//! What ties a clone and its parent together, on the parent's side.
+
+use super::header::{ask, tell};
+use super::image::{Image, Inner};
+use super::spec::{ChildSpec, ParentSpec, input};
+use super::{CHILDREN, header_object};
+use crate::error::Error;
+use crate::pool::Pool;
+use bytes::Bytes;
+use std::future::Future;
+use std::pin::Pin;
+use types::{Errno, PoolId, SnapId};
+use wire::Release;
+
+/// Of operation features: the image is a clone whose parent knows it by its header.
+pub(super) const CLONE_CHILD: u64 = 1 << 1;
+
+/// By what the clones of a snapshot are found in their pools, if they are of the old format.
+pub(super) fn old_key(pool: PoolId, image: &str, snap: SnapId) -> Vec<u8> {
+    input(|w| {
+        w.put(&pool.0);
+        w.str(image);
+        w.u64(snap.0);
+    })
+}
+
+fn old_child(spec: &ParentSpec, child: &str) -> Vec<u8> {
+    input(|w| {
+        w.put(&spec.pool);
+        w.put(&spec.image);
+        w.u64(spec.snap);
+        w.str(child);
+    })
+}
+
+fn new_child(spec: &ParentSpec, pool: &Pool, child: &str) -> Vec<u8> {
+    let namespace = pool.namespace_name().clone();
+    let child = ChildSpec { pool: pool.id().0, image: Bytes::from(child.to_owned()), namespace };
+    input(|w| {
+        w.u64(spec.snap);
+        w.put(&child);
+    })
+}
+
+/// Whether clones are made without protecting snapshots first: all clients are to know that format.
+pub(super) fn is_new_format(pool: &Pool) -> bool {
+    let oldest = |cluster: &osdmap::OsdMap| cluster.require_min_compat_client >= Release::MIMIC;
+    pool.driver.shared.look(|objecter| objecter.placement().is_some_and(|placement| oldest(placement.map())))
+}
+
+async fn parent_pool(pool: &Pool, spec: &ParentSpec) -> Result<Pool, Error> {
+    Ok(pool.cluster().pool_by_id(PoolId(spec.pool)).await?.namespace(spec.namespace.clone()))
+}
+
+/// Tells the parent's side that there is a clone. The clone's header names the parent already.
+pub(super) async fn attach(pool: &Pool, child: &str, spec: &ParentSpec, new_format: bool) -> Result<(), Error> {
+    if !new_format {
+        return tell(pool, CHILDREN, "add_child", old_child(spec, child)).await;
+    }
+    let features = input(|w| {
+        w.u64(CLONE_CHILD);
+        w.u64(CLONE_CHILD);
+    });
+    tell(pool, &header_object(child), "op_features_set", features).await?;
+    let parent = header_object(&String::from_utf8_lossy(&spec.image));
+    tell(&parent_pool(pool, spec).await?, &parent, "child_attach", new_child(spec, pool, child)).await
+}
+
+/// Tells the parent's side that the clone shows it no more. A snapshot that was only kept for its clones goes with the last.
+///
+/// Boxed: that snapshot may be the last that shows its own image's parent.
+pub(super) fn detach<'a>(
+    child: &'a Inner,
+    spec: &'a ParentSpec,
+) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
+    Box::pin(detach_from(child, spec))
+}
+
+async fn detach_from(child: &Inner, spec: &ParentSpec) -> Result<(), Error> {
+    let id = &child.fixed.id;
+    let op_features: u64 = ask(&child.pool, &child.header, "op_features_get", Vec::new()).await?;
+    if op_features & CLONE_CHILD == 0 {
+        return match tell(&child.pool, CHILDREN, "remove_child", old_child(spec, id)).await {
+            Ok(()) | Err(Error::Errno(Errno::ENOENT)) => Ok(()),
+            Err(error) => Err(error),
+        };
+    }
+    let pool = parent_pool(&child.pool, spec).await?;
+    let image = String::from_utf8_lossy(&spec.image).into_owned();
+    match tell(&pool, &header_object(&image), "child_detach", new_child(spec, &child.pool, id)).await {
+        Ok(()) | Err(Error::Errno(Errno::ENOENT)) => {}
+        Err(error) => return Err(error),
+    }
+    let parent = Image::open_by_id(&pool, "", &image, SnapId::HEAD, false).await?;
+    let trashed = |s: &super::Snapshot| s.id.0 == spec.snap && s.kind == super::SnapshotKind::Trash;
+    let removed = match parent.snapshots().await?.iter().any(trashed) {
+        true => parent.remove_trashed_snapshot(SnapId(spec.snap)).await,
+        false => parent.inner.header_changed().await,
+    };
+    removed.and(parent.close().await)
+}

@@ -1,0 +1,225 @@
+//! What class `rbd` and class `lock` take and give, as far as images need it.
+
+use bytes::Bytes;
+use types::{EntityName, Utime};
+use wire::{Decode, DecodeError, Encode, EntityAddr, Reader, Target, Writer};
+
+/// Encodes the input of a method.
+pub(super) fn input(fill: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    let mut w = Writer::new(Target::default());
+    fill(&mut w);
+    w.into_vec()
+}
+
+/// The snapshot that an image is a clone of: Ceph's `ParentImageSpec`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ParentSpec {
+    /// -1: there is no parent.
+    pub pool: i64,
+    pub namespace: Bytes,
+    pub image: Bytes,
+    pub snap: u64,
+}
+
+impl ParentSpec {
+    pub fn exists(&self) -> bool {
+        self.pool >= 0 && !self.image.is_empty()
+    }
+}
+
+impl Encode for ParentSpec {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.put(&self.pool);
+            w.put(&self.namespace);
+            w.put(&self.image);
+            w.u64(self.snap);
+        });
+    }
+}
+
+impl Decode for ParentSpec {
+    const MIN_BYTES: usize = 6;
+
+    fn decode(r: &mut Reader<'_>) -> Result<ParentSpec, DecodeError> {
+        let (_, mut r) = r.versioned("parent of an image", 1)?;
+        Ok(ParentSpec { pool: r.get()?, namespace: r.get()?, image: r.get()?, snap: r.u64()? })
+    }
+}
+
+/// A clone of a snapshot: Ceph's `ChildImageSpec`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ChildSpec {
+    pub pool: i64,
+    pub image: Bytes,
+    pub namespace: Bytes,
+}
+
+impl Encode for ChildSpec {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(2, 1, |w| {
+            w.put(&self.pool);
+            w.put(&self.image);
+            w.put(&self.namespace);
+        });
+    }
+}
+
+/// Whose a snapshot is: Ceph's `SnapshotNamespace`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SnapshotKind {
+    /// A user's.
+    User,
+    /// Removed, but still shown by clones.
+    Trash,
+    /// Of a group of images or for mirroring: the protocol's number.
+    Other(u32),
+}
+
+impl SnapshotKind {
+    fn of(kind: u32) -> SnapshotKind {
+        match kind {
+            0 => SnapshotKind::User,
+            2 => SnapshotKind::Trash,
+            other => SnapshotKind::Other(other),
+        }
+    }
+}
+
+/// A snapshot as the class tells of it: Ceph's `SnapshotInfo`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct SnapshotInfo {
+    pub id: u64,
+    pub kind: SnapshotKind,
+    pub name: String,
+    pub size_bytes: u64,
+    pub created: Utime,
+    pub child_count: u32,
+}
+
+impl Decode for SnapshotInfo {
+    const MIN_BYTES: usize = 6;
+
+    fn decode(r: &mut Reader<'_>) -> Result<SnapshotInfo, DecodeError> {
+        let (_, mut r) = r.versioned("snapshot of an image", 1)?;
+        let id = r.u64()?;
+        let kind = {
+            let (_, mut r) = r.versioned("namespace of a snapshot", 1)?;
+            SnapshotKind::of(r.u32()?)
+        };
+        let (name, size_bytes, created): (Bytes, u64, Utime) = (r.get()?, r.u64()?, r.get()?);
+        let name = String::from_utf8_lossy(&name).into_owned();
+        Ok(SnapshotInfo { id, kind, name, size_bytes, created, child_count: r.u32()? })
+    }
+}
+
+/// The namespace of a user's snapshot, as `snapshot_add` takes it.
+pub(super) fn put_user_namespace(w: &mut Writer) {
+    w.versioned(1, 1, |w| w.u32(0));
+}
+
+/// Who holds a lock.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Locker {
+    pub name: EntityName,
+    pub cookie: Bytes,
+    pub addr: EntityAddr,
+}
+
+/// A lock's state: Ceph's reply to `lock.get_info`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct LockInfo {
+    pub lockers: Vec<Locker>,
+    /// 0: nobody has ever held it.
+    pub kind: u8,
+    pub tag: Bytes,
+}
+
+impl Decode for LockInfo {
+    const MIN_BYTES: usize = 6;
+
+    fn decode(r: &mut Reader<'_>) -> Result<LockInfo, DecodeError> {
+        let (_, mut r) = r.versioned("lock", 1)?;
+        let count = r.count("holders of a lock", 12)?;
+        let mut lockers = Vec::new();
+        for _ in 0..count {
+            let (name, cookie) = {
+                let (_, mut r) = r.versioned("holder of a lock", 1)?;
+                (r.get()?, r.get()?)
+            };
+            let (_, mut r) = r.versioned("information on the holder of a lock", 1)?;
+            let _expiration: Utime = r.get()?;
+            lockers.push(Locker { name, cookie, addr: r.get()? });
+        }
+        Ok(LockInfo { lockers, kind: r.u8()?, tag: r.get()? })
+    }
+}
+
+/// Inputs of class `lock`.
+pub(super) mod lock_input {
+    use super::*;
+
+    const EXCLUSIVE: u8 = 1;
+    /// Of all locks of images.
+    pub const NAME: &str = "rbd_lock";
+
+    pub fn lock(cookie: &[u8], tag: &str) -> Vec<u8> {
+        input(|w| {
+            w.versioned(1, 1, |w| {
+                w.str(NAME);
+                w.u8(EXCLUSIVE);
+                w.blob(cookie);
+                w.str(tag);
+                w.str(""); // description
+                w.put(&Utime::ZERO); // it does not expire
+                w.u8(0); // flags
+            })
+        })
+    }
+
+    pub fn unlock(cookie: &[u8]) -> Vec<u8> {
+        input(|w| {
+            w.versioned(1, 1, |w| {
+                w.str(NAME);
+                w.blob(cookie);
+            })
+        })
+    }
+
+    pub fn break_lock(locker: &Locker) -> Vec<u8> {
+        input(|w| {
+            w.versioned(1, 1, |w| {
+                w.str(NAME);
+                w.put(&locker.name);
+                w.blob(&locker.cookie);
+            })
+        })
+    }
+
+    pub fn get_info() -> Vec<u8> {
+        input(|w| w.versioned(1, 1, |w| w.str(NAME)))
+    }
+
+    pub fn assert_locked(cookie: &[u8], tag: &str) -> Vec<u8> {
+        input(|w| {
+            w.versioned(1, 1, |w| {
+                w.str(NAME);
+                w.u8(EXCLUSIVE);
+                w.blob(cookie);
+                w.str(tag);
+            })
+        })
+    }
+
+    pub fn set_cookie(cookie: &[u8], tag: &str, new_cookie: &[u8]) -> Vec<u8> {
+        input(|w| {
+            w.versioned(1, 1, |w| {
+                w.str(NAME);
+                w.u8(EXCLUSIVE);
+                w.blob(cookie);
+                w.str(tag);
+                w.blob(new_cookie);
+            })
+        })
+    }
+}
