@@ -10,6 +10,7 @@ use crate::pacing::Pacing;
 use crate::peer::{MemberState, PgInterval, PgNotify};
 use crate::reservations::Reservations;
 use crate::rooms::Rooms;
+use crate::trim_turns::TrimTurns;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -140,6 +141,7 @@ pub(crate) struct Context<'a> {
     pub rooms: &'a mut Rooms,
     pub coded_reads: &'a mut CodedReads,
     pub copies: &'a mut Copies,
+    pub trim_turns: &'a mut TrimTurns,
     /// Groups whose scrubs go on in another turn.
     pub scrubs_later: &'a mut BTreeSet<PgId>,
     /// The wall clock, as time since 1970, when `now` was zero.

@@ -64,6 +64,7 @@ mod strays;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trim_turns;
 mod unfound;
 pub mod watch;
 

@@ -32,6 +32,7 @@ use crate::rooms::Rooms;
 use crate::scrub::messages::{ScrubBad, ScrubDone, ScrubGet, ScrubGot};
 use crate::scrub::schedule::ScrubSchedule;
 use crate::strays::Strays;
+use crate::trim_turns::TrimTurns;
 use crate::unfound::{GiveUpError, PgView};
 use osdmap::{OsdMap, OsdMapFlags, PgMapping, PoolFlags, UpActing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -106,6 +107,7 @@ pub struct Shard {
     strays: Strays,
     coded_reads: CodedReads,
     copies: Copies,
+    trim_turns: TrimTurns,
     /// Pools that this OSD cannot serve, which it has said.
     unserved: BTreeSet<PoolId>,
     /// Of erasure-coded groups: which shard this OSD has.
@@ -142,6 +144,7 @@ macro_rules! context {
             rooms: &mut $shard.rooms,
             coded_reads: &mut $shard.coded_reads,
             copies: &mut $shard.copies,
+            trim_turns: &mut $shard.trim_turns,
             scrubs_later: &mut $shard.scrubs_later,
             unix_zero: $shard.unix_zero,
         }
@@ -213,6 +216,7 @@ impl Shard {
             strays: Strays::default(),
             coded_reads: CodedReads::default(),
             copies: Copies::default(),
+            trim_turns: TrimTurns::default(),
             unserved: BTreeSet::new(),
             shards: BTreeMap::new(),
             splits: Splits::default(),
@@ -320,6 +324,8 @@ impl Shard {
 
     /// To be called about once a second: repeats what stays unanswered.
     pub fn tick(&mut self) {
+        let pgs = &self.pgs;
+        self.trim_turns.retain(|id| pgs.get(id).is_some_and(Pg::wants_to_trim));
         for pg in self.pgs.values_mut() {
             pg.peering_tick(context!(self));
             pg.watch_tick(context!(self));

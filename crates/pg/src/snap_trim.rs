@@ -1,9 +1,11 @@
 //! What no snapshot needs any more is removed.
 //!
-//! The map names the snapshots that were removed. The primary of a group that is clean walks over its objects and has those
-//! changed that have a clone for such a snapshot, a few at a time, each by an update like any other. What it has done is not
-//! kept: another primary walks again, and finds nothing to do. Once all groups of a pool tell that they are done with a
-//! snapshot, the monitors forget it.
+//! The map names the snapshots that were removed. The primary of a group that is clean takes the clones that were made for
+//! such a snapshot from the store's list of them, and has their objects changed, a few at a time, each by an update like any
+//! other. So what it costs depends on how many clones there are of the snapshot, not on how many objects there are in the group.
+//! A store that was made before there was this list has none: there the group's objects are looked at one after another.
+//! What a primary has done is not kept: another one looks again, and finds nothing to do. Once all groups of a pool tell that
+//! they are done with a snapshot, the monitors forget it.
 
 use crate::context::{Context, Waiter};
 use crate::lookup::{NoAnswer, ready};
@@ -11,8 +13,8 @@ use crate::pg::Pg;
 use osdmap::OsdMapFlags;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
-use store::LookupId;
-use types::ObjectId;
+use store::{LookupId, UNKNOWN_SNAP};
+use types::{ObjectId, SnapId};
 use wire::basic::IntervalSet;
 use wire::nacre::mon::pg_state;
 
@@ -20,8 +22,10 @@ use wire::nacre::mon::pg_state;
 const UPDATES_MAX: usize = 2;
 /// Objects that are listed at a time.
 const PAGE_OBJECTS: usize = 128;
-/// Pages listed in one turn, and when it goes on.
-const PAGES: usize = 2;
+/// Pages listed in one turn at most, empty ones included; and pages that are full.
+const PAGES: usize = 32;
+const FULL_PAGES: usize = 2;
+/// When it goes on.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// An object's part in it.
@@ -37,18 +41,51 @@ pub(crate) struct SnapTrim {
     /// Removed snapshots of which nothing is left in the group.
     done: IntervalSet,
     run: Option<Run>,
+    /// Other groups of this OSD have their turn.
+    waits: bool,
+    /// Objects and clones that were listed, of all there are in the group or of those that were made for a snapshot.
+    pub listed: u64,
 }
 
-/// A walk.
+/// Snapshots that are done with together.
 #[derive(Debug)]
 struct Run {
     snaps: IntervalSet,
-    /// Objects before this one have been looked at. `None`: all.
-    cursor: Option<ObjectId>,
+    /// What is listed next. `None`: all is.
+    place: Option<Place>,
     /// Those that have clones, by their present states.
     objects: VecDeque<ObjectId>,
     in_flight: BTreeSet<ObjectId>,
     waits_for: Option<LookupId>,
+}
+
+/// How far the listing is.
+#[derive(Clone, Debug)]
+struct Place {
+    /// Whose clones are listed. `None`: all objects of the group are.
+    snap: Option<SnapId>,
+    /// Objects before this one have been looked at.
+    cursor: ObjectId,
+}
+
+/// What a look at the next objects has brought.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Page {
+    Full,
+    Last,
+    /// There is nothing more to do now.
+    Nothing,
+}
+
+impl Run {
+    /// The next of its snapshots behind `snap`.
+    fn next_snap(&self, snap: SnapId) -> Option<SnapId> {
+        let behind = |(start, len): (u64, u64)| {
+            let next = start.max(snap.0 + 1);
+            (next < start + len).then_some(SnapId(next))
+        };
+        self.snaps.runs().find_map(behind)
+    }
 }
 
 impl SnapTrim {
@@ -73,28 +110,45 @@ impl SnapTrim {
 impl Pg {
     /// Bits of the group's state.
     pub(crate) fn trim_bits(&self) -> u64 {
-        if self.snap_trim.run.is_some() { pg_state::SNAPTRIM } else { 0 }
+        match &self.snap_trim {
+            SnapTrim { run: Some(_), .. } => pg_state::SNAPTRIM,
+            SnapTrim { waits: true, .. } => pg_state::SNAPTRIM_WAIT,
+            _ => 0,
+        }
+    }
+
+    /// Whether it has, or waits for, its turn.
+    pub(crate) fn wants_to_trim(&self) -> bool {
+        self.trim_bits() != 0
     }
 
     /// Goes on with what is to be removed, if there is anything.
     pub(crate) fn trim_on(&mut self, cx: &mut Context<'_>) {
         let removed = cx.map.removed_snaps_queue.get(&self.id.pool.base());
-        if removed.is_none() && self.snap_trim.run.is_none() && self.snap_trim.done.is_empty() {
+        let trim = &self.snap_trim;
+        if removed.is_none() && trim.run.is_none() && trim.done.is_empty() && !trim.waits {
             return;
         }
         let removed = removed.cloned().unwrap_or_default();
         self.snap_trim.done.intersect(&removed);
-        if !self.may_trim(cx) {
-            return;
+        let is_done = self.snap_trim.done.contains_all(&removed);
+        if !self.may_trim(cx) || self.snap_trim.run.is_none() && is_done {
+            return self.leave_turn(cx);
         }
-        if self.snap_trim.run.is_none() && !self.snap_trim.done.contains_all(&removed) {
-            let (begin, _) = self.range();
+        if self.snap_trim.run.is_none() {
+            if !cx.trim_turns.ask(self.id) {
+                return self.wait_for_turn(cx);
+            }
             tracing::debug!(pg = %self.id, %removed, "removed snapshots are trimmed");
+            let (cursor, _) = self.range();
+            let snap = cx.store.lists_clones().then_some(UNKNOWN_SNAP);
             let (objects, in_flight) = Default::default();
-            let snaps = removed;
-            self.snap_trim.run = Some(Run { snaps, cursor: Some(begin), objects, in_flight, waits_for: None });
+            let place = Some(Place { snap, cursor });
+            self.snap_trim.run = Some(Run { snaps: removed, place, objects, in_flight, waits_for: None });
+            self.snap_trim.waits = false;
             self.queue_report(cx);
         }
+        let mut full_pages = 0;
         for _ in 0..PAGES {
             while let Some(run) = &mut self.snap_trim.run {
                 if run.in_flight.len() >= UPDATES_MAX || run.waits_for.is_some() {
@@ -104,11 +158,42 @@ impl Pg {
                 run.in_flight.insert(object.clone());
                 self.queue_trim(cx, object);
             }
-            if !self.trim_page(cx) {
-                return;
+            match self.trim_page(cx) {
+                Page::Nothing => return,
+                Page::Full => full_pages += 1,
+                Page::Last => {}
+            }
+            if full_pages == FULL_PAGES {
+                break;
             }
         }
         cx.wakes.insert((cx.now + PAUSE, self.id));
+    }
+
+    /// The group may not, or need not, trim now. What it has not come to, it begins anew.
+    fn leave_turn(&mut self, cx: &mut Context<'_>) {
+        let trim = &mut self.snap_trim;
+        if trim.run.as_ref().is_some_and(|run| !run.in_flight.is_empty()) {
+            return;
+        }
+        let is_told = trim.run.take().is_some() || trim.waits;
+        trim.waits = false;
+        if is_told {
+            self.queue_report(cx);
+            self.end_turn(cx);
+        }
+    }
+
+    fn end_turn(&self, cx: &mut Context<'_>) {
+        if let Some(next) = cx.trim_turns.end(self.id) {
+            cx.wakes.insert((cx.now, next));
+        }
+    }
+
+    fn wait_for_turn(&mut self, cx: &mut Context<'_>) {
+        if !std::mem::replace(&mut self.snap_trim.waits, true) {
+            self.queue_report(cx);
+        }
     }
 
     fn may_trim(&self, cx: &Context<'_>) -> bool {
@@ -120,38 +205,57 @@ impl Pg {
             && self.state_bits(cx.whoami) & pg_state::CLEAN != 0
     }
 
-    /// Looks at the next objects. False: there is nothing more to do now.
-    fn trim_page(&mut self, cx: &mut Context<'_>) -> bool {
-        let (_, end) = self.range();
-        let Some(run) = &mut self.snap_trim.run else { return false };
-        let Some(cursor) = &run.cursor else {
+    /// Looks at the next objects.
+    fn trim_page(&mut self, cx: &mut Context<'_>) -> Page {
+        let (begin, end) = self.range();
+        let Some(run) = &mut self.snap_trim.run else { return Page::Nothing };
+        let Some(Place { snap, cursor }) = run.place.clone() else {
             if run.in_flight.is_empty() && run.objects.is_empty() {
-                let run = self.snap_trim.run.take().expect("just seen");
-                self.snap_trim.done.union(&run.snaps);
-                self.queue_report(cx);
+                self.end_trim(cx);
             }
-            return false;
+            return Page::Nothing;
         };
-        let page = match ready(cx.store.list(cursor, &end, PAGE_OBJECTS)) {
+        let listed = match snap {
+            Some(snap) => cx.store.clones_of(snap, &cursor, &end, PAGE_OBJECTS),
+            None => cx.store.list(&cursor, &end, PAGE_OBJECTS),
+        };
+        let page = match ready(listed) {
             Ok(page) => page,
             Err(NoAnswer::Pending(id)) => {
                 run.waits_for = Some(id);
                 cx.wait(id, Waiter::Trim { pgid: self.id });
-                return false;
+                return Page::Nothing;
             }
             Err(NoAnswer::Damaged(damage)) => {
                 // It is tried again once the metadata is repaired.
                 tracing::error!(pg = %self.id, "removed snapshots cannot be trimmed: {damage}");
-                return false;
+                return Page::Nothing;
             }
         };
-        run.cursor = page.last().filter(|_| page.len() == PAGE_OBJECTS).map(crate::backfill::behind);
+        self.snap_trim.listed += page.len() as u64;
+        let run = self.snap_trim.run.as_mut().expect("just seen");
+        let next = page.last().filter(|_| page.len() == PAGE_OBJECTS).map(crate::backfill::behind);
+        let is_full = next.is_some();
+        run.place = match (next, snap) {
+            (Some(cursor), snap) => Some(Place { snap, cursor }),
+            (None, Some(snap)) => run.next_snap(snap).map(|snap| Place { snap: Some(snap), cursor: begin }),
+            (None, None) => None,
+        };
         for object in page.iter().filter(|object| object.is_clone()).map(ObjectId::head_of) {
             if run.objects.back() != Some(&object) {
                 run.objects.push_back(object);
             }
         }
-        true
+        if is_full { Page::Full } else { Page::Last }
+    }
+
+    /// All is done.
+    fn end_trim(&mut self, cx: &mut Context<'_>) {
+        let run = self.snap_trim.run.take().expect("there is something to end");
+        tracing::debug!(pg = %self.id, snaps = %run.snaps, listed = self.snap_trim.listed, "they are trimmed");
+        self.snap_trim.done.union(&run.snaps);
+        self.queue_report(cx);
+        self.end_turn(cx);
     }
 
     pub(crate) fn trim_lookup_done(&mut self, cx: &mut Context<'_>, id: LookupId) {

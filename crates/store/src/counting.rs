@@ -143,7 +143,7 @@ impl Counting {
                 TableId::Objects => TableId::Omap,
                 TableId::Omap => TableId::Segments,
                 TableId::Segments => TableId::Copies,
-                TableId::Copies => {
+                TableId::Copies | TableId::Snaps => {
                     self.table = None;
                     break;
                 }
@@ -196,6 +196,7 @@ impl Counting {
                     let of = CopyOf::decode(key, value).map_err(OpenError::CheckpointEntry)?;
                     self.copies.push(of);
                 }
+                TableId::Snaps => {}
             }
         }
         Ok(())

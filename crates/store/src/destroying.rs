@@ -170,6 +170,7 @@ impl State {
         if !at_once {
             self.settle();
         }
+        self.snaps_change(key);
         let onode = self.onodes.onode_mut(id).take().expect("it was there");
         self.totals.objects -= 1;
         self.totals.stored_bytes -= onode.size() as i64;
@@ -246,8 +247,9 @@ impl State {
     }
 
     fn heads_destroyed(&mut self, page: &CursorPage) -> Result<(), Damage> {
-        for (_, record) in &page.entries {
+        for (key, record) in &page.entries {
             let onode = Onode::decode_head(&mut Reader::new(record)).map_err(|_| self.malformed("object record"))?;
+            self.unlist_destroyed(&key[1..], &onode);
             self.totals.objects -= 1;
             self.totals.stored_bytes -= onode.size() as i64;
             if let Some(omap) = onode.omap {

@@ -6,7 +6,8 @@
 //! group is a key range, which splits without moving anything. The cursor behind every object is one `ff`-filled key.
 //!
 //! An omap entry: the object's omap id (8, big-endian), the entry's key. An entry of a placement group's table: pool
-//! (as above), seed (4, big-endian), the entry's key.
+//! (as above), seed (4, big-endian), the entry's key. A clone as it is listed under a snapshot: pool, the snapshot (8,
+//! big-endian), the rest of the clone's key.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -108,6 +109,34 @@ pub(crate) fn decode_object(key: &[u8]) -> Result<ObjectId, DecodeError> {
         .ok_or(DecodeError::Value { what: "object key", value: key.len() as u64 })
 }
 
+/// Bytes of the pool's number in a key.
+pub(crate) const POOL_BYTES: usize = 8;
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte))
+}
+
+/// Whether an object is a clone, and not what is kept back of one.
+pub(crate) fn is_listed_clone(key: &[u8]) -> bool {
+    let (Some(pool), Some(snap)) = (key.first_chunk::<POOL_BYTES>(), key.last_chunk::<8>()) else { return false };
+    number(snap) < SnapId::HEAD.0 && !PoolId((number(pool) ^ SIGN) as i64).is_kept_back()
+}
+
+/// Bytes before the clone's own key, without the pool, in the key under which it is listed.
+pub(crate) const SNAP_PREFIX_BYTES: usize = POOL_BYTES + 8;
+
+/// The key under which the clone, or cursor, `object` is listed for a snapshot.
+pub(crate) fn snap_key(object: &[u8], snap: SnapId) -> Key {
+    let (pool, rest) = object.split_at(POOL_BYTES);
+    [pool, &ordered_u64(snap.0), rest].concat().into()
+}
+
+/// The clone that is listed under a key; `None` if nothing is.
+pub(crate) fn object_of_snap_key(key: &[u8]) -> Option<ObjectId> {
+    let (pool, rest) = (key.get(..POOL_BYTES)?, key.get(SNAP_PREFIX_BYTES..)?);
+    decode_object(&[pool, rest].concat()).ok()
+}
+
 /// For keys of our own tables, which were checked when they came in.
 pub(crate) fn known_object(key: &[u8]) -> ObjectId {
     parse_object(key).unwrap_or_else(|| panic!("key {key:x?} in the object table is no object's"))
@@ -140,7 +169,6 @@ pub(crate) const PG_PREFIX_BYTES: usize = 12;
 
 /// The placement group of a key of the table of groups; `None` if it is too short to be one.
 pub(crate) fn pg_of(key: &[u8]) -> Option<PgId> {
-    let number = |bytes: &[u8]| bytes.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte));
     let pool = PoolId((number(key.get(..8)?) ^ SIGN) as i64);
     Some(PgId { pool, seed: number(key.get(8..12)?) as u32 })
 }

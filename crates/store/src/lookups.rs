@@ -248,7 +248,7 @@ impl Store {
     // ---- ----
 
     /// Waits for a transaction, if there is one to wait for.
-    fn applied_up_to(&mut self, ticket: Option<u64>) -> Result<(), Unready> {
+    pub(crate) fn applied_up_to(&mut self, ticket: Option<u64>) -> Result<(), Unready> {
         ticket.map_or(Ok(()), |ticket| Err(Unready::Pending(self.lookups.wait_for_ticket(ticket))))
     }
 
@@ -295,7 +295,7 @@ impl Store {
     }
 
     /// The first `max` entries of a table in `begin .. end`.
-    fn entries(
+    pub(crate) fn entries(
         &mut self,
         table: TableId,
         begin: &[u8],

@@ -1,7 +1,9 @@
 //! Parts of the metadata tree that cannot be read, and what they held.
 
 use crate::btree::{self, Damage};
-use crate::key::{Key, behind_prefix, decode_object, object_key, omap_key, pg_key, pg_object_range, pg_of};
+use crate::key::{
+    Key, behind_prefix, decode_object, object_key, object_of_snap_key, omap_key, pg_key, pg_object_range, pg_of,
+};
 use crate::tree_key::{SEGMENT_NUMBER_BYTES, TableId, tree_key};
 use std::fmt;
 use types::{ObjectId, PgId, PoolId};
@@ -87,6 +89,7 @@ fn text(table: TableId, key: &[u8]) -> String {
     match table {
         TableId::Pgs => pg_of(key).map(|pg| format!("pg {pg}")),
         TableId::Omap | TableId::Copies => key.get(..8).map(|id| number(id).to_string()),
+        TableId::Snaps => object_of_snap_key(key).map(|object| object.to_string()),
         TableId::Objects | TableId::Segments => {
             let name = key.split_last_chunk::<SEGMENT_NUMBER_BYTES>().filter(|_| table == TableId::Segments);
             let whole = decode_object(key).or_else(|e| name.map_or(Err(e), |(name, _)| decode_object(name)));
@@ -107,6 +110,7 @@ impl fmt::Display for Loss {
             (TableId::Objects, "records of objects"),
             (TableId::Omap, "omap entries (by omap number)"),
             (TableId::Segments, "block maps of objects"),
+            (TableId::Snaps, "lists of clones by snapshots"),
         ];
         let mut separator = "";
         for (table, what) in tables {

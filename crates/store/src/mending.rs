@@ -133,6 +133,7 @@ impl Mending {
         // Objects whose changes could not be replayed: even what can be read of them is not what they were.
         let marked = std::mem::take(&mut state.damaged);
         state.onodes.forget_all();
+        state.unlist_all();
         Mending {
             next_omap_id,
             phase: Phase::Objects(table_cursor(TableId::Objects, &[], None, true)),
@@ -189,11 +190,15 @@ impl Mending {
             let omap = onode.as_ref().and_then(|onode| onode.omap.as_ref()).map(|omap| omap.id);
             let Some(is_lost) = self.is_lost(state, &key, onode.as_ref()) else { return Ok(true) };
             self.page.pop_front();
-            if is_lost {
-                drop_object(state, &key, omap);
-                self.lost.insert(key, onode.map(|onode| onode.stat));
-            } else {
-                self.omaps.extend(omap);
+            match onode {
+                Some(onode) if !is_lost => {
+                    self.omaps.extend(omap);
+                    state.list_anew(&key, &onode);
+                }
+                onode => {
+                    drop_object(state, &key, omap);
+                    self.lost.insert(key, onode.map(|onode| onode.stat));
+                }
             }
         }
         Ok(false)

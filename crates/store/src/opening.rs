@@ -44,7 +44,7 @@ pub enum OpenError {
     #[error("not a store: no superblock where one should be")]
     NotAStore,
     #[error(
-        "store of format {version} with blocks of {block_bytes} bytes and features {features:#x}; this software knows format 2 with 4096 and no features"
+        "store of format {version} with blocks of {block_bytes} bytes and features {features:#x}; this software knows format 2 with 4096 and features 0x1"
     )]
     UnknownFormat { version: u32, block_bytes: u32, features: u64 },
     #[error("log record at {offset:#x} has layout {version} and flags {flags:#x}; this software knows 1 and no flags")]
@@ -372,6 +372,7 @@ impl Opening {
         }
         let cache = PageCache::new(self.superblock().tag(), Memory::default().page_bytes);
         let mut state = State::new(root.tree, cache, root.next_omap_id);
+        state.lists_clones = self.superblock().lists_clones();
         state.onodes.set_budget(Memory::default().onode_bytes);
         if let Some(totals) = &root.totals {
             state.totals = Totals::from(totals);

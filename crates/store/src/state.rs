@@ -14,11 +14,13 @@ use crate::onode::{OmapHead, Onode, run_blocks};
 use crate::onode_cache::{OnodeCache, SlotId};
 use crate::redo::Redo;
 use crate::shared_blocks::SharedBlocks;
+use crate::snap_index::SNAPS_ATTR;
 use crate::totals::TreeTotals;
 use crate::tree_key::{TableId, segment_key, tree_key};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use types::SnapId;
 
 /// Upper bound of what an entry takes in a page of the tree besides key and value.
 pub(crate) const ENTRY_BYTES: u64 = 16;
@@ -87,6 +89,10 @@ pub(crate) struct State {
     /// For keys of the tree, one after another, and records.
     pub tree_key: Vec<u8>,
     record: Vec<u8>,
+    /// Whether clones are listed by their snapshots ([`crate::snap_index`]).
+    pub lists_clones: bool,
+    /// Clones that the present transaction changes, and under which snapshots they are listed.
+    pub listed_before: BTreeMap<Key, BTreeSet<SnapId>>,
     /// Holders of blocks; not kept while a log is replayed, then counted anew.
     pub shared: Option<SharedBlocks>,
 }
@@ -119,6 +125,8 @@ impl State {
             dirty: Vec::new(),
             tree_key: Vec::new(),
             record: Vec::new(),
+            lists_clones: false,
+            listed_before: BTreeMap::new(),
             shared: None,
         }
     }
@@ -145,10 +153,16 @@ impl State {
             }
             Redo::Remove { object } => self.remove(object, freed),
             Redo::SetAttr { object, name, value } => {
+                if name == SNAPS_ATTR {
+                    self.snaps_change(object);
+                }
                 let stat = Arc::make_mut(&mut self.changed(object).stat);
                 stat.attrs.insert(name, Bytes::copy_from_slice(value));
             }
             Redo::RemoveAttr { object, name } => {
+                if name == SNAPS_ATTR {
+                    self.snaps_change(object);
+                }
                 let onode = self.changed(object);
                 if onode.stat.attrs.contains_key(name) {
                     Arc::make_mut(&mut onode.stat).attrs.remove(name);
@@ -225,7 +239,7 @@ impl State {
         self.onodes.find(key).unwrap_or_else(|| panic!("object {key:x?} is needed, but was not read"))
     }
 
-    fn put_entry(&mut self, table: TableId, key: &[u8], value: &[u8]) {
+    pub fn put_entry(&mut self, table: TableId, key: &[u8], value: &[u8]) {
         let key = tree_key(table, key, &mut self.tree_key);
         self.overlay.put(key, value).expect(FITS);
         self.gatherings.put(key, value);
@@ -250,6 +264,9 @@ impl State {
 
     /// Brings the overlay up to date: call when a transaction has been applied.
     pub fn settle(&mut self) {
+        if !self.listed_before.is_empty() {
+            self.settle_snaps();
+        }
         self.dirty.sort_unstable();
         self.dirty.dedup();
         for (id, segment) in self.dirty.drain(..) {
@@ -301,6 +318,9 @@ impl State {
     /// The object to change, made if absent.
     fn object(&mut self, key: &[u8]) -> SlotId {
         let id = self.slot(key);
+        if self.onodes.onode(id).is_none() {
+            self.snaps_change(key);
+        }
         let entry = self.onodes.onode_mut(id);
         if entry.is_none() {
             *entry = Some(Onode::default());
@@ -411,6 +431,7 @@ impl State {
             }
         };
         self.remove(to, freed);
+        self.snaps_change(to);
         match (copied, &mut copy.omap) {
             (Some(of), omap) => {
                 omap.iter_mut().for_each(|omap| omap.id = of.id);

@@ -11,6 +11,7 @@ use crate::key::{Key, OMAP_PREFIX_BYTES, PG_PREFIX_BYTES, object_key, omap_key};
 use crate::merges::{Base, CrcSlot, Patch, damaged_crc, merged};
 use crate::queue::{Accepted, KeyedStep};
 use crate::redo::Redo;
+use crate::snap_index::SNAPS_ATTR;
 use crate::state::{BLOCK_BYTES_MAX, ENTRY_BYTES, tree_blocks_max};
 use crate::tree_key::{TABLE_KEY_BYTES_MAX, TableId, tree_key};
 use crate::turns::Staged;
@@ -43,6 +44,15 @@ impl Need {
     pub fn add(&mut self, step: &Step) {
         let name_bytes =
             |object: &ObjectId| 128 + 2 * (object.name.len() + object.nspace.len() + object.key.len()) as u64;
+        if let Some(object) = step.object().filter(|object| object.is_clone()) {
+            // It may have to be listed under its snapshots.
+            let snaps = match step {
+                Step::SetAttr { name, value, .. } if name == SNAPS_ATTR => value.len() as u64 / 8,
+                Step::Remove { .. } | Step::RemoveAttr { .. } => 0,
+                _ => 1,
+            };
+            self.metadata_bytes += snaps * name_bytes(object);
+        }
         match step {
             Step::Write { object, offset, data } => {
                 let blocks = blocks_touched(*offset, data.len() as u64);
@@ -255,8 +265,9 @@ impl Store {
         let blocks = onode.size().div_ceil(BLOCK).min(self.data_blocks);
         let segments = blocks.div_ceil(u64::from(SEGMENT_BLOCKS));
         let omap = onode.omap.as_ref().map(|omap| omap.id);
+        let snaps = onode.stat.attrs.get(SNAPS_ATTR).map_or(0, |value| value.len() as u64 / 8);
         let omap_bytes = omap.map_or(0, |id| self.omap_bytes_max(id));
-        blocks * BLOCK_BYTES_MAX + segments * (to.len() as u64 + 2 * ENTRY_BYTES) + omap_bytes
+        blocks * BLOCK_BYTES_MAX + (segments + snaps) * (to.len() as u64 + 2 * ENTRY_BYTES) + omap_bytes
     }
 
     /// What an omap may take in the tree: the leaves that have any of it and all that has changed since; and no more than all

@@ -20,8 +20,13 @@ pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"NACRESTO";
 const ROOT_MAGIC: [u8; 8] = *b"NACREROT";
 /// Version of the whole format. A store of a newer one is refused.
 pub(crate) const FORMAT_VERSION: u32 = 2;
-/// Features of a store that software must know to read it: one bit each, none so far.
-const FEATURES_KNOWN: u64 = 0;
+/// Features of a store that software must know to read it: one bit each.
+const FEATURES_KNOWN: u64 = feature::CLONES_LISTED;
+
+pub(crate) mod feature {
+    /// Clones are listed by their snapshots ([`crate::snap_index`]).
+    pub const CLONES_LISTED: u64 = 1;
+}
 
 /// Room for everything a superblock or root ever says: the rest of its block is zeros.
 const CHECKED_BYTES: usize = 512;
@@ -46,6 +51,8 @@ pub(crate) struct Superblock {
     /// The part of the main device in use, a multiple of the block size.
     pub device_bytes: u64,
     pub wal_bytes: u64,
+    /// A bit for each, of `feature`: as of when the store was made.
+    pub features: u64,
     pub wal_device: Option<Part>,
     pub metadata_device: Option<Part>,
 }
@@ -87,6 +94,7 @@ impl Superblock {
             role: Device::Main,
             device_bytes: device_bytes / BLOCK * BLOCK,
             wal_bytes,
+            features: FEATURES_KNOWN,
             wal_device: part(Device::Wal),
             metadata_device: part(Device::Metadata),
         }
@@ -103,7 +111,7 @@ impl Superblock {
         w.u32(self.role as u32);
         w.u64(self.device_bytes);
         w.u64(self.wal_bytes);
-        w.u64(FEATURES_KNOWN);
+        w.u64(self.features);
         for part in [self.wal_device, self.metadata_device] {
             let Part { uuid, bytes } = part.unwrap_or(Part { uuid: Fsid([0; 16]), bytes: 0 });
             w.raw(&uuid.0);
@@ -135,7 +143,12 @@ impl Superblock {
             Ok((part.bytes > 0).then_some(part))
         };
         let (wal_device, metadata_device) = (part()?, part()?);
-        Ok(Ok(Superblock { uuid, fsid, osd, role, device_bytes, wal_bytes, wal_device, metadata_device }))
+        Ok(Ok(Superblock { uuid, fsid, osd, role, device_bytes, wal_bytes, features, wal_device, metadata_device }))
+    }
+
+    /// Whether clones are listed by their snapshots.
+    pub fn lists_clones(&self) -> bool {
+        self.features & feature::CLONES_LISTED != 0
     }
 
     /// The device that holds the log.
@@ -270,6 +283,7 @@ mod tests {
             role: Device::Metadata,
             device_bytes: 8 << 20,
             wal_bytes: 1 << 20,
+            features: feature::CLONES_LISTED,
             wal_device: None,
             metadata_device: Some(Part { uuid: Fsid([5; 16]), bytes: 2 << 20 }),
         }
@@ -282,7 +296,8 @@ mod tests {
             [&b"NACRESTO"[..], &[2, 0, 0, 0, 0, 0x10, 0, 0], &[1; 16], &[2; 16], &[3, 0, 0, 0, 2, 0, 0, 0]].concat();
         assert_eq!(block[..56], head);
         assert_eq!(block[56..72], [0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0]);
-        assert_eq!(block[72..104], [0; 32], "no features, no WAL device");
+        assert_eq!(block[72..80], [1, 0, 0, 0, 0, 0, 0, 0], "clones are listed");
+        assert_eq!(block[80..104], [0; 24], "no WAL device");
         assert_eq!(block[104..128], [&[5; 16][..], &[0, 0, 0x20, 0, 0, 0, 0, 0]].concat());
         assert_eq!(block.len(), 4096);
         assert_eq!(Superblock::decode(&block), Some(Ok(superblock())));
@@ -300,9 +315,9 @@ mod tests {
             assert_eq!(Superblock::decode(&block), Some(Err(unknown)));
         };
         check(8, 3, 3, 0);
-        check(72, 1, 2, 1);
-        check(79, 0x80, 2, 1 << 63);
-        check(52, 3, 2, 0);
+        check(72, 3, 2, 3);
+        check(79, 0x80, 2, 1 << 63 | 1);
+        check(52, 3, 2, 1);
     }
 
     proptest! {

@@ -2,7 +2,8 @@
 //!
 //! Table 1: placement groups' tables (`pg_key`). Table 2: objects (`object_key`). Table 3: omap entries (`omap_key`).
 //! Table 4: segments of objects' block maps, the object's key and the segment's number (4, big-endian). Table 5: copies that
-//! no object has yet, by the omap id (8, big-endian) that is theirs (`copying`).
+//! no object has yet, by the omap id (8, big-endian) that is theirs (`copying`). Table 6: clones by the snapshots that they
+//! were made for (`snap_key`), without values.
 
 use crate::btree::KEY_BYTES_MAX;
 
@@ -14,13 +15,18 @@ pub(crate) enum TableId {
     Omap = 3,
     Segments = 4,
     Copies = 5,
+    Snaps = 6,
 }
 
 /// Bytes of a segment's number.
 pub(crate) const SEGMENT_NUMBER_BYTES: usize = 4;
 
-/// The longest key of any table, so that its segments' keys fit too.
-pub(crate) const TABLE_KEY_BYTES_MAX: usize = KEY_BYTES_MAX - 1 - SEGMENT_NUMBER_BYTES;
+/// Bytes of a snapshot's number.
+const SNAP_BYTES: usize = 8;
+
+/// The longest key of any table, so that a clone fits under its snapshots, and the keys of an object's segments fit too.
+pub(crate) const TABLE_KEY_BYTES_MAX: usize = KEY_BYTES_MAX - 1 - SNAP_BYTES;
+const _: () = assert!(SEGMENT_NUMBER_BYTES <= SNAP_BYTES);
 
 /// Makes `out` a table's key in the tree.
 pub(crate) fn tree_key<'a>(table: TableId, key: &[u8], out: &'a mut Vec<u8>) -> &'a [u8] {

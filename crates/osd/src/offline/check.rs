@@ -8,7 +8,7 @@ use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{LABEL_OFFSETS, LabelBlock, ObjectStat, PlacedExtent, ReadError, StoreLabel};
-use types::{BLOCK_BYTES, Errno, ObjectId, PgId};
+use types::{BLOCK_BYTES, Errno, ObjectId, PgId, SnapId};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 /// Findings kept; beyond this they are only counted, so that memory stays bounded on a wholly rotten device.
@@ -205,6 +205,7 @@ impl Walk {
         };
         self.stored_bytes += stat.size_bytes;
         check_object_info(object, &stat, report);
+        check_clone_lists(store, object, &stat, report)?;
         let extents = store.ready(|store| store.placement(object, 0, u64::MAX))?;
         self.claim(object, &extents, store.label().device_bytes, report);
         self.verifier.object(store, object, &extents, bad)?;
@@ -284,6 +285,25 @@ fn check_object_info(object: &ObjectId, stat: &ObjectStat, report: &mut CheckRep
         let what = format!("its information is damaged: {error}");
         report.find(Finding::ObjectInfo { object: object.clone(), what });
     }
+}
+
+/// A clone that is not listed under its snapshots would stay when these go.
+fn check_clone_lists<D: Device>(
+    store: &mut OfflineStore<D>,
+    object: &ObjectId,
+    stat: &ObjectStat,
+    report: &mut CheckReport,
+) -> Result<(), OfflineError> {
+    if !object.is_clone() || object.pool.is_kept_back() || !store.store().lists_clones() {
+        return Ok(());
+    }
+    let behind = ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() };
+    for snap in store::snaps_of_clone(&stat.attrs) {
+        if store.ready(|store| store.clones_of(snap, object, &behind, 1))?.is_empty() {
+            report.accounting(format!("object {object} is not listed under snapshot {}", snap.0));
+        }
+    }
+    Ok(())
 }
 
 /// A group's table by itself, and its log against the objects: an object is as the last entry about it says, unless it

@@ -10,7 +10,7 @@ use crate::log::LogKind;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::snap_set::{AtSnap, ObjectClone, SnapSet};
 use std::collections::BTreeMap;
-use store::{Step, Store};
+use store::{SNAPS_ATTR, Step, Store};
 use types::{EVersion, Errno, ObjectId, SnapId};
 use wire::Writer;
 use wire::basic::IntervalSet;
@@ -56,7 +56,8 @@ impl Execution<'_> {
         if self.before.is_some() && newest > seq {
             let object = self.object();
             let clone = ObjectId { snap: snaps.seq, ..object.clone() };
-            let newer = snaps.snaps.iter().copied().take_while(|snap| *snap > seq).collect();
+            let newer: Vec<SnapId> = snaps.snaps.iter().copied().take_while(|snap| *snap > seq).collect();
+            let snaps_value = store::snaps_attr(&newer);
             self.info.snap_set.add_clone(snaps.seq, newer, self.size_before);
             let info = ObjectInfo {
                 version: after(self.request.next_version, effects.others.len()),
@@ -68,6 +69,8 @@ impl Execution<'_> {
             let keep = [
                 Step::Clone { from: object, to: clone.clone() },
                 Step::SetAttr { object: clone.clone(), name: OBJECT_INFO_ATTR.to_vec(), value: info.to_bytes() },
+                // By which it is found when these snapshots go. It stays as it is when some of them do.
+                Step::SetAttr { object: clone.clone(), name: SNAPS_ATTR.to_vec(), value: snaps_value },
             ];
             self.steps.splice(0..0, keep);
             effects.others.push(OtherChange {
@@ -147,7 +150,8 @@ impl Execution<'_> {
         self.changed.union(&changed);
         // What earlier steps of this operation did to the object is gone.
         self.steps.clear();
-        self.push(Step::Clone { from: clone.clone(), to: object });
+        self.push(Step::Clone { from: clone.clone(), to: object.clone() });
+        self.push(Step::RemoveAttr { object, name: SNAPS_ATTR.to_vec() });
         (self.exists, self.size) = (true, size);
         self.sources.push(clone);
         done()

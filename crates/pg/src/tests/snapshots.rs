@@ -7,7 +7,7 @@ use bytes::Bytes;
 use osdmap::{PoolFlags, pg_range};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use store::{Lookup, Memory};
+use store::{Lookup, Memory, UNKNOWN_SNAP};
 use types::{Errno, ObjectId, OsdId, SnapId};
 use wire::basic::{IntervalSet, SnapContext};
 use wire::messages::Op;
@@ -217,10 +217,35 @@ impl Written {
             }
             assert!(!info.snap_set.is_whiteout || !info.snap_set.clones.is_empty(), "{object} is there for nothing");
         }
+        members.into_iter().for_each(|osd| self.check_lists(osd, &stored));
         let clones: BTreeSet<ObjectId> = stored.keys().filter(|object| object.is_clone()).cloned().collect();
         assert_eq!(clones, known, "clones that are there, and those that are known");
         let view = self.cluster.shard(members[0]).pg_view(super::cluster::PG).expect("it leads");
         assert_eq!(view.objects, stored.len() as u64, "objects");
+    }
+}
+
+impl Written {
+    /// A store has clones listed under all snapshots that they are there for.
+    fn check_lists(&mut self, osd: OsdId, stored: &BTreeMap<ObjectId, ObjectInfo>) {
+        if !self.cluster.store(osd).lists_clones() {
+            return;
+        }
+        let (from, until) = pg_range(super::cluster::PG, 1);
+        for snap in self.live.clone().into_iter().map(SnapId).chain([UNKNOWN_SNAP]) {
+            let listed: BTreeSet<ObjectId> = loop {
+                match self.cluster.store(osd).clones_of(snap, &from, &until, 10_000) {
+                    Lookup::Ready(clones) => break clones.into_iter().collect(),
+                    _ => self.run(osd),
+                }
+            };
+            let mut expected = BTreeSet::new();
+            for (object, info) in stored {
+                let clones = info.snap_set.clones.iter().filter(|clone| clone.snaps.contains(&snap));
+                expected.extend(clones.map(|clone| ObjectId { snap: clone.id, ..object.clone() }));
+            }
+            assert_eq!(listed, expected, "{osd}: clones of {snap:?}");
+        }
     }
 }
 
@@ -272,6 +297,33 @@ fn removed_snapshots_are_trimmed() {
 }
 
 #[test]
+fn what_trimming_costs_depends_on_the_snapshot_alone() {
+    let listed = |lists: bool| {
+        let mut written = Written::new(7);
+        if !lists {
+            (0..4).for_each(|osd| written.cluster.store(OsdId(osd)).pass_over_clone_lists());
+        }
+        for n in 0..1000 {
+            written.append(n);
+            if n % 100 == 99 {
+                written.cluster.settle();
+            }
+        }
+        written.take_snapshot();
+        [7, 603].into_iter().for_each(|n| written.append(n));
+        written.take_snapshot();
+        (0..30).for_each(|n| written.append(n));
+        written.cluster.settle();
+        written.remove_snapshot(1);
+        written.heal();
+        let group = written.cluster.shard(A).groups().next().expect("there is one");
+        assert!(group.snap_trim.done().contains(1));
+        group.snap_trim.listed
+    };
+    assert_eq!((listed(true), listed(false)), (2 + 29, 1000 + 2 + 30), "clones of the snapshot; all that there is");
+}
+
+#[test]
 fn stale_and_wrong_contexts_are_told() {
     use wire::messages::OpFlags;
     let mut written = Written::new(7);
@@ -296,7 +348,8 @@ fn stale_and_wrong_contexts_are_told() {
 
 #[test]
 fn whatever_comes_between_snapshots_are_kept() {
-    for seed in 0..24u64 {
+    // In some of them one store, or all, have no lists of clones.
+    for seed in 0..32u64 {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut next = |below: u64| {
             random ^= random << 13;
@@ -305,6 +358,8 @@ fn whatever_comes_between_snapshots_are_kept() {
             random % below
         };
         let mut written = Written::new(seed);
+        let without_lists = [0, 0, 1, 4][seed as usize % 4];
+        (0..without_lists).for_each(|osd| written.cluster.store(OsdId(osd)).pass_over_clone_lists());
         (0..8).for_each(|n| written.append(n));
         let mut up = true;
         for _ in 0..60 {

@@ -177,6 +177,14 @@ impl Overlay {
         Ok(())
     }
 
+    /// What was put under a key since changes were frozen last.
+    pub(crate) fn put_since_frozen(&self, key: &[u8]) -> Option<Bytes> {
+        match self.active.says(key) {
+            Said::Put(value) => Some(value),
+            Said::Deleted | Said::Nothing => None,
+        }
+    }
+
     /// Removes an entry, if there is one. Errors: nothing changes.
     pub fn delete(&mut self, key: &[u8]) -> Result<(), EntryError> {
         check_key(key)?;

@@ -13,7 +13,7 @@ use super::devices::split;
 use super::harness::{Bench, Random, config, contents, object, open, txn, write};
 use super::model::Model;
 use crate::copying::CopyRules;
-use crate::{Device, OpenError, SimDevice, Step, StoreConfig, Transaction};
+use crate::{Device, OpenError, SNAPS_ATTR, SimDevice, Step, StoreConfig, Transaction, snaps_attr};
 use bytes::Bytes;
 use std::path::PathBuf;
 use types::{AlignedBuf, BLOCK_BYTES, Fsid, ObjectId, OsdId, PgId, PoolId, SnapId, crc32c};
@@ -99,7 +99,9 @@ fn named(nspace: &[u8], name: &[u8], snap: u64) -> ObjectId {
 }
 
 /// What goes into a checkpoint, and what comes behind it: of everything something.
-fn histories() -> [Vec<Transaction>; 2] {
+///
+/// `clones`: also clones with their snapshots.
+fn histories(clones: bool) -> [Vec<Transaction>; 2] {
     let entries = |from: u32, count: u32| -> Vec<(Bytes, Bytes)> {
         (from..from + count).map(|n| (format!("key {n}").into(), vec![n as u8; n as usize].into())).collect()
     };
@@ -110,7 +112,12 @@ fn histories() -> [Vec<Transaction>; 2] {
     };
     let pg = |seed: u32, steps: Vec<Step>| Transaction { pg: PgId::new(3, seed), steps };
     let set = |key: &str, len: usize| Step::PgSet { key: key.to_owned().into(), value: vec![b'v'; len].into() };
-    let first = vec![
+    let of_snaps = |name: &[u8], snap: u64, snaps: &[u64]| Step::SetAttr {
+        object: named(b"", name, snap),
+        name: SNAPS_ATTR.to_vec(),
+        value: snaps_attr(&snaps.iter().copied().map(SnapId).collect::<Vec<_>>()),
+    };
+    let mut first = vec![
         txn(vec![write(1, 0, "at the begin"), write(1, 5000, vec![5; 300]), write(1, 140_000, "in another segment")]),
         txn(vec![attr(1, b"short", vec![1; 10]), attr(1, b"long", vec![2; 5000])]),
         txn(vec![Step::Clone { from: object(1), to: object(2) }, write(2, 4090, vec![7; 20])]),
@@ -122,7 +129,7 @@ fn histories() -> [Vec<Transaction>; 2] {
         txn(vec![Step::Touch { object: named(b"", &[b'n'; 300], 2) }]),
         txn(vec![write(9, 0, vec![9; 1000]), attr(9, b"_", vec![3; 200])]),
     ];
-    let second = vec![
+    let mut second = vec![
         txn(vec![Step::Remove { object: object(5) }, write(1, 100, "changed")]),
         txn(vec![Step::Zero { object: object(4), offset: 5000, len: 20_000 }]),
         txn(vec![Step::Truncate { object: object(2), size: 4100 }]),
@@ -141,6 +148,10 @@ fn histories() -> [Vec<Transaction>; 2] {
             target_offset: 8520,
         }]),
     ];
+    if clones {
+        first.push(txn(vec![of_snaps(b"a", 4, &[4, 3]), of_snaps(b"b", 4, &[4]), of_snaps(b"c", 5, &[5])]));
+        second.push(txn(vec![Step::Remove { object: named(b"", b"b", 4) }, of_snaps(b"c", 5, &[6, 4])]));
+    }
     [first, second]
 }
 
@@ -155,49 +166,53 @@ struct Fixture {
     config: StoreConfig,
     /// Whether the first half of the history is in a checkpoint, rather than in the log.
     checkpoint: bool,
+    /// Whether there are clones with their snapshots, which are listed.
+    clones: bool,
 }
 
 fn fixtures() -> Vec<Fixture> {
     macro_rules! fixture {
-        ($name:literal, $config:expr, $checkpoint:expr) => {
+        ($name:literal, $config:expr, $checkpoint:expr, $clones:expr) => {
             Fixture {
                 name: $name,
                 image: include_bytes!(concat!("../../fixtures/", $name, ".image")),
                 config: $config,
                 checkpoint: $checkpoint,
+                clones: $clones,
             }
         };
     }
     vec![
-        fixture!("format-2-tree-and-log", long_log(), true),
-        fixture!("format-2-log-only", long_log(), false),
-        fixture!("format-2-three-devices", split(long_log(), true, true), true),
+        fixture!("format-2-tree-and-log", long_log(), true, false),
+        fixture!("format-2-log-only", long_log(), false, false),
+        fixture!("format-2-three-devices", split(long_log(), true, true), true, false),
+        fixture!("format-2-clones-listed", long_log(), true, true),
     ]
 }
 
 /// What a fixture holds.
-fn model() -> Model {
+fn model(clones: bool) -> Model {
     let mut model = Model::default();
-    histories().iter().flatten().for_each(|txn| model.apply(txn));
+    histories(clones).iter().flatten().for_each(|txn| model.apply(txn));
     model
 }
 
 /// The store of a fixture as the present software makes it.
-fn make(config: &StoreConfig, checkpoint: bool) -> SimDevice {
+fn make(Fixture { config, checkpoint, clones, .. }: &Fixture) -> SimDevice {
     let mut bench = Bench::with(config.clone(), 2);
     // The clone with an omap is copied first, the one with blocks is not.
     bench.store.state.copy_rules = CopyRules::default();
-    for (part, history) in histories().into_iter().enumerate() {
+    for (part, history) in histories(*clones).into_iter().enumerate() {
         for txn in history {
             bench.submit(txn).unwrap();
             bench.settle();
         }
-        if part == 0 && checkpoint {
+        if part == 0 && *checkpoint {
             bench.store.checkpoint();
             bench.settle();
         }
     }
-    assert!(bench.model == model());
+    assert!(bench.model == model(*clones));
     bench.device.after_crash(&mut || 0)
 }
 
@@ -207,12 +222,13 @@ fn stores_of_every_format_open_and_hold_what_was_put_there() {
         let mut device = unpack(fixture.image, &fixture.config);
         // `open` refuses everything but reads and flushes.
         let mut store = open(&mut device, &fixture.config).unwrap_or_else(|error| panic!("{}: {error}", fixture.name));
-        assert!(contents(&mut store, &mut device) == model(), "{}", fixture.name);
+        assert!(contents(&mut store, &mut device) == model(fixture.clones), "{}", fixture.name);
         let name = fixture.name;
-        assert_eq!(store.replayed_records() > 18, !fixture.checkpoint, "{name}: {}", store.replayed_records());
+        assert_eq!(store.replayed_records() > 20, !fixture.checkpoint, "{name}: {}", store.replayed_records());
         assert!(store.blocks_add_up(), "{name}");
+        assert_eq!(store.lists_clones(), fixture.clones, "{name}");
         // And goes on from there.
-        let mut bench = Bench::on(fixture.config, store, device, model(), Random::new(1));
+        let mut bench = Bench::on(fixture.config, store, device, model(fixture.clones), Random::new(1));
         (0..60).for_each(|_| bench.turn());
         bench.store.checkpoint();
         bench.settle();
@@ -224,22 +240,23 @@ fn stores_of_every_format_open_and_hold_what_was_put_there() {
 #[test]
 fn the_present_software_makes_stores_of_the_same_content() {
     for fixture in fixtures() {
-        let made = make(&fixture.config, fixture.checkpoint);
+        let made = make(&fixture);
         let image = pack(&made, &fixture.config);
-        assert!(pack(&make(&fixture.config, fixture.checkpoint), &fixture.config) == image, "the same each time");
+        assert!(pack(&make(&fixture), &fixture.config) == image, "the same each time");
         assert!(image.len() < 24 << 10, "{}: {} bytes", fixture.name, image.len());
         let mut device = unpack(&image, &fixture.config);
         let mut store = open(&mut device, &fixture.config).unwrap();
-        assert!(contents(&mut store, &mut device) == model(), "{}", fixture.name);
+        assert!(contents(&mut store, &mut device) == model(fixture.clones), "{}", fixture.name);
     }
 }
 
 #[test]
 #[ignore = "writes the files that the other tests read"]
 fn write_fixtures() {
-    for fixture in fixtures() {
+    // The others are of software that did not list clones.
+    for fixture in fixtures().into_iter().filter(|fixture| fixture.clones) {
         let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "fixtures", fixture.name].iter().collect();
-        let image = pack(&make(&fixture.config, fixture.checkpoint), &fixture.config);
+        let image = pack(&make(&fixture), &fixture.config);
         std::fs::write(path.with_extension("image"), image).unwrap();
     }
 }
@@ -257,7 +274,7 @@ fn change(device: &mut SimDevice, role: Device, places: &[u64], at: usize, value
 
 #[test]
 fn what_cannot_be_opened_is_told_why_and_not_written() {
-    let [one, _, three] = &fixtures()[..] else { panic!("three fixtures") };
+    let [one, _, three, ..] = &fixtures()[..] else { panic!("three fixtures") };
     let superblocks = crate::superblock::SUPERBLOCK_OFFSETS;
     let check = |fixture: &Fixture, spoil: &dyn Fn(&mut SimDevice, &mut StoreConfig), expected: OpenError| {
         let (mut device, mut config) = (unpack(fixture.image, &fixture.config), fixture.config.clone());

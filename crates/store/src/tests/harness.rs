@@ -5,13 +5,13 @@ use crate::allocator::Run;
 use crate::btree::{self, Damage, Depth, PageCache, Walk, WalkProgress};
 use crate::copying::CopyRules;
 use crate::{
-    IoId, IoRequest, Lookup, LookupId, Memory, OpenError, Opening, ReadError, SimDevice, Step, Store, StoreConfig,
-    StoreEvent, SubmitError, Ticket, Transaction,
+    IoId, IoRequest, Lookup, LookupId, Memory, OpenError, Opening, ReadError, SNAPS_ATTR, SimDevice, Step, Store,
+    StoreConfig, StoreEvent, SubmitError, Ticket, Transaction, UNKNOWN_SNAP,
 };
 use bytes::Bytes;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use types::{AlignedBuf, Fsid, ObjectId, OsdId, PgId, PoolId};
+use types::{AlignedBuf, Fsid, ObjectId, OsdId, PgId, PoolId, SnapId};
 use wire::Rope;
 
 /// Xorshift64*: the same numbers for the same seed, everywhere.
@@ -186,6 +186,7 @@ pub fn contents(store: &mut Store, device: &mut SimDevice) -> Model {
         let header = ask(store, device, |store| store.omap_header(&id)).unwrap();
         model.objects.insert(id, ModelObject { data: Arc::new(data), attrs, omap: omap.into_iter().collect(), header });
     }
+    clones_are_listed(store, device, &model);
     for pg in store.pgs() {
         assert!(store.pgs_contain(pg));
         for (key, value) in ask(store, device, |store| store.pg_list(pg, b"", &[0xff; 40], usize::MAX)).unwrap() {
@@ -193,6 +194,32 @@ pub fn contents(store: &mut Store, device: &mut SimDevice) -> Model {
         }
     }
     model
+}
+
+/// Clones are listed under their snapshots, and nothing else is.
+fn clones_are_listed(store: &mut Store, device: &mut SimDevice, model: &Model) {
+    if !store.lists_clones() {
+        return;
+    }
+    let mut expected: BTreeSet<(SnapId, ObjectId)> = BTreeSet::new();
+    for (id, object) in model.objects.iter().filter(|(id, _)| id.is_clone() && !id.pool.is_kept_back()) {
+        let snaps = object.attrs.get(SNAPS_ATTR).map_or(&[][..], |snaps| snaps).chunks_exact(8);
+        let snaps = snaps.map(|snap| SnapId(u64::from_le_bytes(snap.try_into().unwrap())));
+        let unknown = (snaps.len() == 0).then_some(UNKNOWN_SNAP);
+        expected.extend(snaps.chain(unknown).map(|snap| (snap, id.clone())));
+    }
+    let pools: BTreeSet<PoolId> =
+        [1, 3].map(PoolId).into_iter().chain(expected.iter().map(|(_, id)| id.pool)).collect();
+    let snaps: BTreeSet<SnapId> = (0..20).map(SnapId).chain(expected.iter().map(|(snap, _)| *snap)).collect();
+    let mut found = BTreeSet::new();
+    for (pool, snap) in pools.into_iter().flat_map(|pool| snaps.iter().map(move |snap| (pool, *snap))) {
+        let from = ObjectId { pool, ..ObjectId::min() };
+        let clones = ask(store, device, |store| store.clones_of(snap, &from, &ObjectId::max(), usize::MAX)).unwrap();
+        found.extend(clones.into_iter().map(|clone| (snap, clone)));
+    }
+    assert!(expected.is_subset(&found), "{expected:?} in {found:?}");
+    // What was destroyed is looked at bit by bit.
+    assert!(found == expected || !store.state.destroying.is_empty(), "{expected:?} are {found:?}");
 }
 
 /// One object as a store on a bad drive gives it.

@@ -21,4 +21,5 @@ mod model;
 mod opening;
 mod relocation;
 mod room;
+mod snap_index;
 mod space;
