@@ -4,6 +4,7 @@ use crate::check::Listed;
 use crate::commands::{Commands, Question};
 use crate::content::OpId;
 use crate::history::{Answer, Ask, ObjectName, Operation, Usage};
+use crate::model::is_removable;
 use crate::port::Port;
 use crate::request::{self, page, page_request};
 use crate::window::Window;
@@ -46,10 +47,12 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Reads every object once, and what is changed all the time at each snapshot up to `snap`, then lists the pool.
+    /// Reads every object once, and what is changed all the time at each snapshot up to `snap` that is not removed, then lists
+    /// the pool.
     pub fn look(objects: Objects, snap: u64) -> Purpose {
         let changed = || objects.all().filter(|object| object.usage == Usage::Register && object.index < objects.busy);
-        let at_snaps = (1..=snap).flat_map(|snap| changed().map(move |object| (object, Ask::ReadAt(snap))));
+        let lasting = (1..=snap).filter(|snap| !is_removable(*snap));
+        let at_snaps = lasting.flat_map(|snap| changed().map(move |object| (object, Ask::ReadAt(snap))));
         Purpose::Script { left: objects.all().map(|object| (object, Ask::Read)).chain(at_snaps).collect(), list: true }
     }
 }
@@ -184,6 +187,15 @@ impl ClientProcess {
         tracing::info!("command {json}");
         let ask = MonRequest::Command { json: json.clone(), input: bytes::Bytes::new() };
         self.objecter.ask(ask, Completion::Command(json), &mut self.port.messenger, io.now());
+        self.settle(io);
+    }
+
+    /// Takes the pool's next snapshot, or removes one.
+    pub fn snapshot(&mut self, io: &mut SimIo, pool: PoolId, removed: Option<u64>) {
+        let op = if removed.is_some() { PoolOpKind::DELETE_UNMANAGED_SNAP } else { PoolOpKind::CREATE_UNMANAGED_SNAP };
+        let ask = MonRequest::PoolOp { op, pool, snap: SnapId(removed.unwrap_or(0)), name: String::new() };
+        tracing::info!("asks for {ask:?}");
+        self.objecter.ask(ask, Completion::Attempt, &mut self.port.messenger, io.now());
         self.settle(io);
     }
 

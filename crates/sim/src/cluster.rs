@@ -408,6 +408,16 @@ impl Cluster {
         });
     }
 
+    /// Has a client take the pool's next snapshot, or remove one.
+    pub fn snapshot(&mut self, client: usize, removed: Option<u64>) {
+        let pool = self.pool;
+        self.world.call(self.clients[client].node, |process, io| {
+            if let Program::Client(client) = &mut process.program {
+                client.snapshot(io, pool, removed);
+            }
+        });
+    }
+
     /// Has a client give a monitor command that may be refused.
     pub fn try_command(&mut self, client: usize, json: String) {
         self.world.call(self.clients[client].node, |process, io| {
@@ -486,6 +496,21 @@ impl Cluster {
         let monitor = self.monitor().expect("the monitor runs");
         self.pool = monitor.state().osdmap().pool_by_name(POOL).expect("the pool has been made");
         self.pool
+    }
+
+    /// The pool's newest snapshot; `None` if the monitor does not run.
+    pub fn newest_snapshot(&self) -> Option<u64> {
+        let map = self.monitor()?.state().osdmap();
+        map.pools.get(&self.pool).map(|pool| pool.snap_seq.0)
+    }
+
+    /// Whether nothing is left of removed snapshots, as the monitor knows it.
+    pub fn is_trimmed(&self) -> Result<(), String> {
+        let Some(monitor) = self.monitor() else { return Err("the monitor does not run".to_owned()) };
+        match monitor.state().osdmap().removed_snaps_queue.get(&self.pool) {
+            Some(queue) if !queue.is_empty() => Err(format!("snapshots {queue} are not trimmed")),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the monitor says that all OSDs are up and all placement groups active and clean; else, what is not.

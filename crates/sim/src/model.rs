@@ -56,8 +56,11 @@ pub enum Change {
     },
     OmapClear,
     /// The operation knows the snapshots up to this one: what it changes is preserved for those that are new to the object.
+    ///
+    /// `without`: a bit for each of them that it knows to be removed.
     Knows {
         seq: u64,
+        without: u64,
     },
     /// The object becomes what it was at a snapshot. No other change comes with it.
     RollBack {
@@ -93,6 +96,12 @@ impl Snapped {
         if snap > self.seq { self.head.clone() } else { self.at.get(&snap).cloned() }
     }
 
+    /// What it is if the snapshots for which alone it is kept are removed. `None`: it is kept for others, or is there.
+    pub fn given_up(&self) -> Option<Snapped> {
+        let goes = self.head.is_none() && self.seq > 0 && self.at.keys().all(|snap| is_removable(*snap));
+        goes.then(Snapped::default)
+    }
+
     /// Errors: there is nothing, not even in name; or the attribute is another one.
     fn guard(&self, attr: u8, left_by: OpId) -> Result<(), Errno> {
         let found = match &self.head {
@@ -111,7 +120,7 @@ pub fn apply(object: &mut Snapped, op: OpId, changes: &[Change]) -> Result<(), E
     let (mut next, mut seq, mut modified) = (object.head.clone(), 0, false);
     for change in changes {
         match change {
-            Change::Knows { seq: known } => seq = *known,
+            Change::Knows { seq: known, .. } => seq = *known,
             Change::Guard { attr, left_by } => object.guard(*attr, *left_by)?,
             Change::RollBack { snap } => {
                 let then = object.at(*snap);
@@ -205,6 +214,12 @@ fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Snapshots that may be removed while clients work. Nobody reads them, or makes anything what it was at one of them: when that
+/// stops working nobody can tell.
+pub const fn is_removable(snap: u64) -> bool {
+    snap.is_multiple_of(3)
+}
+
 /// A state, for people.
 pub struct Shown<'a>(pub &'a State);
 
@@ -237,21 +252,34 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_for_removed_snapshots_alone_may_go() {
+        let kept_for = |seq| {
+            let mut object = Snapped::default();
+            apply(&mut object, 1, &[Change::Knows { seq: seq - 1, without: 0 }, Change::WriteFull { words: 1 }])
+                .expect("it fits");
+            assert_eq!(object.given_up(), None, "it is there");
+            apply(&mut object, 2, &[Change::Knows { seq, without: 0 }, Change::Remove]).expect("it is there");
+            object.given_up()
+        };
+        assert_eq!((kept_for(3), kept_for(4)), (Some(Snapped::default()), None));
+    }
+
+    #[test]
     fn a_snapshot_is_what_the_object_was_before_the_first_change_that_knows_it() {
         let mut object = Snapped::default();
-        let write = |seq| [Change::Knows { seq }, Change::WriteFull { words: 1 }];
+        let write = |seq| [Change::Knows { seq, without: 0 }, Change::WriteFull { words: 1 }];
         apply(&mut object, 1, &write(1)).expect("a write fits");
         assert_eq!((object.at(1), object.at(2).is_some()), (None, true));
         apply(&mut object, 2, &write(3)).expect("a write fits");
-        apply(&mut object, 3, &[Change::Knows { seq: 2 }, Change::Remove]).expect("it is there");
+        apply(&mut object, 3, &[Change::Knows { seq: 2, without: 0 }, Change::Remove]).expect("it is there");
         let shown: Vec<String> = (1..=4).map(|snap| Shown(&object.at(snap)).to_string()).collect();
         assert_eq!(shown, ["absent", "[#1*1]", "[#1*1]", "absent"]);
-        apply(&mut object, 4, &[Change::Knows { seq: 4 }, Change::RollBack { snap: 2 }]).expect("always");
+        apply(&mut object, 4, &[Change::Knows { seq: 4, without: 0 }, Change::RollBack { snap: 2 }]).expect("always");
         assert_eq!((Shown(&object.head).to_string(), object.seq), ("[#1*1]".to_owned(), 4));
         // In name it stays.
         let guarded = |left_by| [Change::Guard { attr: 0, left_by }, Change::Create { exclusive: true }];
         assert_eq!(apply(&mut Snapped::default(), 5, &guarded(0)), Err(Errno::ENOENT));
-        apply(&mut object, 5, &[Change::Knows { seq: 4 }, Change::Remove]).expect("it is there");
+        apply(&mut object, 5, &[Change::Knows { seq: 4, without: 0 }, Change::Remove]).expect("it is there");
         assert_eq!(apply(&mut object, 6, &guarded(3)), Err(Errno::ECANCELED));
         assert_eq!(apply(&mut object, 7, &guarded(0)), Ok(()));
     }

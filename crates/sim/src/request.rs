@@ -36,8 +36,9 @@ pub(crate) fn request(pool: PoolId, id: OpId, object: ObjectName, ask: &Ask, mti
         Ask::Read => {}
         Ask::ReadAt(snap) => request.snap = SnapId(*snap),
         Ask::Change(changes) => {
-            if let Some(Change::Knows { seq }) = changes.first() {
-                request.snap_context = SnapContext { seq: SnapId(*seq), snaps: (1..=*seq).rev().map(SnapId).collect() };
+            if let Some(Change::Knows { seq, without }) = changes.first() {
+                let snaps = (1..=*seq).rev().filter(|snap| without >> snap & 1 == 0).map(SnapId).collect();
+                request.snap_context = SnapContext { seq: SnapId(*seq), snaps };
             }
         }
     }

@@ -10,20 +10,22 @@ use crate::cluster::{Cluster, ClusterConfig};
 use crate::commands::Commands;
 use crate::faults::membership::Lost;
 use crate::faults::{Fault, Mix};
-use crate::history::{Answer, Ask, ObjectName};
+use crate::history::{Answer, Ask, ObjectName, Operation};
+use crate::model::Change;
 use crate::setup::Setup;
 use crate::splits;
 use crate::store_disks::DISK_BYTES;
 use crate::timeline;
-use crate::workload::{Objects, Workload, fill, without_omap};
+use crate::workload::{Objects, SNAPSHOTS_MAX, Snapshots, Workload, fill, without_omap};
 use pg::ops::Limits;
 use reactor::sim::{Crash, NodeId, Rng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+use types::{ObjectId, SnapId};
 
 /// How often it is looked whether something is done.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -41,6 +43,8 @@ const DISK_FAILS_WITHIN: Duration = Duration::from_millis(500);
 const SMALL_DISK_BYTES: u64 = 16 << 20;
 /// One in so many seeds has bits rot at the end.
 const ROT_ONE_IN: u64 = 3;
+/// How reports count snapshots that were removed.
+const SNAPSHOT_REMOVED: &str = "snapshot removed";
 /// How reports count bits that rot.
 const ROTTED: &str = "bits rotted";
 /// Everything must be read and repaired within this time.
@@ -119,6 +123,21 @@ pub fn run(setup: &Setup) -> Result<Report, Violation> {
     })
 }
 
+/// Whether nothing of an object may be kept for a snapshot: it was removed, and no change was on its way then that still knew it.
+/// As in Ceph, one that comes once the snapshot is forgotten preserves for it, and nobody notices.
+fn is_gone(history: &[Operation], removed: &BTreeMap<u64, Duration>, object: &ObjectId, snap: u64) -> bool {
+    let Some(at) = removed.get(&snap) else { return false };
+    let knows = |operation: &Operation| match &operation.ask {
+        Ask::Change(changes) => changes
+            .iter()
+            .any(|change| matches!(change, Change::Knows { seq, without } if snap <= *seq && without >> snap & 1 == 0)),
+        Ask::Read | Ask::ReadAt(_) => false,
+    };
+    let is_late = |operation: &Operation| operation.answer.as_ref().is_none_or(|(answered, _)| answered >= at);
+    let mut late = history.iter().filter(|operation| is_late(operation) && knows(operation));
+    !late.any(|operation| operation.object.to_string().as_bytes() == object.name)
+}
+
 /// Something that is to happen.
 enum Due {
     Fault(Fault),
@@ -166,8 +185,9 @@ pub(crate) struct Run {
     pub operator: usize,
     pub groups: u32,
     objects: Objects,
-    /// The newest snapshot.
-    snaps: Arc<AtomicU64>,
+    snaps: Arc<Snapshots>,
+    /// When those that are gone were removed.
+    removed_snaps: BTreeMap<u64, Duration>,
     /// OSDs that the operator has put out.
     pub out: BTreeSet<usize>,
     /// Commands that take back what the operator has changed.
@@ -229,6 +249,7 @@ impl Run {
             groups,
             objects: Objects::new(setup.operations, ballast),
             snaps: Arc::default(),
+            removed_snaps: BTreeMap::new(),
             out: BTreeSet::new(),
             undo: BTreeSet::new(),
         }
@@ -336,6 +357,9 @@ impl Run {
         });
         self.wait_for_client("making the pool", self.operator)?;
         self.cluster.find_pool();
+        if self.setup.snapshots {
+            self.take_snapshots()?;
+        }
         if self.objects.ballast > 0 {
             let mut left = fill(&mut self.rng, self.objects);
             if self.setup.coding.is_some() {
@@ -364,6 +388,28 @@ impl Run {
             self.ask_monitors();
         }
         Ok(())
+    }
+
+    /// Has the monitors know all snapshots that clients will take.
+    fn take_snapshots(&mut self) -> Result<(), Violation> {
+        for snap in 1..=SNAPSHOTS_MAX {
+            self.cluster.snapshot(self.operator, None);
+            self.wait("taking a snapshot", START_TIME_MAX, |cluster| match cluster.newest_snapshot() {
+                Some(newest) if newest >= snap => Ok(()),
+                newest => Err(format!("the newest is {newest:?}")),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Removes a snapshot, if there is one.
+    fn remove_snapshot(&mut self) {
+        if let Some(snap) = self.snaps.remove_some(&mut self.rng) {
+            self.note(|| format!("snapshot {snap} is removed"));
+            self.removed_snaps.insert(snap, self.cluster.world.now());
+            self.cluster.snapshot(self.operator, Some(snap));
+            *self.struck.entry(SNAPSHOT_REMOVED).or_default() += 1;
+        }
     }
 
     fn wait_for_client(&mut self, what: &str, client: usize) -> Result<(), Violation> {
@@ -416,6 +462,13 @@ impl Run {
         let patient = self.setup.has(Mix::Replaced) || self.rng.one_in(2);
         for (at, fault) in self.plan.clone() {
             self.at(begin + at, Due::Fault(fault));
+        }
+        if self.setup.snapshots {
+            let lasts_ms = self.plan.last().map_or(0, |(at, _)| at.as_millis() as u64) + 2000;
+            for _ in 0..self.rng.below(5) {
+                let at = begin + Duration::from_millis(self.rng.below(lasts_ms));
+                self.later(at, Run::remove_snapshot);
+            }
         }
         while let Some(((at, _), due)) = self.due.pop_first() {
             while self.cluster.world.now() < at {
@@ -646,6 +699,9 @@ impl Run {
         for undo in std::mem::take(&mut self.undo) {
             self.cluster.command(self.operator, undo);
         }
+        if self.setup.snapshots && self.rng.one_in(2) {
+            self.remove_snapshot();
+        }
         if self.setup.splits {
             // What is still to be moved is moved at once.
             self.cluster.command(self.operator, splits::careful(false));
@@ -688,7 +744,7 @@ impl Run {
             // The balancer moves groups once all is clean, and what is told of them is late.
             let newest = cluster.monitor().map(|monitor| monitor.state().osdmap().epoch);
             let is_same = std::mem::replace(&mut epoch, newest) == newest;
-            if let Err(why) = cluster.is_clean() {
+            if let Err(why) = cluster.is_clean().and_then(|()| cluster.is_trimmed()) {
                 clean_since = None;
                 return Err(why);
             }
@@ -704,7 +760,7 @@ impl Run {
 
     /// A last client reads and lists everything.
     fn look_at_everything(&mut self) -> Result<(), Violation> {
-        let newest = self.snaps.load(Ordering::Relaxed);
+        let newest = self.snaps.newest.load(Ordering::Relaxed);
         let looker = self.cluster.add_client(Purpose::look(self.objects, newest));
         self.wait_for_client("a last look", looker)?;
         let looker = self.cluster.client(looker).expect("just seen");
@@ -778,7 +834,11 @@ impl Run {
         let crash = if self.rng.one_in(2) { Crash::Power } else { Crash::Process };
         match self.setup.coding {
             Some(coding) => all_shards_agree(&mut self.cluster, self.groups, coding, crash),
-            None => all_replicas_are_identical(&mut self.cluster, self.groups, crash),
+            None => {
+                let (history, removed) = (self.cluster.history(), &self.removed_snaps);
+                let is_gone = |object: &ObjectId, snap: SnapId| is_gone(&history, removed, object, snap.0);
+                all_replicas_are_identical(&mut self.cluster, self.groups, &is_gone, crash)
+            }
         }
     }
 }

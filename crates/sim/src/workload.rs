@@ -1,7 +1,7 @@
 //! What a client asks for: drawn by chance, with several requests in flight.
 
 use crate::history::{Ask, ObjectName, Usage};
-use crate::model::{Change, STRIPE_WORDS, State};
+use crate::model::{Change, STRIPE_WORDS, State, is_removable};
 use reactor::sim::Rng;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -13,6 +13,32 @@ use std::time::Duration;
 pub const SNAPSHOTS_MAX: u64 = 12;
 /// How many requests a client may have in flight.
 pub const IN_FLIGHT_MAX: usize = 6;
+
+/// The snapshots of a run, whose numbers count from 1.
+#[derive(Debug, Default)]
+pub struct Snapshots {
+    /// The newest, which all clients take and know.
+    pub newest: AtomicU64,
+    /// A bit for each that was removed, by whom it was asked to be.
+    pub removed: AtomicU64,
+}
+
+impl Snapshots {
+    /// One that may be removed now is, if there is one.
+    pub fn remove_some(&self, rng: &mut Rng) -> Option<u64> {
+        let removed = self.removed.load(Ordering::Relaxed);
+        let there = (1..=self.newest.load(Ordering::Relaxed)).filter(|snap| is_removable(*snap));
+        let left: Vec<u64> = there.filter(|snap| removed >> snap & 1 == 0).collect();
+        let snap = *left.get(rng.below(left.len().max(1) as u64) as usize)?;
+        self.removed.store(removed | 1 << snap, Ordering::Relaxed);
+        Some(snap)
+    }
+}
+
+/// A snapshot that stays, near a drawn one.
+fn lasting(snap: u64) -> u64 {
+    if is_removable(snap) { snap + 1 } else { snap }
+}
 
 /// The objects of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +93,7 @@ pub struct Workload {
     /// The pool is erasure-coded: objects are written as a whole and appended to in stripes, and have no omap.
     coded: bool,
     /// The newest snapshot, which all clients take and know; `None`: there are no snapshots.
-    snaps: Option<Arc<AtomicU64>>,
+    snaps: Option<Arc<Snapshots>>,
     /// Attributes as this client last saw them, for guards that have a chance to hold.
     seen: BTreeMap<ObjectName, BTreeMap<u8, u64>>,
 }
@@ -90,19 +116,25 @@ impl Workload {
         Workload { coded: true, ..self }
     }
 
-    /// The same with snapshots, of which this is the newest.
-    pub fn with_snapshots(self, newest: Arc<AtomicU64>) -> Workload {
-        Workload { snaps: Some(newest), ..self }
+    /// The same with snapshots.
+    pub fn with_snapshots(self, snaps: Arc<Snapshots>) -> Workload {
+        Workload { snaps: Some(snaps), ..self }
     }
 
     /// The newest snapshot, of which there may be another one; mostly. Some clients do not know it yet.
     fn known_snapshot(&mut self) -> Option<u64> {
-        let newest = self.snaps.as_ref()?;
+        let newest = &self.snaps.as_ref()?.newest;
         if self.rng.one_in(10) && newest.load(Ordering::Relaxed) < SNAPSHOTS_MAX {
             newest.fetch_add(1, Ordering::Relaxed);
         }
         let seq = newest.load(Ordering::Relaxed);
         Some(if self.rng.one_in(12) { self.rng.below(seq + 1) } else { seq })
+    }
+
+    /// All clients know at once which snapshots were removed; what they have asked for before does not.
+    fn knows(&self, seq: u64) -> Change {
+        let removed = self.snaps.as_ref().map_or(0, |snaps| snaps.removed.load(Ordering::Relaxed));
+        Change::Knows { seq, without: removed }
     }
 
     /// So many requests take the longest pause, on average.
@@ -134,13 +166,14 @@ impl Workload {
         let reads = rng.one_in(3);
         let known = self.known_snapshot();
         let ask = match (reads, known) {
-            (true, Some(seq)) if self.rng.one_in(2) => Ask::ReadAt(1 + self.rng.below(seq + 1)),
+            (true, Some(seq)) if self.rng.one_in(2) => Ask::ReadAt(lasting(1 + self.rng.below(seq + 1))),
             (true, _) => Ask::Read,
             (false, Some(seq)) if seq > 0 && self.rng.one_in(8) => {
-                Ask::Change(vec![Change::Knows { seq }, Change::RollBack { snap: 1 + self.rng.below(seq) }])
+                let snap = lasting(1 + self.rng.below(seq));
+                Ask::Change(vec![self.knows(seq), Change::RollBack { snap }])
             }
             (false, Some(seq)) => {
-                let knows = [Change::Knows { seq }];
+                let knows = [self.knows(seq)];
                 Ask::Change(knows.into_iter().chain(self.changes(object)).collect())
             }
             (false, None) => Ask::Change(self.changes(object)),

@@ -7,14 +7,15 @@ use crate::stored::StoredObject;
 use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use reactor::sim::Crash;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{ObjectId, OsdId, PgId};
+use types::{ObjectId, OsdId, PgId, SnapId};
 use wire::Decode;
 
 /// Ends every OSD of a cluster whose pool has so many groups, checks their stores, and compares what these hold. Gives objects
-/// and bytes of each group.
+/// and bytes of each group. `is_gone`: whether nothing of an object may be kept for a snapshot.
 pub fn all_replicas_are_identical(
     cluster: &mut Cluster,
     pg_num: u32,
+    is_gone: &dyn Fn(&ObjectId, SnapId) -> bool,
     crash: Crash,
 ) -> Result<BTreeMap<PgId, (u64, u64)>, Violation> {
     let held = what_groups_hold(cluster, pg_num, crash, |stored, pg, _| {
@@ -24,6 +25,9 @@ pub fn all_replicas_are_identical(
     let members = |held: Held<_>| held.into_iter().map(|(osd, _, objects)| (osd, objects)).collect::<Vec<_>>();
     let groups: BTreeMap<PgId, _> = held.into_iter().map(|(pg, held)| (pg, members(held))).collect();
     groups.iter().try_for_each(|(pg, members)| replicas_are_identical(*pg, members))?;
+    for (pg, members) in &groups {
+        members.iter().try_for_each(|(_, objects)| removed_snapshots_are_gone(*pg, objects, is_gone))?;
+    }
     let amount = |objects: &BTreeMap<ObjectId, StoredObject>| {
         (objects.len() as u64, objects.iter().map(|(id, object)| counted_bytes(id, object)).sum())
     };
@@ -54,6 +58,27 @@ fn clones_are_known(pg: PgId, objects: &BTreeMap<ObjectId, StoredObject>) -> Res
         Some(id) if known.contains(id) => Err(Violation(format!("pg {pg}: clone {id} is known and not there"))),
         Some(id) => Err(Violation(format!("pg {pg}: clone {id} is there and not known"))),
     }
+}
+
+/// Every clone is there for a snapshot, and for none that was removed.
+fn removed_snapshots_are_gone(
+    pg: PgId,
+    objects: &BTreeMap<ObjectId, StoredObject>,
+    is_gone: &dyn Fn(&ObjectId, SnapId) -> bool,
+) -> Result<(), Violation> {
+    for (id, object) in objects.iter().filter(|(id, _)| !id.is_clone()) {
+        let info = object.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok());
+        let info = info.unwrap_or_default();
+        for clone in &info.snap_set.clones {
+            if clone.snaps.is_empty() || clone.snaps.iter().any(|snap| is_gone(id, *snap)) {
+                return Err(Violation(format!("pg {pg}: {id} is kept for removed snapshots: {clone:?}")));
+            }
+        }
+        if info.snap_set.is_whiteout && info.snap_set.clones.is_empty() {
+            return Err(Violation(format!("pg {pg}: {id} is kept for no snapshot")));
+        }
+    }
+    Ok(())
 }
 
 /// What each member of `pg` holds of it.

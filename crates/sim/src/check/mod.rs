@@ -56,6 +56,7 @@ impl Violation {
             ("client order", "stands behind #"),
             ("listing", "listed"),
             ("replicas converge", "differs between"),
+            ("removed snapshots are gone", "is kept for"),
             ("shards agree", "is not that of the data"),
             ("shards agree", "on shard"),
             ("shards agree", "is still kept back"),

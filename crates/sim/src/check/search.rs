@@ -147,7 +147,8 @@ impl Search<'_> {
                 return true;
             }
         }
-        false
+        // What is there for removed snapshots alone goes by itself, at any moment.
+        state.given_up().is_some_and(|gone| self.place_rest(&gone, count))
     }
 
     fn try_next(&mut self, i: usize, next: &Snapped, count: usize) -> bool {
