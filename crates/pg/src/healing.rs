@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::members::Standing;
 use crate::peer_reserve::{PgReleased, PgReserve, PgReserved};
 use crate::pg::Pg;
+use osdmap::OsdMapFlags;
 use types::OsdId;
 use wire::nacre::mon::pg_state;
 
@@ -38,11 +39,13 @@ pub(crate) struct Healing {
     granted: usize,
 }
 
-/// Work that waits for room on OSDs.
+/// Work that waits for room on OSDs, or for the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Blocked {
     pub recovery: bool,
     pub backfill: bool,
+    /// What flags of the map (`norecover`, `nobackfill`, `norebalance`) hold back.
+    pub held: Option<Work>,
 }
 
 impl Healing {
@@ -74,6 +77,10 @@ impl Pg {
         let may_pull = pulls && !self.is_too_full(cx, cx.whoami, Work::Recovery);
         blocked.recovery = !too_full.is_empty() || pulls && !may_pull;
         if !lacking.is_empty() || may_pull {
+            if self.is_held_back(cx, Work::Recovery) {
+                blocked.held = Some(Work::Recovery);
+                return (None, blocked);
+            }
             return (Some((Work::Recovery, lacking)), blocked);
         }
         let is_behind = |standing| matches!(standing, Standing::Behind | Standing::Backfilling);
@@ -82,7 +89,22 @@ impl Pg {
         blocked.backfill = !too_full.is_empty();
         // What is missing here can be neither compared nor sent.
         let can_compare = self.missing.is_empty() && self.unreadable.is_empty();
-        ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
+        if behind.is_empty() || !can_compare {
+            return (None, blocked);
+        }
+        if self.is_held_back(cx, Work::Backfill) {
+            blocked.held = Some(Work::Backfill);
+            return (None, blocked);
+        }
+        (Some((Work::Backfill, behind)), blocked)
+    }
+
+    /// Whether the operator wants this not to be done. What a client waits for is sent all the same.
+    fn is_held_back(&self, cx: &Context<'_>, work: Work) -> bool {
+        let has = |flag| cx.map.flags.contains(flag);
+        let has_all = self.serving_copies() >= usize::from(self.interval.shape.size);
+        has(OsdMapFlags::NORECOVER)
+            || work == Work::Backfill && (has(OsdMapFlags::NOBACKFILL) || has_all && has(OsdMapFlags::NOREBALANCE))
     }
 
     fn priority(&self, work: Work) -> u64 {
@@ -201,7 +223,7 @@ impl Pg {
             [(self.blocked.recovery, pg_state::RECOVERY_TOOFULL), (self.blocked.backfill, pg_state::BACKFILL_TOOFULL)];
         let too_full = blocked.iter().filter(|(is, _)| *is).fold(0, |bits, (_, bit)| bits | bit);
         too_full
-            | match (self.healing.work, self.healing.may_work()) {
+            | match (self.healing.work.or(self.blocked.held), self.healing.may_work()) {
                 (Some(Work::Recovery), true) => pg_state::RECOVERING,
                 (Some(Work::Recovery), false) => pg_state::RECOVERY_WAIT,
                 (Some(Work::Backfill), true) => pg_state::BACKFILLING,

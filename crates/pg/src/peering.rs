@@ -642,6 +642,11 @@ impl Pg {
         let is_enough = self.serving_copies() >= usize::from(self.interval.shape.min_size);
         if is_enough || mutant::is(Mutant::MinSizeIgnored) {
             if matches!(self.peering.phase, Phase::Peered) {
+                // Who is to leave the group stays in it until as many others serve as there should be: the record that
+                // is asked for now does not name it any more.
+                if self.serving_copies() < usize::from(self.interval.shape.size) {
+                    self.consider_temp(cx);
+                }
                 self.peering.phase = Phase::Recording;
             }
             let recovered = members.iter().all(|osd| self.lacks_nothing(*osd, cx.whoami));
