@@ -84,6 +84,9 @@ pub struct ClientProcess {
     /// Updates by their index in the history, with their numbers in the window.
     unanswered: BTreeMap<usize, u64>,
     history: Vec<Operation>,
+    /// Monitor commands that wait for the answer to the one before, and whether that is still to come.
+    commands: VecDeque<(String, Completion)>,
+    is_commanding: bool,
     in_flight: usize,
     /// Nothing more is asked until something is answered.
     waits: bool,
@@ -130,6 +133,8 @@ impl ClientProcess {
             witness,
             unanswered: BTreeMap::new(),
             history: Vec::new(),
+            commands: VecDeque::new(),
+            is_commanding: false,
             in_flight: 0,
             waits: false,
             listed: Vec::new(),
@@ -182,12 +187,10 @@ impl ClientProcess {
         self.history.iter().filter(|operation| operation.answer.is_none())
     }
 
-    /// Gives a monitor command, a JSON object; one that fails is a wrong answer.
+    /// Gives a monitor command, a JSON object, once those before are answered; one that fails is a wrong answer.
     pub fn command(&mut self, io: &mut SimIo, json: String) {
-        tracing::info!("command {json}");
-        let ask = MonRequest::Command { json: json.clone(), input: bytes::Bytes::new() };
-        self.objecter.ask(ask, Completion::Command(json), &mut self.port.messenger, io.now());
-        self.settle(io);
+        self.commands.push_back((json.clone(), Completion::Command(json)));
+        self.give_next_command(io);
     }
 
     /// Takes the pool's next snapshot, or removes one.
@@ -201,9 +204,20 @@ impl ClientProcess {
 
     /// The same, whatever the answer.
     pub fn try_command(&mut self, io: &mut SimIo, json: String) {
-        tracing::info!("tries command {json}");
+        self.commands.push_back((json, Completion::Attempt));
+        self.give_next_command(io);
+    }
+
+    /// Nothing is promised of the order of commands that are on their way at the same time.
+    fn give_next_command(&mut self, io: &mut SimIo) {
+        if self.is_commanding {
+            return;
+        }
+        let Some((json, completion)) = self.commands.pop_front() else { return };
+        self.is_commanding = true;
+        tracing::info!("command {json}");
         let ask = MonRequest::Command { json, input: bytes::Bytes::new() };
-        self.objecter.ask(ask, Completion::Attempt, &mut self.port.messenger, io.now());
+        self.objecter.ask(ask, completion, &mut self.port.messenger, io.now());
         self.settle(io);
     }
 
@@ -275,6 +289,10 @@ impl ClientProcess {
     }
 
     fn done(&mut self, io: &mut SimIo, done: objecter::Done<Completion>) {
+        if let Completion::Command(_) | Completion::Attempt = done.completion {
+            self.is_commanding = false;
+            self.give_next_command(io);
+        }
         if let (Completion::Command(json), Ok(objecter::Answer::Mon(MonAnswer::Command(reply)))) =
             (&done.completion, &done.result)
         {

@@ -36,8 +36,15 @@ impl Monitor {
         envelope: &Envelope,
         out: &mut Vec<Action>,
     ) -> Result<(), DecodeError> {
-        let tid = envelope.header.tid;
-        match envelope.header.kind {
+        let (kind, tid) = (envelope.header.kind, envelope.header.tid);
+        if [msg::MonCommand::TYPE, msg::PoolOp::TYPE].contains(&kind)
+            && self.late.is_late(&self.sessions[&session], (kind, tid))
+        {
+            let peer = &self.sessions[&session].peer;
+            info!("{} at {}: request {tid} was asked again by a later session and is dropped", peer.name, peer.addrs);
+            return Ok(());
+        }
+        match kind {
             msg::MonGetMap::TYPE => self.send(session, tid, self.monmap_message(), out),
             msg::MonSubscribe::TYPE => self.subscribe(session, Message::open(envelope)?, out),
             msg::MonGetVersion::TYPE => self.get_version(session, tid, Message::open(envelope)?, out),

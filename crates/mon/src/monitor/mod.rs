@@ -16,6 +16,7 @@ mod client_messages;
 mod failures;
 mod flapping;
 mod health_watch;
+mod late;
 mod leading;
 mod liveness;
 mod osd_changes;
@@ -35,6 +36,7 @@ use crate::{MonState, Volatile};
 use balancing::Balancing;
 use bytes::Bytes;
 use health_watch::KnownAlarms;
+use late::LateRequests;
 use leading::Members;
 use liveness::Liveness;
 use osd_changes::OsdChanges;
@@ -125,6 +127,9 @@ pub struct Monitor {
     volatile: Volatile,
     entropy: Entropy,
     sessions: BTreeMap<SessionId, Session>,
+    /// Sessions that were ever opened.
+    opened: u64,
+    late: LateRequests,
     proposals: Proposals,
     osd_changes: OsdChanges,
     balancing: Balancing,
@@ -158,6 +163,8 @@ impl Monitor {
             volatile: Volatile { name: name.to_owned(), ..Volatile::default() },
             entropy,
             sessions: BTreeMap::new(),
+            opened: 0,
+            late: LateRequests::default(),
             proposals: Proposals::default(),
             osd_changes: OsdChanges::default(),
             balancing: Balancing::default(),
@@ -202,10 +209,12 @@ impl Monitor {
         self.volatile.now = now.wall;
         match input {
             Input::Opened { session, peer } => {
-                self.sessions.insert(session, Session::new(peer));
+                let opened = self.count_session();
+                self.sessions.insert(session, Session::new(peer, opened));
             }
             Input::OpenedAtManager { session, peer } => {
-                self.sessions.insert(session, Session { is_at_manager: true, ..Session::new(peer) });
+                let opened = self.count_session();
+                self.sessions.insert(session, Session { is_at_manager: true, ..Session::new(peer, opened) });
             }
             Input::Closed { session } => {
                 self.sessions.remove(&session);
@@ -222,6 +231,11 @@ impl Monitor {
             }
         }
         self.advance(now, out);
+    }
+
+    fn count_session(&mut self) -> u64 {
+        self.opened += 1;
+        self.opened
     }
 
     pub fn state(&self) -> &MonState {

@@ -10,6 +10,8 @@ use wire::msgr::Peer;
 #[derive(Debug)]
 pub(super) struct Session {
     pub peer: Peer,
+    /// Counts the sessions that were opened.
+    pub opened: u64,
     pub subscriptions: Subscriptions,
     /// It came to the manager's address: what it sends is for a manager, and answered as by one.
     pub is_at_manager: bool,
@@ -20,9 +22,10 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub fn new(peer: Peer) -> Session {
+    pub fn new(peer: Peer, opened: u64) -> Session {
         Session {
             peer,
+            opened,
             subscriptions: Subscriptions::default(),
             is_at_manager: false,
             host: String::new(),

@@ -168,3 +168,33 @@ fn configuration_reaches_those_it_concerns() {
     apply(&mut h, set("client.admin", "2"));
     assert_eq!(h.heard::<msg::Config>(client)[0].options["x"], "2");
 }
+
+#[test]
+fn what_a_client_sent_before_it_turned_to_another_session_takes_nothing_back() {
+    let mut h = Harness::new();
+    let start = |h: &mut Harness, nonce: u32| {
+        let session = h.client();
+        let peer = Peer { addrs: addrs(3, nonce), ..h.monitor.sessions[&session].peer.clone() };
+        h.input(Input::Closed { session });
+        h.input(Input::Opened { session, peer });
+        session
+    };
+    let command = |h: &mut Harness, session: SessionId, tid: u64, ratio: f32| {
+        let cmd = vec![format!("{{\"prefix\": \"osd set-full-ratio\", \"ratio\": {ratio}}}")];
+        let message = msg::MonCommand { have: 0, fsid: FSID, cmd, input: Default::default() };
+        h.input(Input::Message { session, envelope: message.seal(tid, Target::PACIFIC) });
+        h.heard::<msg::MonCommandAck>(session).len()
+    };
+    let (first, second) = (start(&mut h, 1), start(&mut h, 1));
+    assert_eq!(command(&mut h, first, 1, 0.5), 1);
+    assert_eq!(command(&mut h, second, 2, 0.6), 1);
+    assert_eq!(command(&mut h, second, 3, 0.7), 1);
+    assert_eq!(command(&mut h, first, 2, 0.6), 0, "it was asked again by the second session");
+    assert_eq!(h.map().full_ratio, 0.7);
+    assert_eq!(command(&mut h, first, 4, 0.8), 1, "a session may be used beside a later one");
+    // Another start of the client counts anew.
+    let third = start(&mut h, 2);
+    assert_eq!(command(&mut h, third, 3, 0.9), 1);
+    assert_eq!(command(&mut h, second, 3, 0.7), 1, "asked again by the same session");
+    assert_eq!(h.map().full_ratio, 0.7);
+}

@@ -1,0 +1,46 @@
+//! Changes that come late, by a session that their client has left.
+//!
+//! A client whose session breaks asks again by another one. What it had sent by the first may still arrive: once a network that was
+//! cut is whole, minutes later. Carried out then, it would take back what was answered since.
+
+use super::session::Session;
+use std::collections::VecDeque;
+use types::EntityName;
+use wire::EntityAddrVec;
+
+/// Requests that are remembered, of all clients.
+const REMEMBERED: usize = 2000;
+
+/// The last requests for changes.
+#[derive(Debug, Default)]
+pub(super) struct LateRequests {
+    asked: VecDeque<Asked>,
+}
+
+#[derive(Debug)]
+struct Asked {
+    /// The client, with its global id, and its address, which tells one of its starts from another.
+    who: (EntityName, EntityAddrVec),
+    /// Type and transaction id of the message.
+    what: (u16, u64),
+    opened: u64,
+}
+
+impl LateRequests {
+    /// Whether the client has asked the same by a session that was opened later than this one. If not, it is remembered that it asks now.
+    pub fn is_late(&mut self, session: &Session, what: (u16, u64)) -> bool {
+        let peer = &session.peer;
+        if peer.addrs.0.is_empty() {
+            return false;
+        }
+        let is_same = |asked: &&Asked| asked.what == what && asked.who.0 == peer.name && asked.who.1 == peer.addrs;
+        if self.asked.iter().filter(is_same).any(|asked| asked.opened > session.opened) {
+            return true;
+        }
+        if self.asked.len() == REMEMBERED {
+            self.asked.pop_front();
+        }
+        self.asked.push_back(Asked { who: (peer.name, peer.addrs.clone()), what, opened: session.opened });
+        false
+    }
+}
