@@ -35,7 +35,7 @@ fn moves_keep_copies(seed: u64, purpose: Purpose) {
         ..ClusterConfig::default()
     };
     let mut cluster = Cluster::new(seed, config);
-    cluster.start_mon();
+    cluster.start_mons();
     (0..OSDS).for_each(|osd| cluster.start_osd(osd));
     let up = |cluster: &Cluster| cluster.monitor().map_or(0, |mon| mon.state().osdmap().up_osds().count());
     wait(&mut cluster, "the start", Duration::from_secs(20), |cluster| up(cluster) == OSDS);
