@@ -120,6 +120,26 @@ fn a_cluster_is_measured_and_left_as_it_was() {
     assert_eq!(cluster.nacre(&["ls", "mine"], LIMIT).ok(), "kept\n");
 }
 
+/// A mix on images, whose bytes are checked like those of objects; with a pool of the run's own and with one that is there.
+#[test]
+fn images_are_measured_and_removed() {
+    let cluster = TestCluster::start("bench-images", 3);
+    let nacre = at("nacre", cluster.dir());
+    cluster.nacre(&["pool", "create", "mine"], LIMIT).ok();
+    let mixed = "--tool nacre-rbd --mode randread=50,randwrite=50 --io-size 4KiB --object-size 64KiB --objects 20 --depth 8 --warm-up 0.2 --seconds 1";
+    for (pool, out) in [("--replicas 2", "own"), ("--pool mine", "there")] {
+        let out = cluster.scratch(out);
+        bench(&["run", mixed, pool], &["--cluster", &nacre, "--out", text(&out)]).ok();
+        let row = &result_in(&out)["rows"][0];
+        assert!(row["operations"].as_u64() > Some(50), "{row}");
+        assert_eq!((&row["mismatches"], &row["errors"]), (&0.into(), &0.into()), "{row}");
+    }
+    let left = cluster.nacre(&["ls", "mine"], LIMIT).ok();
+    assert!(left.lines().all(|name| name == "rbd_directory"), "no image is left: {left}");
+    let refused = bench(&["run", mixed, "--instances 2"], &["--cluster", &nacre]).failure();
+    assert!(refused.contains("several groups"), "{refused}");
+}
+
 #[test]
 fn what_cannot_be_run_is_refused_with_a_reason() {
     let cluster = TestCluster::start("bench-refuse", 3);

@@ -1,4 +1,4 @@
-//! Ceph's own load generators: what they can do of a plan, and what they print.
+//! What carries load beside plain objects by our client, above all Ceph's own load generators: what they can do of a plan, and what they print.
 
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ pub enum Tool {
     /// This program, with Nacre's client.
     #[default]
     Nacre,
+    /// This program, with images by Nacre's client.
+    NacreRbd,
     /// `rados bench` of Ceph's packages.
     RadosBench,
     /// `fio` with its engine `rados`.
@@ -53,6 +55,7 @@ impl Tool {
     pub fn name(self) -> &'static str {
         match self {
             Tool::Nacre => "nacre",
+            Tool::NacreRbd => "nacre-rbd",
             Tool::RadosBench => "rados-bench",
             Tool::FioRados => "fio-rados",
             Tool::FioRbd => "fio-rbd",
@@ -63,10 +66,20 @@ impl Tool {
         *self == Tool::Nacre
     }
 
+    /// Whether the load is this program's.
+    pub fn is_own(&self) -> bool {
+        matches!(self, Tool::Nacre | Tool::NacreRbd)
+    }
+
+    /// Whether it works on images.
+    fn is_rbd(self) -> bool {
+        matches!(self, Tool::NacreRbd | Tool::FioRbd)
+    }
+
     /// The programs, and Debian's packages that they are in.
     pub fn programs(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Tool::Nacre => &[],
+            Tool::Nacre | Tool::NacreRbd => &[],
             Tool::RadosBench => &[("rados", "ceph-common")],
             Tool::FioRados => &[("fio", "fio")],
             Tool::FioRbd => &[("fio", "fio"), ("rbd", "ceph-common")],
@@ -79,6 +92,20 @@ impl Tool {
             return None;
         }
         let name = self.name();
+        if self.is_rbd() {
+            let sizes = workload.groups.iter().map(|group| group.object_bytes).enumerate();
+            let is_wrong = |bytes: u64| !bytes.is_power_of_two() || bytes > RBD_OBJECT_BYTES_MAX;
+            if let Some((index, bytes)) = sizes.into_iter().find(|(_, bytes)| is_wrong(*bytes)) {
+                let reason = format!("{bytes} is not a power of two up to {RBD_OBJECT_BYTES_MAX}");
+                let field = if index == 0 { "groups[0].object_bytes" } else { "groups" };
+                return Some((field, format!("{reason}, as the objects of an image are")));
+            }
+        }
+        if self == Tool::NacreRbd {
+            let several = workload.groups.iter().any(|group| group.instances != 1);
+            let reason = "gives each group an image, which one client at a time can write to; several clients take several groups";
+            return several.then(|| ("groups", format!("{name} {reason}")));
+        }
         let [group] = &workload.groups[..] else {
             return Some(("groups", format!("{name} runs one group at a time; several at once take the tool nacre")));
         };
@@ -109,11 +136,6 @@ impl Tool {
             let reason =
                 "writes one object after the other and never at random; use write, or the tool fio-rados or nacre";
             return Some(("groups[0].operations", format!("rados-bench {reason}")));
-        }
-        if self == Tool::FioRbd && !(group.object_bytes.is_power_of_two() && group.object_bytes <= RBD_OBJECT_BYTES_MAX)
-        {
-            let reason = format!("{} is not a power of two up to {RBD_OBJECT_BYTES_MAX}", group.object_bytes);
-            return Some(("groups[0].object_bytes", format!("{reason}, as the objects of an image are")));
         }
         if group.prefill == Some(false) && group.operations.reads() > 0 {
             return Some(("groups[0].prefill", format!("{name} cannot read what nobody wrote")));
@@ -274,7 +296,7 @@ mod tests {
             change.iter().for_each(|(from, to)| text = text.replace(from, to));
             Plan::from_json(&text)
         };
-        for tool in ["nacre", "rados-bench", "fio-rados", "fio-rbd"] {
+        for tool in ["nacre", "nacre-rbd", "rados-bench", "fio-rados", "fio-rbd"] {
             let plan = plan(tool, &[]).unwrap();
             assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan);
         }
@@ -296,8 +318,14 @@ mod tests {
             refused(tool, "\"sequential_write\": 100", "\"random_write\": 50, \"random_read\": 50", "mixes");
         }
         refused("rados-bench", "sequential_write", "random_write", "never at random");
-        refused("fio-rbd", "\"object_bytes\": 65536", "\"object_bytes\": 12288", "power of two");
-        refused("fio-rbd", "\"object_bytes\": 65536", "\"object_bytes\": 67108864", "power of two");
+        for tool in ["fio-rbd", "nacre-rbd"] {
+            refused(tool, "\"object_bytes\": 65536", "\"object_bytes\": 12288", "power of two");
+            refused(tool, "\"object_bytes\": 65536", "\"object_bytes\": 67108864", "power of two");
+        }
+        refused("nacre-rbd", "\"instances\": 1", "\"instances\": 2", "several groups");
+        // What tools of Ceph cannot do, our client can with images as with objects.
+        plan("nacre-rbd", &[(r#"{"closed": {"queue_depth": 4}}"#, open)]).unwrap();
+        plan("nacre-rbd", &[("{\"duration_s\": 5}", "{\"steady\": {\"round_s\": 2}}")]).unwrap();
         assert!(plan("dd", &[]).is_err());
     }
 }

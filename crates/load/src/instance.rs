@@ -98,6 +98,13 @@ impl<O: Objects> Instance<O> {
         .await
     }
 
+    /// Removes what is left when the objects are removed.
+    ///
+    /// Errors: why it could not be.
+    pub async fn finish(self: Rc<Self>) -> Result<(), String> {
+        self.objects.finish().await.map_err(|failure| format!("removing what held the objects: {}", failure.reason))
+    }
+
     /// Does `what` for this instance's share of the objects, `lanes` at a time, until `stopped`.
     async fn for_all_objects<F>(
         self: Rc<Self>,

@@ -20,6 +20,7 @@ pub mod control;
 pub mod crew;
 pub mod environment;
 pub mod hops;
+pub mod images;
 pub mod instance;
 pub mod iteration;
 pub mod meter;

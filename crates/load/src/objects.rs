@@ -5,7 +5,10 @@ use std::future::Future;
 use bench::schedule::Outcome;
 use bytes::Bytes;
 use client::{Cluster, Config, Operation, Pool};
+use tokio::sync::OnceCell;
 use types::Errno;
+
+use crate::images::{ImageShape, Target};
 
 /// Objects of one pool, through one client.
 pub trait Objects: 'static {
@@ -17,6 +20,11 @@ pub trait Objects: 'static {
 
     /// Removes the object, if it is there.
     fn remove(&self, name: String) -> impl Future<Output = Result<(), Failure>>;
+
+    /// Removes what is left when all objects are removed.
+    fn finish(&self) -> impl Future<Output = Result<(), Failure>> {
+        async { Ok(()) }
+    }
 }
 
 /// Makes clients: each instance has its own, with its own connections.
@@ -40,14 +48,20 @@ pub struct PoolOfCluster {
     pub config: Config,
     /// Its name on the cluster.
     pub pool: String,
+    /// The images that objects are parts of; `None` for objects as such.
+    pub images: Option<Vec<ImageShape>>,
 }
 
 impl Connect for PoolOfCluster {
-    type Objects = Pool;
+    type Objects = Target;
 
-    async fn connect(&self) -> Result<Pool, String> {
+    async fn connect(&self) -> Result<Target, String> {
         let cluster = Cluster::connect(self.config.clone()).await.map_err(|e| e.to_string())?;
-        cluster.pool(&self.pool).await.map_err(|e| e.to_string())
+        let pool = cluster.pool(&self.pool).await.map_err(|e| e.to_string())?;
+        Ok(match &self.images {
+            None => Target::Pool(pool),
+            Some(shapes) => Target::Image { pool, shapes: shapes.clone(), open: OnceCell::new() },
+        })
     }
 }
 

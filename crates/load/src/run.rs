@@ -17,6 +17,7 @@ use crate::agents::protocol::{Begin, Samples, Site};
 use crate::crew::Crew;
 use crate::environment;
 use crate::hops;
+use crate::images;
 use crate::iteration::{GroupMeasured, Iteration, IterationEnd, Measured};
 use crate::meter::ClusterMeter;
 use crate::objects::PoolOfCluster;
@@ -162,9 +163,10 @@ pub async fn run(
 
 /// Why a tool cannot carry the load of a workload; `None` if all can.
 fn refused_tool(plan: &Plan, options: &Options) -> Option<RunError> {
-    plan.workloads.iter().filter(|workload| !workload.tool.is_nacre()).find_map(|workload| {
+    plan.workloads.iter().filter(|workload| !workload.tool.is_own()).find_map(|workload| {
         let (name, missing) = (workload.tool.name(), tools::check(workload.tool).err());
-        let elsewhere = || format!("agents carry the load of the tool nacre only; {name} runs on this machine");
+        let elsewhere =
+            || format!("agents carry the load of the tools nacre and nacre-rbd only; {name} runs on this machine");
         let reason = missing.or_else(|| (!options.agents.is_empty()).then(elsewhere))?;
         Some(RunError::Tool { workload: workload.name.clone(), reason })
     })
@@ -422,7 +424,8 @@ impl Run<'_> {
             elapsed_ns: u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX),
         };
         let drain = connected.config.op_timeout.unwrap_or(OP_TIMEOUT) + DRAIN_EXTRA;
-        let connect = PoolOfCluster { config: connected.config.clone(), pool: pool.name.clone() };
+        let images = images::shapes(&task, workload);
+        let connect = PoolOfCluster { config: connected.config.clone(), pool: pool.name.clone(), images };
         let runner = Iteration {
             task,
             connect: &connect,
@@ -432,7 +435,7 @@ impl Run<'_> {
             drain,
             processors: environment::processors(),
         };
-        if !workload.tool.is_nacre() {
+        if !workload.tool.is_own() {
             let measured = self.by_tool(cluster, workload, iteration, &what, &runner.task.prefix.clone()).await;
             if let (IterationEnd::Complete, Some(row)) = (&measured, self.result.rows.last()) {
                 let measured_s = row.measured_s;

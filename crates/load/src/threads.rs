@@ -158,6 +158,7 @@ impl LoadThread {
         self.report(Report::Loaded);
         if control.wait_for(Phase::Clean).await == Phase::Clean {
             all(instances.iter().cloned().map(Instance::remove_objects)).await?;
+            all(instances.iter().cloned().map(Instance::finish)).await?;
             self.report(Report::Cleaned);
         }
         Ok(())

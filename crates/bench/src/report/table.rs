@@ -97,7 +97,7 @@ impl RunResult {
             cells.extend([summary.errors.to_string(), summary.mismatches.to_string()]);
             markdown_row(&mut out, &cells);
         }
-        for workload in self.plan.workloads.iter().filter(|workload| !workload.tool.is_nacre()) {
+        for workload in self.plan.workloads.iter().filter(|workload| !workload.tool.is_own()) {
             let (name, tool) = (&workload.name, workload.tool.name());
             writeln!(out, "\n{name}: the load is that of {tool}; what it read was not compared with what was written.")
                 .expect("writing to a string");

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::control::Phase;
 use crate::crew::{Crew, LocalCrew};
 use crate::environment;
+use crate::images;
 use crate::iteration::Meter;
 use crate::meter::{ClusterMeter, prepare};
 use crate::objects::PoolOfCluster;
@@ -60,7 +61,7 @@ impl Job {
         let workload = plan.workloads.get(index as usize).ok_or_else(|| format!("the plan has no workload {index}"))?;
         let config = cluster.config()?;
         let task = Arc::new(Task::new(plan.seed, &token, index, workload, iteration));
-        let connect = PoolOfCluster { config, pool: workload.pool.clone() };
+        let connect = PoolOfCluster { config, pool: workload.pool.clone(), images: images::shapes(&task, workload) };
         // Nobody: a part beyond all instances.
         let part = part.unwrap_or((usize::MAX, 1));
         let count = thread_count(task.instances_of(part).len(), environment::processors());

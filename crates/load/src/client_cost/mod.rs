@@ -236,7 +236,7 @@ impl Turns<'_> {
     /// What our own client did and spent, before and at the end of what counts.
     async fn ours(&mut self, access: Access, iteration: u32, what: &str) -> Result<[Spent; 2], CostError> {
         let Settings { io_bytes, queue_depth, seconds, .. } = *self.settings;
-        let connect = PoolOfCluster { config: self.config.clone(), pool: POOL.into() };
+        let connect = PoolOfCluster { config: self.config.clone(), pool: POOL.into(), images: None };
         let workload = workload(access, io_bytes, queue_depth, seconds as f64);
         let iteration = Iteration {
             task: Arc::new(Task::new(1, &environment::token(), access as u32, &workload, iteration)),

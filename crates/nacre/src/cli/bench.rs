@@ -110,7 +110,7 @@ pub struct Load {
     /// Measure rounds of so many seconds until they no longer drift (SNIA's steady state).
     #[arg(long, value_name = "SECONDS")]
     pub steady: Option<f64>,
-    /// What carries the load: nacre, or one of Ceph's own tools, which do one kind of operation in a closed loop.
+    /// What carries the load: nacre (objects), nacre-rbd (images by the same client), or one of Ceph's own tools, which do one kind of operation in a closed loop.
     #[arg(long, value_name = "TOOL", value_parser = parse_tool)]
     pub tool: Option<Tool>,
     /// Use a pool that is there. Objects that are made in it are removed afterwards.
@@ -223,7 +223,7 @@ fn parse_cluster(text: &str) -> Result<ClusterAt, String> {
 }
 
 fn parse_tool(text: &str) -> Result<Tool, String> {
-    let all = [Tool::Nacre, Tool::RadosBench, Tool::FioRados, Tool::FioRbd];
+    let all = [Tool::Nacre, Tool::NacreRbd, Tool::RadosBench, Tool::FioRados, Tool::FioRbd];
     let names = all.map(Tool::name).join(", ");
     all.into_iter().find(|tool| tool.name() == text).ok_or_else(|| format!("'{text}' is none of {names}"))
 }

@@ -1,0 +1,128 @@
+//! Block images as what is measured, through Nacre's own client: a group's objects are those of one image.
+
+use bench::plan::Workload;
+use bench::tool::Tool;
+use bytes::Bytes;
+use client::Pool;
+use client::rbd::{self, Image, ImageOptions, Layout};
+use tokio::sync::OnceCell;
+use types::Errno;
+
+use crate::objects::{Failure, Objects};
+use crate::task::Task;
+
+/// An image that a group works on.
+#[derive(Clone, Debug)]
+pub struct ImageShape {
+    pub name: String,
+    pub size_bytes: u64,
+    /// A power of two.
+    pub object_bytes: u64,
+}
+
+/// The images of a workload, one for each group; `None` if it works on objects.
+pub fn shapes(task: &Task, workload: &Workload) -> Option<Vec<ImageShape>> {
+    let shape = |group: &bench::plan::Group| ImageShape {
+        name: [&task.prefix, ".", &group.name].concat(),
+        size_bytes: group.objects.saturating_mul(group.object_bytes),
+        object_bytes: group.object_bytes,
+    };
+    (workload.tool == Tool::NacreRbd).then(|| workload.groups.iter().map(shape).collect())
+}
+
+/// What an instance reaches through its client: objects, or an image, which is made when it is first needed.
+pub enum Target {
+    Pool(Pool),
+    Image { pool: Pool, shapes: Vec<ImageShape>, open: OnceCell<Opened> },
+}
+
+pub struct Opened {
+    shape: ImageShape,
+    image: Image,
+}
+
+impl Opened {
+    /// Opens the image, and makes it if it is not there.
+    async fn new(pool: &Pool, shape: &ImageShape) -> Result<Opened, Failure> {
+        let order = u8::try_from(shape.object_bytes.trailing_zeros()).expect("below 64");
+        let options = ImageOptions { layout: Layout::plain(order), ..ImageOptions::default() };
+        match rbd::create(pool, &shape.name, shape.size_bytes, &options).await {
+            Ok(()) | Err(client::Error::Errno(Errno::EEXIST)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Opened { shape: shape.clone(), image: Image::open(pool, &shape.name).await? })
+    }
+}
+
+/// The image and the place in it that an object's name stands for.
+fn place<'a>(name: &'a str, shapes: &'a [ImageShape]) -> Result<(&'a ImageShape, u64), Failure> {
+    let found = name.rsplit_once('.').and_then(|(image, number)| {
+        let shape = shapes.iter().find(|shape| shape.name == image)?;
+        Some((shape, number.parse::<u64>().ok()?.checked_mul(shape.object_bytes)?))
+    });
+    found.ok_or_else(|| client::Error::Answer(format!("object {name} is of no image")).into())
+}
+
+impl Target {
+    /// The image that holds an object, and where the object begins.
+    async fn image(&self, name: &str) -> Result<(&Image, u64), Failure> {
+        let Target::Image { pool, shapes, open } = self else { unreachable!("asked for with images only") };
+        let (shape, start) = place(name, shapes)?;
+        let opened = open.get_or_try_init(|| Opened::new(pool, shape)).await?;
+        // An instance is of one group.
+        assert_eq!(opened.shape.name, shape.name, "an instance works on one image");
+        Ok((&opened.image, start))
+    }
+}
+
+impl Objects for Target {
+    async fn write(&self, name: String, offset: u64, data: Bytes, whole: bool) -> Result<(), Failure> {
+        if let Target::Pool(pool) = self {
+            return Objects::write(pool, name, offset, data, whole).await;
+        }
+        let (image, start) = self.image(&name).await?;
+        Ok(image.write(start + offset, data).await?)
+    }
+
+    async fn read(&self, name: String, offset: u64, length: u64) -> Result<Bytes, Failure> {
+        if let Target::Pool(pool) = self {
+            return Objects::read(pool, name, offset, length).await;
+        }
+        let (image, start) = self.image(&name).await?;
+        Ok(image.read(start + offset, length).await?.into_bytes())
+    }
+
+    async fn remove(&self, name: String) -> Result<(), Failure> {
+        match self {
+            Target::Pool(pool) => Objects::remove(pool, name).await,
+            // They go with their image.
+            Target::Image { .. } => Ok(()),
+        }
+    }
+
+    async fn finish(&self) -> Result<(), Failure> {
+        let Target::Image { pool, open, .. } = self else { return Ok(()) };
+        let Some(Opened { shape, image }) = open.get() else { return Ok(()) };
+        image.clone().close().await?;
+        match rbd::remove(pool, &shape.name).await {
+            Ok(()) | Err(client::Error::Errno(Errno::ENOENT)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objects_name_is_a_place_in_an_image() {
+        let shape = |name: &str| ImageShape { name: name.into(), size_bytes: 64 << 20, object_bytes: 4 << 20 };
+        let shapes = [shape("run.w.0.readers"), shape("run.w.0.writers")];
+        let found = place("run.w.0.writers.3", &shapes).expect("it is there");
+        assert_eq!((found.0.name.as_str(), found.1), ("run.w.0.writers", 12 << 20));
+        for wrong in ["run.w.0.others.3", "run.w.0.writers", "run.w.0.writers.x", "3"] {
+            assert!(place(wrong, &shapes).is_err(), "{wrong}");
+        }
+    }
+}
