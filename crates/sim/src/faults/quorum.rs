@@ -32,6 +32,9 @@ pub enum QuorumFault {
     SlowDisk { which: Which, times: u32, lasts: Away },
     /// Its disk is lost; later it joins with an empty one.
     Wipe { which: Which, away: Away },
+    /// Power fails while all disks are slow, and so has much to take; before that the leader may be killed, so that votes are on
+    /// their way. The leader's machine, or the one that led last, comes back later than the others.
+    Outage { times: u32, elects: bool, after: Away, away: Away, late: Away },
     /// Another monitor joins.
     Add,
     /// The operator removes one.
@@ -48,6 +51,7 @@ impl QuorumFault {
             QuorumFault::CutOff { .. } => "monitor cut off",
             QuorumFault::SlowDisk { .. } => "monitor's disk slow",
             QuorumFault::Wipe { .. } => "monitor's disk lost",
+            QuorumFault::Outage { .. } => "all monitors lost power",
             QuorumFault::Add => "monitor added",
             QuorumFault::Remove { .. } => "monitor removed",
         }
@@ -60,7 +64,8 @@ impl QuorumFault {
             true => super::quick(rng),
             false => Away(Duration::from_millis(500 + rng.below(11_500))),
         };
-        match rng.below(12) {
+        let ms = |rng: &mut Rng, max| Away(Duration::from_millis(rng.below(max)));
+        match rng.below(14) {
             0..3 => QuorumFault::Kill { which, crash, away: lasts(rng) },
             3 | 4 => QuorumFault::Pause { which, lasts: Away(Duration::from_millis(100 + rng.below(12_000))) },
             5..8 => {
@@ -70,6 +75,13 @@ impl QuorumFault {
             8 => QuorumFault::SlowDisk { which, times: 2 << rng.below(8), lasts: lasts(rng) },
             9 => QuorumFault::Wipe { which, away: lasts(rng) },
             10 => QuorumFault::Add,
+            11 | 12 => {
+                let elects = rng.one_in(2);
+                // An election begins one to two seconds after the last word of a leader.
+                let after = if elects { Away(Duration::from_millis(1000 + rng.below(2000))) } else { ms(rng, 1500) };
+                let times = 8 << rng.below(6);
+                QuorumFault::Outage { times, elects, after, away: ms(rng, 1000), late: ms(rng, 8000) }
+            }
             _ => QuorumFault::Remove { which },
         }
     }
@@ -119,6 +131,26 @@ impl QuorumFault {
                 run.cluster.wipe_mon(mon);
                 run.in_trouble(mon, now + away.0);
                 run.start_mon_at(mon, now + away.0);
+                true
+            }
+            QuorumFault::Outage { times, elects, after, away, late } => {
+                let Some(leader) = run.which(Which::Leader) else { return false };
+                run.cluster.mons_present().collect::<Vec<_>>().into_iter().for_each(|mon| {
+                    run.cluster.slow_mon_disk(mon, times);
+                });
+                if elects {
+                    run.cluster.kill_mon(leader, Crash::Process);
+                }
+                let back = now + after.0 + away.0;
+                run.later(now + after.0, move |run| {
+                    run.note(|| "all monitors lose power".to_owned());
+                    let mons: Vec<usize> = run.cluster.mons_present().collect();
+                    for mon in mons {
+                        run.cluster.kill_mon(mon, Crash::Power);
+                        run.in_trouble(mon, back + late.0);
+                        run.start_mon_at(mon, if mon == leader { back + late.0 } else { back });
+                    }
+                });
                 true
             }
             QuorumFault::Add => {

@@ -1,3 +1,5 @@
+mod power;
+
 use super::*;
 use raft::{Membership, Payload, Position};
 
