@@ -119,11 +119,12 @@ impl TestCluster {
         let address = if let Kind::At(address) = self.kind { address.to_string() } else { String::new() };
         let mons = if let Kind::Monitors(mons) = self.kind { mons.to_string() } else { String::new() };
         let (more, limit): (&[&str], _) = match self.kind {
-            Kind::Plain | Kind::Small(_) => (&["--no-restart"], 90),
-            Kind::Supervised => (&[], 90),
+            // Where monitors are not the subject one does, and leaves the processors to OSDs and clients.
+            Kind::Plain | Kind::Small(_) => (&["--no-restart", "--mons", "1"], 90),
+            Kind::Supervised => (&["--mons", "1"], 90),
             Kind::Monitors(_) => (&["--mons", &mons], 90),
-            Kind::Split => (&["--no-restart", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
-            Kind::At(_) => (&["--no-restart", "--insecure", "--bind", &address], 90),
+            Kind::Split => (&["--no-restart", "--mons", "1", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
+            Kind::At(_) => (&["--no-restart", "--mons", "1", "--insecure", "--bind", &address], 90),
             Kind::Ceph => (&["--no-restart", "--engine", "ceph"], 270),
         };
         self.nacre(&[&args, more].concat(), Duration::from_secs(limit)).ok();
@@ -138,6 +139,12 @@ impl TestCluster {
     #[track_caller]
     pub fn grow(&self, osds: u32) {
         self.nacre(&["up", "--osds", &osds.to_string()], Duration::from_secs(90)).ok();
+    }
+
+    /// Has the cluster have so many monitors from now on, while it runs.
+    #[track_caller]
+    pub fn have_monitors(&self, mons: u32) {
+        self.nacre(&["up", "--mons", &mons.to_string()], Duration::from_secs(90)).ok();
     }
 
     #[track_caller]

@@ -8,7 +8,14 @@ use std::process::Command;
 /// It has the machine's processes, files and clocks; what it cannot reach but through its cable is everything else.
 pub struct Host {
     name: String,
-    number: u8,
+    gateway: Ipv4Addr,
+    address: Ipv4Addr,
+}
+
+/// A bridge of the tests' namespace, into which hosts' cables are plugged: they reach each other through it. Dropped, it is
+/// removed.
+pub struct Switch {
+    name: String,
 }
 
 /// Whether this machine lets us make hosts. Where it does not (it takes root, and a container may forbid it) a test says
@@ -38,35 +45,38 @@ impl Host {
     /// Host `number`, from 0. Panics if it cannot be made: see [`hosts_can_be_made`].
     #[track_caller]
     pub fn start(number: u8) -> Host {
-        let host = Host { name: format!("nt{}-{number}", std::process::id()), number };
-        let name = host.name.as_str();
-        let (here, there) = (format!("{}/30", host.gateway()), format!("{}/30", host.address()));
-        let gateway = host.gateway().to_string();
-        let steps: [&[&str]; 8] = [
-            &["netns", "add", name],
-            &["link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name],
-            &["address", "add", &here, "dev", name],
-            &["link", "set", name, "up"],
-            &["-n", name, "address", "add", &there, "dev", "eth0"],
-            &["-n", name, "link", "set", "lo", "up"],
-            &["-n", name, "link", "set", "eth0", "up"],
-            &["-n", name, "route", "add", "default", "via", &gateway],
-        ];
-        for step in steps {
-            ip(step).unwrap_or_else(|reason| panic!("{reason}"));
-        }
+        // A net of four addresses each.
+        let host = Host::named(number, own_address(number * 4 + 1), own_address(number * 4 + 2));
+        host.wire(30, &["address", "add", &format!("{}/30", host.gateway), "dev", &host.name]);
         host
     }
 
-    /// The tests' own end of its cable, which all hosts reach.
+    fn named(number: u8, gateway: Ipv4Addr, address: Ipv4Addr) -> Host {
+        Host { name: format!("nt{}-{number}", std::process::id()), gateway, address }
+    }
+
+    /// Makes it and its cable; `this_end`: what becomes of the tests' end.
+    #[track_caller]
+    fn wire(&self, prefix: u8, this_end: &[&str]) {
+        let name = self.name.as_str();
+        let (there, gateway) = (format!("{}/{prefix}", self.address), self.gateway.to_string());
+        must(&["netns", "add", name]);
+        must(&["link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name]);
+        must(this_end);
+        must(&["link", "set", name, "up"]);
+        must(&["-n", name, "address", "add", &there, "dev", "eth0"]);
+        must(&["-n", name, "link", "set", "lo", "up"]);
+        must(&["-n", name, "link", "set", "eth0", "up"]);
+        must(&["-n", name, "route", "add", "default", "via", &gateway]);
+    }
+
+    /// The tests' own end of its cable, or of the switch, which all hosts reach.
     pub fn gateway(&self) -> Ipv4Addr {
-        // A net of four addresses each, of those that nobody routes.
-        Ipv4Addr::new(10, 231, (std::process::id() % 250) as u8, self.number * 4 + 1)
+        self.gateway
     }
 
     pub fn address(&self) -> Ipv4Addr {
-        let [a, b, c, d] = self.gateway().octets();
-        Ipv4Addr::new(a, b, c, d + 1)
+        self.address
     }
 
     /// A command that runs there.
@@ -77,12 +87,12 @@ impl Host {
     /// Pulls its cable: what was sent is lost, and nobody is told.
     #[track_caller]
     pub fn cut(&self) {
-        ip(&["link", "set", &self.name, "down"]).unwrap_or_else(|reason| panic!("{reason}"));
+        must(&["link", "set", &self.name, "down"]);
     }
 
     #[track_caller]
     pub fn mend(&self) {
-        ip(&["link", "set", &self.name, "up"]).unwrap_or_else(|reason| panic!("{reason}"));
+        must(&["link", "set", &self.name, "up"]);
     }
 }
 
@@ -94,8 +104,49 @@ impl Drop for Host {
     }
 }
 
+impl Switch {
+    /// Panics if it cannot be made: see [`hosts_can_be_made`].
+    #[track_caller]
+    pub fn start() -> Switch {
+        let switch = Switch { name: format!("sw{}", std::process::id()) };
+        must(&["link", "add", &switch.name, "type", "bridge"]);
+        must(&["address", "add", &format!("{}/24", switch.address()), "dev", &switch.name]);
+        must(&["link", "set", &switch.name, "up"]);
+        switch
+    }
+
+    /// The tests' own address, which all hosts reach.
+    pub fn address(&self) -> Ipv4Addr {
+        own_address(1)
+    }
+
+    /// Host `number`, from 0, at the end of a cable.
+    #[track_caller]
+    pub fn plug(&self, number: u8) -> Host {
+        let host = Host::named(number, self.address(), own_address(number + 2));
+        host.wire(24, &["link", "set", &host.name, "master", &self.name]);
+        host
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        let _ = ip(&["link", "del", &self.name]);
+    }
+}
+
+/// One of the addresses of this process, which nobody routes.
+fn own_address(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 231, (std::process::id() % 250) as u8, last)
+}
+
 fn ip(args: &[&str]) -> Result<(), String> {
     run(Command::new("ip").args(args))
+}
+
+#[track_caller]
+fn must(args: &[&str]) {
+    ip(args).unwrap_or_else(|reason| panic!("{reason}"));
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

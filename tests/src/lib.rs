@@ -10,10 +10,12 @@ mod files;
 mod host;
 mod journal;
 mod processes;
+mod streams;
 
 pub use background::Background;
 pub use cluster::{TestCluster, binary};
 pub use command::{Outcome, clients_are_here, python, run};
 pub use files::{Pattern, assert_same_bytes};
-pub use host::{Host, hosts_can_be_made};
+pub use host::{Host, Switch, hosts_can_be_made};
 pub use journal::Journal;
+pub use streams::{Commands, Writer, wait_for_quorum};

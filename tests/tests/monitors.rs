@@ -1,14 +1,10 @@
 //! Several monitors: any minority of them may die, hang or lose its disk, and clients go on.
 
-use cluster_tests::{TestCluster, clients_are_here, python, run};
+use cluster_tests::{Commands, TestCluster, Writer, clients_are_here, run, wait_for_quorum};
 use rustix::process::Signal;
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{JoinHandle, sleep, spawn};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// What a write and a command may wait at most while a monitor is in trouble.
@@ -16,132 +12,6 @@ const WRITE_PAUSE_MAX: Duration = Duration::from_secs(5);
 const COMMAND_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How long each trouble lasts.
 const TROUBLE: Duration = Duration::from_secs(6);
-
-/// A client that writes objects, and when the last of them was acknowledged.
-struct Writer {
-    child: Child,
-    reader: JoinHandle<()>,
-    seen: Arc<Mutex<Seen>>,
-}
-
-struct Seen {
-    sizes: BTreeMap<u64, u64>,
-    last: Instant,
-    longest: Duration,
-}
-
-impl Writer {
-    fn start(cluster: &TestCluster, pool: &str) -> Writer {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/writer.py");
-        let mut command = cluster.command(python(), &[script, pool, "0", "5000"]);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("python3 starts");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let seen = Seen { sizes: BTreeMap::new(), last: Instant::now(), longest: Duration::ZERO };
-        let seen = Arc::new(Mutex::new(seen));
-        let shared = seen.clone();
-        let reader = spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                let Some((number, size)) = line.split_once(' ') else { panic!("writer says: {line}") };
-                let (number, size) = (number.parse().expect("number"), size.parse().expect("size"));
-                let mut seen = shared.lock().expect("no panic");
-                // The first takes as long as connecting does.
-                if !seen.sizes.is_empty() {
-                    seen.longest = seen.longest.max(seen.last.elapsed());
-                }
-                seen.last = Instant::now();
-                seen.sizes.insert(number, size);
-            }
-        });
-        Writer { child, reader, seen }
-    }
-
-    /// The longest time without an acknowledgement, since this was last asked.
-    fn longest_pause(&self) -> Duration {
-        let mut seen = self.seen.lock().expect("no panic");
-        let now = seen.last.elapsed();
-        std::mem::take(&mut seen.longest).max(now)
-    }
-
-    /// Ends the client, and compares every object that was acknowledged.
-    fn end(mut self, cluster: &TestCluster, pool: &str) {
-        self.child.kill().expect("the writer runs");
-        let _ = self.child.wait();
-        self.reader.join().expect("it read what the writer said");
-        let seen = self.seen.lock().expect("no panic");
-        let text: String = seen.sizes.iter().map(|(number, size)| format!("{number} {size}\n")).collect();
-        let list = cluster.scratch("acknowledged");
-        std::fs::write(&list, text).expect("list can be written");
-        let check = concat!(env!("CARGO_MANIFEST_DIR"), "/python/check.py");
-        let list = list.to_str().expect("plain path");
-        let out = run(cluster.command(python(), &[check, pool, list]), Duration::from_secs(300)).ok();
-        assert!(out.contains(&format!("{} objects are whole", seen.sizes.len())), "{out}");
-        eprintln!("{} writes were acknowledged, and all are there", seen.sizes.len());
-    }
-}
-
-/// A stream of commands: each sets a value and then asks for it; another answer than the newest value would be a stale one.
-struct Commands {
-    stop: Arc<AtomicBool>,
-    longest: Arc<Mutex<Duration>>,
-    thread: JoinHandle<u64>,
-}
-
-impl Commands {
-    fn start(cluster: &TestCluster) -> Commands {
-        let (stop, longest) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Duration::ZERO)));
-        let (stopped, max, conf) = (stop.clone(), longest.clone(), cluster.conf());
-        let thread = spawn(move || {
-            let ceph = |args: &[&str]| {
-                let mut command = Command::new("ceph");
-                command.args(args).env("CEPH_CONF", &conf);
-                let started = Instant::now();
-                let out = run(command, Duration::from_secs(60)).ok();
-                let mut max = max.lock().expect("no panic");
-                *max = (*max).max(started.elapsed());
-                out
-            };
-            let mut count = 0;
-            while !stopped.load(Ordering::Relaxed) {
-                count += 1;
-                let value = count.to_string();
-                ceph(&["config-key", "set", "count", &value]);
-                assert_eq!(ceph(&["config-key", "get", "count"]).trim(), value, "an answer is out of date");
-            }
-            count
-        });
-        Commands { stop, longest, thread }
-    }
-
-    fn longest(&self) -> Duration {
-        assert!(
-            !self.thread.is_finished(),
-            "the stream of commands has ended: one failed, or its answer was out of date"
-        );
-        std::mem::take(&mut *self.longest.lock().expect("no panic"))
-    }
-
-    fn end(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let count = self.thread.join().expect("no command fails, and no answer is out of date");
-        eprintln!("{count} values were set and read");
-    }
-}
-
-/// Waits until these monitors and no others decide.
-#[track_caller]
-fn wait_for_quorum(cluster: &TestCluster, names: &[&str]) {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        let status = cluster.ceph_json(&["quorum_status"]);
-        let mut quorum: Vec<String> = serde_json::from_value(status["quorum_names"].clone()).expect("names");
-        quorum.sort();
-        if quorum == names {
-            return;
-        }
-        assert!(Instant::now() < end, "{quorum:?} decide, not {names:?}");
-        sleep(Duration::from_millis(300));
-    }
-}
 
 fn wipe(cluster: &TestCluster, name: &str) {
     let folder = cluster.dir().join(format!("mon.{name}"));
@@ -246,4 +116,38 @@ fn monitors_are_added_and_removed() {
     }
     wait_for_quorum(&cluster, &NAMES);
     assert!(cluster.ceph(&["-s"]).ok().contains("3 daemons, quorum"));
+}
+
+/// `nacre up --mons N` of a cluster that runs.
+#[test]
+fn up_gives_a_cluster_more_monitors_and_fewer() {
+    if !clients_are_here(&["ceph"]) {
+        return;
+    }
+    let cluster = TestCluster::start_monitors("more-monitors", 1, 1);
+    wait_for_quorum(&cluster, &["a"]);
+    cluster.have_monitors(3);
+    wait_for_quorum(&cluster, &NAMES);
+    let conf = std::fs::read_to_string(cluster.conf()).expect("its ceph.conf");
+    assert!(conf.contains("[mon.c]"), "{conf}");
+    // What was there before serves from those that came.
+    cluster.signal("mon.a", Signal::KILL);
+    cluster.ceph(&["config-key", "set", "colour", "green"]).ok();
+    wait_for_quorum(&cluster, &NAMES);
+    cluster.have_monitors(2);
+    wait_for_quorum(&cluster, &["a", "b"]);
+    assert!(!cluster.dir().join("mon.c").exists() && !cluster.dir().join("run/mon.c.pid").exists());
+    cluster.have_monitors(1);
+    wait_for_quorum(&cluster, &["a"]);
+    assert_eq!(cluster.ceph(&["config-key", "get", "colour"]).ok().trim(), "green");
+    // The same name comes back with another store, also to a cluster that was stopped.
+    cluster.down();
+    let refused = cluster.nacre(&["up", "--detach", "--mons", "0"], Duration::from_secs(30));
+    assert!(!refused.succeeded());
+    cluster.nacre(&["up", "--detach", "--mons", "3"], Duration::from_secs(90)).ok();
+    wait_for_quorum(&cluster, &NAMES);
+    assert_eq!(cluster.ceph(&["config-key", "get", "colour"]).ok().trim(), "green");
+    cluster.down();
+    let refused = cluster.nacre(&["up", "--detach", "--mons", "1"], Duration::from_secs(30)).failure();
+    assert!(refused.contains("has 3 monitors"), "{refused}");
 }

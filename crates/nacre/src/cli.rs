@@ -87,7 +87,8 @@ pub struct Up {
     /// [default: 6, or as the cluster has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=400))]
     pub osds: Option<u32>,
-    /// Number of monitors, best odd: a majority must live. [default: 1, or as the cluster has]
+    /// Number of monitors, best odd: a majority must live. Of a cluster that is there they become more, and of one that runs
+    /// fewer, too. [default: 3 (Ceph: 1), or as the cluster has]
     #[arg(long, value_name = "N")]
     pub mons: Option<u32>,
     /// Size of each OSD, such as 16GiB; 'auto' is the smaller of 16 GiB and 60 % of the free space shared out. Files are

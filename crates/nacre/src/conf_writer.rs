@@ -36,6 +36,9 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
         line(format!("auth {side} required = none"));
     }
     line(format!("keyring = {}", path(layout.keyring())));
+    // Ceph's clients leave a monitor that is silent for so long; without these for 30 s, asked every 10 s.
+    line("mon client ping interval = 2".into());
+    line("mon client ping timeout = 5".into());
     line(String::new());
     line("[mon]".into());
     line(format!("mon data = {}", path(layout.dir().join("$name"))));

@@ -4,6 +4,7 @@ use crate::ceph_engine;
 use crate::layout::Layout;
 use crate::process::daemon_args;
 use crate::state_file::Engine;
+use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -47,6 +48,8 @@ pub struct Supervisor {
     /// The same, as long as a daemon is kept running.
     ended_of_running: mpsc::WeakUnboundedSender<Ended>,
     phase: watch::Sender<Phase>,
+    /// Daemons that are no part of the cluster any more.
+    retired: watch::Sender<BTreeSet<String>>,
     osds: JoinSet<()>,
     mons: JoinSet<()>,
     ended: mpsc::UnboundedReceiver<Ended>,
@@ -71,11 +74,12 @@ impl Supervisor {
     /// ask the kernel to stop them when the thread that started them ends.
     pub fn start(plan: Plan) -> Supervisor {
         let (phase, _) = watch::channel(Phase::Run);
+        let (retired, _) = watch::channel(BTreeSet::new());
         let (ended_tx, ended) = mpsc::unbounded_channel();
         let (osds, mons) = (JoinSet::new(), JoinSet::new());
         let ended_of_running = ended_tx.downgrade();
         let ended_tx = Some(ended_tx);
-        let mut supervisor = Supervisor { plan, ended_tx, ended_of_running, phase, osds, mons, ended };
+        let mut supervisor = Supervisor { plan, ended_tx, ended_of_running, phase, retired, osds, mons, ended };
         for daemon in supervisor.plan.daemons.clone().into_iter().filter(|daemon| !daemon.starts_with("osd.")) {
             let keeper = supervisor.keeper(daemon, Phase::StopAll);
             supervisor.mons.spawn(keeper.run());
@@ -96,17 +100,28 @@ impl Supervisor {
         self.ended_tx = None;
     }
 
-    /// Starts OSDs that were added since, on the same thread; those that are known already go on.
-    pub fn add_osds(&mut self, daemons: Vec<String>) {
+    /// The cluster has these daemons from now on: starts those that were added, on the same thread, and stops those that are
+    /// gone; the others go on.
+    pub fn follow(&mut self, daemons: &[String]) {
         let Some(ended) = self.ended_of_running.upgrade() else { return };
+        let gone: Vec<String> = self.plan.daemons.iter().filter(|known| !daemons.contains(known)).cloned().collect();
+        self.plan.daemons.retain(|known| daemons.contains(known));
+        self.retired.send_modify(|retired| {
+            retired.retain(|daemon| !daemons.contains(daemon));
+            retired.extend(gone);
+        });
         for daemon in daemons {
-            if !self.plan.daemons.contains(&daemon) {
-                self.plan.daemons.push(daemon.clone());
+            if self.plan.daemons.contains(daemon) {
+                continue;
+            }
+            self.plan.daemons.push(daemon.clone());
+            if daemon.starts_with("mon.") {
+                let keeper = self.keeper_telling(daemon.clone(), Phase::StopAll, ended.clone());
+                self.mons.spawn(keeper.run());
+            } else if self.ended_tx.is_none() {
                 // Before the others are started, it is started with them.
-                if self.ended_tx.is_none() {
-                    let keeper = self.keeper_telling(daemon, Phase::StopOsds, ended.clone());
-                    self.osds.spawn(keeper.run());
-                }
+                let keeper = self.keeper_telling(daemon.clone(), Phase::StopOsds, ended.clone());
+                self.osds.spawn(keeper.run());
             }
         }
     }
@@ -117,7 +132,8 @@ impl Supervisor {
     }
 
     fn keeper_telling(&self, daemon: String, stop_at: Phase, ended: mpsc::UnboundedSender<Ended>) -> Keeper {
-        Keeper { plan: self.plan.clone(), daemon, stop_at, phase: self.phase.subscribe(), ended }
+        let (phase, retired) = (self.phase.subscribe(), self.retired.subscribe());
+        Keeper { plan: self.plan.clone(), daemon, stop_at, phase, retired, ended }
     }
 
     /// The next daemon that ended by itself; `None` once none is left that could.
@@ -150,6 +166,7 @@ struct Keeper {
     daemon: String,
     stop_at: Phase,
     phase: watch::Receiver<Phase>,
+    retired: watch::Receiver<BTreeSet<String>>,
     ended: mpsc::UnboundedSender<Ended>,
 }
 
@@ -162,7 +179,7 @@ impl Keeper {
                 Ok(mut child) => {
                     let status = tokio::select! {
                         status = child.wait() => Some(status),
-                        () = reached(&mut self.phase, self.stop_at) => None,
+                        () = self.told_to_stop() => None,
                     };
                     let how = match status {
                         Some(Ok(status)) => describe(status),
@@ -184,9 +201,22 @@ impl Keeper {
             }
             tokio::select! {
                 () = tokio::time::sleep(backoff) => {}
-                () = reached(&mut self.phase, self.stop_at) => return,
+                () = self.told_to_stop() => return,
             }
             backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+    }
+
+    async fn told_to_stop(&mut self) {
+        let daemon = &self.daemon;
+        let is_retired = async {
+            if self.retired.wait_for(|retired| retired.contains(daemon)).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = reached(&mut self.phase, self.stop_at) => {}
+            () = is_retired => {}
         }
     }
 
@@ -342,6 +372,26 @@ mod tests {
         let ended = supervisor.next_ended().await.unwrap();
         assert_eq!((ended.how.as_str(), ended.again_in), ("was killed by signal 9", None));
         supervisor.stop(std::future::pending()).await;
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn it_follows_what_the_cluster_has() {
+        let dir = Scratch::new();
+        let mut supervisor = started(&stand_in(&dir, PATIENT));
+        events_until(&dir, |e| e.len() == 3).await;
+        let has = |daemons: &[&str]| daemons.iter().map(|daemon| (*daemon).to_owned()).collect::<Vec<_>>();
+        supervisor.follow(&has(&["mon.a", "mon.b", "osd.0", "osd.1"]));
+        events_until(&dir, |e| e.contains(&"mon.b start".to_owned())).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        supervisor.follow(&has(&["mon.a", "osd.0", "osd.1"]));
+        events_until(&dir, |e| e.contains(&"mon.b stop".to_owned())).await;
+        // It may come back.
+        supervisor.follow(&has(&["mon.a", "mon.b", "osd.0", "osd.1"]));
+        events_until(&dir, |e| e.iter().filter(|line| *line == "mon.b start").count() == 2).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        supervisor.stop(std::future::pending()).await;
+        let events = events_until(&dir, |e| e.len() == 10).await;
+        assert_eq!(events.iter().filter(|line| line.ends_with("stop")).count(), 5, "{events:?}");
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -5,7 +5,7 @@ use crate::ceph_engine;
 use crate::cli::{self, OsdSize};
 use crate::conf_writer::{ceph_conf, random_bytes};
 use crate::creation;
-use crate::growth;
+use crate::growth::{self, Wanted};
 use crate::health::{Health, OsdStarts};
 use crate::layout::Layout;
 use crate::preflight;
@@ -39,7 +39,9 @@ const EARLY_ENDS_MAX: u32 = 3;
 const SETTLED_FOR: Duration = Duration::from_secs(3);
 
 const OSDS: u32 = 6;
-const MONS: u32 = 1;
+/// The fewest that do without one. A real Ceph's are for comparison, and have one.
+const MONS: u32 = 3;
+const CEPH_MONS: u32 = 1;
 const PORT: u16 = 40_000;
 
 /// Runs the command; returns the exit status.
@@ -48,7 +50,7 @@ pub fn run(options: &cli::Up, log: Option<&str>) -> Result<u8> {
     if let Some(grows) = growth::of_running(&layout, options)? {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut report = Report::Console(Console::new());
-        runtime.block_on(growth::grow_running(&layout, grows, options, &mut report))?;
+        runtime.block_on(growth::change_running(&layout, grows, options, &mut report))?;
         return Ok(0);
     }
     if options.detach && !options.background {
@@ -103,12 +105,19 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     let mut grown = signal(SignalKind::from_raw(growth::SIGNAL.as_raw())).context("cannot handle signals")?;
     let (found, _lock, dir_is_new) = claim(&layout, options)?;
     let log_file = layout.log("nacre-up");
-    let is_new = !matches!(found, Found::Cluster(_));
+    // New monitors join before anything counts as started.
+    let is_new = match &found {
+        Found::Cluster(state) => Wanted::of(options, state).mons > state.mons,
+        Found::Nothing | Found::Unfinished => true,
+    };
     let state = match found {
-        Found::Cluster(state) => match options.osds.filter(|osds| *osds > state.osds) {
-            Some(osds) => growth::add_osds(&layout, &state, osds, &program, report).await?,
-            None => state,
-        },
+        Found::Cluster(state) => {
+            let wanted = Wanted::of(options, &state);
+            match wanted.osds > state.osds || wanted.mons > state.mons {
+                true => growth::add(&layout, &state, wanted, &program, report).await?,
+                false => state,
+            }
+        }
         Found::Nothing | Found::Unfinished => {
             let state = plan_new(options, &layout)?;
             creation::clear(&layout, false)?;
@@ -186,10 +195,10 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
             },
             _ = grown.recv() => match require(&layout) {
                 Ok(state) => {
-                    tracing::info!("{} OSDs from now on", state.osds);
-                    supervisor.add_osds(state.daemons());
+                    tracing::info!("{} monitors and {} OSDs from now on", state.mons, state.osds);
+                    supervisor.follow(&state.daemons());
                 }
-                Err(error) => tracing::error!("cannot read which OSDs were added: {error:#}"),
+                Err(error) => tracing::error!("cannot read which daemons were added: {error:#}"),
             },
             () = stop.asked() => break,
         }
@@ -221,6 +230,13 @@ fn claim(layout: &Layout, options: &cli::Up) -> Result<(Found, SupervisorLock, b
     let ports = match &found {
         Found::Cluster(state) => {
             agrees(state, options)?;
+            if options.mons.is_some_and(|mons| mons < state.mons) {
+                bail!(
+                    "the cluster in --dir has {} monitors, and they decide themselves that there are fewer: start it without \
+                     --mons, and ask again",
+                    state.mons
+                );
+            }
             // After a supervisor was killed its daemons take a moment to follow.
             let survivor = || state.daemons().into_iter().find(|daemon| daemon_pid(layout, daemon).is_some());
             if !wait_until_gone(FOLLOW_WITHIN, || survivor().is_some()) {
@@ -248,7 +264,9 @@ fn claim(layout: &Layout, options: &cli::Up) -> Result<(Found, SupervisorLock, b
 
 /// The cluster that the flags ask for.
 fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
-    let (osds, mons, port) = (options.osds.unwrap_or(OSDS), options.mons.unwrap_or(MONS), options.port.unwrap_or(PORT));
+    let engine = options.engine.unwrap_or_default();
+    let mons = options.mons.unwrap_or(if engine.is_nacre() { MONS } else { CEPH_MONS });
+    let (osds, port) = (options.osds.unwrap_or(OSDS), options.port.unwrap_or(PORT));
     preflight::port_range(port, mons)?;
     let bind = preflight::bind_address(options.bind, options.insecure)?;
     let wanted = match options.osd_size {
@@ -258,7 +276,6 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
     let size = preflight::osd_size(wanted, osds, preflight::free_space(layout.dir())?)?;
     // Daemons are started with the cluster's directory as theirs or not: paths must not depend on it.
     let absolute = |dir: &Option<PathBuf>| dir.as_ref().map(std::path::absolute).transpose();
-    let engine = options.engine.unwrap_or_default();
     if engine == Engine::Ceph {
         ceph_engine::require_programs()?;
         if options.wal_dir.is_some() || options.metadata_dir.is_some() {
@@ -300,8 +317,11 @@ pub fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
             format!("{} OSDs, and loses none by a smaller number ('ceph osd out' and 'ceph osd purge' do)", state.osds);
         return Err(differs("--osds", has));
     }
-    if options.mons.is_some_and(|n| n != state.mons) {
-        return Err(differs("--mons", format!("{} monitors", state.mons)));
+    if let Some(mons) = options.mons.filter(|n| *n != state.mons) {
+        if state.engine == Engine::Ceph {
+            return Err(differs("--mons", format!("{} monitors", state.mons)));
+        }
+        preflight::port_range(state.port, mons)?;
     }
     if options.port.is_some_and(|n| n != state.port) {
         return Err(differs("--port", format!("its monitor on port {}", state.port)));
@@ -559,7 +579,7 @@ mod tests {
     fn an_existing_cluster_is_started_as_it_is_or_not_at_all() {
         let dir = Scratch::new();
         let port = free_port();
-        let state = ClusterState { port, ..crate::state_file::tests::sample() };
+        let state = ClusterState { port, mons: 2, ..crate::state_file::tests::sample() };
         let plain = options(&dir, &[]);
         let layout = Layout::new(&plain.dir.dir).unwrap();
         std::fs::create_dir_all(layout.dir()).unwrap();
@@ -567,7 +587,7 @@ mod tests {
         for (args, part) in [
             (&["--engine", "ceph"][..], "has Nacre's daemons"),
             (&["--osds", "1"], "has 2 OSDs"),
-            (&["--mons", "2"], "has 1 monitors"),
+            (&["--mons", "1"], "has 2 monitors"),
             (&["--port", "41000"], "on port"),
             (&["--osd-size", "2GiB"], "OSDs of 1 GiB"),
             (&["--bind", "127.0.0.9"], "the address 127.0.0.1"),
