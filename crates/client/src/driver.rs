@@ -5,8 +5,10 @@
 //! Messages to send are collected until the flusher's turn: requests made by several tasks in the same or, while much is
 //! under way, in a few turns of the runtime then share a system call.
 
+mod requests;
+
 use crate::error::Error;
-use crate::objecter::{Answer, Event, MonRequest, Objecter, Request, Subject};
+use crate::objecter::{Answer, Event, Objecter};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -168,81 +170,9 @@ impl Shared {
         look(&mut self.lock().objecter)
     }
 
-    pub async fn submit(&self, request: Request) -> Result<Answer, Error> {
-        self.request(|cores, completion, now| {
-            let Cores { messenger, objecter, .. } = cores;
-            objecter.submit(request, completion, messenger, now);
-        })
-        .await
-    }
-
-    pub async fn ask(&self, request: MonRequest) -> Result<Answer, Error> {
-        self.request(|cores, completion, now| {
-            let Cores { messenger, objecter, .. } = cores;
-            objecter.ask(request, completion, messenger, now);
-        })
-        .await
-    }
-
-    pub async fn tell(&self, osd: types::OsdId, json: &str) -> Result<Answer, Error> {
-        self.request(|cores, completion, now| {
-            let Cores { messenger, objecter, .. } = cores;
-            objecter.tell(osd, json, completion, messenger, now);
-        })
-        .await
-    }
-
-    /// Watches an object. Gives the cookie and what is told to the watcher, together with the answer.
-    pub async fn watch(&self, subject: Subject, timeout_s: u32) -> (u64, mpsc::Receiver<Event>, Result<Answer, Error>) {
-        let (sender, receiver) = mpsc::channel(EVENTS_MAX);
-        let mut cookie = 0;
-        let chosen = &mut cookie;
-        let request = self.request(|cores, completion, now| {
-            cores.last_cookie += 1;
-            *chosen = cores.last_cookie;
-            cores.watchers.insert(cores.last_cookie, sender);
-            let Cores { messenger, objecter, last_cookie, .. } = cores;
-            objecter.watch(subject, *last_cookie, timeout_s, completion, messenger, now);
-        });
-        let answer = request.await;
-        (cookie, receiver, answer)
-    }
-
-    /// Ends a watch, and waits until the cluster knows.
-    pub async fn unwatch(&self, cookie: u64) -> Result<Answer, Error> {
-        self.request(|cores, completion, now| {
-            let Cores { messenger, objecter, watchers, .. } = cores;
-            watchers.remove(&cookie);
-            objecter.unwatch(cookie, Some(completion), messenger, now);
-        })
-        .await
-    }
-
-    /// Ends a watch that nobody cares about any more.
-    pub fn forget_watch(&self, cookie: u64) {
-        self.with(|cores, now| {
-            let Cores { messenger, objecter, watchers, closed, .. } = cores;
-            if watchers.remove(&cookie).is_some() && !*closed {
-                objecter.unwatch(cookie, None, messenger, now);
-            }
-        });
-    }
-
-    pub async fn notify(&self, subject: Subject, payload: Bytes, timeout_s: u32) -> Result<Answer, Error> {
-        self.request(|cores, completion, now| {
-            let Cores { messenger, objecter, .. } = cores;
-            objecter.notify(subject, payload, timeout_s, completion, messenger, now);
-        })
-        .await
-    }
-
     /// The number by which the cluster knows this client.
     pub fn global_id(&self) -> u64 {
         self.lock().messenger.global_id()
-    }
-
-    pub async fn wait_for_map(&self, epoch: types::Epoch) -> Result<Answer, Error> {
-        self.request(|cores, completion, _| cores.objecter.wait_for_map(epoch, completion)).await
     }
 
     async fn request(&self, event: impl FnOnce(&mut Cores, Completion, Duration)) -> Result<Answer, Error> {
