@@ -4,7 +4,7 @@ use crate::check::Listed;
 use crate::commands::{Commands, Question};
 use crate::content::OpId;
 use crate::history::{Answer, Ask, ObjectName, Operation, Usage};
-use crate::model::is_removable;
+use crate::model::OPERATIONS_MAX;
 use crate::port::Port;
 use crate::request::{self, page, page_request};
 use crate::window::Window;
@@ -47,12 +47,10 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Reads every object once, and what is changed all the time at each snapshot up to `snap` that is not removed, then lists
-    /// the pool.
-    pub fn look(objects: Objects, snap: u64) -> Purpose {
+    /// Reads every object once, and what is changed all the time at each of these snapshots, then lists the pool.
+    pub fn look(objects: Objects, snaps: impl Iterator<Item = u64>) -> Purpose {
         let changed = || objects.all().filter(|object| object.usage == Usage::Register && object.index < objects.busy);
-        let lasting = (1..=snap).filter(|snap| !is_removable(*snap));
-        let at_snaps = lasting.flat_map(|snap| changed().map(move |object| (object, Ask::ReadAt(snap))));
+        let at_snaps = snaps.flat_map(|snap| changed().map(move |object| (object, Ask::ReadAt(snap))));
         Purpose::Script { left: objects.all().map(|object| (object, Ask::Read)).chain(at_snaps).collect(), list: true }
     }
 }
@@ -96,8 +94,6 @@ pub struct ClientProcess {
     wrong: Option<String>,
 }
 
-/// A client's operations are numbered from its number times this.
-const OPERATIONS_MAX: u64 = 10_000;
 /// While others wait for an answer it is looked again whether more may be asked.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 

@@ -8,6 +8,13 @@ use types::Errno;
 /// One stripe of an erasure-coded pool: two data shards, 4 KiB of each.
 pub const STRIPE_WORDS: u64 = 2 * 4096 / crate::content::WORD_BYTES;
 
+/// A client's operations are numbered from its number times this.
+pub const OPERATIONS_MAX: u64 = 10_000;
+
+fn client_of(op: OpId) -> u64 {
+    op / OPERATIONS_MAX
+}
+
 /// One part of a compound change. Positions and lengths count words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change {
@@ -62,6 +69,14 @@ pub enum Change {
         seq: u64,
         without: u64,
     },
+    /// The class `numops` adds to the object's number. No other change comes with it, nor with the next two.
+    Count {
+        by: u64,
+    },
+    /// The class `lock` gives the object's lock to the client that asks, unless somebody has it.
+    Lock,
+    /// The client gives it back.
+    Unlock,
     /// The object becomes what it was at a snapshot. No other change comes with it.
     RollBack {
         snap: u64,
@@ -75,6 +90,21 @@ pub struct Object {
     /// Attributes by name, with the operation that set each.
     pub attrs: BTreeMap<u8, OpId>,
     pub omap: BTreeMap<u8, OpId>,
+    /// In the omap, too.
+    pub count: Option<u64>,
+    /// The client that has the object's lock.
+    pub locked_by: Option<u64>,
+}
+
+/// Whether a read that saw `seen` may have found `state`: it does not tell who has the lock.
+pub fn shows(state: &State, seen: &State) -> bool {
+    match (state, seen) {
+        (Some(state), Some(seen)) => {
+            (&state.content, &state.attrs, &state.omap, state.count)
+                == (&seen.content, &seen.attrs, &seen.omap, seen.count)
+        }
+        (state, seen) => state.is_none() && seen.is_none(),
+    }
 }
 
 /// An object, or its absence.
@@ -209,7 +239,26 @@ fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
             omap.extend(keys.iter().map(|key| (*key, op)));
         }
         Change::OmapRemove { key } => drop(state.as_mut().ok_or(Errno::ENOENT)?.omap.remove(key)),
-        Change::OmapClear => state.as_mut().ok_or(Errno::ENOENT)?.omap.clear(),
+        Change::OmapClear => {
+            let object = state.as_mut().ok_or(Errno::ENOENT)?;
+            (object.omap, object.count) = Default::default();
+        }
+        Change::Count { by } => {
+            let count = &mut state.get_or_insert_default().count;
+            *count = Some(count.unwrap_or(0) + by);
+        }
+        Change::Lock => {
+            let client = Some(client_of(op));
+            match state.as_ref().and_then(|object| object.locked_by) {
+                None => state.get_or_insert_default().locked_by = client,
+                holder if holder == client => return Err(Errno::EEXIST),
+                Some(_) => return Err(Errno::EBUSY),
+            }
+        }
+        Change::Unlock => {
+            let held = state.as_mut().filter(|object| object.locked_by == Some(client_of(op)));
+            held.ok_or(Errno::ENOENT)?.locked_by = None;
+        }
     }
     Ok(())
 }
@@ -228,7 +277,9 @@ impl fmt::Display for Shown<'_> {
         let Some(object) = self.0 else { return write!(f, "absent") };
         write!(f, "[{}]", object.content)?;
         object.attrs.iter().try_for_each(|(name, op)| write!(f, " a{name}=#{op}"))?;
-        object.omap.iter().try_for_each(|(key, op)| write!(f, " k{key}=#{op}"))
+        object.omap.iter().try_for_each(|(key, op)| write!(f, " k{key}=#{op}"))?;
+        object.count.iter().try_for_each(|count| write!(f, " count={count}"))?;
+        object.locked_by.iter().try_for_each(|client| write!(f, " locked by {client}"))
     }
 }
 
@@ -249,6 +300,21 @@ mod tests {
         assert_eq!(apply(&mut state, 4, &[Change::Remove, Change::Write { at: 1, words: 1 }]), Ok(()));
         assert_eq!(Shown(&state.head).to_string(), "[zeros*1 #4*1]");
         assert_eq!(apply(&mut state, 5, &[Change::Create { exclusive: true }]), Err(Errno::EEXIST));
+    }
+
+    #[test]
+    fn a_lock_has_one_holder_and_is_not_seen() {
+        let (mut object, [a, b]) = (Snapped::default(), [1, 2].map(|client| client * OPERATIONS_MAX));
+        assert_eq!(apply(&mut object, a, &[Change::Unlock]), Err(Errno::ENOENT));
+        assert_eq!(apply(&mut object, a, &[Change::Lock]), Ok(()));
+        assert_eq!(apply(&mut object, a + 1, &[Change::Lock]), Err(Errno::EEXIST));
+        assert_eq!(apply(&mut object, b, &[Change::Lock]), Err(Errno::EBUSY));
+        assert_eq!(apply(&mut object, b, &[Change::Unlock]), Err(Errno::ENOENT));
+        assert!(shows(&object.head, &Some(Object::default())) && !shows(&object.head, &None));
+        assert_eq!(apply(&mut object, b, &[Change::Count { by: 4 }]), Ok(()));
+        assert!(!shows(&object.head, &Some(Object::default())));
+        assert_eq!(apply(&mut object, a + 2, &[Change::Unlock]), Ok(()));
+        assert_eq!(Shown(&object.head).to_string(), "[] count=4");
     }
 
     #[test]

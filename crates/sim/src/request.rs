@@ -8,16 +8,20 @@ use client::Error;
 use client::objecter::{Reply, Request, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, ObjectId, PoolId, SnapId, Utime};
-use wire::Decode;
 use wire::basic::{Locator, SnapContext};
 use wire::messages::listing::ObjectListing;
 use wire::messages::op_data::{OmapValsOutput, StatOutput};
 use wire::messages::{Op, OpFlags, OpReply, XattrArgs};
+use wire::{Decode, Target, Writer};
 
 /// Namespace that stands for all of them in listings.
 const ALL_NAMESPACES: &[u8] = b"\x01";
 /// Few, so that listings take several pages.
 const PAGE_OBJECTS: u64 = 3;
+/// Key of an object's number in its omap, and name of its lock, which an attribute holds.
+const COUNT: &[u8] = b"count";
+const LOCK: &[u8] = b"l";
+const LOCK_ATTR: &[u8] = b"lock.l";
 
 /// What operation `id` asks of `object`, for the cluster.
 pub(crate) fn request(pool: PoolId, id: OpId, object: ObjectName, ask: &Ask, mtime: Utime) -> Request {
@@ -68,7 +72,34 @@ fn part(id: OpId, change: &Change) -> Option<Op> {
         }
         Change::OmapRemove { key } => Op::omap_rm_keys(&BTreeSet::from([name(*key).into()])),
         Change::OmapClear => Op::omap_clear(),
+        Change::Count { by } => class_call("numops", "add", |w| {
+            w.blob(COUNT);
+            w.blob(by.to_string().as_bytes());
+        }),
+        Change::Lock => class_call("lock", "lock", |w| {
+            const EXCLUSIVE: u8 = 1;
+            w.versioned(1, 1, |w| {
+                w.blob(LOCK);
+                w.u8(EXCLUSIVE);
+                // Cookie, tag and description.
+                (0..3).for_each(|_| w.blob(b""));
+                w.put(&Utime::ZERO);
+                w.u8(0);
+            });
+        }),
+        Change::Unlock => class_call("lock", "unlock", |w| {
+            w.versioned(1, 1, |w| {
+                w.blob(LOCK);
+                w.blob(b"");
+            });
+        }),
     })
+}
+
+fn class_call(class: &str, method: &str, input: impl FnOnce(&mut Writer)) -> Op {
+    let mut w = Writer::new(Target::default());
+    input(&mut w);
+    Op::call_method(class, method, &w.into_vec())
 }
 
 fn name(number: u8) -> Vec<u8> {
@@ -105,7 +136,9 @@ fn failed(ask: &Ask, errno: Errno) -> Result<Answer, String> {
     match (ask, errno) {
         (Ask::Read | Ask::ReadAt(_), Errno::ENOENT) => Ok(Answer::Seen(State::None)),
         (Ask::Read | Ask::ReadAt(_), errno) => Err(format!("a read failed with {errno}")),
-        (_, Errno::ENOENT | Errno::EEXIST | Errno::ECANCELED | Errno::EOPNOTSUPP) => Ok(Answer::Failed(errno)),
+        (_, Errno::ENOENT | Errno::EEXIST | Errno::ECANCELED | Errno::EOPNOTSUPP | Errno::EBUSY) => {
+            Ok(Answer::Failed(errno))
+        }
         (_, errno) => Err(format!("a change failed with {errno}")),
     }
 }
@@ -118,12 +151,17 @@ fn object(parts: &[OpReply]) -> Result<Object, String> {
         return Err(format!("an object of {} bytes gives {} bytes", stat.size_bytes, data.len()));
     }
     let content = Content::from_bytes(&data).ok_or_else(|| format!("{} bytes are no whole words", data.len()))?;
-    let attrs: BTreeMap<Bytes, Bytes> = decoded(attrs)?;
+    let mut attrs: BTreeMap<Bytes, Bytes> = decoded(attrs)?;
+    attrs.remove(LOCK_ATTR);
     let omap: OmapValsOutput = decoded(omap)?;
     if omap.truncated {
         return Err("a short omap listing says that there is more".to_owned());
     }
-    Ok(Object { content, attrs: names_and_values(attrs)?, omap: names_and_values(omap.entries)? })
+    let (counts, entries): (Vec<_>, Vec<_>) = omap.entries.into_iter().partition(|(key, _)| key == COUNT);
+    let count =
+        counts.first().map(|(_, text)| text).map(|text| parsed(text).ok_or_else(|| format!("{text:?} is no number")));
+    let (attrs, omap) = (names_and_values(attrs)?, names_and_values(entries)?);
+    Ok(Object { content, attrs, omap, count: count.transpose()?, locked_by: None })
 }
 
 fn names_and_values(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<BTreeMap<u8, OpId>, String> {

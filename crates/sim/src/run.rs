@@ -248,7 +248,7 @@ impl Run {
             operator: 0,
             groups,
             objects: Objects::new(setup.operations, ballast),
-            snaps: Arc::default(),
+            snaps: Arc::new(Snapshots { may_go: setup.snapshots && setup.asks_for_more(), ..Snapshots::default() }),
             removed_snaps: BTreeMap::new(),
             out: BTreeSet::new(),
             undo: BTreeSet::new(),
@@ -357,7 +357,7 @@ impl Run {
         });
         self.wait_for_client("making the pool", self.operator)?;
         self.cluster.find_pool();
-        if self.setup.snapshots {
+        if self.snaps.may_go {
             self.take_snapshots()?;
         }
         if self.objects.ballast > 0 {
@@ -440,10 +440,13 @@ impl Run {
         let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(2);
         let pause_max = lasts * Workload::REQUESTS_PER_PAUSE_MAX / requests;
         let workload = Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max, self.objects);
-        Purpose::Work(match (&self.setup.coding, self.setup.snapshots) {
-            (Some(_), _) => workload.coded(),
-            (None, true) => workload.with_snapshots(self.snaps.clone()),
-            (None, false) => workload,
+        if self.setup.coding.is_some() {
+            return Purpose::Work(workload.coded());
+        }
+        let workload = if self.setup.asks_for_more() { workload.with_calls() } else { workload };
+        Purpose::Work(match self.setup.snapshots {
+            true => workload.with_snapshots(self.snaps.clone()),
+            false => workload,
         })
     }
 
@@ -463,7 +466,7 @@ impl Run {
         for (at, fault) in self.plan.clone() {
             self.at(begin + at, Due::Fault(fault));
         }
-        if self.setup.snapshots {
+        if self.snaps.may_go {
             let lasts_ms = self.plan.last().map_or(0, |(at, _)| at.as_millis() as u64) + 2000;
             for _ in 0..self.rng.below(5) {
                 let at = begin + Duration::from_millis(self.rng.below(lasts_ms));
@@ -699,7 +702,7 @@ impl Run {
         for undo in std::mem::take(&mut self.undo) {
             self.cluster.command(self.operator, undo);
         }
-        if self.setup.snapshots && self.rng.one_in(2) {
+        if self.snaps.may_go && self.rng.one_in(2) {
             self.remove_snapshot();
         }
         if self.setup.splits {
@@ -761,7 +764,8 @@ impl Run {
     /// A last client reads and lists everything.
     fn look_at_everything(&mut self) -> Result<(), Violation> {
         let newest = self.snaps.newest.load(Ordering::Relaxed);
-        let looker = self.cluster.add_client(Purpose::look(self.objects, newest));
+        let looker =
+            self.cluster.add_client(Purpose::look(self.objects, (1..=newest).filter(|snap| self.snaps.lasts(*snap))));
         self.wait_for_client("a last look", looker)?;
         let looker = self.cluster.client(looker).expect("just seen");
         let mut exist: BTreeMap<ObjectName, bool> = BTreeMap::new();

@@ -22,6 +22,8 @@ pub const MERGE_SEEDS: u64 = 1 << 43;
 pub const QUORUM_SEEDS: u64 = 1 << 44;
 /// From this seed on, runs of a swarm have one, three or five monitors. Those before were run when there was one.
 const QUORUM_SWARM_FROM: u64 = 7000;
+/// From this seed of the swarm on, clients also call object classes and remove snapshots.
+const MORE_SWARM_FROM: u64 = QUORUM_SWARM_FROM;
 
 /// From this seed on, clients of small runs take snapshots.
 pub const SNAP_SEEDS: u64 = 1 << 42;
@@ -167,6 +169,12 @@ impl Setup {
     /// Members of each placement group: copies or shards.
     pub(crate) fn members(&self) -> usize {
         self.coding.map_or(self.copies, |(k, m)| k + m).into()
+    }
+
+    /// Whether clients call object classes, and remove snapshots if they take any: not in seeds of a swarm that were run when
+    /// they could not.
+    pub(crate) fn asks_for_more(&self) -> bool {
+        self.operations.is_none() || self.seed >= MORE_SWARM_FROM
     }
 
     pub(crate) fn has(&self, mix: Mix) -> bool {

@@ -19,25 +19,32 @@ pub const IN_FLIGHT_MAX: usize = 6;
 pub struct Snapshots {
     /// The newest, which all clients take and know.
     pub newest: AtomicU64,
-    /// A bit for each that was removed, by whom it was asked to be.
+    /// Some may be removed.
+    pub may_go: bool,
+    /// A bit for each that was removed.
     pub removed: AtomicU64,
 }
 
 impl Snapshots {
+    /// Whether a snapshot stays.
+    pub fn lasts(&self, snap: u64) -> bool {
+        !(self.may_go && is_removable(snap))
+    }
+
+    /// A snapshot that stays, near a drawn one.
+    fn lasting(&self, snap: u64) -> u64 {
+        if self.lasts(snap) { snap } else { snap + 1 }
+    }
+
     /// One that may be removed now is, if there is one.
     pub fn remove_some(&self, rng: &mut Rng) -> Option<u64> {
         let removed = self.removed.load(Ordering::Relaxed);
-        let there = (1..=self.newest.load(Ordering::Relaxed)).filter(|snap| is_removable(*snap));
+        let there = (1..=self.newest.load(Ordering::Relaxed)).filter(|snap| !self.lasts(*snap));
         let left: Vec<u64> = there.filter(|snap| removed >> snap & 1 == 0).collect();
         let snap = *left.get(rng.below(left.len().max(1) as u64) as usize)?;
         self.removed.store(removed | 1 << snap, Ordering::Relaxed);
         Some(snap)
     }
-}
-
-/// A snapshot that stays, near a drawn one.
-fn lasting(snap: u64) -> u64 {
-    if is_removable(snap) { snap + 1 } else { snap }
 }
 
 /// The objects of a run.
@@ -92,6 +99,8 @@ pub struct Workload {
     objects: Objects,
     /// The pool is erasure-coded: objects are written as a whole and appended to in stripes, and have no omap.
     coded: bool,
+    /// Object classes are called.
+    calls: bool,
     /// The newest snapshot, which all clients take and know; `None`: there are no snapshots.
     snaps: Option<Arc<Snapshots>>,
     /// Attributes as this client last saw them, for guards that have a chance to hold.
@@ -106,9 +115,15 @@ impl Workload {
             pause,
             objects,
             coded: false,
+            calls: false,
             snaps: None,
             seen: BTreeMap::new(),
         }
+    }
+
+    /// The same with calls of object classes, which a pool that is not erasure-coded takes.
+    pub fn with_calls(self) -> Workload {
+        Workload { calls: true, ..self }
     }
 
     /// The same for an erasure-coded pool.
@@ -129,6 +144,10 @@ impl Workload {
         }
         let seq = newest.load(Ordering::Relaxed);
         Some(if self.rng.one_in(12) { self.rng.below(seq + 1) } else { seq })
+    }
+
+    fn lasting(&self, snap: u64) -> u64 {
+        self.snaps.as_ref().map_or(snap, |snaps| snaps.lasting(snap))
     }
 
     /// All clients know at once which snapshots were removed; what they have asked for before does not.
@@ -166,17 +185,21 @@ impl Workload {
         let reads = rng.one_in(3);
         let known = self.known_snapshot();
         let ask = match (reads, known) {
-            (true, Some(seq)) if self.rng.one_in(2) => Ask::ReadAt(lasting(1 + self.rng.below(seq + 1))),
+            (true, Some(seq)) if self.rng.one_in(2) => {
+                let drawn = 1 + self.rng.below(seq + 1);
+                Ask::ReadAt(self.lasting(drawn))
+            }
             (true, _) => Ask::Read,
             (false, Some(seq)) if seq > 0 && self.rng.one_in(8) => {
-                let snap = lasting(1 + self.rng.below(seq));
+                let drawn = 1 + self.rng.below(seq);
+                let snap = self.lasting(drawn);
                 Ask::Change(vec![self.knows(seq), Change::RollBack { snap }])
             }
-            (false, Some(seq)) => {
-                let knows = [self.knows(seq)];
-                Ask::Change(knows.into_iter().chain(self.changes(object)).collect())
+            (false, known) => {
+                let knows = known.map(|seq| self.knows(seq));
+                let changes = if self.calls && self.rng.one_in(8) { vec![self.call()] } else { self.changes(object) };
+                Ask::Change(knows.into_iter().chain(changes).collect())
             }
-            (false, None) => Ask::Change(self.changes(object)),
         };
         Some((object, ask))
     }
@@ -198,6 +221,15 @@ impl Workload {
             changes.push(self.change());
         }
         changes
+    }
+
+    /// A call of an object class.
+    fn call(&mut self) -> Change {
+        match self.rng.below(4) {
+            0 | 1 => Change::Count { by: 1 + self.rng.below(1000) },
+            2 => Change::Lock,
+            _ => Change::Unlock,
+        }
     }
 
     fn change(&mut self) -> Change {

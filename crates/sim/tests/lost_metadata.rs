@@ -120,7 +120,7 @@ fn check(seed: u64, part: Part, outcome: &mut Outcome) {
     wait(&mut cluster, "more work", done(worker));
     wait(&mut cluster, "healing", |cluster| cluster.is_clean().is_ok());
     cluster.world.run_for(Duration::from_secs(6));
-    let looker = cluster.add_client(Purpose::look(objects, 0));
+    let looker = cluster.add_client(Purpose::look(objects, std::iter::empty()));
     wait(&mut cluster, "a last look", done(looker));
     let history = cluster.history();
     let checked = updates_are_applied_once(&history)

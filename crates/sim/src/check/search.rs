@@ -2,7 +2,7 @@
 //! 1993, with the memory of Lowe, 2017).
 
 use crate::history::{Answer, Ask, Operation};
-use crate::model::{Shown, Snapped, apply};
+use crate::model::{Shown, Snapped, apply, shows};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -178,8 +178,8 @@ impl Search<'_> {
 fn fits(operation: &Operation, state: &mut Snapped) -> bool {
     let answer = operation.answer.as_ref().map(|(_, answer)| answer);
     match (&operation.ask, answer) {
-        (Ask::Read, Some(Answer::Seen(seen))) => *seen == state.head,
-        (Ask::ReadAt(snap), Some(Answer::Seen(seen))) => *seen == state.at(*snap),
+        (Ask::Read, Some(Answer::Seen(seen))) => shows(&state.head, seen),
+        (Ask::ReadAt(snap), Some(Answer::Seen(seen))) => shows(&state.at(*snap), seen),
         (Ask::Read | Ask::ReadAt(_), None) => true,
         (Ask::Read | Ask::ReadAt(_), Some(_)) => false,
         (Ask::Change(changes), answer) => match (apply(state, operation.id, changes), answer) {
