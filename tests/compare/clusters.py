@@ -112,7 +112,7 @@ class Nacre(Cluster):
         return run([self.binary, "--version"]).strip()
 
     def start(self):
-        run([self.binary, "up", "--dir", self.folder, "--detach", "--no-restart", "--osds", self.osds,
+        run([self.binary, "up", "--dir", self.folder, "--detach", "--no-restart", "--mons", 1, "--osds", self.osds,
              "--osd-size", self.osd_bytes, "--port", self.port], limit_s=START_S)
 
     def pids(self):

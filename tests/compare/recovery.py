@@ -61,7 +61,7 @@ class Cluster:
         self.engine, self.nacre, self.folder = engine, os.path.abspath(a.nacre), f"{place}/{engine}"
         self.env = dict(os.environ, CEPH_CONF=f"{self.folder}/ceph.conf", CEPH_ARGS="")
         port = a.port + 500 * (engine == "ceph")
-        run([self.nacre, "up", "--dir", self.folder, "--engine", engine, "--osds", a.osds, "--osd-size", a.osd_size,
+        run([self.nacre, "up", "--dir", self.folder, "--engine", engine, "--mons", 1, "--osds", a.osds, "--osd-size", a.osd_size,
              "--port", port, "--no-restart", "--detach"], limit_s=180)
         self.restarted = []
         if engine == "ceph":
