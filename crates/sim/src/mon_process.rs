@@ -28,6 +28,7 @@ pub struct MonProcess {
     actions: Vec<Action>,
     /// Writes take so many times as long.
     slowness: u32,
+    wakes_at: Option<Duration>,
     witness: Witness,
     looked: Looked,
     /// Why it has ended by itself.
@@ -73,6 +74,7 @@ impl MonProcess {
             log,
             actions: Vec::new(),
             slowness: 1,
+            wakes_at: None,
             witness,
             looked: Looked::default(),
             stopped: None,
@@ -135,7 +137,12 @@ impl MonProcess {
         }
         let wakes = [Some(self.member.next_wake()), self.port.messenger.next_wake()];
         if let Some(at) = wakes.into_iter().flatten().min() {
-            io.set_timer(at.max(io.now() + Duration::from_millis(1)), WAKE);
+            // What is due stays due, however often something else happens meanwhile.
+            let at = at.max(io.now() + Duration::from_millis(1));
+            if self.wakes_at.is_none_or(|wakes_at| at < wakes_at) {
+                self.wakes_at = Some(at);
+                io.set_timer(at, WAKE);
+            }
         }
     }
 
@@ -187,6 +194,7 @@ impl Handler<SimIo> for MonProcess {
                 }
             }
             Event::Timer { .. } => {
+                self.wakes_at = None;
                 self.port.messenger.tick(io.now());
                 self.input(io, Input::Tick);
             }

@@ -80,6 +80,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(74), check_swarm);
     // EIO where metadata of what is damaged was not in memory.
     check_by(std::iter::once(14), check_swarm);
+    // Monitors without a leader, and clients that gave them no rest.
+    check(std::iter::once((1 << 44) + 1058));
     // A command that came late by a session that its client had left; a shard lost while its group moved.
     check_by([3521, 5103].into_iter(), check_swarm);
 }

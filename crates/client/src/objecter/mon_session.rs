@@ -13,6 +13,8 @@ const ROUND: Duration = Duration::from_secs(3);
 /// Waits between rounds grow up to this.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(3);
+/// A monitor that knows of no leader closes sessions at once: one that ends sooner than this counts as a failed round.
+const LASTING: Duration = Duration::from_secs(1);
 
 /// Hunts for a monitor: dials some at once, keeps the first that answers, goes on to others if none does.
 pub(super) struct MonSession {
@@ -23,6 +25,8 @@ pub(super) struct MonSession {
     /// When the round under way is given up, or the next begins.
     due: Option<Duration>,
     failed_rounds: u32,
+    /// When monitors were last dialled.
+    dialled_at: Duration,
     random: u64,
     /// Why the last attempt failed, for people.
     pub last_failure: String,
@@ -37,6 +41,7 @@ impl MonSession {
             open: None,
             due: None,
             failed_rounds: 0,
+            dialled_at: Duration::ZERO,
             random: seed | 1,
             last_failure: String::new(),
         };
@@ -77,6 +82,7 @@ impl MonSession {
             // The rank is not known before the monitor tells it.
             self.dialling.push(link.connect(EntityName::mon(-1), addrs, Policy::MON_CLIENT, now));
         }
+        self.dialled_at = now;
         self.due = Some(now + ROUND);
     }
 
@@ -92,7 +98,6 @@ impl MonSession {
         }
         self.open = Some(session);
         self.due = None;
-        self.failed_rounds = 0;
         true
     }
 
@@ -101,7 +106,12 @@ impl MonSession {
         self.last_failure = reason;
         if self.open == Some(session) {
             self.open = None;
-            self.due = Some(now);
+            if now >= self.dialled_at + LASTING {
+                self.failed_rounds = 0;
+            }
+            // The next monitor may be better off; after that there is no hurry.
+            let pause = self.pause();
+            self.due = Some(if self.failed_rounds == 1 { now } else { now + pause });
         } else {
             self.dialling.retain(|s| *s != session);
             if self.dialling.is_empty() && self.open.is_none() {

@@ -65,6 +65,27 @@ fn monitors_that_do_not_answer_are_tried_again_and_again() {
 }
 
 #[test]
+fn monitors_that_close_sessions_at_once_are_left_alone_for_a_while() {
+    let mut s = Scripted::new(1);
+    for _ in 0..20 {
+        let session = *s.link.dialled_mons().last().unwrap();
+        s.open(session);
+        s.lose(session);
+        s.advance(ms(500));
+    }
+    let dialled = s.link.dialled_mons().len();
+    assert!((5..12).contains(&dialled), "{dialled} times in ten seconds");
+    // One that stays a while is gone back to at once.
+    s.advance(ms(3000));
+    let session = *s.link.dialled_mons().last().unwrap();
+    s.open(session);
+    s.advance(ms(2000));
+    let before = s.link.dialled_mons().len();
+    s.lose(session);
+    assert_eq!(s.link.dialled_mons().len(), before + 1);
+}
+
+#[test]
 fn an_operation_goes_to_the_primary_and_its_answer_comes_back() {
     let mut s = Scripted::connected();
     s.submit(write("a"), 7);
