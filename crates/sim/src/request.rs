@@ -40,6 +40,8 @@ pub(crate) fn request(pool: PoolId, id: OpId, object: ObjectName, ask: &Ask, mti
         Ask::Read => {}
         Ask::ReadAt(snap) => request.snap = SnapId(*snap),
         Ask::Change(changes) => {
+            // By its name alone a class's method does not tell that it changes something.
+            request.flags = request.flags | OpFlags::WRITE;
             if let Some(Change::Knows { seq, without }) = changes.first() {
                 let snaps = (1..=*seq).rev().filter(|snap| without >> snap & 1 == 0).map(SnapId).collect();
                 request.snap_context = SnapContext { seq: SnapId(*seq), snaps };
