@@ -198,7 +198,8 @@ impl Member {
         link.session = None;
         let (was_open, server) = (std::mem::take(&mut link.is_open), link.server);
         link.dial_at = link.dial_at.max(now.since_start + link.wait.min(REDIAL_MIN));
-        if was_open && server.is_some() && server == self.other_leader() {
+        // Also where this one has heard of no leader for a while: it may go on to be that one, in the same term.
+        if was_open && server.is_some() && server == self.last_leader() {
             self.leader_lost(now, out);
         }
     }

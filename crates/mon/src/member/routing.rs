@@ -289,6 +289,11 @@ impl Member {
         self.announce_all(out);
     }
 
+    /// Who last led, as far as this one has heard.
+    pub(super) fn last_leader(&self) -> Option<ServerId> {
+        self.routing.leader.map(|(leader, _)| leader)
+    }
+
     /// Tells the leader of OSDs of which it does not know yet.
     pub(super) fn announce_all(&mut self, out: &mut Vec<Action>) {
         let unknown = self.routing.local.iter().filter(|(_, local)| !local.is_forwarded).map(|(session, _)| *session);

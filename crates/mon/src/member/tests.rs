@@ -141,6 +141,8 @@ struct Net {
     /// Sessions between members: who dialled (and its number for it), whom (and its number).
     sessions: Vec<[(usize, SessionId); 2]>,
     cut: BTreeSet<usize>,
+    /// Those that get nothing, though their sessions stand.
+    deaf: BTreeSet<usize>,
     /// Those whose process stands still, and what waits for them.
     paused: BTreeSet<usize>,
     queued: Vec<(usize, Input)>,
@@ -172,6 +174,7 @@ impl Net {
             next_session: 1,
             sessions: Vec::new(),
             cut: BTreeSet::new(),
+            deaf: BTreeSet::new(),
             paused: BTreeSet::new(),
             queued: Vec::new(),
             in_flight: Vec::new(),
@@ -297,7 +300,8 @@ impl Net {
             self.in_flight = later;
             let due: Vec<(Duration, usize, SessionId, Envelope)> = due;
             for (_, to, session, envelope) in due {
-                if self.sessions.iter().flatten().any(|end| *end == (to, session)) {
+                let stands = self.sessions.iter().flatten().any(|end| *end == (to, session));
+                if stands && !self.deaf.contains(&to) {
                     self.input(to, Input::Message { session, envelope });
                 }
             }
@@ -429,6 +433,26 @@ fn a_peon_gives_no_map_that_is_older_than_what_was_decided() {
         net.pass_until("the map", secs(2), |net| map(net).is_some());
         assert_eq!(map(&net).unwrap().newest, decided);
     }
+}
+
+#[test]
+fn what_a_peon_asked_of_a_leader_that_it_lost_sight_of_is_asked_again() {
+    let mut net = Net::new(&["a", "b", "c"]);
+    net.wait_for_leader();
+    net.pass(secs(1));
+    let (leader, peon) = (net.leader(), net.peon());
+    net.deaf.insert(peon);
+    let session = net.open(peon);
+    let what = [("osdmap".to_owned(), msg::Subscription { start: 0, onetime: true })].into();
+    let subscribe = msg::MonSubscribe { what, hostname: String::new() }.seal(0, Target::PACIFIC);
+    net.input(peon, Input::Message { session, envelope: subscribe });
+    // It has forgotten who leads when its sessions break, and then finds the same leader in the same term.
+    net.pass_until("it knows of no leader", secs(5), |net| net.nodes[&peon].member.other_leader().is_none());
+    net.deaf.clear();
+    net.break_sessions(peon);
+    let has_map = |net: &Net| net.heard.iter().any(|(_, to, e)| *to == session && e.header.kind == msg::OsdMap::TYPE);
+    net.pass_until("the map", secs(5), has_map);
+    assert_eq!(net.leader(), leader);
 }
 
 #[test]
