@@ -28,6 +28,8 @@ const RACK_OSDS: usize = 400;
 const LATENCY: Duration = Duration::from_micros(200);
 const WRITE: Duration = Duration::from_millis(1);
 const BEACON_EVERY: Duration = Duration::from_secs(5);
+/// The most that a pool may have.
+const POOL_GROUPS: usize = 65_536;
 /// Within which all OSDs start.
 const START: Duration = Duration::from_secs(5);
 /// How many report an OSD that failed, and within which time.
@@ -415,22 +417,25 @@ fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse::<usize>().expect("a number"));
     let osds = args.next().unwrap_or(1000);
     let groups = args.next().unwrap_or(osds * 32);
+    // Whoever makes an OSD changes the hierarchy, which all hear of.
+    let first_start = START.max(Duration::from_secs(osds as u64 / 200));
     let mut bench = Bench::new(args.next().unwrap_or(3), osds);
     bench.pass(Duration::from_secs(6));
     bench.connect(CLIENT, bench.leader().expect("one leads by now"));
     for osd in 0..osds {
         bench.connect(osd, osd % bench.nodes.len());
-        bench.push(START * osd as u32 / osds as u32, Event::Boots(osd));
+        bench.push(first_start * osd as u32 / osds as u32, Event::Boots(osd));
     }
     println!("{osds} OSDs, {} monitors", bench.nodes.len());
-    bench.until_stable("all OSDs start within 5 s", |map| map.counts().1 == osds);
+    let what = format!("OSDs start for the first time within {} s", first_start.as_secs());
+    bench.until_stable(&what, |map| map.counts().1 == osds);
     println!("  {} MiB in all", memory_mib());
-    bench.command(
-        serde_json::json!({"prefix": "config set", "who": "global", "name": "mon_max_pg_per_osd", "value": "500"}),
-    );
-    bench
-        .command(serde_json::json!({"prefix": "osd pool create", "pool": "p", "pg_num": groups, "pg_num_min": groups}));
-    bench.until_stable(&format!("a pool of {groups} groups is made"), |map| map.pools.len() == 1);
+    for (number, before) in (0..groups).step_by(POOL_GROUPS).enumerate() {
+        let (pool, pg_num) = (format!("p{number}"), POOL_GROUPS.min(groups - before));
+        bench.command(serde_json::json!({"prefix": "osd pool create", "pool": pool, "pg_num": pg_num}));
+    }
+    let pools = groups.div_ceil(POOL_GROUPS);
+    bench.until_stable(&format!("{pools} pools of {groups} groups in all are made"), |map| map.pools.len() == pools);
     println!("  {} MiB in all", memory_mib());
     bench.beacons = true;
     (0..osds).for_each(|osd| bench.push(BEACON_EVERY * osd as u32 / osds as u32, Event::Beacon(osd)));

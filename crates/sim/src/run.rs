@@ -172,6 +172,8 @@ pub(crate) struct Run {
     /// OSDs whose disks are gone, and whether there ever were any.
     pub lost: Vec<Lost>,
     pub any_lost: bool,
+    /// The pool has had fewer copies for a while, or has them still.
+    pub made_smaller: bool,
     /// OSDs that were not there in the beginning.
     pub added: usize,
     /// Misfortunes, with their times since the workload's beginning.
@@ -239,6 +241,7 @@ impl Run {
             struck: BTreeMap::new(),
             lost: Vec::new(),
             any_lost: false,
+            made_smaller: false,
             added: 0,
             plan: Vec::new(),
             due: BTreeMap::new(),
@@ -588,7 +591,10 @@ impl Run {
             Fault::Change { command, .. } if self.setup.coding.is_some() && command.contains("\"size\"") => {
                 return Ok(false);
             }
+            // One copy less may be all that is left of what was lost.
+            Fault::Change { command, .. } if self.any_lost && command.contains("\"size\"") => return Ok(false),
             Fault::Change { command, undo, lasts } => {
+                self.made_smaller |= command.contains("\"size\"");
                 self.cluster.command(self.operator, command);
                 if let Some(undo) = undo {
                     self.undo.insert(undo.clone());

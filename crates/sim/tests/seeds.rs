@@ -84,6 +84,8 @@ fn seeds_that_found_bugs() {
     check(std::iter::once((1 << 44) + 1058));
     // A command that came late by a session that its client had left; a shard lost while its group moved.
     check_by([3521, 5103].into_iter(), check_swarm);
+    // A peon that waited for ever for a leader that it had lost sight of; updates that did not say that they were.
+    check_by([7537, 7193].into_iter(), check_swarm);
 }
 
 #[test]

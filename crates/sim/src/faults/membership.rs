@@ -1,5 +1,6 @@
 //! OSDs that come and go: added, removed, and disks that are lost and replaced by empty ones.
 
+use crate::client_process::POOL;
 use crate::run::Run;
 use reactor::sim::{Crash, Rng};
 use std::time::Duration;
@@ -55,6 +56,14 @@ impl MembershipFault {
 }
 
 impl Run {
+    /// Whether the pool is to have as many copies as at first.
+    fn has_all_copies(&self) -> bool {
+        let Some(monitor) = self.cluster.monitor() else { return false };
+        let map = monitor.state().osdmap();
+        let pool = map.pool_by_name(POOL).and_then(|pool| map.pools.get(&pool));
+        pool.is_some_and(|pool| usize::from(pool.size) == self.setup.members())
+    }
+
     /// A pool whose `min_size` is more than what suffices to read survives the loss of one OSD at any moment, and of another
     /// once everything is clean again.
     fn lose(&mut self, osd: usize, is_replaced: bool) -> bool {
@@ -63,7 +72,8 @@ impl Run {
             None => self.setup.copies >= 3,
         };
         let enough = is_replaced || self.cluster.osds_present() > self.setup.members() + 1;
-        let whole = !self.any_lost || self.lost.is_empty() && self.cluster.is_clean().is_ok();
+        let untouched = !self.any_lost && !self.made_smaller;
+        let whole = untouched || self.lost.is_empty() && self.has_all_copies() && self.cluster.is_clean().is_ok();
         if !survives || !enough || !whole || !self.cluster.is_present(osd) || self.out.contains(&osd) {
             return false;
         }
