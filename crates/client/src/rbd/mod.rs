@@ -14,7 +14,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! * [`Image`] is start and centre; [`list`], [`create`], [`clone`], [`rename`] and [`remove`] are about images as a whole.
+//! * [`Image`] is start and centre; [`list`], [`create()`], [`clone`], [`rename`] and [`remove`] are about images as a whole.
 //! * `layout` says which object holds which bytes; `object_map` which objects there are.
 //! * `lock` is the exclusive lock: whoever writes holds it. It is taken by the first update, given up when another client
 //!   asks for it, and taken away from an owner that is dead after shutting that out from the cluster. An owner that has
