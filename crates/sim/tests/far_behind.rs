@@ -1,6 +1,5 @@
 //! An OSD that hears nothing of the monitor for many epochs, while everybody else does.
 
-use reactor::sim::WorldConfig;
 use sim::client_process::Purpose;
 use sim::cluster::{Cluster, ClusterConfig};
 use sim::history::{Answer, Ask, ObjectName, Usage};
@@ -31,18 +30,7 @@ fn epoch(cluster: &Cluster) -> Epoch {
 /// The OSD that is cut off becomes the primary of everything, and clients send to it. Once it hears of that, it must
 /// answer them, whether or not the maps that it missed are still to be had.
 fn check(missed: u32, kept: bool) {
-    let config = ClusterConfig {
-        osds: OSDS,
-        world: WorldConfig::default(),
-        down_out_interval: Duration::from_secs(3600),
-        fixed_ports: true,
-        groups: 8,
-        log_entries_min: 1000,
-        backfill_objects: 4,
-        wal_bytes: 1 << 20,
-        little_memory: false,
-        ..ClusterConfig::default()
-    };
+    let config = ClusterConfig { osds: OSDS, down_out_interval: Duration::from_secs(3600), ..ClusterConfig::default() };
     let mut cluster = Cluster::new(11, config);
     cluster.start_mons();
     (0..OSDS).for_each(|osd| cluster.start_osd(osd));

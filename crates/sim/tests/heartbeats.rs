@@ -1,6 +1,5 @@
 //! Other OSDs notice that one is silent, and nobody notices what is not so.
 
-use reactor::sim::WorldConfig;
 use sim::client_process::Purpose;
 use sim::cluster::{Cluster, ClusterConfig};
 use std::time::Duration;
@@ -12,18 +11,7 @@ const STEP: Duration = Duration::from_millis(50);
 const NOTICED_WITHIN: Duration = Duration::from_secs(12);
 
 fn clean_cluster() -> Cluster {
-    let config = ClusterConfig {
-        osds: OSDS,
-        world: WorldConfig::default(),
-        down_out_interval: Duration::from_secs(3600),
-        fixed_ports: true,
-        groups: 8,
-        log_entries_min: 1000,
-        backfill_objects: 4,
-        wal_bytes: 1 << 20,
-        little_memory: false,
-        ..ClusterConfig::default()
-    };
+    let config = ClusterConfig { osds: OSDS, down_out_interval: Duration::from_secs(3600), ..ClusterConfig::default() };
     let mut cluster = Cluster::new(5, config);
     cluster.start_mons();
     (0..OSDS).for_each(|osd| cluster.start_osd(osd));

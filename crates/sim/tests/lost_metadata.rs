@@ -1,7 +1,7 @@
 //! Metadata or log of an OSD that was stopped or killed rot away; its store is repaired, and its groups get back what is lost.
 
 use osd::offline::{Finding, RepairAction};
-use reactor::sim::{Crash, Rng, WorldConfig};
+use reactor::sim::{Crash, Rng};
 use sim::check::{all_replicas_are_identical, histories_are_linearizable, updates_are_applied_once};
 use sim::client_process::Purpose;
 use sim::cluster::{Cluster, ClusterConfig};
@@ -49,13 +49,8 @@ enum Part {
 fn check(seed: u64, part: Part, outcome: &mut Outcome) {
     let config = ClusterConfig {
         osds: OSDS,
-        world: WorldConfig::default(),
         down_out_interval: Duration::from_secs(3600),
-        fixed_ports: true,
         groups: GROUPS,
-        log_entries_min: 1000,
-        backfill_objects: 4,
-        wal_bytes: 1 << 20,
         little_memory: seed % 3 == 1,
         ..ClusterConfig::default()
     };

@@ -1,6 +1,5 @@
 //! Groups move to other OSDs, and keep as many copies as before on their way.
 
-use reactor::sim::WorldConfig;
 use sim::client_process::Purpose;
 use sim::cluster::{Cluster, ClusterConfig};
 use sim::workload::{Objects, Workload};
@@ -24,16 +23,7 @@ fn states(cluster: &Cluster) -> Vec<u64> {
 }
 
 fn moves_keep_copies(seed: u64, purpose: Purpose) {
-    let config = ClusterConfig {
-        osds: OSDS,
-        world: WorldConfig::default(),
-        down_out_interval: Duration::from_secs(3600),
-        fixed_ports: true,
-        groups: 8,
-        log_entries_min: 1000,
-        backfill_objects: 4,
-        ..ClusterConfig::default()
-    };
+    let config = ClusterConfig { osds: OSDS, down_out_interval: Duration::from_secs(3600), ..ClusterConfig::default() };
     let mut cluster = Cluster::new(seed, config);
     cluster.start_mons();
     (0..OSDS).for_each(|osd| cluster.start_osd(osd));

@@ -1,6 +1,6 @@
 //! An OSD is stopped in good order while clients write.
 
-use reactor::sim::{Crash, Rng, WorldConfig};
+use reactor::sim::{Crash, Rng};
 use sim::client_process::Purpose;
 use sim::cluster::{Cluster, ClusterConfig};
 use sim::workload::{Objects, Workload, fill};
@@ -26,12 +26,7 @@ fn its_next_start_replays_nothing_and_clients_hardly_notice() {
     for seed in 0..6 {
         let config = ClusterConfig {
             osds: OSDS,
-            world: WorldConfig::default(),
             down_out_interval: Duration::from_secs(3600),
-            fixed_ports: true,
-            groups: 8,
-            log_entries_min: 1000,
-            backfill_objects: 4,
             wal_bytes: WAL_BYTES,
             little_memory: seed % 2 == 1,
             ..ClusterConfig::default()
