@@ -77,10 +77,6 @@ impl Pg {
         let may_pull = pulls && !self.is_too_full(cx, cx.whoami, Work::Recovery);
         blocked.recovery = !too_full.is_empty() || pulls && !may_pull;
         if !lacking.is_empty() || may_pull {
-            if self.is_held_back(cx, Work::Recovery) {
-                blocked.held = Some(Work::Recovery);
-                return (None, blocked);
-            }
             return (Some((Work::Recovery, lacking)), blocked);
         }
         let is_behind = |standing| matches!(standing, Standing::Behind | Standing::Backfilling);
@@ -89,14 +85,14 @@ impl Pg {
         blocked.backfill = !too_full.is_empty();
         // What is missing here can be neither compared nor sent.
         let can_compare = self.missing.is_empty() && self.unreadable.is_empty();
-        if behind.is_empty() || !can_compare {
-            return (None, blocked);
-        }
-        if self.is_held_back(cx, Work::Backfill) {
-            blocked.held = Some(Work::Backfill);
-            return (None, blocked);
-        }
-        (Some((Work::Backfill, behind)), blocked)
+        ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
+    }
+
+    /// The same without what the operator holds back.
+    fn admitted_work(&self, cx: &Context<'_>) -> (Option<(Work, Vec<OsdId>)>, Blocked) {
+        let (wanted, mut blocked) = self.wanted_work(cx);
+        blocked.held = wanted.as_ref().map(|(work, _)| *work).filter(|work| self.is_held_back(cx, *work));
+        (wanted.filter(|_| blocked.held.is_none()), blocked)
     }
 
     /// Whether the operator wants this not to be done. What a client waits for is sent all the same.
@@ -128,7 +124,7 @@ impl Pg {
 
     /// Asks for what the present work needs, if that is not what was asked for.
     pub(crate) fn plan_healing(&mut self, cx: &mut Context<'_>) {
-        let (wanted, blocked) = self.wanted_work(cx);
+        let (wanted, blocked) = self.admitted_work(cx);
         if std::mem::replace(&mut self.blocked, blocked) != blocked {
             self.queue_report(cx);
         }
