@@ -25,6 +25,11 @@ const QUORUM_SWARM_FROM: u64 = 7000;
 /// From this seed of the swarm on, clients also call object classes and remove snapshots.
 const MORE_SWARM_FROM: u64 = QUORUM_SWARM_FROM;
 
+/// From this seed of the swarm on, pools of some runs get more placement groups, and replicated ones fewer again.
+const SPLITS_SWARM_FROM: u64 = 20_000;
+/// One seed of a swarm in so many has that.
+const SPLITS_ONE_IN: u64 = 4;
+
 /// From this seed on, clients of small runs take snapshots.
 pub const SNAP_SEEDS: u64 = 1 << 42;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
@@ -119,6 +124,10 @@ impl Setup {
         if setup.mons > 1 {
             setup.mixes = mixes_with_quorum(setup.mixes, &mut rng);
         }
+        if seed >= SPLITS_SWARM_FROM {
+            setup.splits = rng.one_in(SPLITS_ONE_IN);
+            setup.merges = setup.splits && setup.coding.is_none() && rng.one_in(2);
+        }
         setup
     }
 
@@ -133,6 +142,7 @@ impl Setup {
         }
         setup.coding = wishes.coding.or(setup.coding);
         setup.snapshots &= setup.coding.is_none();
+        setup.merges &= setup.coding.is_none();
         setup.osds = wishes.osds.unwrap_or(setup.osds).max(setup.members());
         setup.operations = wishes.operations.or(setup.operations);
         setup
@@ -221,6 +231,11 @@ mod tests {
         assert!([1, 3, 5].iter().all(|mons| setups.iter().any(|setup| setup.mons == *mons)));
         assert!(setups.iter().all(|setup| setup.mons > 1 || !setup.has(Mix::Quorum)));
         assert!(setups.iter().any(|setup| setup.has(Mix::Quorum)));
+        assert!(setups.iter().all(|setup| !setup.splits));
+        let setups: Vec<Setup> = (SPLITS_SWARM_FROM..SPLITS_SWARM_FROM + 400).map(Setup::swarm).collect();
+        let count = |has: fn(&Setup) -> bool| setups.iter().filter(|setup| has(setup)).count();
+        assert!(count(|setup| setup.splits) > 50 && count(|setup| setup.splits && setup.coding.is_some()) > 5);
+        assert!(count(|setup| setup.merges) > 25 && count(|setup| setup.merges && setup.coding.is_some()) == 0);
     }
 
     #[test]
