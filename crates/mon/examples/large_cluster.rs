@@ -94,6 +94,7 @@ impl Bench {
             features: features::PACIFIC,
             global_id: 4200,
             lossy: true,
+            global_seq: 0,
         };
         self.input(Input::Opened { session, peer });
         session

@@ -103,7 +103,15 @@ fn addr(number: usize) -> EntityAddrVec {
 fn peer(kind: EntityType, num: i64, addrs: EntityAddrVec) -> Peer {
     let auth_name = AuthName::new(kind, num.to_string());
     let global_id = 4000 + num as u64;
-    Peer { name: EntityName { kind, num }, auth_name, addrs, features: features::PACIFIC, global_id, lossy: true }
+    Peer {
+        name: EntityName { kind, num },
+        auth_name,
+        addrs,
+        features: features::PACIFIC,
+        global_id,
+        lossy: true,
+        global_seq: 0,
+    }
 }
 
 fn osd_addrs(osd: usize, network: usize, start: u32) -> EntityAddrVec {

@@ -86,6 +86,8 @@ fn seeds_that_found_bugs() {
     check_by([3521, 5103].into_iter(), check_swarm);
     // A peon that waited for ever for a leader that it had lost sight of; updates that did not say that they were.
     check_by([7537, 7193].into_iter(), check_swarm);
+    // A monitor that led no more passed on what its client had asked again elsewhere.
+    check_by(std::iter::once(10890), check_swarm);
 }
 
 #[test]

@@ -224,6 +224,7 @@ impl Member {
             addrs: local.peer.addrs.clone(),
             features: local.peer.features,
             global_id: local.peer.global_id,
+            global_seq: local.peer.global_seq,
             message: envelope.map(Wrapped),
         };
         out.push(Action::Send { session: leader, envelope: message.seal(0, Target::PACIFIC) });
@@ -439,6 +440,7 @@ impl Member {
                     features: forward.features,
                     global_id: forward.global_id,
                     lossy: true,
+                    global_seq: forward.global_seq,
                 };
                 self.monitor.handle(now, monitor::Input::Opened { session: id, peer }, &mut self.todo);
                 id

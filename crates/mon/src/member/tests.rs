@@ -65,6 +65,7 @@ fn client(number: u64) -> Peer {
         features: features::PACIFIC,
         global_id: 4000 + number,
         lossy: true,
+        global_seq: 0,
     }
 }
 

@@ -127,7 +127,9 @@ impl Monitor {
     }
 
     fn mon_command(&mut self, now: Now, session: SessionId, tid: u64, request: msg::MonCommand, out: &mut Vec<Action>) {
-        let from = self.sessions[&session].peer.name;
+        let peer = &self.sessions[&session].peer;
+        let (from, global_seq) = (peer.name, peer.global_seq);
+        debug!(%from, global_seq, tid, cmd = ?request.cmd, leads = self.leads, "command");
         let wrong_cluster = request.fsid != self.state.fsid;
         let too_large = request.input.len() > COMMAND_INPUT_BYTES_MAX;
         let input = if too_large { Default::default() } else { request.input.into_bytes() };

@@ -1,11 +1,12 @@
 //! Changes that come late, by a session that their client has left.
 //!
 //! A client whose session breaks asks again by another one. What it had sent by the first may still arrive: once a network that was
-//! cut is whole, minutes later. Carried out then, it would take back what was answered since.
+//! cut is whole, minutes later; or a monitor that led, and does not any more, passes on what it had not carried out. Carried out then, it
+//! would take back what was answered since.
 
 use super::session::Session;
 use std::collections::VecDeque;
-use types::EntityName;
+use types::EntityType;
 use wire::EntityAddrVec;
 
 /// Requests that are remembered, of all clients.
@@ -19,11 +20,13 @@ pub(super) struct LateRequests {
 
 #[derive(Debug)]
 struct Asked {
-    /// The client, with its global id, and its address, which tells one of its starts from another.
-    who: (EntityName, EntityAddrVec),
+    /// The client's address, which tells one of its starts from another. Not its global id: one that asks several monitors at once is
+    /// given several.
+    who: (EntityType, EntityAddrVec),
     /// Type and transaction id of the message.
     what: (u16, u64),
-    opened: u64,
+    /// [`wire::msgr::Peer::global_seq`] of the session: a client's own order, by whatever monitors it asks.
+    global_seq: u64,
 }
 
 impl LateRequests {
@@ -33,14 +36,14 @@ impl LateRequests {
         if peer.addrs.0.is_empty() {
             return false;
         }
-        let is_same = |asked: &&Asked| asked.what == what && asked.who.0 == peer.name && asked.who.1 == peer.addrs;
-        if self.asked.iter().filter(is_same).any(|asked| asked.opened > session.opened) {
+        let is_same = |asked: &&Asked| asked.what == what && asked.who.0 == peer.name.kind && asked.who.1 == peer.addrs;
+        if self.asked.iter().filter(is_same).any(|asked| asked.global_seq > peer.global_seq) {
             return true;
         }
         if self.asked.len() == REMEMBERED {
             self.asked.pop_front();
         }
-        self.asked.push_back(Asked { who: (peer.name, peer.addrs.clone()), what, opened: session.opened });
+        self.asked.push_back(Asked { who: (peer.name.kind, peer.addrs.clone()), what, global_seq: peer.global_seq });
         false
     }
 }

@@ -127,8 +127,6 @@ pub struct Monitor {
     volatile: Volatile,
     entropy: Entropy,
     sessions: BTreeMap<SessionId, Session>,
-    /// Sessions that were ever opened.
-    opened: u64,
     late: LateRequests,
     proposals: Proposals,
     osd_changes: OsdChanges,
@@ -163,7 +161,6 @@ impl Monitor {
             volatile: Volatile { name: name.to_owned(), ..Volatile::default() },
             entropy,
             sessions: BTreeMap::new(),
-            opened: 0,
             late: LateRequests::default(),
             proposals: Proposals::default(),
             osd_changes: OsdChanges::default(),
@@ -209,12 +206,10 @@ impl Monitor {
         self.volatile.now = now.wall;
         match input {
             Input::Opened { session, peer } => {
-                let opened = self.count_session();
-                self.sessions.insert(session, Session::new(peer, opened));
+                self.sessions.insert(session, Session::new(peer));
             }
             Input::OpenedAtManager { session, peer } => {
-                let opened = self.count_session();
-                self.sessions.insert(session, Session { is_at_manager: true, ..Session::new(peer, opened) });
+                self.sessions.insert(session, Session { is_at_manager: true, ..Session::new(peer) });
             }
             Input::Closed { session } => {
                 self.sessions.remove(&session);
@@ -231,11 +226,6 @@ impl Monitor {
             }
         }
         self.advance(now, out);
-    }
-
-    fn count_session(&mut self) -> u64 {
-        self.opened += 1;
-        self.opened
     }
 
     pub fn state(&self) -> &MonState {

@@ -10,8 +10,6 @@ use wire::msgr::Peer;
 #[derive(Debug)]
 pub(super) struct Session {
     pub peer: Peer,
-    /// Counts the sessions that were opened.
-    pub opened: u64,
     pub subscriptions: Subscriptions,
     /// It came to the manager's address: what it sends is for a manager, and answered as by one.
     pub is_at_manager: bool,
@@ -22,10 +20,9 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub fn new(peer: Peer, opened: u64) -> Session {
+    pub fn new(peer: Peer) -> Session {
         Session {
             peer,
-            opened,
             subscriptions: Subscriptions::default(),
             is_at_manager: false,
             host: String::new(),

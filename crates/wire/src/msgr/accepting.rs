@@ -122,6 +122,7 @@ impl Messenger {
             features: ident.features_supported & self.config.features,
             global_id: identity.global_id,
             lossy: s.policy.lossy,
+            global_seq: ident.global_seq,
         };
         let first_time = s.peer.replace(peer.clone()).is_none();
         connection.put(&ServerIdent {

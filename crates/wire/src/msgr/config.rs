@@ -134,6 +134,9 @@ pub struct Peer {
     /// Given by a monitor when the client first authenticated; 0 for a peer we dialled.
     pub global_id: u64,
     pub lossy: bool,
+    /// The peer counts all its connections with this: of two sessions, whoever they are with, that which it opened later has the
+    /// higher number. 0 for a peer we dialled.
+    pub global_seq: u64,
 }
 
 impl Peer {

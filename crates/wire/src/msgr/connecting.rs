@@ -82,6 +82,7 @@ impl Messenger {
             features: ident.features_supported & self.config.features,
             global_id: 0,
             lossy,
+            global_seq: 0,
         };
         s.peer = Some(peer.clone());
         self.open(conn, id);

@@ -194,7 +194,8 @@ impl Messenger {
         let key = auth.done(&done.payload)?;
         connection.put(&AuthSignature(key.signature()));
         connection.phase = Phase::Signature;
-        if connection.peer_kind == EntityType::MON && self.me.kind != EntityType::MON {
+        // Of several monitors that are asked at once, the first gives the number that stays: requests are known by it.
+        if connection.peer_kind == EntityType::MON && self.me.kind != EntityType::MON && self.global_id == 0 {
             self.global_id = done.global_id;
             if self.me.kind == EntityType::CLIENT {
                 self.me.num = done.global_id as i64;

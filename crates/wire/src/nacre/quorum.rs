@@ -148,11 +148,13 @@ pub struct Forward {
     pub addrs: EntityAddrVec,
     pub features: u64,
     pub global_id: u64,
+    /// By which the leader tells earlier sessions of a client from later ones, by whatever monitors they came.
+    pub global_seq: u64,
     /// `None`: the leader is only to know of the session.
     pub message: Option<Wrapped>,
 }
 
-message!(Forward = kind::MON_FORWARD, version 1 { session, name, auth_name, addrs, features, global_id, message });
+message!(Forward = kind::MON_FORWARD, version 2 { session, name, auth_name, addrs, features, global_id, global_seq, message });
 
 /// A session of which [`Forward`] told is over.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -237,6 +239,7 @@ mod tests {
             addrs: "v2:10.0.0.1:6800/5".parse().unwrap(),
             features: 0x55,
             global_id: 4200,
+            global_seq: 17,
             message: Some(Wrapped(inner.clone())),
         };
         let sealed = forward.clone().seal(0, Target::PACIFIC);

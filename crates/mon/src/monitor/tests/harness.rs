@@ -126,6 +126,7 @@ impl Harness {
             features: features::PACIFIC,
             global_id: 4200 + session.0,
             lossy: true,
+            global_seq: session.0,
         };
         self.input(Input::Opened { session, peer });
         session
