@@ -1,9 +1,11 @@
 //! A store that is three quarters full, before and after all of its data was overwritten ten times in small pieces, and after
-//! it was then left alone for half a minute at the most.
+//! it was then left alone for half a minute at the most. The drive itself is measured beside it, by fio behind the store: what
+//! was written before may slow it down.
 
 use crate::arguments::Arguments;
 use crate::driver::{StoreRun, Until};
 use crate::files::StoreFiles;
+use crate::fio::{Fio, Job};
 use crate::workload::{BLOCK, Kind, MIB, OBJECT_BYTES};
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -14,6 +16,7 @@ pub const NAME: &str = "ageing";
 const OVERWRITES: u64 = 10;
 /// How long the store is left alone at the most.
 const REST_MAX: Duration = Duration::from_secs(30);
+const DRIVE_TIME: Duration = Duration::from_secs(5);
 
 pub struct Ageing {
     /// Reads of whole objects in order, 1 MiB at a time: bytes per second.
@@ -25,6 +28,8 @@ pub struct Ageing {
     pub fresh_writes: f64,
     pub aged_writes: f64,
     pub rested_writes: f64,
+    /// fio's 4 KiB writes per second, just before each of these.
+    pub drive_writes: [f64; 3],
     /// Bytes to the device for each byte overwritten.
     pub amplification: f64,
     /// How long the store was left alone, and the bytes that it wrote then for each byte overwritten before.
@@ -32,7 +37,7 @@ pub struct Ageing {
     pub rest_amplification: f64,
 }
 
-pub fn run(arguments: &Arguments) -> Result<Ageing> {
+pub fn run(arguments: &Arguments, fio: &Fio) -> Result<Ageing> {
     let device_bytes = arguments.age_bytes;
     let wal_bytes = (device_bytes / 16).max(8 << 20);
     let objects = (device_bytes - wal_bytes) * arguments.age_percent / 100 / OBJECT_BYTES;
@@ -41,10 +46,13 @@ pub fn run(arguments: &Arguments) -> Result<Ageing> {
     let pieces = objects * OBJECT_BYTES / MIB;
     store.run(Kind::WriteInOrder { bytes: MIB }, 8, Until::Operations(pieces))?;
     let fresh_read = read(&mut store, pieces)?;
+    let drive_fresh = drive_writes(fio)?;
     let writes = OVERWRITES * objects * OBJECT_BYTES / BLOCK;
     let anywhere = Kind::WriteAnywhere { bare: false };
     let first = store.run(anywhere, 32, Until::Operations(writes / 10))?;
     let middle = store.run(anywhere, 32, Until::Operations(writes / 10 * 8))?;
+    store.settle(false)?;
+    let drive_aged = drive_writes(fio)?;
     let last = store.run(anywhere, 32, Until::Operations(writes / 10))?;
     let runs = [&first, &middle, &last];
     let written: u64 = runs.iter().map(|run| run.written_bytes).sum();
@@ -52,6 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<Ageing> {
     let aged_read = read(&mut store, pieces)?;
     let (rest, rest_bytes) = store.rest(REST_MAX)?;
     let rested_read = read(&mut store, pieces)?;
+    let drive_rested = drive_writes(fio)?;
     let rested = store.run(anywhere, 32, Until::Operations(writes / 10))?;
     let result = Ageing {
         fresh_read,
@@ -60,6 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<Ageing> {
         fresh_writes: first.per_second(),
         aged_writes: last.per_second(),
         rested_writes: rested.per_second(),
+        drive_writes: [drive_fresh, drive_aged, drive_rested],
         amplification: written as f64 / bytes as f64,
         rest,
         rest_amplification: rest_bytes as f64 / bytes as f64,
@@ -67,6 +77,13 @@ pub fn run(arguments: &Arguments) -> Result<Ageing> {
     let Ageing { fresh_writes, aged_writes, rested_writes, .. } = result;
     eprintln!("{NAME}: {fresh_writes:.0} writes/s, then {aged_writes:.0}, rested {rested_writes:.0}");
     Ok(result)
+}
+
+/// 4 KiB writes per second of the drive without a store: 32 at a time with a flush behind them.
+fn drive_writes(fio: &Fio) -> Result<f64> {
+    let job =
+        Job { mode: "randwrite", block_bytes: BLOCK, depth: 32, flush_every: 32, in_batches: true, time: DRIVE_TIME };
+    Ok(fio.run(&job)?.per_second)
 }
 
 /// All objects twice, in order. The cache, which never holds them all, does not help in that.
@@ -86,6 +103,7 @@ impl Ageing {
             "fresh_writes_per_second": self.fresh_writes,
             "aged_writes_per_second": self.aged_writes,
             "rested_writes_per_second": self.rested_writes,
+            "drive_writes_per_second": self.drive_writes,
             "bytes_written_per_byte": self.amplification,
             "rest_seconds": self.rest.as_secs_f64(),
             "bytes_written_in_rest_per_byte": self.rest_amplification,

@@ -100,7 +100,7 @@ fn run(arguments: &Arguments, report: &mut Report) -> Result<()> {
         report.set_second_device(second_device::run(arguments)?);
     }
     if arguments.wants(ageing::NAME) {
-        report.set_ageing(ageing::run(arguments)?);
+        report.set_ageing(ageing::run(arguments, &fio)?);
     }
     Ok(())
 }

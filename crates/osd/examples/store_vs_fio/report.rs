@@ -93,6 +93,8 @@ impl Report {
             let reads = [ageing.fresh_read, ageing.aged_read, ageing.rested_read].map(mib);
             line("objects read in order, MiB/s", reads[0], reads[1], reads[2]);
             line("4 KiB random writes, IOPS", ageing.fresh_writes, ageing.aged_writes, ageing.rested_writes);
+            let [fresh, aged, rested] = ageing.drive_writes;
+            line("fio's at the same moments, flushed each 32, IOPS", fresh, aged, rested);
             println!(
                 "\nBytes written per byte overwritten: {:.2}, and {:.2} while it was left alone.",
                 ageing.amplification, ageing.rest_amplification
