@@ -82,11 +82,14 @@ impl Interval {
             && osdmap::same_range(pg.seed, self.shape.pg_num, shape.pg_num)
     }
 
-    /// What the members of one interval agree about: the acting set, in erasure-coded pools followed by the up set, by which
-    /// the others get their shards.
+    /// What the members of one interval agree about: the acting set, in erasure-coded pools followed by the one that they
+    /// should come to, which tells who is brought which shard.
     pub(crate) fn sets(&self) -> Vec<OsdId> {
-        let to_be = self.up.iter().filter(|_| self.shape.coding.is_some());
-        self.acting.iter().chain(to_be).copied().collect()
+        let mut sets = self.acting.clone();
+        if self.shape.coding.is_some() {
+            sets.extend(self.shards_to_be());
+        }
+        sets
     }
 
     pub(crate) fn has_sets(&self, sets: &[OsdId]) -> bool {
@@ -96,11 +99,10 @@ impl Interval {
         }
     }
 
-    /// Whether those act whom the map wants. If the same OSDs hold the shards of an erasure-coded group in another order, nothing
-    /// is gained by an exchange, during which there would be fewer.
+    /// Whether those act whom the map wants. In which order they have the shards of an erasure-coded group is all one.
     pub(crate) fn is_where_wanted(&self) -> bool {
-        let others = self.shape.coding.is_some() && self.is_full() && self.up.len() == self.acting.len();
-        self.acting == self.up || others && self.up.iter().all(|osd| self.acting.contains(osd))
+        let in_any_order = self.shape.coding.is_some() && self.is_full() && self.up.len() == self.acting.len();
+        self.acting == self.up || in_any_order && self.up.iter().all(|osd| self.acting.contains(osd))
     }
 
     /// All copies that the pool asks for have an OSD that is up.

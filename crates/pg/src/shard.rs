@@ -34,6 +34,7 @@ use crate::scrub::schedule::ScrubSchedule;
 use crate::strays::Strays;
 use crate::trim_turns::TrimTurns;
 use crate::unfound::{GiveUpError, PgView};
+use mutant::Mutant;
 use osdmap::{OsdMap, OsdMapFlags, PgMapping, PoolFlags, UpActing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -567,6 +568,9 @@ impl Shard {
             let mut pg = self.pgs.remove(&id).expect("just seen");
             pg.leave(context!(self));
             self.reports.remove(&id);
+            if mutant::is(Mutant::OtherShardDropped) && members.contains_key(&id.base()) {
+                pg.destroy(context!(self));
+            }
         }
         let mut new = Vec::new();
         for (id, instance) in &members {

@@ -29,6 +29,7 @@ mod mon_log;
 mod mon_process;
 mod monitors;
 mod offline;
+pub mod places;
 mod port;
 mod process;
 mod request;

@@ -12,6 +12,7 @@ use crate::faults::membership::Lost;
 use crate::faults::{Fault, Mix};
 use crate::history::{Answer, Ask, ObjectName, Operation};
 use crate::model::Change;
+use crate::places;
 use crate::setup::Setup;
 use crate::splits;
 use crate::store_disks::DISK_BYTES;
@@ -381,6 +382,10 @@ impl Run {
         self.plan = Mix::plan(&self.setup, &mut self.rng, clients);
         if self.setup.splits {
             splits::add(&mut self.plan, &mut self.rng, self.groups, self.setup.merges);
+        }
+        if self.setup.places {
+            let pool = (self.cluster.find_pool(), self.groups);
+            places::add(&mut self.plan, &mut self.rng, pool, self.setup.osds, self.setup.members());
         }
         for _ in 0..workers {
             let purpose = self.work(workers);

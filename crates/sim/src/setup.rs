@@ -18,6 +18,9 @@ pub const SPLIT_SEEDS: u64 = 1 << 41;
 /// From this seed on, pools of small runs get more placement groups and fewer again, if they are replicated.
 pub const MERGE_SEEDS: u64 = 1 << 43;
 
+/// From this seed on, if they are also [`CODED_SEEDS`], the operator places groups of small runs anywhere.
+pub const PLACE_SEEDS: u64 = 1 << 45;
+
 /// From this seed on, small runs have three or five monitors, and what befalls them among other things.
 pub const QUORUM_SEEDS: u64 = 1 << 44;
 /// From this seed on, runs of a swarm have one, three or five monitors. Those before were run when there was one.
@@ -58,6 +61,8 @@ pub struct Setup {
     pub merges: bool,
     /// Clients take snapshots.
     pub snapshots: bool,
+    /// Groups are placed anywhere meanwhile.
+    pub places: bool,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -80,7 +85,9 @@ impl Setup {
         let mut rng = Rng::new(seed ^ 0x51e5);
         // Some more than there are copies, where data is to move; there are at most four shards.
         let is_coded = seed & CODED_SEEDS != 0;
-        let osds = (if mix.wants_spare_osds() || is_coded { 4 } else { 3 }) + rng.below(2) as usize;
+        let places = seed & PLACE_SEEDS != 0 && is_coded;
+        let osds =
+            (if mix.wants_spare_osds() || is_coded { 4 } else { 3 }) + rng.below(2) as usize + usize::from(places);
         let (coding, merges) = (is_coded.then(|| (2, 1 + rng.below(2) as u8)), seed & MERGE_SEEDS != 0 && !is_coded);
         let splits = merges || seed & SPLIT_SEEDS != 0;
         let snapshots = seed & SNAP_SEEDS != 0 && !is_coded;
@@ -88,7 +95,20 @@ impl Setup {
         if seed & QUORUM_SEEDS != 0 {
             (mixes, mons) = (mixes_with_quorum(mixes, &mut rng), 3 + 2 * usize::from(rng.one_in(3)));
         }
-        Setup { seed, mixes, mons, osds, copies: 3, coding, operations, drift: false, splits, merges, snapshots }
+        Setup {
+            seed,
+            mixes,
+            mons,
+            osds,
+            copies: 3,
+            coding,
+            operations,
+            drift: false,
+            splits,
+            merges,
+            snapshots,
+            places,
+        }
     }
 
     /// A run of a swarm: each seed has another size and another mix of misfortunes, so that what the one hides the other
@@ -112,10 +132,10 @@ impl Setup {
         let spare = usize::from(mixes.iter().any(|mix| mix.wants_spare_osds()));
         let (operations, drift) = (Some(1000 + rng.below(500) as u32), rng.one_in(2));
         let coding = rng.one_in(CODED_ONE_IN).then(|| (2, 1 + rng.below(2) as u8));
-        let (splits, merges, snapshots) = (false, false, false);
+        let (splits, merges, snapshots, places) = (false, false, false, false);
         let mons = 1;
         let mut setup =
-            Setup { seed, mixes, mons, osds: 0, copies, coding, operations, drift, splits, merges, snapshots };
+            Setup { seed, mixes, mons, osds: 0, copies, coding, operations, drift, splits, merges, snapshots, places };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
         if seed >= QUORUM_SWARM_FROM {

@@ -185,13 +185,15 @@ impl Monitor {
             let (members, member_shards) = (activation.members, activation.member_shards);
             let is_erasure = self.state.osdmap().pools[&pg.pool].is_erasure();
             let mut holders = members.iter().copied().zip(&member_shards);
-            // Shards that are to be in the acting set next count, too: no client is answered without them.
+            // Shards that are to be in the acting set next count, too: no client is answered without them. OSDs of earlier
+            // software bring each the shard of its place in the up set.
             let are_acting = match is_erasure {
                 false => member_shards.is_empty() && members.iter().all(|member| mapped.acting.contains(member)),
                 true => {
                     let has = |osds: &[OsdId], osd, shard| osds.get(usize::from(shard)) == Some(&osd);
+                    let is_brought = |osd, shard| osdmap::shard_of(&mapped.acting, &mapped.up, osd) == Some(shard);
                     members.len() == member_shards.len()
-                        && holders.all(|(osd, shard)| has(&mapped.acting, osd, *shard) || has(&mapped.up, osd, *shard))
+                        && holders.all(|(osd, shard)| is_brought(osd, *shard) || has(&mapped.up, osd, *shard))
                 }
             };
             let serves = osd.is_some_and(|osd| members.contains(&osd));

@@ -91,29 +91,35 @@ impl Pg {
     }
 
     /// Asks for the acting set that suits what members have: shards that somebody serves, or has, instead of those that
-    /// nobody does; and where all is healed, whom the map wants.
+    /// nobody does; and where all is healed, whom the map wants, each for the shard that it has.
     pub(crate) fn consider_coded_temp(&mut self, cx: &mut Context<'_>) {
-        let (up, acting) = (&self.interval.up, &self.interval.acting);
+        let up = &self.interval.up;
+        // The OSDs of the up set, each for the shard that it has or is brought to have. Who is placed by hand may lack some.
+        let [acting, to_be] = [self.interval.acting.clone(), self.interval.shards_to_be()].map(|mut osds| {
+            osds.resize(usize::from(self.interval.shape.size), OsdId::NONE);
+            osds
+        });
         let Some(history) = &self.peering.history else { return };
         let acts_for = |osd: OsdId, shard: usize| osd.is_some() && self.interval.shard_of(osd) == Some(shard as u8);
         let serves = |osd: OsdId| osd == cx.whoami || self.members.standing(osd) == Some(Standing::Serving);
         let has_all = |osd: OsdId| self.is_recorded(osd) && self.lacks_nothing(osd, cx.whoami);
-        let is_ready = |shard: usize| acts_for(up[shard], shard) && has_all(up[shard]);
-        if up.is_empty() || up.len() != acting.len() {
+        let is_ready = |shard: usize| acts_for(to_be[shard], shard) && has_all(to_be[shard]);
+        if up.is_empty() {
             return;
         }
-        if (0..up.len()).all(is_ready) {
-            if acting != up {
-                self.want_temp(cx, Vec::new());
+        if (0..to_be.len()).all(is_ready) {
+            if acting != to_be {
+                let wanted = if to_be == *up { Vec::new() } else { to_be };
+                self.want_temp(cx, wanted);
             }
             return;
         }
         // First those that are as they should be, or serve; then others that have the shard; then who has come in their place.
-        let mut wanted = vec![OsdId::NONE; up.len()];
-        for shard in 0..up.len() {
-            let (to_be, is) = (up[shard], acting[shard]);
-            if is_ready(shard) && !wanted.contains(&to_be) {
-                wanted[shard] = to_be;
+        let mut wanted = vec![OsdId::NONE; to_be.len()];
+        for shard in 0..to_be.len() {
+            let is = acting[shard];
+            if is_ready(shard) && !wanted.contains(&to_be[shard]) {
+                wanted[shard] = to_be[shard];
             } else if acts_for(is, shard) && serves(is) && !wanted.contains(&is) {
                 wanted[shard] = is;
             }
@@ -127,13 +133,13 @@ impl Pg {
                 *place = osd;
             }
         }
-        for shard in 0..up.len() {
+        for shard in 0..to_be.len() {
             let is = acting[shard];
             if leads.is_some_and(|leads| leads < shard) && !wanted[shard].is_some() && !wanted.contains(&is) {
                 wanted[shard] = is;
             }
         }
-        if wanted == *acting || leads.is_none() {
+        if wanted == acting || leads.is_none() {
             return;
         }
         let held = |osds: &[OsdId]| {
@@ -148,7 +154,7 @@ impl Pg {
                 .members
                 .iter()
                 .any(|(osd, standing)| standing != Standing::Serving || self.members.missing(osd).next().is_some());
-        if held(&wanted) > held(acting) || !is_busy && held(&wanted) == held(acting) {
+        if held(&wanted) > held(&acting) || !is_busy && held(&wanted) == held(&acting) {
             self.want_temp(cx, wanted);
         }
     }

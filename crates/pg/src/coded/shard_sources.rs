@@ -4,14 +4,17 @@ use crate::context::Context;
 use crate::members::Standing;
 use crate::pg::{Interval, Pg};
 use ec::ShardSet;
+use mutant::Mutant;
 use std::collections::BTreeSet;
 use types::{ObjectId, OsdId, PgId};
 
-/// Which shard the OSD has where positions of `acting` and `up` are shards: its place in the acting set; if it has none
-/// there, it is to have the one of its place in the up set.
-pub(crate) fn shard_of(acting: &[OsdId], up: &[OsdId], osd: OsdId) -> Option<u8> {
-    let place = |osds: &[OsdId]| osds.iter().position(|other| *other == osd && osd.is_some());
-    place(acting).or_else(|| place(up)).map(|shard| shard as u8)
+/// [`osdmap::shard_of`].
+fn shard_of(acting: &[OsdId], up: &[OsdId], osd: OsdId) -> Option<u8> {
+    if mutant::is(Mutant::PlacesAreShards) {
+        let place = |osds: &[OsdId]| osds.iter().position(|other| *other == osd && osd.is_some());
+        return place(acting).or_else(|| place(up)).map(|shard| shard as u8);
+    }
+    osdmap::shard_of(acting, up, osd)
 }
 
 impl Interval {
@@ -19,12 +22,26 @@ impl Interval {
     pub(crate) fn shard_of(&self, osd: OsdId) -> Option<u8> {
         self.shape.coding.and_then(|_| shard_of(&self.acting, &self.up, osd))
     }
+
+    /// The acting set that an erasure-coded group should come to: each OSD that the map wants, for its shard.
+    pub(crate) fn shards_to_be(&self) -> Vec<OsdId> {
+        match mutant::is(Mutant::PlacesAreShards) {
+            true => self.up.clone(),
+            false => osdmap::shards_to_be(&self.acting, &self.up),
+        }
+    }
 }
 
 /// The instance of a group that `whoami` has by these sets.
 pub(crate) fn instance(id: PgId, acting: &[OsdId], up: &[OsdId], whoami: OsdId, is_erasure: bool) -> Option<PgId> {
     match is_erasure {
-        true => shard_of(acting, up, whoami).map(|shard| id.of_shard(shard)),
+        true => {
+            let shard = match mutant::is(Mutant::ShardOfUpPlace) && !acting.contains(&whoami) {
+                true => up.iter().position(|osd| *osd == whoami).map(|place| place as u8),
+                false => shard_of(acting, up, whoami),
+            };
+            shard.map(|shard| id.of_shard(shard))
+        }
         false => acting.contains(&whoami).then_some(id),
     }
 }
