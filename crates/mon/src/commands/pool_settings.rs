@@ -334,8 +334,8 @@ fn set_pg_num(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
         check_growth(c.state, pool, pg_num).map_err(|e| Reply::error(e.errno(), e.to_string()))?;
     }
     c.change_pool(id, format!("set pool {id} pg_num to {val}"), |pool| {
-        // One that is set apart stays so, as far as there are groups; and shards cannot change places yet.
-        let follows = pool.pgp_num_target == pool.pg_num_target && !pool.is_erasure();
+        // One that is set apart stays so, as far as there are groups.
+        let follows = pool.pgp_num_target == pool.pg_num_target;
         pool.pgp_num_target = if follows { pg_num } else { pool.pgp_num_target.min(pg_num) };
         pool.pg_num_target = pg_num;
     })
@@ -350,11 +350,6 @@ fn set_pgp_num(c: &Context<'_>, id: PoolId, pool: &PgPool, var: &str, val: &str)
     check_pg_change(pool, var)?;
     if n <= 0 {
         return refuse(Errno::EINVAL, format!("specified pgp_num must > 0, but you set to {n}"));
-    }
-    if pool.is_erasure() {
-        let now = pool.pgp_num;
-        let sentence = format!("changing {var} of an erasure-coded pool is not supported yet; it stays {now}");
-        return refuse(Errno::EOPNOTSUPP, sentence);
     }
     if n > i64::from(pool.pg_num_target) {
         return refuse(Errno::EINVAL, format!("specified pgp_num {n} > pg_num {}", pool.pg_num_target));

@@ -123,14 +123,14 @@ impl Monitor {
             let is_left_to_us = pool.autoscale_mode == AutoscaleMode::ON
                 && !pool.flags.contains(osdmap::PoolFlags::NOPGCHANGE)
                 && pool.pg_num == pool.pg_num_target;
-            // Shards cannot change places yet, which it takes to merge groups of erasure-coded pools.
+            // It takes that OSDs have the same shard of both to merge groups of erasure-coded pools.
             let is_possible = plan.pg_num_final > pool.pg_num || plan.pg_num_final < pool.pg_num && !pool.is_erasure();
             if !plan.would_adjust || !is_possible || !is_left_to_us {
                 continue;
             }
             let target = plan.pg_num_final;
             let how = if target > pool.pg_num { "more" } else { "fewer" };
-            let follows = pool.pgp_num_target == pool.pg_num_target && !pool.is_erasure();
+            let follows = pool.pgp_num_target == pool.pg_num_target;
             let pgp_num_target = if follows { target } else { pool.pgp_num_target.min(target) };
             let epoch = draft.incremental().epoch;
             let changed = PgPool { pg_num_target: target, pgp_num_target, last_change: epoch, ..pool.clone() };
