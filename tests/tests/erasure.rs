@@ -1,6 +1,6 @@
 //! Erasure-coded pools as Ceph's clients see them, while OSDs die, come back and are replaced.
 
-use cluster_tests::{Pattern, TestCluster, assert_same_bytes, binary, clients_are_here, python};
+use cluster_tests::{Journal, Pattern, TestCluster, assert_same_bytes, binary, clients_are_here, python};
 use rustix::process::Signal;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -173,6 +173,97 @@ fn objects_are_what_was_written_whatever_happens_to_osds() {
     drop((first, second, fourth));
     cluster.down();
     (0..6).for_each(|osd| check_store(&cluster, osd));
+}
+
+/// A group's name, where the map wants it, and who has its shards.
+type Placed = (String, Vec<i64>, Vec<i64>);
+
+/// Where the pool's groups are, once all of them are clean.
+fn placed_groups(cluster: &TestCluster, pool: &str) -> Option<Vec<Placed>> {
+    let groups = cluster.ceph_json(&["pg", "ls-by-pool", pool]);
+    let groups = groups["pg_stats"].as_array().or(groups.as_array()).cloned().unwrap_or_default();
+    let osds =
+        |value: &serde_json::Value| value.as_array().into_iter().flatten().filter_map(|osd| osd.as_i64()).collect();
+    let placed = |group: &serde_json::Value| {
+        let is_clean = group["state"].as_str()?.starts_with("active+clean");
+        let name = group["pgid"].as_str()?.to_owned();
+        is_clean.then(|| (name, osds(&group["up"]), osds(&group["acting"])))
+    };
+    groups.iter().map(placed).collect::<Option<Vec<_>>>().filter(|placed| placed.len() == 8)
+}
+
+fn sorted(osds: &[i64]) -> Vec<i64> {
+    let mut osds = osds.to_vec();
+    osds.sort_unstable();
+    osds
+}
+
+/// Every group is wanted in another order, on other OSDs, on other OSDs in another order, while a client writes and reads. Who
+/// stays keeps its shard, and all that was acknowledged is there.
+#[test]
+fn groups_that_are_placed_anew_keep_what_was_written() {
+    if !clients_are_here(&["ceph", "rados", "python3-rados"]) {
+        return;
+    }
+    const OSDS: i64 = 5;
+    let cluster = TestCluster::start("shard-places", OSDS as u32);
+    Pool::make(&cluster, "e", 2, 1, "isa");
+    cluster.ceph(&["balancer", "off"]).ok();
+    cluster.wait_until_clean(LIMIT);
+    let mut journal = Journal::begin(&cluster, "e");
+    journal.goes_on(100, LIMIT);
+    for round in 0..5 {
+        let before = placed_groups(&cluster, "e").expect("all was clean");
+        for (name, up, acting) in &before {
+            let mut wanted = if round == 0 { up.clone() } else { acting.clone() };
+            wanted.rotate_left(1);
+            if round > 0 {
+                let stranger = (0..OSDS).map(|osd| (osd + round) % OSDS).find(|osd| !up.contains(osd));
+                wanted[(round % 3) as usize] = stranger.expect("there are more OSDs than shards");
+            }
+            let words: Vec<String> = wanted.iter().map(i64::to_string).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            cluster.ceph(&[&["osd", "pg-upmap", name.as_str()][..], &words].concat()).ok();
+        }
+        let started = Instant::now();
+        let after = loop {
+            let is_new = |(was, is): (&Placed, &Placed)| was.1 != is.1 && sorted(&is.1) == sorted(&is.2);
+            match placed_groups(&cluster, "e") {
+                Some(after) if before.iter().zip(&after).all(is_new) => break after,
+                _ => assert!(started.elapsed() < LIMIT, "round {round}: not all groups get there"),
+            }
+            sleep(Duration::from_millis(300));
+        };
+        for ((name, _, was), (_, up, is)) in before.iter().zip(&after) {
+            let stays = |(_, osd): &(usize, &i64)| up.contains(osd);
+            assert!(
+                was.iter().enumerate().filter(stays).all(|(shard, osd)| is[shard] == *osd),
+                "{name}: {was:?}, {is:?}"
+            );
+        }
+        journal.goes_on(50, LIMIT);
+    }
+    // Back to where CRUSH has them, while one OSD is away.
+    let groups = placed_groups(&cluster, "e").expect("all was clean");
+    kill_osd(&cluster, "3");
+    for (name, ..) in groups {
+        cluster.ceph(&["osd", "rm-pg-upmap", &name]).ok();
+    }
+    for osd in ["0", "1"] {
+        cluster.ceph(&["osd", "reweight", osd, "0.6"]).ok();
+    }
+    journal.goes_on(50, LIMIT);
+    let back = start_osd(&cluster, "3");
+    cluster.wait_until_clean(LIMIT);
+    journal.end(&cluster);
+    cluster.ceph(&["osd", "deep-scrub", "all"]).ok();
+    sleep(Duration::from_secs(5));
+    cluster.wait_until_clean(LIMIT);
+    let health = cluster.ceph(&["health", "detail"]).ok();
+    assert!(!health.contains("inconsistent") && !health.contains("damage"), "{health}");
+    drop(back);
+    cluster.down();
+    (0..OSDS as u32).for_each(|osd| check_store(&cluster, osd));
 }
 
 /// Everything that applications may try is answered as by a real Ceph, what is refused included.

@@ -66,7 +66,7 @@ fn clients_write_on_while_groups_are_split() {
         benches.map(|bench| bench.join().expect("every write succeeds"))
     });
     let begun = Instant::now();
-    for (pool, var) in [("p", "pg_num"), ("p", "pgp_num"), ("e", "pg_num")] {
+    for (pool, var) in [("p", "pg_num"), ("p", "pgp_num"), ("e", "pg_num"), ("e", "pgp_num")] {
         while number(&cluster, pool, var) < 64 {
             let now = number(&cluster, pool, var);
             assert!(begun.elapsed() < 2 * LIMIT, "{var} of pool {pool} stays at {now}");
