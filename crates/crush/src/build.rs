@@ -396,7 +396,7 @@ impl CrushMap {
         self.buckets().filter(holds).map(|bucket| bucket.id).collect()
     }
 
-    fn insert(
+    pub(crate) fn insert(
         &mut self,
         item: i32,
         weight: u32,
@@ -420,8 +420,10 @@ impl CrushMap {
         }
         let levels: Vec<(u16, String)> = self.levels(location).map(|(kind, name)| (kind, name.to_owned())).collect();
         let mut at = item;
+        let mut made = false;
         for (kind, bucket_name) in &levels {
             let Some(id) = self.id(bucket_name) else {
+                made = true;
                 let id = self.make_bucket(bucket_name, *kind)?;
                 self.bucket_add(id, at, 0)?;
                 at = id;
@@ -447,7 +449,10 @@ impl CrushMap {
             break;
         }
         self.set_weight_at(item, weight, location, init_weight_sets)?;
-        if let Some(id) = self.misshapen() {
+        // A device in a bucket that was there changes nothing about the shape, and there may be many of them.
+        if (made || item < 0)
+            && let Some(id) = self.misshapen()
+        {
             return Err(BuildError::TooDeep(id));
         }
         self.max_devices = self.max_devices.max(item.saturating_add(1));

@@ -9,20 +9,28 @@ impl CrushMap {
     ///
     /// Errors: [`BuildError::ClassSet`] if it has another class: that must be removed first.
     pub fn set_device_class(&mut self, device: i32, class: &str) -> Result<bool, BuildError> {
+        if self.class_of(device) == Some(class) && device >= 0 {
+            return Ok(false);
+        }
+        self.change(|map| map.bind_class(device, class))?;
+        Ok(true)
+    }
+
+    /// Leaves shadow trees to their rebuild.
+    pub(crate) fn bind_class(&mut self, device: i32, class: &str) -> Result<(), BuildError> {
         crate::build::check_name(class)?;
         if device < 0 || !self.item_exists(device) {
             return Err(BuildError::NoItemId(device));
         }
         match self.class_of(device) {
-            Some(is) if is == class => return Ok(false),
+            Some(is) if is == class => {}
             Some(is) => return Err(BuildError::ClassSet { item: device, is: is.to_owned() }),
-            None => {}
+            None => {
+                let class = self.make_class(class);
+                self.classes.insert(device, class);
+            }
         }
-        self.change(|map| {
-            let class = map.make_class(class);
-            map.classes.insert(device, class);
-            Ok(true)
-        })
+        Ok(())
     }
 
     /// Unbinds a device from its class. Returns whether it had one.

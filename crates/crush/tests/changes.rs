@@ -2,7 +2,7 @@
 //!
 //! The fixtures were recorded from the store of a monitor of Ceph 16.2.15: each CRUSH map behind its length.
 
-use crush::{CrushMap, DEFAULT_CHOOSE_ARGS, Location, Profile, WEIGHT_ONE, fixed_weight};
+use crush::{BuildError, CrushMap, DEFAULT_CHOOSE_ARGS, Location, NewDevice, Profile, WEIGHT_ONE, fixed_weight};
 use wire::{Decode, Encode, Reader, Target};
 
 const FIRST: &[u8] = include_bytes!("fixtures/ceph-16.2.15-first.crush-maps");
@@ -115,4 +115,85 @@ fn adding_and_purging_equals_a_monitors() {
     r.add(3, &["host=host3", "rack=rack2", "root=default"]);
     r.step("osd purge 3", |map| map.remove_item("osd.3", None));
     r.end();
+}
+
+/// Names, weights and classes of everything, and what holds what; ids of buckets aside.
+fn shape(map: &CrushMap) -> Vec<String> {
+    let described = |id: i32, name: &str| {
+        let (weight, class) = (map.item_weight(id), map.class_of(id));
+        format!("{name} {weight:?} {class:?} {:?}", map.full_location(id))
+    };
+    let mut all: Vec<String> = map.names().map(|(id, name)| described(id, name)).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn devices_that_come_at_once_stand_where_they_would_one_by_one() {
+    let place = |id: i32| {
+        Location::from([("root", "default"), ("rack", &format!("r{}", id / 12)), ("host", &format!("h{}", id / 4))])
+    };
+    let device = |id: i32| NewDevice {
+        id,
+        weight: WEIGHT_ONE * (1 + id as u32 % 3),
+        location: Some(place(id)),
+        class: Some(["hdd", "ssd"][id as usize % 2].to_owned()),
+    };
+    let mut one_by_one = CrushMap::new();
+    one_by_one.add_bucket("default", "root").unwrap();
+    let mut at_once = one_by_one.clone();
+    for device in (0..50).map(device) {
+        let name = format!("osd.{}", device.id);
+        one_by_one.insert_item(device.id, device.weight, &name, device.location.as_ref().unwrap()).unwrap();
+        one_by_one.set_device_class(device.id, device.class.as_ref().unwrap()).unwrap();
+    }
+    let (first, second): (Vec<NewDevice>, Vec<NewDevice>) = (0..50).map(device).partition(|device| device.id < 20);
+    assert_eq!(at_once.add_devices(&first), []);
+    let shadow = at_once.id("h3~ssd").expect("a shadow");
+    assert_eq!(at_once.add_devices(&second), []);
+    assert_eq!(shape(&at_once), shape(&one_by_one));
+    assert_eq!(at_once.id("h3~ssd"), Some(shadow), "rules go on to mean the same");
+    assert_eq!(at_once.max_devices(), one_by_one.max_devices());
+    let bytes = at_once.to_vec(Target::PACIFIC);
+    assert_eq!(CrushMap::from_slice(&bytes).unwrap(), at_once, "what follows from buckets is up to date");
+}
+
+#[test]
+fn devices_that_cannot_be_placed_are_left_out_and_leave_no_trace() {
+    let mut map = CrushMap::new();
+    map.add_bucket("default", "root").unwrap();
+    let device = |id, location: Location, class: Option<&str>| NewDevice {
+        id,
+        weight: WEIGHT_ONE,
+        location: Some(location),
+        class: class.map(str::to_owned),
+    };
+    let fits = |id| device(id, Location::from([("root", "default"), ("host", "a")]), Some("ssd"));
+    let unknown = device(5, Location::from([("planet", "earth")]), None);
+    let unfit = device(6, Location::from([("root", "default"), ("host", "new")]), Some("no such name!"));
+    let twice = fits(1);
+    let refused = map.add_devices(&[fits(1), unknown, fits(2), unfit, twice]);
+    let ids: Vec<i32> = refused.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, [5, 6, 1]);
+    assert!(
+        matches!(refused[0].1, BuildError::NoType(_)) && matches!(refused[1].1, BuildError::Name(_)),
+        "{refused:?}"
+    );
+    assert_eq!((map.id("new"), map.id("osd.6"), map.is_linked(2)), (None, None, true));
+    let before = map.clone();
+    assert_eq!(map.add_devices(&[unfit_class()]).len(), 1);
+    assert_eq!(map, before);
+    // One that stands somewhere gets its class only.
+    map.add_devices(&[NewDevice {
+        id: 3,
+        weight: WEIGHT_ONE,
+        location: Some(Location::from([("root", "default")])),
+        class: None,
+    }]);
+    assert_eq!(map.add_devices(&[NewDevice { id: 3, weight: 0, location: None, class: Some("hdd".to_owned()) }]), []);
+    assert_eq!((map.class_of(3), map.item_weight(3)), (Some("hdd"), Some(WEIGHT_ONE)));
+}
+
+fn unfit_class() -> NewDevice {
+    NewDevice { id: 77, weight: 1, location: None, class: Some("ssd".to_owned()) }
 }
