@@ -244,6 +244,11 @@ impl Raft {
         self.log.bytes()
     }
 
+    /// Bytes of the newest snapshot.
+    pub fn snapshot_bytes(&self) -> usize {
+        self.snapshot.as_ref().map_or(0, |snapshot| snapshot.data.len())
+    }
+
     /// For a leader: the members, how far each one's log is known to be, and when it was last heard of.
     pub fn followers(&self) -> impl Iterator<Item = (ServerId, u64, Option<Duration>)> + '_ {
         let peers = match &self.role {

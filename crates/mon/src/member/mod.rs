@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::time::Duration;
 use tracing::info;
 use wire::msgr::{Peer, SessionId};
-use wire::{Decode, EntityAddrVec, Envelope};
+use wire::{Decode, Encode, EntityAddrVec, Envelope, Target};
 
 /// How a member is made.
 #[derive(Clone, Debug)]
@@ -113,6 +113,10 @@ pub enum Action {
     },
 }
 
+/// A member takes a snapshot once batches have so many bytes more than the last one, besides those after a number of batches: what
+/// it keeps of the log is in memory.
+const BATCH_BYTES_MAX: usize = 16 << 20;
+
 /// Sessions at the manager's address have numbers from here on.
 pub const MANAGER_SESSIONS: u64 = 1 << 62;
 
@@ -124,6 +128,8 @@ pub struct Member {
     monitor: Monitor,
     /// The log up to here has been applied.
     applied: u64,
+    /// Bytes of what was applied since the last snapshot.
+    batch_bytes: usize,
     /// The term in which the monitor leads, while it does.
     lead_term: u64,
     /// When it began to.
@@ -174,6 +180,7 @@ impl Member {
             raft,
             monitor,
             applied,
+            batch_bytes: 0,
             lead_term: 0,
             leads_since: now.since_start,
             leaderless_since: Some(now.since_start),
@@ -267,7 +274,7 @@ impl Member {
                 let state = MonState::from_slice(&snapshot.data);
                 let state = state.unwrap_or_else(|e| panic!("a state that the leader sent does not decode: {e}"));
                 info!("took over the state after batch {} from the leader", state.applied);
-                self.applied = snapshot.last.index;
+                (self.applied, self.batch_bytes) = (snapshot.last.index, 0);
                 self.monitor.install(now, state, &mut self.todo);
             }
             raft::Action::Apply(entries) => entries.into_iter().for_each(|entry| self.apply(now, entry, out)),
@@ -291,6 +298,7 @@ impl Member {
                 }
             }
             Payload::Data(data) => {
+                self.batch_bytes += data.len();
                 let (index, batch) = data.split_first_chunk().expect("entries begin with the batch's index");
                 self.monitor.decided(now, u64::from_le_bytes(*index), batch, &mut self.todo);
             }
@@ -298,6 +306,10 @@ impl Member {
         }
         // A snapshot is of the state as it is now.
         self.perform_for_monitor(now, out);
+        if self.batch_bytes > BATCH_BYTES_MAX + self.raft.snapshot_bytes() {
+            let state = self.monitor.state().to_vec(Target::PACIFIC);
+            self.take_snapshot(state.into());
+        }
     }
 
     /// Everything that was decided before is applied.
@@ -347,12 +359,17 @@ impl Member {
                         data.extend_from_slice(&batch);
                         self.propose(now, data.into(), out);
                     }
-                    monitor::Action::Snapshot { state, .. } => self.raft.snapshot_taken(self.applied, state),
+                    monitor::Action::Snapshot { state, .. } => self.take_snapshot(state),
                     monitor::Action::GlobalIds(ids) => out.push(Action::GlobalIds(ids)),
                     monitor::Action::GlobalIdsFor { session, ids } => self.send_ids(session, ids, out),
                 }
             }
         }
+    }
+
+    fn take_snapshot(&mut self, state: Bytes) {
+        self.batch_bytes = 0;
+        self.raft.snapshot_taken(self.applied, state);
     }
 
     fn propose(&mut self, now: Now, data: Bytes, out: &mut Vec<Action>) {

@@ -390,7 +390,7 @@ fn get(key: &str) -> String {
 }
 
 fn text(ack: &msg::MonCommandAck) -> String {
-    String::from_utf8(ack.output.clone().into_bytes().to_vec()).unwrap()
+    String::from_utf8(ack.output.clone().into_bytes()[..].to_vec()).unwrap()
 }
 
 #[test]
@@ -497,6 +497,26 @@ fn the_others_go_on_without_the_leader_and_it_comes_back() {
     net.pass(secs(4));
     assert_eq!(text(&net.ask(first, &get("k"))), "2");
     net.pass(secs(1));
+    net.states_are_equal();
+}
+
+#[test]
+fn large_batches_are_not_kept_in_memory_for_long() {
+    let mut net = Net::new(&["a", "b", "c"]);
+    let leader = net.wait_for_leader();
+    net.pass(secs(1));
+    let value = "x".repeat(60_000);
+    // Of one key, so that the state stays small.
+    for _ in 0..400 {
+        assert_eq!(net.ask(leader, &set("k", &value)).result, 0);
+    }
+    net.pass(secs(1));
+    for node in net.nodes.values() {
+        assert!(node.member.monitor().state().applied < SNAPSHOT_EVERY, "their number is no reason for a snapshot");
+        let (kept, limit) = (node.member.raft().log_bytes(), BATCH_BYTES_MAX + (4 << 20));
+        assert!(kept < limit, "mon.{} keeps {kept} bytes of its log", node.identity.name);
+        assert!(node.disk.entries.iter().map(|entry| entry.bytes()).sum::<usize>() < limit);
+    }
     net.states_are_equal();
 }
 

@@ -30,6 +30,11 @@ impl FailureReports {
         self.reports.entry(target).or_default().insert(reporter, report);
     }
 
+    /// Whether nobody was reported.
+    pub fn is_empty(&self) -> bool {
+        self.reports.is_empty()
+    }
+
     /// Forgets what was said about `osd` and what it said: it went down, or came up.
     pub fn forget(&mut self, osd: OsdId) {
         self.reports.remove(&osd);

@@ -112,12 +112,17 @@ impl Monitor {
     /// The OSDs that have sessions here, each with what it last said of itself and of the groups that it serves: for monitors
     /// that have not heard it.
     pub fn what_osds_said(&self) -> Vec<OsdBeacon> {
-        let here: BTreeSet<_> = self.sessions.values().filter_map(|known| known.osd()).collect();
-        let said = here.into_iter().filter_map(|osd| {
+        let here = self.sessions.values().filter_map(|known| known.osd());
+        let mut served: BTreeMap<_, Vec<_>> = here.map(|osd| (osd, Vec::new())).collect();
+        for pg in self.volatile.pgs.values() {
+            let primary = pg.report.acting.iter().find(|osd| osd.is_some());
+            if let Some(reports) = primary.and_then(|osd| served.get_mut(osd)) {
+                reports.push(pg.report.clone());
+            }
+        }
+        let said = served.into_iter().filter_map(|(osd, pgs)| {
             let stat = self.volatile.osds.get(&osd)?;
-            let serves = |report: &wire::nacre::mon::PgReport| report.acting.iter().find(|o| o.is_some()) == Some(&osd);
-            let reports = self.volatile.pgs.values().map(|pg| &pg.report).filter(|report| serves(report));
-            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs: reports.cloned().collect() })
+            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs })
         });
         said.collect()
     }

@@ -3,7 +3,7 @@
 //! * this file: inputs, actions, and who handles what.
 //! * `proposals.rs`: how a change gets into the log and who hears of it afterwards.
 //! * `client_messages.rs`, `osd_messages.rs`: what clients and OSDs send.
-//! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs` under it.
+//! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs`, `newcomers.rs` under it.
 //! * `blocklist.rs`: clients that were locked out are let in again. `balancing.rs`: rounds of the balancer.
 //! * `pg_numbers.rs`, `pg_merges.rs`: pools get more placement groups, or fewer.
 //! * `leading.rs`: to lead and to follow, where there are several monitors.
@@ -19,6 +19,7 @@ mod health_watch;
 mod late;
 mod leading;
 mod liveness;
+mod newcomers;
 mod osd_changes;
 mod osd_messages;
 mod pg_merges;
@@ -45,6 +46,7 @@ use pg_numbers::PgNumbers;
 use proposals::Proposals;
 pub use proposals::SNAPSHOT_EVERY;
 use session::Session;
+use statistics::Covered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
@@ -125,6 +127,7 @@ pub type Entropy = Box<dyn FnMut() -> [u8; 32] + Send>;
 pub struct Monitor {
     state: MonState,
     volatile: Volatile,
+    covered: Covered,
     entropy: Entropy,
     sessions: BTreeMap<SessionId, Session>,
     late: LateRequests,
@@ -159,6 +162,7 @@ impl Monitor {
         Monitor {
             state,
             volatile: Volatile { name: name.to_owned(), ..Volatile::default() },
+            covered: Covered::default(),
             entropy,
             sessions: BTreeMap::new(),
             late: LateRequests::default(),

@@ -1,16 +1,17 @@
 //! From what OSDs say, and do not say, to the next OSD map.
 //!
 //! Facts are collected as they come and turned into one increment at a time: at once when things are quiet, at most
-//! every [`SPACING`] when many OSDs start or fail together.
+//! every [`SPACING`] when many OSDs start or fail together. OSDs that the hierarchy does not know are collected for
+//! longer where there are many (`newcomers.rs`).
 
 use super::blocklist::expired_lock_outs;
 use super::failures::FailureReports;
 use super::flapping::Flapping;
+use super::newcomers::{Newcomers, new_device};
 use super::proposals::Answer;
 use super::{Monitor, Now};
 use crate::state::LogPriority;
 use crate::update::Update;
-use crush::Location;
 use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PoolFlags, WEIGHT_IN};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,9 +23,6 @@ use wire::nacre::mon::OsdBoot;
 
 /// Increments follow each other no faster than this.
 const SPACING: Duration = Duration::from_millis(50);
-/// Placing an OSD that CRUSH does not know costs time in proportion to the hierarchy: so many at once, so that others
-/// are answered in between.
-const PLACED_AT_ONCE: usize = 50;
 /// An OSD that is down for this long is marked out, unless `mon_osd_down_out_interval` says otherwise.
 const DOWN_OUT_INTERVAL: Duration = Duration::from_secs(600);
 /// No OSD is marked out if fewer than this share of all would remain in (`mon_osd_min_in_ratio`).
@@ -40,6 +38,7 @@ pub(super) struct OsdChanges {
     pg_temp: BTreeMap<PgId, (OsdId, Vec<OsdId>)>,
     /// OSDs whose refusal stands in the cluster log already.
     refused: BTreeSet<OsdId>,
+    newcomers: Newcomers,
     /// Since when there is something to look at.
     pending_since: Option<Duration>,
     last_built: Option<Duration>,
@@ -51,10 +50,13 @@ impl OsdChanges {
         OsdChanges { flapping: before.flapping, ..OsdChanges::default() }
     }
 
-    pub fn boot(&mut self, boot: OsdBoot, now: Duration) {
+    /// An OSD has started. `is_new`: the hierarchy does not have it.
+    pub fn boot(&mut self, boot: OsdBoot, is_new: bool, now: Duration) {
         self.refused.remove(&boot.osd);
         self.boots.insert(boot.osd, boot);
-        self.look(now);
+        if !(is_new && self.newcomers.must_wait(now)) {
+            self.look(now);
+        }
     }
 
     /// Whether this is the first refusal of `osd` in a row.
@@ -85,7 +87,7 @@ impl OsdChanges {
 
     /// When the next increment may be built, if there is something to build it from.
     pub fn due(&self) -> Option<Duration> {
-        let pending = self.pending_since?;
+        let pending = [self.pending_since, self.newcomers.due()].into_iter().flatten().min()?;
         Some(self.last_built.map_or(pending, |built| pending.max(built + SPACING)))
     }
 }
@@ -148,6 +150,9 @@ impl Monitor {
         self.balance(now, &mut draft);
         if let Some(crush) = &draft.crush {
             draft.incremental.set_crush(crush);
+            let bytes = draft.incremental.crush.len();
+            let listeners = self.sessions.values().filter(|known| known.osd().is_some()).count();
+            self.osd_changes.newcomers.sent(bytes, listeners, now.since_start);
         }
         if let Some(update) = self.state.osd_update(draft.incremental) {
             updates.push(update);
@@ -161,7 +166,8 @@ impl Monitor {
     fn mark_down(&mut self, now: Now, draft: &mut Draft, answers: &mut Vec<Answer>) {
         let map = self.state.osdmap();
         let going_down = std::mem::take(&mut self.osd_changes.going_down);
-        let hosts_needed = if self.up_hosts() > 2 { 2 } else { 1 };
+        let anybody_failed = !self.osd_changes.failures.is_empty();
+        let hosts_needed = if anybody_failed && self.up_hosts() > 2 { 2 } else { 1 };
         let mut down: BTreeMap<OsdId, String> = BTreeMap::new();
         for (osd, session) in going_down {
             answers.push(Answer::GoingDown { session, osd });
@@ -200,7 +206,8 @@ impl Monitor {
     fn mark_up(&mut self, now: Now, draft: &mut Draft) {
         let map = self.state.osdmap();
         let boots = std::mem::take(&mut self.osd_changes.boots);
-        let mut placed = 0;
+        let mut room = self.osd_changes.newcomers.room(now.since_start);
+        let mut coming = Vec::new();
         for (osd, boot) in boots {
             if map.is_up(osd) {
                 // Marked down in this increment if it is another start; then it comes up with the next.
@@ -220,20 +227,25 @@ impl Monitor {
                 debug!("{osd} was marked down often lately; it is marked up again in {wait:.0?}");
                 continue;
             }
-            if !map.crush.is_linked(osd.0) {
-                placed += 1;
-                if placed > PLACED_AT_ONCE {
+            if map.crush.parent(osd.0).is_none() {
+                if room == 0 {
                     self.osd_changes.boots.insert(osd, boot);
-                    self.osd_changes.look(now.since_start);
+                    self.osd_changes.newcomers.put_off();
                     continue;
                 }
+                room -= 1;
             }
-            let is_new = map.osd(osd).is_none_or(|known| known.uuid.is_zero()) || map.is_destroyed(osd);
-            if let Err(e) = draft.place(map, &boot) {
-                warn!("{osd}: cannot be placed in the CRUSH hierarchy: {e}");
-                draft.notes.push((LogPriority::WARN, format!("{osd} cannot be placed in the CRUSH hierarchy: {e}")));
+            coming.push((osd, boot));
+        }
+        let cannot = draft.place(map, coming.iter().map(|(_, boot)| boot));
+        for (osd, boot) in coming {
+            if let Some(reason) = cannot.get(&osd) {
+                warn!("{osd}: cannot be placed in the CRUSH hierarchy: {reason}");
+                let note = format!("{osd} cannot be placed in the CRUSH hierarchy: {reason}");
+                draft.notes.push((LogPriority::WARN, note));
                 continue;
             }
+            let is_new = map.osd(osd).is_none_or(|known| known.uuid.is_zero()) || map.is_destroyed(osd);
             draft.bring_up(map, &boot, is_new);
             draft.notes.push((LogPriority::INFO, format!("{osd} {} boot", boot.public_addrs)));
             self.osd_changes.failures.forget(osd);
@@ -389,29 +401,29 @@ impl Draft {
         self.incremental.new_xinfo.entry(osd).or_insert(present)
     }
 
-    /// Puts an OSD that CRUSH does not know where it says it stands.
-    fn place(&mut self, map: &OsdMap, boot: &OsdBoot) -> Result<(), crush::BuildError> {
-        let present = self.crush.as_ref().unwrap_or(map.crush.as_ref());
-        let id = boot.osd.0;
-        let linked = present.is_linked(id);
-        let classed = present.class_of(id).is_some() || boot.device_class.is_empty();
-        if linked && classed {
-            return Ok(());
+    /// Puts OSDs that the hierarchy does not know where they say they stand. Returns those for which that cannot be done.
+    fn place<'a>(
+        &mut self,
+        map: &OsdMap,
+        boots: impl Iterator<Item = &'a OsdBoot>,
+    ) -> BTreeMap<OsdId, crush::BuildError> {
+        let mut cannot = BTreeMap::new();
+        let mut devices = Vec::new();
+        for boot in boots {
+            match new_device(&map.crush, boot) {
+                Ok(device) => devices.extend(device),
+                Err(reason) => drop(cannot.insert(boot.osd, reason)),
+            }
         }
-        let mut next = present.clone();
-        if !linked {
-            let mut location = boot.location.clone();
-            location.entry("root".to_owned()).or_insert_with(|| "default".to_owned());
-            let words: Vec<String> = location.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
-            let location = Location::parse(words.iter().map(String::as_str));
-            let location = location.map_err(|word| crush::BuildError::Name(word.to_owned()))?;
-            next.insert_item(id, boot.weight, &format!("osd.{id}"), &location)?;
+        if !devices.is_empty() {
+            let mut next = self.crush.take().unwrap_or_else(|| map.crush.as_ref().clone());
+            let refused = next.add_devices(&devices);
+            if refused.len() < devices.len() {
+                self.crush = Some(next);
+            }
+            cannot.extend(refused.into_iter().map(|(id, reason)| (OsdId(id), reason)));
         }
-        if !classed {
-            next.set_device_class(id, &boot.device_class)?;
-        }
-        self.crush = Some(next);
-        Ok(())
+        cannot
     }
 
     fn bring_up(&mut self, map: &OsdMap, boot: &OsdBoot, is_new: bool) {

@@ -37,7 +37,8 @@ impl Monitor {
             return;
         }
         self.liveness.heard(boot.osd, now.since_start);
-        self.osd_changes.boot(boot, now.since_start);
+        let is_new = self.state.osdmap().crush.parent(boot.osd.0).is_none();
+        self.osd_changes.boot(boot, is_new, now.since_start);
     }
 
     /// Whether an OSD may be marked up, or a sentence that says why not.

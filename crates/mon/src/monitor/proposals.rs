@@ -440,8 +440,9 @@ impl Monitor {
         LogEntry { channel: "audit".to_owned(), ..self.log_line(now, LogPriority::INFO, message) }
     }
 
-    /// A line that this monitor says itself.
-    pub(super) fn log_line(&self, now: Now, priority: LogPriority, message: String) -> LogEntry {
+    /// A line that this monitor says itself; cut as those of others are.
+    pub(super) fn log_line(&self, now: Now, priority: LogPriority, mut message: String) -> LogEntry {
+        message.truncate(message.floor_char_boundary(LOG_LINE_BYTES_MAX));
         LogEntry {
             seq: 0,
             stamp: now.wall,

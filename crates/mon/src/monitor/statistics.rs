@@ -9,6 +9,13 @@ use wire::nacre::mon::{OsdBeacon, PgReport, pg_state};
 /// Rates are averages over about this many seconds.
 const RATE_WINDOW_S: f64 = 5.0;
 
+/// What the statistics were last brought into step with.
+#[derive(Default)]
+pub(super) struct Covered {
+    pg_nums: BTreeMap<PoolId, u32>,
+    up: BTreeSet<OsdId>,
+}
+
 impl Monitor {
     /// Takes a beacon's numbers in.
     pub(super) fn take_statistics(&mut self, now: Now, beacon: OsdBeacon) {
@@ -28,12 +35,40 @@ impl Monitor {
         }
     }
 
-    /// Makes the statistics cover exactly the groups of the map, and marks those whose primary is gone.
+    /// Makes the statistics cover exactly the groups of the map, and marks those whose primary is gone. Goes over all groups only
+    /// where pools have changed or OSDs went down: there may be a million.
     pub(super) fn sync_statistics_with_map(&mut self) {
+        let map = self.state.osdmaps.current().clone();
+        let pg_nums: BTreeMap<PoolId, u32> = map.pools.iter().map(|(id, pool)| (*id, pool.pg_num)).collect();
+        if self.covered.pg_nums != pg_nums {
+            self.cover_groups();
+            self.covered.pg_nums = pg_nums;
+        }
+        self.volatile.pool_sizes = map.pools.iter().map(|(id, pool)| (*id, pool.size)).collect();
+        let up: BTreeSet<OsdId> = map.up_osds().map(|(id, _)| id).collect();
+        if !self.covered.up.is_subset(&up) {
+            for pg in self.volatile.pgs.values_mut() {
+                let reporter = pg.report.acting.iter().find(|osd| osd.is_some());
+                if reporter.is_some_and(|osd| !up.contains(osd)) && pg.report.state & pg_state::STALE == 0 {
+                    pg.report.state |= pg_state::STALE;
+                    pg.last_change = self.volatile.now;
+                }
+            }
+        }
+        self.covered.up = up;
+        let known = (0..map.weights().len() as i32).map(OsdId);
+        let placed_on: BTreeSet<OsdId> = known.filter(|osd| map.exists(*osd) && map.is_in(*osd)).collect();
+        self.volatile.progress.follow_map(placed_on, self.volatile.now);
+        self.volatile.osds.retain(|osd, _| map.exists(*osd));
+        self.volatile.io.retain(|pool, _| map.pools.contains_key(pool));
+        self.volatile.rates.retain(|pool, _| map.pools.contains_key(pool));
+    }
+
+    /// Pools have come, gone, or have other numbers of groups.
+    fn cover_groups(&mut self) {
         self.add_up_merged();
         let map = self.state.osdmap();
         self.volatile.pgs.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
-        self.volatile.pool_sizes = map.pools.iter().map(|(id, pool)| (*id, pool.size)).collect();
         for (id, pool) in &map.pools {
             for seed in 0..pool.pg_num {
                 let pgid = PgId { pool: *id, seed };
@@ -45,19 +80,6 @@ impl Monitor {
                 });
             }
         }
-        for pg in self.volatile.pgs.values_mut() {
-            let reporter = pg.report.acting.iter().find(|osd| osd.is_some());
-            if reporter.is_some_and(|osd| !map.is_up(*osd)) && pg.report.state & pg_state::STALE == 0 {
-                pg.report.state |= pg_state::STALE;
-                pg.last_change = self.volatile.now;
-            }
-        }
-        let known = (0..map.weights().len() as i32).map(OsdId);
-        let placed_on: BTreeSet<OsdId> = known.filter(|osd| map.exists(*osd) && map.is_in(*osd)).collect();
-        self.volatile.progress.follow_map(placed_on, self.volatile.now);
-        self.volatile.osds.retain(|osd, _| map.exists(*osd));
-        self.volatile.io.retain(|pool, _| map.pools.contains_key(pool));
-        self.volatile.rates.retain(|pool, _| map.pools.contains_key(pool));
     }
 
     /// Counts what groups had that were merged into others as those others', until they report.

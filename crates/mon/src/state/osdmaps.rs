@@ -13,6 +13,11 @@ const FULL_EVERY: u32 = 250;
 const INCREMENTALS_MIN: usize = 500;
 /// Beyond so many, the oldest are dropped.
 const INCREMENTALS_MAX: usize = INCREMENTALS_MIN + 2 * FULL_EVERY as usize;
+/// The same for their bytes: in large clusters an increment that changes the hierarchy has half a megabyte. Then fewer than
+/// [`INCREMENTALS_MIN`] may be left.
+const INCREMENTAL_BYTES_MAX: usize = 64 << 20;
+/// A full map is also kept where the increments since the last one have more.
+const BYTES_PER_FULL: usize = INCREMENTAL_BYTES_MAX / 4;
 
 /// The newest map, and the increments and some full maps before it, encoded as peers get them.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,6 +48,12 @@ impl OsdMaps {
         let current = OsdMap::from_slice(&full)?;
         let fulls = BTreeMap::from([(current.epoch, full.clone())]);
         Ok(OsdMaps { current: Arc::new(current), current_full: full, incrementals: BTreeMap::new(), fulls })
+    }
+
+    /// Begins with a map, whatever was before it: everybody is to get it in full.
+    pub fn begin_anew(map: &OsdMap) -> OsdMaps {
+        let (full, _) = map.encode_with_checksum(Target::PACIFIC);
+        OsdMaps::new(full.into()).expect("it has just been encoded")
     }
 
     pub fn current(&self) -> &Arc<OsdMap> {
@@ -105,19 +116,29 @@ impl OsdMaps {
         assert_eq!(crc, incremental.full_crc, "increment {expected} leads to another map than when it was made");
         self.current_full = full.into();
         self.incrementals.insert(expected, bytes.clone());
-        if expected.0.is_multiple_of(FULL_EVERY) {
+        let last_full = self.fulls.keys().next_back().copied().unwrap_or_default();
+        if expected.0.is_multiple_of(FULL_EVERY) || self.bytes_behind(last_full) > BYTES_PER_FULL {
             self.fulls.insert(expected, self.current_full.clone());
         }
         if self.incrementals.len() > INCREMENTALS_MAX {
-            self.prune();
+            let keep_from = expected.0.saturating_sub(INCREMENTALS_MIN as u32);
+            self.drop_before(Epoch(keep_from));
+        }
+        if self.bytes_behind(self.oldest()) > INCREMENTAL_BYTES_MAX {
+            let is_little = |full: &&Epoch| self.bytes_behind(**full) <= INCREMENTAL_BYTES_MAX;
+            let keep_from = self.fulls.keys().find(is_little).copied().unwrap_or_default();
+            self.drop_before(keep_from);
         }
         incremental
     }
 
-    /// Drops the oldest increments, up to a full map from which those that are left lead on.
-    fn prune(&mut self) {
-        let newest = self.current.epoch.0;
-        let Some(keep_from) = newest.checked_sub(INCREMENTALS_MIN as u32).map(Epoch) else { return };
+    /// Bytes of the increments behind an epoch.
+    fn bytes_behind(&self, epoch: Epoch) -> usize {
+        self.incrementals.range(epoch.next()..).map(|(_, bytes)| bytes.len()).sum()
+    }
+
+    /// Drops the oldest increments, up to a full map that is no newer than this, from which those that are left lead on.
+    fn drop_before(&mut self, keep_from: Epoch) {
         let Some((first, _)) = self.fulls.range(..=keep_from).next_back() else { return };
         let first = *first;
         self.fulls = self.fulls.split_off(&first);
@@ -146,5 +167,42 @@ impl Decode for OsdMaps {
             false => OsdMap::from_slice(&current_full)?,
         };
         Ok(OsdMaps { current: Arc::new(current), current_full, incrementals: r.get()?, fulls: r.get()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osdmap::PgPool;
+    use types::PoolId;
+
+    /// Increments of some megabytes each, as changes of a large hierarchy are.
+    #[test]
+    fn large_increments_are_kept_by_their_bytes() {
+        let mut first = OsdMap::new(Fsid([1; 16]));
+        first.epoch = Epoch(1);
+        let mut maps = OsdMaps::begin_anew(&first);
+        for nth in 0..40 {
+            let mut incremental = Incremental::after(maps.current(), types::Utime::ZERO);
+            incremental.new_pools.insert(PoolId(1), PgPool::replicated(3, 8, 0));
+            incremental.new_pool_names.insert(PoolId(1), "x".repeat((4 << 20) + nth));
+            let mut next = OsdMap::clone(maps.current());
+            next.apply(&incremental).unwrap();
+            incremental.full_crc = next.checksum(Target::PACIFIC);
+            maps.apply(&incremental.to_vec(Target::PACIFIC).into());
+        }
+        assert_eq!(maps.current().epoch, Epoch(41));
+        let kept: usize = maps.incrementals.values().map(Bytes::len).sum();
+        assert!(kept <= INCREMENTAL_BYTES_MAX && kept > INCREMENTAL_BYTES_MAX / 2, "{kept}");
+        // What is kept leads on from the oldest map without gaps.
+        let oldest = maps.oldest();
+        assert!(oldest > Epoch(20) && maps.fulls.len() <= 6, "{oldest}, {} full maps", maps.fulls.len());
+        let epochs: Vec<Epoch> = maps.incrementals_from(Epoch(0)).map(|(epoch, _)| epoch).collect();
+        assert_eq!(epochs, (oldest.0 + 1..=41).map(Epoch).collect::<Vec<_>>());
+        for epoch in oldest.0..=41 {
+            let full = maps.full(Epoch(epoch)).expect("it is kept");
+            assert_eq!(OsdMap::from_slice(&full).unwrap().epoch, Epoch(epoch));
+        }
+        assert_eq!(maps.full(Epoch(oldest.0 - 1)), None);
     }
 }

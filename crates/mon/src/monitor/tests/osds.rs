@@ -30,6 +30,61 @@ fn many_starts_share_an_epoch() {
     assert!(h.map().epoch <= Epoch(4), "{} for 100 starts", h.map().epoch);
 }
 
+/// What 2000 OSDs with 2600 listeners cost in hierarchy is not sent again at once.
+#[test]
+fn newcomers_of_a_large_cluster_are_collected_and_nobody_else_waits_for_them() {
+    let mut h = Harness::new();
+    h.hold_commits = true;
+    let sessions: Vec<SessionId> = (0..2600).map(|id| h.open(EntityType::OSD, id)).collect();
+    let host = |id: i32| format!("host{}", id / 20);
+    for id in 0..2500 {
+        h.say(sessions[id as usize], boot_message(id, &host(id), 1));
+    }
+    h.release_commits();
+    h.pass(Duration::from_millis(60));
+    assert_eq!((h.map().counts().1, h.map().epoch), (2000, Epoch(2)), "no more come with one map");
+    let collected_from = h.now;
+    h.say(sessions[7], failure(&h, 3, true));
+    h.pass(Duration::from_millis(60));
+    assert!(!h.map().is_up(OsdId(3)), "a failure does not wait");
+    assert_eq!(h.map().counts().1, 1999);
+    let wakes = h.monitor.next_wake();
+    for id in 2500..2600 {
+        h.say(sessions[id as usize], boot_message(id, &host(id), 1));
+        assert_eq!(h.monitor.next_wake(), wakes, "nothing can be done for it yet");
+    }
+    h.pass(secs(2));
+    assert_eq!((h.map().counts().1, h.map().epoch), (2599, Epoch(4)), "all that came meanwhile share a map");
+    assert!(h.now < collected_from + secs(3));
+    // Once that is paid for, one more comes in at once.
+    h.pass(secs(20));
+    let at = h.now;
+    h.boot_on(9000, "another", 1);
+    assert!(h.map().is_up(OsdId(9000)) && h.now <= at + Duration::from_millis(200));
+    let crush = &h.map().crush;
+    assert_eq!(crush.full_location(2599), [("host", "host129"), ("root", "default")]);
+    assert_eq!(crush.class_of(2599), Some("ssd"));
+}
+
+#[test]
+fn an_osd_that_cannot_be_placed_keeps_nobody_else_out() {
+    let mut h = Harness::new();
+    h.hold_commits = true;
+    let sessions = [0, 1, 2].map(|id| h.open(EntityType::OSD, id));
+    for (id, session) in (0..).zip(sessions) {
+        let mut boot = boot_message(id, "host", 1);
+        if id == 1 {
+            boot.location.insert("planet".to_owned(), "earth".to_owned());
+        }
+        h.say(session, boot);
+    }
+    h.release_commits();
+    h.pass(secs(1));
+    assert!(h.map().is_up(OsdId(0)) && h.map().is_up(OsdId(2)) && !h.map().exists(OsdId(1)));
+    let lines = &h.monitor.state().log.entries;
+    assert!(lines.iter().any(|line| line.message.contains("osd.1 cannot be placed")), "{lines:?}");
+}
+
 #[test]
 fn while_a_batch_is_on_its_way_no_tick_is_asked_for_in_vain() {
     let mut h = Harness::new();
