@@ -162,6 +162,9 @@ pub mod limits {
     pub const BULK_MIN_BYTES: usize = 16 << 10;
     /// A connection must have a session by then.
     pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+    /// So many clients may wait, for so long each, until a monitor that has no ids left gets new ones.
+    pub const AWAITING_IDS_MAX: usize = 10_000;
+    pub const ID_TIME: Duration = Duration::from_secs(3);
     /// Lossless sessions acknowledge after so many messages or bytes, or this long after the first.
     pub const ACK_MESSAGES: u64 = 32;
     pub const ACK_BYTES: usize = 1 << 20;

@@ -6,7 +6,7 @@ use super::control::Control;
 use super::frame::{self, FrameError};
 use super::messenger::SessionId;
 use crate::DecodeError;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use std::net::SocketAddr;
 use std::time::Duration;
 use types::EntityType;
@@ -57,6 +57,8 @@ pub(super) enum Phase {
     AuthConnecting(Box<dyn ClientAuth>),
     /// The accepting side: a request, or with a method begun, a further round.
     AuthAccepting(Option<Box<dyn ServerAuth>>),
+    /// The accepting side, a monitor: an id for the client, which is then told this.
+    AwaitingId(Bytes),
     Signature,
     /// Idents, or answers to them.
     Ident,

@@ -173,16 +173,23 @@ impl Messenger {
         // Monitors among each other have no use for ids, and could have none to give before they know each other.
         let is_monitor = self.conns[&conn].peer_kind == EntityType::MON;
         if identity.to_monitor && identity.global_id == 0 && !is_monitor {
-            let none_left = || Fault::Lost("no global id is left to give; it may try again".to_owned());
-            identity.global_id = self.take_global_id().ok_or_else(none_left)?;
+            match self.take_global_id() {
+                Some(id) => identity.global_id = id,
+                None => return self.await_id(conn, identity, payload),
+            }
         }
+        self.authenticated(conn, identity, payload);
+        Ok(())
+    }
+
+    /// Tells the peer that it is who it says.
+    pub(super) fn authenticated(&mut self, conn: ConnId, identity: auth::Identity, payload: Bytes) {
         let connection = self.conns.get_mut(&conn).expect("checked by the caller");
         connection.put(&AuthDone { global_id: identity.global_id, mode: auth::mode::CRC, payload });
         connection.put(&AuthSignature(identity.key.signature()));
         connection.identity = Some(identity);
         connection.phase = Phase::Signature;
         self.mark_dirty(conn);
-        Ok(())
     }
 
     fn auth_done(&mut self, conn: ConnId, done: AuthDone) -> Result<(), Fault> {

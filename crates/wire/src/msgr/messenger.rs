@@ -5,6 +5,7 @@ use super::config::{Config, Peer, Policy, limits};
 use super::connection::{Connection, Fault, Phase};
 use super::control::{Ack, Keepalive2};
 use super::frame::{COMPLETE, MessageHeader, Tag, Transmission, put_control};
+use super::id_queue::NO_ID_LEFT;
 use super::session::{Link, Session};
 use super::timer::Timer;
 use crate::{AddrKind, Encode, EntityAddr, EntityAddrVec, Envelope, Rope};
@@ -70,6 +71,8 @@ pub struct Messenger {
     dirty: BTreeSet<ConnId>,
     timers: BTreeSet<(Duration, Timer)>,
     global_ids: VecDeque<Range<u64>>,
+    /// Connections of clients for which there was no id, in order; some may be gone.
+    pub(super) awaiting_ids: VecDeque<ConnId>,
     pub(super) global_id: u64,
     /// Counts our connection attempts.
     pub(super) global_seq: u64,
@@ -99,6 +102,7 @@ impl Messenger {
             dirty: BTreeSet::new(),
             timers: BTreeSet::new(),
             global_ids: VecDeque::new(),
+            awaiting_ids: VecDeque::new(),
             global_id: 0,
             global_seq: 0,
             next_conn: 1,
@@ -261,6 +265,7 @@ impl Messenger {
     /// Ids that a monitor may give to clients, in addition to those left. They must never be given by anybody else.
     pub fn set_global_ids(&mut self, ids: Range<u64>) {
         self.global_ids.push_back(ids);
+        self.give_ids();
     }
 
     pub fn global_ids_left(&self) -> u64 {
@@ -300,6 +305,14 @@ impl Messenger {
         let assembler = Assembler::new(self.config.bulk_min_bytes, self.config.block_crcs, self.buffers.clone());
         let connection = Connection::new(peer, session, deadline, assembler);
         assert!(self.conns.insert(conn, connection).is_none(), "{conn:?} used twice");
+        self.timers.insert((deadline, Timer::Handshake(conn)));
+    }
+
+    /// The connection must have a session by then, not by when it had to.
+    pub(super) fn set_deadline(&mut self, conn: ConnId, deadline: Duration) {
+        let Some(connection) = self.conns.get_mut(&conn) else { return };
+        let before = std::mem::replace(&mut connection.deadline, deadline);
+        self.timers.remove(&(before, Timer::Handshake(conn)));
         self.timers.insert((deadline, Timer::Handshake(conn)));
     }
 
@@ -482,10 +495,12 @@ impl Messenger {
     fn timer_fired(&mut self, timer: Timer) {
         match timer {
             Timer::Handshake(conn) => {
-                if self.conns.get(&conn).is_some_and(|c| !c.is_ready()) {
-                    let limit = limits::HANDSHAKE_TIME;
-                    self.fault(conn, Fault::Lost(format!("no session within {limit:?}")));
-                }
+                let Some(connection) = self.conns.get(&conn).filter(|c| !c.is_ready()) else { return };
+                let cause = match connection.phase {
+                    Phase::AwaitingId(_) => NO_ID_LEFT.to_owned(),
+                    _ => format!("no session within {:?}", limits::HANDSHAKE_TIME),
+                };
+                self.fault(conn, Fault::Lost(cause));
             }
             Timer::Redial(id) => {
                 let due = |s: &Session| matches!(s.link, Link::Waiting(until) if until <= self.now);

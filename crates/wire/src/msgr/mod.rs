@@ -4,8 +4,8 @@
 //! * [`Config`], [`Policy`]: who one is, and how kinds of peers are treated; [`limits`].
 //!
 //! Inside, from the bytes upwards: `frame` (layout and checksums), `assembler` (stream to frames), `control` (payloads
-//! of control frames), `auth`, `connection`, `session`; then the messenger's own steps in `handshake`, `connecting`
-//! and `accepting`. Secure mode, compression and msgr v1 are not spoken.
+//! of control frames), `auth`, `connection`, `session`; then the messenger's own steps in `handshake`, `connecting`,
+//! `accepting` and `id_queue`. Secure mode, compression and msgr v1 are not spoken.
 
 mod accepting;
 mod assembler;
@@ -16,6 +16,7 @@ mod connection;
 mod control;
 mod frame;
 mod handshake;
+mod id_queue;
 mod messenger;
 mod session;
 mod timer;

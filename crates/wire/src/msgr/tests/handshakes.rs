@@ -9,6 +9,7 @@ use crate::msgr::frame::put_control;
 use crate::msgr::{ConnId, Output};
 use crate::{EntityAddr, EntityAddrVec};
 use bytes::{Bytes, BytesMut};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{EntityName, EntityType, OsdId};
 
@@ -124,7 +125,36 @@ fn who_does_not_fit_is_turned_away_with_a_reason() {
     let mut net = mon_and_client();
     while net.messenger(0).take_global_id().is_some() {}
     dial_mon(&mut net, 1);
+    net.sleep(limits::ID_TIME);
     check_refused(&net, "closed by peer", "no global id is left");
+}
+
+#[test]
+fn clients_wait_for_a_monitor_that_has_no_ids_yet() {
+    let mut net = mon_and_client();
+    while net.messenger(0).take_global_id().is_some() {}
+    for node in 2..5 {
+        net.add(admin(node));
+    }
+    (1..5).for_each(|node| dial_mon(&mut net, node));
+    net.sleep(Duration::from_secs(1));
+    for node in &net.nodes {
+        assert!(node.opened.is_empty() && node.resets.is_empty(), "{:?} {:?}", node.opened, node.resets);
+    }
+    // One has gone meanwhile: it gets none.
+    net.cut(0);
+    net.settle();
+    net.messenger(0).set_global_ids(7000..7002);
+    net.settle();
+    let ids = |net: &Network| net.nodes[0].opened.iter().map(|(_, peer)| peer.global_id).collect::<BTreeSet<_>>();
+    assert_eq!(ids(&net), [7000, 7001].into(), "the third waits on");
+    net.messenger(0).set_global_ids(9000..9010);
+    net.settle();
+    assert_eq!((ids(&net), net.messenger(0).global_ids_left()), ([7000, 7001, 9000].into(), 9));
+    // They stay beyond the time in which they would have been turned away.
+    net.sleep(limits::HANDSHAKE_TIME * 2);
+    assert_eq!(net.nodes[0].resets, []);
+    assert_eq!((2..5).map(|node| net.nodes[node].opened.len()).collect::<Vec<_>>(), [1, 1, 1]);
 }
 
 #[test]
