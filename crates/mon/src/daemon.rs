@@ -22,7 +22,7 @@ use wire::msgr::{Config, Messenger, Policy};
 use wire::{Decode, DecodeError, Encode, EntityAddrVec, Target};
 
 /// File in the monitor's folder that holds its log.
-const STORE: &str = "store.redb";
+pub(crate) const STORE: &str = "store.redb";
 
 /// How to run a monitor.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub enum MonError {
 /// Errors: [`LogError::Exists`] if there is a store already; it is left alone. Killed half-way, it leaves no store.
 pub fn mkfs(data: &Path, spec: &BootstrapSpec) -> Result<(), MonError> {
     let [(name, _)] = &spec.monitors[..] else { return Err(MonError::FirstIsOne { given: spec.monitors.len() }) };
-    let server = new_server()?;
+    let server = new_server().map_err(MonError::Random)?;
     let identity = Identity { fsid: spec.fsid, name: name.clone(), server };
     make_store(data, &identity, &founded(spec, &[server]))
 }
@@ -78,7 +78,7 @@ pub fn mkfs(data: &Path, spec: &BootstrapSpec) -> Result<(), MonError> {
 ///
 /// Errors: as [`mkfs`].
 pub fn mkfs_to_join(data: &Path, fsid: Fsid, name: &str) -> Result<(), MonError> {
-    let identity = Identity { fsid, name: name.to_owned(), server: new_server()? };
+    let identity = Identity { fsid, name: name.to_owned(), server: new_server().map_err(MonError::Random)? };
     make_store(data, &identity, &Stored::default())
 }
 
@@ -97,8 +97,8 @@ pub fn founded(spec: &BootstrapSpec, servers: &[ServerId]) -> Stored {
 }
 
 /// A number that no store has had.
-fn new_server() -> Result<ServerId, MonError> {
-    let bytes = system_entropy().map_err(MonError::Random)?();
+pub(crate) fn new_server() -> std::io::Result<ServerId> {
+    let bytes = system_entropy()?();
     // 0 stands for none.
     Ok(ServerId(u64::from_le_bytes(bytes[..8].try_into().expect("8 of 32 bytes")).max(1)))
 }

@@ -10,6 +10,7 @@
 //! * [`monitor`]: [`Monitor`], messages and time in, messages and appends out.
 //! * [`member`]: [`Member`], a monitor as one of several: who decides, and who answers what.
 //! * [`commands`]: what `ceph` asks. [`pools`] (and [`erasure_pools`]): making and deleting pools.
+//! * [`survivor`]: what to do once a majority of the monitors' disks is lost.
 //! * [`driver`], [`daemon`]: sockets, clock, disk; a monitor as a process.
 //!
 //! Only the last two open sockets and read clocks.
@@ -31,6 +32,7 @@ pub mod monitor;
 mod pg_numbers;
 pub mod pools;
 pub mod state;
+pub mod survivor;
 pub mod update;
 pub mod volatile;
 
@@ -39,5 +41,6 @@ pub use daemon::{MonError, MonOptions, mkfs, mkfs_to_join, run};
 pub use member::Member;
 pub use monitor::Monitor;
 pub use state::MonState;
+pub use survivor::{Survivor, SurvivorError};
 pub use update::{Batch, Update};
 pub use volatile::Volatile;

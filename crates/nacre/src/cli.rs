@@ -408,6 +408,13 @@ pub struct Mon {
     /// its store, instead of beginning a cluster.
     #[arg(long, requires = "mkfs")]
     pub join: bool,
+    /// Once a majority of the monitors' disks is lost: makes this monitor, which must not run, the only one of its cluster. Only tells what
+    /// comes of it unless --yes-i-really-mean-it is there, too.
+    #[arg(long, conflicts_with_all = ["mkfs", "join"])]
+    pub force_sole: bool,
+    /// With --force-sole: does it.
+    #[arg(long, requires = "force_sole")]
+    pub yes_i_really_mean_it: bool,
 }
 
 #[derive(Args, Debug, Clone)]

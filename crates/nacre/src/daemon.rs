@@ -4,9 +4,12 @@ use crate::osd_daemon::{bind_address, monitors};
 use crate::{cli, descriptors};
 use anyhow::{Context, Result, bail};
 use client::{ConfFile, Who};
+use mon::Survivor;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use types::Utime;
 use wire::EntityAddrVec;
@@ -87,6 +90,9 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
         };
         return Ok(mon::mkfs(&data, &spec)?);
     }
+    if options.force_sole {
+        return force_sole(&data, &options.id, options.yes_i_really_mean_it);
+    }
     let bind = addr.filter(|addr| addr.port() != 0).into_iter().collect();
     let peers = monitors(&settings).unwrap_or_default();
     let mon_options = mon::MonOptions { name: options.id.clone(), data, bind, peers, metadata: machine() };
@@ -95,6 +101,47 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
         let stop = asked_to_stop()?;
         Ok(mon::run(mon_options, stop).await?)
     })
+}
+
+/// How long a monitor that is taken for lost may take to answer.
+const LOST_ANSWERS: Duration = Duration::from_secs(2);
+
+/// Tells what it means that this monitor becomes the only one, and makes it so if that is `meant`.
+fn force_sole(data: &Path, name: &str, meant: bool) -> Result<()> {
+    let survivor = Survivor::open(data, name)?;
+    for (other, addrs) in survivor.others() {
+        if let Some(addr) =
+            addrs.msgr2_addr().sockaddr.filter(|addr| TcpStream::connect_timeout(addr, LOST_ANSWERS).is_ok())
+        {
+            bail!(
+                "somebody answers at {addr}, the address of mon.{other}: stop it first if it really is to be given up"
+            );
+        }
+    }
+    let (state, fsid) = (survivor.state(), survivor.fsid());
+    let others: Vec<String> = survivor.others().map(|(other, _)| format!("mon.{other}")).collect();
+    let (others, epoch, goes_on) = (others.join(", "), state.osdmap().epoch, survivor.epoch_after());
+    println!(
+        "mon.{name} of cluster {fsid} knows {} batches of changes, the last one from {}, and OSD map {epoch}.",
+        state.applied, state.stamp
+    );
+    if !survivor.is_voter() {
+        println!("It took no part in decisions, so it may lack much.");
+    }
+    println!(
+        "As the only monitor it goes on from there. What the others decided and it has not heard of is lost, even if clients \
+         were told that it was done.\n\
+         If the stores of several monitors are left, take the one with the most batches.\n\
+         {others} and any copies of this store never get in again; they come back with new stores (--mkfs --join).\n\
+         Should they still run somewhere, without this one, there will be two clusters with the same OSDs: make sure that they do not.\n\
+         OSD maps go on with epoch {goes_on}."
+    );
+    if !meant {
+        bail!("nothing was changed; add --yes-i-really-mean-it to do this");
+    }
+    let before = survivor.take_over(Utime::from(std::time::SystemTime::now()))?;
+    println!("mon.{name} is the only monitor from its next start on. Its store as it was: {}", before.display());
+    Ok(())
 }
 
 pub fn osd(options: &cli::Osd) -> Result<()> {

@@ -74,6 +74,15 @@ impl RedbLog {
         }
     }
 
+    /// Makes it another log, which begins with `stored`, in one step.
+    pub fn replace(&self, identity: &Identity, stored: &Stored) -> Result<(), LogError> {
+        self.transact(|txn| {
+            txn.delete_table(ENTRIES)?;
+            txn.delete_table(STATES)?;
+            begin(txn, identity, stored)
+        })
+    }
+
     fn meta(&self, key: &str) -> Result<Option<Vec<u8>>, LogError> {
         self.read(|txn| Ok(txn.open_table(META)?.get(key)?.map(|v| v.value().to_vec())))
     }
