@@ -56,6 +56,13 @@ impl Raft {
         self.confirmed(leading, now).map(|confirmed| confirmed + self.config.lease())
     }
 
+    /// For a leader: for how long from now on nobody else can lead, so that it answers reads without asking anybody. `None`: not
+    /// known, or it does not lead.
+    pub fn lease_left(&self, now: Duration) -> Option<Duration> {
+        let Role::Leader(leading) = &self.role else { return None };
+        self.lease_until(leading, now)?.checked_sub(now).filter(|left| !left.is_zero())
+    }
+
     /// When the oldest read came that only an answer to a new word helps.
     pub(crate) fn read_that_waits_for_word(&self, now: Duration) -> Option<Duration> {
         let Role::Leader(leading) = &self.role else { return None };

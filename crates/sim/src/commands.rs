@@ -1,10 +1,14 @@
-//! What a client asks of the monitors all the time: to set keys, to read them, and which map is the newest.
+//! What a client asks of the monitors all the time: to set keys, to read and list them, and which map is the newest.
 
 use crate::witness::Witness;
 use client::objecter::{Answer, MonAnswer, MonRequest};
 use reactor::sim::Rng;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use types::{Epoch, Errno};
+
+/// The keys that are set begin with this.
+const KEYS: &str = "sim/";
 
 /// A question under way, with what its answer must show.
 #[derive(Debug)]
@@ -13,6 +17,8 @@ pub(crate) enum Question {
     Set(String),
     /// Whether it was known to be set.
     Get(String, bool),
+    /// Which keys were known to be set.
+    List(BTreeSet<String>),
     /// The newest epoch that anybody had.
     Newest(Epoch),
 }
@@ -41,14 +47,18 @@ impl Commands {
                 let newest = MonRequest::Version { map: "osdmap".to_owned() };
                 (Question::Newest(self.witness.epoch()), newest)
             }
-            (1 | 2, Some(key)) => {
+            (2, Some(_)) => {
+                let list = command(r#"{"prefix": "config-key ls", "format": "json"}"#.to_owned());
+                (Question::List(self.witness.known_keys()), list)
+            }
+            (1, Some(key)) => {
                 let json = format!(r#"{{"prefix": "config-key get", "key": "{key}"}}"#);
                 let is_known = self.witness.is_known(&key);
                 (Question::Get(key, is_known), command(json))
             }
             _ => {
                 self.keys_made += 1;
-                let key = format!("sim/{number}/{}", self.keys_made);
+                let key = format!("{KEYS}{number}/{}", self.keys_made);
                 self.witness.asks_to_set(&key);
                 let json = format!(r#"{{"prefix": "config-key set", "key": "{key}", "val": "{key}"}}"#);
                 (Question::Set(key), command(json))
@@ -83,6 +93,12 @@ impl Commands {
                 if reply.result == Errno::ENOENT.as_result() =>
             {
                 self.witness.was_read(&key, known, false);
+            }
+            (Question::List(known), Ok(Answer::Mon(MonAnswer::Command(reply)))) if reply.result == 0 => {
+                let listed = serde_json::from_slice::<BTreeSet<String>>(&reply.output);
+                let mut listed = listed.map_err(|e| format!("keys are listed as {:?}: {e}", reply.output))?;
+                listed.retain(|key| key.starts_with(KEYS));
+                self.witness.was_listed(&known, &listed);
             }
             (Question::Newest(least), Ok(Answer::Mon(MonAnswer::Version(version)))) => {
                 let epoch = u32::try_from(version).map_err(|_| format!("epoch {version} is none"))?;

@@ -99,13 +99,14 @@ impl MonProcess {
 
     /// What outlives the process.
     pub fn into_log(self, rng: &mut Rng) -> MonLog {
+        self.witness.ended(self.member.identity().server);
         self.log.crash(rng)
     }
 
     fn input(&mut self, io: &SimIo, input: Input) {
         if self.stopped.is_none() {
             self.member.handle(now(io), input, &mut self.actions);
-            self.witness.member(&self.member, &mut self.looked);
+            self.witness.member(&self.member, &mut self.looked, io.now(), io.world_time());
         }
     }
 

@@ -7,13 +7,17 @@ use mon::MonState;
 use mon::member::Member;
 use raft::ServerId;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::time::Duration;
 use types::{Epoch, crc32c};
 use wire::{Encode, Target};
 
 /// States after every so many batches are compared: most batches leave their trace in all states after them.
 const COMPARED_EVERY: u64 = 8;
+
+/// Leases are taken to be shorter by one part in so many.
+const LEASE_MARGIN: u32 = 50;
 
 /// What is known of a key that is set once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +34,8 @@ struct Seen {
     states: BTreeMap<u64, u32>,
     /// Who leads which term.
     leaders: BTreeMap<u64, ServerId>,
+    /// Until when leaders may answer without asking anybody, with their terms; in the world's time.
+    leases: BTreeMap<ServerId, (u64, Duration)>,
     /// The newest epoch of the OSD map that anybody outside the monitors has.
     epoch: Epoch,
     keys: BTreeMap<String, KeyState>,
@@ -59,9 +65,10 @@ impl Witness {
         self.0.borrow_mut().violation.get_or_insert(what);
     }
 
-    /// Looks at a member after a step.
-    pub(crate) fn member(&self, member: &Member, before: &mut Looked) {
+    /// Looks at a member after a step, at these times of its clock and of the world.
+    pub(crate) fn member(&self, member: &Member, before: &mut Looked, clock: Duration, world: Duration) {
         let (raft, state) = (member.raft(), member.monitor().state());
+        self.lease(member, clock, world);
         let now = Looked { applied: state.applied, term: raft.term(), leads: raft.is_leader() };
         let name = &member.identity().name;
         let before = std::mem::replace(before, now);
@@ -79,6 +86,40 @@ impl Witness {
                 self.contradicts(format!("term {} has two leaders, servers {leader} and {server}", now.term));
             }
         }
+    }
+
+    /// A leader that may answer without asking anybody relies on there being no other one.
+    fn lease(&self, member: &Member, clock: Duration, world: Duration) {
+        let (raft, server) = (member.raft(), member.identity().server);
+        let (name, term) = (&member.identity().name, raft.term());
+        let mut violation = None;
+        {
+            let mut seen = self.0.borrow_mut();
+            seen.leases.remove(&server);
+            if let Some(left) = raft.lease_left(clock) {
+                // Its clock may be ahead of the world's by a hundredth.
+                seen.leases.insert(server, (term, world + left - left / LEASE_MARGIN));
+                if let Some((newer, other)) = seen.leaders.range(term + 1..).next() {
+                    let newer = format!("server {other} leads term {newer}");
+                    violation = Some(format!("mon.{name} may answer by its lease of term {term}, but {newer}"));
+                }
+            }
+            if raft.is_leader()
+                && let Some((other, (old, until))) =
+                    seen.leases.iter().find(|(_, (of, until))| *of < term && *until > world)
+            {
+                let left = *until - world;
+                violation = Some(format!(
+                    "mon.{name} leads term {term}, but server {other} has a lease of term {old} for {left:?}"
+                ));
+            }
+        }
+        violation.into_iter().for_each(|what| self.contradicts(what));
+    }
+
+    /// A server's process has ended, and what it may do with it.
+    pub(crate) fn ended(&self, server: ServerId) {
+        self.0.borrow_mut().leases.remove(&server);
     }
 
     fn state(&self, name: &str, state: &MonState) {
@@ -126,6 +167,24 @@ impl Witness {
         self.0.borrow().keys.get(key) == Some(&KeyState::Seen)
     }
 
+    /// The keys that somebody knows to be set.
+    pub fn known_keys(&self) -> BTreeSet<String> {
+        let seen = self.0.borrow();
+        let known = seen.keys.iter().filter(|(_, key)| **key == KeyState::Seen);
+        known.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Somebody asked which keys are set, when these were `known`, and was told these.
+    pub fn was_listed(&self, known: &BTreeSet<String>, listed: &BTreeSet<String>) {
+        if let Some(key) = known.difference(listed).next() {
+            return self.contradicts(format!("key {key} was set or read, and then it was not listed: stale or undone"));
+        }
+        if let Some(key) = listed.iter().find(|key| !self.0.borrow().keys.contains_key(*key)) {
+            return self.contradicts(format!("key {key} is listed, but nobody has asked for it to be set"));
+        }
+        listed.iter().for_each(|key| self.is_set(key));
+    }
+
     /// Somebody asked for it, when it was `known` or not, and was told whether it is set.
     pub fn was_read(&self, key: &str, known: bool, is_set: bool) {
         match is_set {
@@ -169,6 +228,20 @@ mod tests {
         assert!(witness.is_in("x", &MonState::default()).is_err());
         witness.was_read("a", true, false);
         assert!(witness.violation().expect("it is gone").contains("undone"));
+    }
+
+    #[test]
+    fn a_listing_has_all_that_is_known_and_nothing_else() {
+        let witness = Witness::default();
+        let keys = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        ["a", "b"].into_iter().for_each(|key| witness.asks_to_set(key));
+        witness.was_listed(&keys(&[]), &keys(&["a"]));
+        assert_eq!((witness.violation(), witness.known_keys()), (None, keys(&["a"])));
+        witness.was_listed(&keys(&["a"]), &keys(&["b"]));
+        assert!(witness.violation().expect("a is gone").contains("not listed"));
+        let witness = Witness::default();
+        witness.was_listed(&keys(&[]), &keys(&["c"]));
+        assert!(witness.violation().expect("c is nobody's").contains("nobody"));
     }
 
     #[test]

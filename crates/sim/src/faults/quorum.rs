@@ -32,9 +32,11 @@ pub enum QuorumFault {
     SlowDisk { which: Which, times: u32, lasts: Away },
     /// Its disk is lost; later it joins with an empty one.
     Wipe { which: Which, away: Away },
-    /// Power fails while all disks are slow, and so has much to take; before that the leader may be killed, so that votes are on
-    /// their way. The leader's machine, or the one that led last, comes back later than the others.
-    Outage { times: u32, elects: bool, after: Away, away: Away, late: Away },
+    /// Power fails while disks are slow, and so has much to take; all disks, or all but that of `fast`. Before that the leader may be
+    /// killed, so that votes are on their way. The leader's machine, or the one that led last, comes back later than the others.
+    Outage { times: u32, fast: Option<Which>, elects: bool, after: Away, away: Away, late: Away },
+    /// What connects monitors fails now here, now there, one way or both, and their processes die over it and are started again.
+    Flaky { seed: u64, lasts: Away },
     /// Another monitor joins.
     Add,
     /// The operator removes one.
@@ -52,6 +54,7 @@ impl QuorumFault {
             QuorumFault::SlowDisk { .. } => "monitor's disk slow",
             QuorumFault::Wipe { .. } => "monitor's disk lost",
             QuorumFault::Outage { .. } => "all monitors lost power",
+            QuorumFault::Flaky { .. } => "monitors' network flaky",
             QuorumFault::Add => "monitor added",
             QuorumFault::Remove { .. } => "monitor removed",
         }
@@ -65,7 +68,7 @@ impl QuorumFault {
             false => Away(Duration::from_millis(500 + rng.below(11_500))),
         };
         let ms = |rng: &mut Rng, max| Away(Duration::from_millis(rng.below(max)));
-        match rng.below(14) {
+        match rng.below(17) {
             0..3 => QuorumFault::Kill { which, crash, away: lasts(rng) },
             3 | 4 => QuorumFault::Pause { which, lasts: Away(Duration::from_millis(100 + rng.below(12_000))) },
             5..8 => {
@@ -80,7 +83,12 @@ impl QuorumFault {
                 // An election begins one to two seconds after the last word of a leader.
                 let after = if elects { Away(Duration::from_millis(1000 + rng.below(2000))) } else { ms(rng, 1500) };
                 let times = 8 << rng.below(6);
-                QuorumFault::Outage { times, elects, after, away: ms(rng, 1000), late: ms(rng, 8000) }
+                let fast = rng.one_in(2).then_some(which);
+                QuorumFault::Outage { times, fast, elects, after, away: ms(rng, 1000), late: ms(rng, 8000) }
+            }
+            13..16 => {
+                let lasts = Away(Duration::from_millis(2000 + rng.below(10_000)));
+                QuorumFault::Flaky { seed: rng.next_u64(), lasts }
             }
             _ => QuorumFault::Remove { which },
         }
@@ -133,11 +141,11 @@ impl QuorumFault {
                 run.start_mon_at(mon, now + away.0);
                 true
             }
-            QuorumFault::Outage { times, elects, after, away, late } => {
+            QuorumFault::Outage { times, fast, elects, after, away, late } => {
                 let Some(leader) = run.which(Which::Leader) else { return false };
-                run.cluster.mons_present().collect::<Vec<_>>().into_iter().for_each(|mon| {
-                    run.cluster.slow_mon_disk(mon, times);
-                });
+                let fast = fast.and_then(|fast| run.which(fast));
+                let slow: Vec<usize> = run.cluster.mons_present().filter(|mon| Some(*mon) != fast).collect();
+                slow.into_iter().for_each(|mon| run.cluster.slow_mon_disk(mon, times));
                 if elects {
                     run.cluster.kill_mon(leader, Crash::Process);
                 }
@@ -151,6 +159,18 @@ impl QuorumFault {
                         run.start_mon_at(mon, if mon == leader { back + late.0 } else { back });
                     }
                 });
+                true
+            }
+            QuorumFault::Flaky { seed, lasts } => {
+                let mons: Vec<usize> = run.cluster.mons_present().collect();
+                mons.into_iter().for_each(|mon| run.in_trouble(mon, now + lasts.0));
+                let mut rng = Rng::new(seed);
+                let mut at = now;
+                while at < now + lasts.0 {
+                    let step = FlakyStep::draw(&mut rng);
+                    run.later(at, move |run| step.happen(run));
+                    at += Duration::from_millis(20 + rng.below(300));
+                }
                 true
             }
             QuorumFault::Add => {
@@ -168,6 +188,60 @@ impl QuorumFault {
                 let json = format!(r#"{{"prefix": "mon rm", "name": "{}"}}"#, run.cluster.mon_name(mon));
                 run.cluster.try_command(run.operator, json);
                 true
+            }
+        }
+    }
+}
+
+/// What happens next while monitors' network is flaky.
+#[derive(Clone, Copy, Debug)]
+enum FlakyStep {
+    /// One does not reach another for a while, nor the other it unless `one_way`.
+    Cut { from: usize, to: usize, one_way: bool, lasts: Duration },
+    /// One does not reach any other, nor they it unless `one_way`.
+    CutAll { mon: usize, one_way: bool, lasts: Duration },
+    /// A process dies and is started again.
+    Restart { mon: usize, crash: Crash, away: Duration },
+}
+
+impl FlakyStep {
+    fn draw(rng: &mut Rng) -> FlakyStep {
+        let mon = rng.below(16) as usize;
+        let lasts_ms = if rng.one_in(2) { 300 } else { 3000 };
+        let (one_way, lasts) = (rng.one_in(2), Duration::from_millis(rng.below(lasts_ms)));
+        match rng.below(6) {
+            0..3 => FlakyStep::Cut { from: mon, to: rng.below(16) as usize, one_way, lasts },
+            3 => FlakyStep::CutAll { mon, one_way, lasts },
+            _ => {
+                let crash = if rng.one_in(4) { Crash::Power } else { Crash::Process };
+                FlakyStep::Restart { mon, crash, away: Duration::from_millis(rng.below(100)) }
+            }
+        }
+    }
+
+    fn happen(self, run: &mut Run) {
+        run.note(|| format!("{self:?}"));
+        let now = run.cluster.world.now();
+        let present: Vec<usize> = run.cluster.mons_present().collect();
+        let of = |number: usize| present[number % present.len()];
+        let mut cut = |from: usize, to: usize, one_way: bool, lasts: Duration| {
+            let (from, to) = (run.cluster.mon_node(from), run.cluster.mon_node(to));
+            run.block(from, to, now + lasts);
+            if !one_way {
+                run.block(to, from, now + lasts);
+            }
+        };
+        match self {
+            FlakyStep::Cut { from, to, one_way, lasts } if of(from) != of(to) => cut(of(from), of(to), one_way, lasts),
+            FlakyStep::Cut { .. } => {}
+            FlakyStep::CutAll { mon, one_way, lasts } => {
+                let others = present.iter().filter(|other| **other != of(mon));
+                others.for_each(|other| cut(of(mon), *other, one_way, lasts));
+            }
+            FlakyStep::Restart { mon, crash, away } => {
+                let mon = of(mon);
+                run.cluster.kill_mon(mon, crash);
+                run.start_mon_at(mon, now + away);
             }
         }
     }
