@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use store::{Lookup, LookupId, ReadError, Store, StoreConfig, StoreEvent};
-use types::ObjectId;
+use types::{ObjectId, PgId};
 use wire::Rope;
 
 /// Objects asked for, and entries of an omap, at once.
@@ -47,6 +47,11 @@ impl<'a> Stored<'a> {
     /// Records of the log that had to be replayed.
     pub fn replayed_records(&self) -> u64 {
         self.store.replayed_records()
+    }
+
+    /// Groups, or shards of groups, with a table.
+    pub fn groups(&self) -> Vec<PgId> {
+        self.store.pgs()
     }
 
     fn ready<T>(&mut self, mut lookup: impl FnMut(&mut Store) -> Lookup<T>) -> Result<T, String> {

@@ -80,12 +80,13 @@ impl Bench {
         self.wait("the new place", |cluster| sets(cluster, pg).0 == osds);
     }
 
-    /// The work is done, everything that clients saw has an order, and all shards are of one state.
+    /// The work is done, everything that clients saw has an order, all shards are of one state, and no OSD has another one.
     fn end(mut self) {
         self.wait("the workload", is_done(self.worker));
         histories_are_linearizable(&self.cluster.history()).unwrap_or_else(|why| panic!("{why:?}"));
         self.wait("the end", |cluster| cluster.is_clean().is_ok());
-        (0..500).for_each(|_| self.step("settling"));
+        // Primaries are asked every five seconds what may go.
+        (0..2000).for_each(|_| self.step("settling"));
         all_shards_agree(&mut self.cluster, self.groups, (K, self.m), Crash::Process)
             .unwrap_or_else(|e| panic!("{e:?}"));
     }
