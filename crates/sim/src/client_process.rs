@@ -7,6 +7,7 @@ use crate::history::{Answer, Ask, ObjectName, Operation, Usage};
 use crate::model::OPERATIONS_MAX;
 use crate::port::Port;
 use crate::request::{self, page, page_request};
+use crate::watching::{Link, Step, Watching, Witnessed};
 use crate::window::Window;
 use crate::witness::Witness;
 use crate::workload::{IN_FLIGHT_MAX, Objects, Workload};
@@ -39,6 +40,7 @@ pub enum Purpose {
     Work(Workload),
     /// Asks monitors, one thing at a time.
     Ask(Commands),
+    Watch(Box<Watching>),
     /// Asks these things at once; then, if `list`, lists the pool.
     Script {
         left: VecDeque<(ObjectName, Ask)>,
@@ -65,6 +67,7 @@ enum Completion {
     Question(Question),
     Operation(usize),
     Page(ObjectId),
+    Watching(Step),
 }
 
 /// One client, from start to end.
@@ -150,9 +153,47 @@ impl ClientProcess {
             let ask = MonRequest::PoolOp { op, pool: PoolId(0), snap: SnapId(0), name };
             process.objecter.ask(ask, Completion::Pool, &mut process.port.messenger, io.now());
         }
+        process.while_watching(io, |watching, link| watching.start(number, link));
         io.set_timer(io.now(), ASK);
         process.settle(io);
         process
+    }
+
+    /// What it knows of watches, if it watches anything.
+    pub fn witnessed(&self) -> Option<&Witnessed> {
+        match &self.purpose {
+            Purpose::Watch(watching) => Some(&watching.witnessed),
+            _ => None,
+        }
+    }
+
+    /// Nothing is wrong any more: who watches tells all others once more.
+    pub fn be_calm(&mut self, io: &mut SimIo) {
+        self.is_done = false;
+        self.while_watching(io, |watching, _| watching.be_calm());
+        io.set_timer(io.now(), ASK);
+    }
+
+    /// Whether it watches all that it wants to.
+    pub fn is_steady(&self) -> bool {
+        !matches!(&self.purpose, Purpose::Watch(watching) if !watching.is_steady())
+    }
+
+    fn while_watching<T>(
+        &mut self,
+        io: &SimIo,
+        then: impl FnOnce(&mut Watching, &mut Link<'_, Completion>) -> T,
+    ) -> Option<T> {
+        let Purpose::Watch(watching) = &mut self.purpose else { return None };
+        let mut link = Link {
+            objecter: &mut self.objecter,
+            messenger: &mut self.port.messenger,
+            completion: Completion::Watching,
+            pool: self.pool,
+            now: io.now(),
+            world_time: io.world_time(),
+        };
+        Some(then(watching, &mut link))
     }
 
     /// Whether everything it is for has been answered.
@@ -252,6 +293,11 @@ impl ClientProcess {
                 (0, None) => self.is_done = true,
                 _ => unreachable!("one question at a time"),
             },
+            Purpose::Watch(_) => {
+                let pause = self.while_watching(io, Watching::act).expect("it does");
+                io.set_timer(io.now() + pause, ASK);
+                self.is_done = matches!(&self.purpose, Purpose::Watch(watching) if watching.is_done());
+            }
             Purpose::Script { left, list } => match left.pop_front() {
                 Some((object, ask)) => {
                     io.set_timer(io.now(), ASK);
@@ -319,6 +365,11 @@ impl ClientProcess {
         if let Completion::Question(question) = done.completion {
             return self.question_done(io, question, done.result);
         }
+        if let Completion::Watching(step) = done.completion {
+            let (at, result) = (io.world_time(), done.result);
+            let outcome = self.while_watching(io, |watching, _| watching.done(at, step, result));
+            return self.is_wrong(outcome.unwrap_or(Ok(())));
+        }
         let reply = done.result.map(|answer| match answer {
             objecter::Answer::Op(reply) => Some(reply),
             objecter::Answer::Mon(_)
@@ -336,9 +387,13 @@ impl ClientProcess {
             (Completion::Page(cursor), Some(reply)) => self.page_done(io, cursor, reply),
             (Completion::Command(json), Some(reply)) => Err(format!("command {json} is answered by {reply:?}")),
             (Completion::Attempt, _) => Ok(()),
-            (Completion::Question(_), Some(_)) => unreachable!("handled above"),
+            (Completion::Question(_) | Completion::Watching(_), Some(_)) => unreachable!("handled above"),
             (other, None) => Err(format!("{other:?} is answered by a monitor")),
         };
+        self.is_wrong(outcome);
+    }
+
+    fn is_wrong(&mut self, outcome: Result<(), String>) {
         if let Err(why) = outcome {
             tracing::error!("{why}");
             self.wrong.get_or_insert(why);
@@ -434,6 +489,11 @@ impl ClientProcess {
             while let Some(done) = self.objecter.poll_done() {
                 quiet = false;
                 self.done(io, done);
+            }
+            while let Some(event) = self.objecter.poll_event() {
+                quiet = false;
+                let outcome = self.while_watching(io, |watching, link| watching.event(event, link));
+                self.is_wrong(outcome.unwrap_or(Ok(())));
             }
             if quiet {
                 break;

@@ -427,6 +427,15 @@ impl Cluster {
         });
     }
 
+    /// Tells a client that nothing is wrong any more.
+    pub fn be_calm(&mut self, client: usize) {
+        self.world.call(self.clients[client].node, |process, io| {
+            if let Program::Client(client) = &mut process.program {
+                client.be_calm(io);
+            }
+        });
+    }
+
     /// Starts a client on a node of its own; returns its index.
     pub fn add_client(&mut self, purpose: Purpose) -> usize {
         let node = self.world.add_node();

@@ -40,6 +40,7 @@ mod store_disks;
 mod stored;
 pub mod timeline;
 mod timeline_page;
+pub mod watching;
 mod window;
 pub mod witness;
 mod worker;

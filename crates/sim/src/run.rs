@@ -3,9 +3,9 @@
 use crate::check::{
     Violation, all_replicas_are_identical, all_shards_agree, groups_serve_with_enough_members,
     histories_are_linearizable, listing_agrees_with_objects, pipelined_updates_keep_their_order,
-    statistics_agree_with_objects, updates_are_applied_once,
+    statistics_agree_with_objects, updates_are_applied_once, watchers_are_told,
 };
-use crate::client_process::Purpose;
+use crate::client_process::{ClientProcess, Purpose};
 use crate::cluster::{Cluster, ClusterConfig};
 use crate::commands::Commands;
 use crate::faults::membership::Lost;
@@ -17,6 +17,7 @@ use crate::setup::Setup;
 use crate::splits;
 use crate::store_disks::DISK_BYTES;
 use crate::timeline;
+use crate::watching::{PREFIX, Watching};
 use crate::workload::{Objects, SNAPSHOTS_MAX, Snapshots, Workload, fill, without_omap};
 use pg::ops::Limits;
 use reactor::sim::{Crash, NodeId, Rng};
@@ -182,6 +183,8 @@ pub(crate) struct Run {
     due: BTreeMap<(Duration, u64), Due>,
     dues_made: u64,
     workers: Vec<usize>,
+    /// Clients that watch objects.
+    watchers: Vec<usize>,
     /// Monitors that something has befallen, and until when.
     pub troubled: BTreeMap<usize, Duration>,
     /// The client that gives commands.
@@ -248,6 +251,7 @@ impl Run {
             due: BTreeMap::new(),
             dues_made: 0,
             workers: Vec::new(),
+            watchers: Vec::new(),
             troubled: BTreeMap::new(),
             operator: 0,
             groups,
@@ -263,6 +267,7 @@ impl Run {
         self.start()?;
         self.misfortunes()?;
         let healed_in = self.heal()?;
+        self.tell_watchers()?;
         self.look_at_everything()?;
         if self.setup.seed.is_multiple_of(ROT_ONE_IN) {
             self.rot()?;
@@ -378,7 +383,8 @@ impl Run {
             None => 2 + self.rng.below(2) as usize,
             Some(_) => 3 + self.rng.below(4) as usize,
         };
-        let clients = self.cluster.client_count() + workers;
+        let watchers = if self.setup.watches { 2 + self.rng.below(2) as usize } else { 0 };
+        let clients = self.cluster.client_count() + workers + watchers;
         self.plan = Mix::plan(&self.setup, &mut self.rng, clients);
         if self.setup.splits {
             splits::add(&mut self.plan, &mut self.rng, self.groups, self.setup.merges);
@@ -391,6 +397,13 @@ impl Run {
             let purpose = self.work(workers);
             let worker = self.cluster.add_client(purpose);
             self.workers.push(worker);
+        }
+        let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(10);
+        for _ in 0..watchers {
+            let notifications = 20 + self.rng.below(60);
+            let watching = Watching::new(self.rng.next_u64(), notifications, lasts / notifications as u32);
+            let watcher = self.cluster.add_client(Purpose::Watch(Box::new(watching)));
+            self.watchers.push(watcher);
         }
         if self.setup.mons > 1 {
             self.ask_monitors();
@@ -772,6 +785,23 @@ impl Run {
         })
     }
 
+    /// Everybody who watches is told once more, and must answer now.
+    fn tell_watchers(&mut self) -> Result<(), Violation> {
+        let watchers = self.watchers.clone();
+        let all = |cluster: &Cluster, is: fn(&ClientProcess) -> bool| {
+            let waits = |watcher: &&usize| !cluster.client(**watcher).is_some_and(is);
+            match watchers.iter().find(waits) {
+                Some(watcher) => Err(format!("watching client {watcher} is not done")),
+                None => Ok(()),
+            }
+        };
+        self.wait("watching", HEAL_TIME_MAX, |cluster| all(cluster, ClientProcess::is_steady))?;
+        watchers.iter().for_each(|watcher| self.cluster.be_calm(*watcher));
+        self.wait("telling watchers", HEAL_TIME_MAX, |cluster| all(cluster, ClientProcess::is_done))?;
+        let clients = watchers.iter().filter_map(|watcher| self.cluster.client(*watcher)?.witnessed());
+        watchers_are_told(clients)
+    }
+
     /// A last client reads and lists everything.
     fn look_at_everything(&mut self) -> Result<(), Violation> {
         let newest = self.snaps.newest.load(Ordering::Relaxed);
@@ -781,6 +811,7 @@ impl Run {
         let looker = self.cluster.client(looker).expect("just seen");
         let mut exist: BTreeMap<ObjectName, bool> = BTreeMap::new();
         let mut listed = looker.listed().to_vec();
+        listed.retain(|(_, name)| !name.starts_with(PREFIX.as_bytes()));
         for operation in looker.history() {
             if let (Ask::Read, Some((_, Answer::Seen(state)))) = (&operation.ask, &operation.answer) {
                 exist.insert(operation.object, state.is_some());

@@ -28,10 +28,16 @@ const QUORUM_SWARM_FROM: u64 = 7000;
 /// From this seed of the swarm on, clients also call object classes and remove snapshots.
 const MORE_SWARM_FROM: u64 = QUORUM_SWARM_FROM;
 
-/// From this seed of the swarm on, pools of some runs get more placement groups, and replicated ones fewer again.
-const SPLITS_SWARM_FROM: u64 = 20_000;
-/// One seed of a swarm in so many has that.
+/// From this seed of the swarm on, in some runs pools get more placement groups, and replicated ones fewer again, groups of
+/// erasure-coded pools are placed anywhere, and clients watch.
+const ALL_SWARM_FROM: u64 = 20_000;
+/// One seed of a swarm in so many has each of these.
 const SPLITS_ONE_IN: u64 = 4;
+const WATCH_ONE_IN: u64 = 4;
+const PLACES_ONE_IN: u64 = 2;
+
+/// From this seed on, some clients of small runs watch objects.
+pub const WATCH_SEEDS: u64 = 1 << 46;
 
 /// From this seed on, clients of small runs take snapshots.
 pub const SNAP_SEEDS: u64 = 1 << 42;
@@ -63,6 +69,8 @@ pub struct Setup {
     pub snapshots: bool,
     /// Groups are placed anywhere meanwhile.
     pub places: bool,
+    /// Some clients watch objects.
+    pub watches: bool,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -95,6 +103,7 @@ impl Setup {
         if seed & QUORUM_SEEDS != 0 {
             (mixes, mons) = (mixes_with_quorum(mixes, &mut rng), 3 + 2 * usize::from(rng.one_in(3)));
         }
+        let watches = seed & WATCH_SEEDS != 0 && !is_coded;
         Setup {
             seed,
             mixes,
@@ -108,6 +117,7 @@ impl Setup {
             merges,
             snapshots,
             places,
+            watches,
         }
     }
 
@@ -134,8 +144,21 @@ impl Setup {
         let coding = rng.one_in(CODED_ONE_IN).then(|| (2, 1 + rng.below(2) as u8));
         let (splits, merges, snapshots, places) = (false, false, false, false);
         let mons = 1;
-        let mut setup =
-            Setup { seed, mixes, mons, osds: 0, copies, coding, operations, drift, splits, merges, snapshots, places };
+        let mut setup = Setup {
+            seed,
+            mixes,
+            mons,
+            osds: 0,
+            copies,
+            coding,
+            operations,
+            drift,
+            splits,
+            merges,
+            snapshots,
+            places,
+            watches: false,
+        };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
         if seed >= QUORUM_SWARM_FROM {
@@ -144,9 +167,12 @@ impl Setup {
         if setup.mons > 1 {
             setup.mixes = mixes_with_quorum(setup.mixes, &mut rng);
         }
-        if seed >= SPLITS_SWARM_FROM {
+        if seed >= ALL_SWARM_FROM {
             setup.splits = rng.one_in(SPLITS_ONE_IN);
             setup.merges = setup.splits && setup.coding.is_none() && rng.one_in(2);
+            setup.watches = setup.coding.is_none() && rng.one_in(WATCH_ONE_IN);
+            setup.places = setup.coding.is_some() && rng.one_in(PLACES_ONE_IN);
+            setup.osds = setup.osds.max(setup.members() + spare + usize::from(setup.places));
         }
         setup
     }
@@ -163,6 +189,7 @@ impl Setup {
         setup.coding = wishes.coding.or(setup.coding);
         setup.snapshots &= setup.coding.is_none();
         setup.merges &= setup.coding.is_none();
+        setup.watches &= setup.coding.is_none();
         setup.osds = wishes.osds.unwrap_or(setup.osds).max(setup.members());
         setup.operations = wishes.operations.or(setup.operations);
         setup
@@ -252,7 +279,7 @@ mod tests {
         assert!(setups.iter().all(|setup| setup.mons > 1 || !setup.has(Mix::Quorum)));
         assert!(setups.iter().any(|setup| setup.has(Mix::Quorum)));
         assert!(setups.iter().all(|setup| !setup.splits));
-        let setups: Vec<Setup> = (SPLITS_SWARM_FROM..SPLITS_SWARM_FROM + 400).map(Setup::swarm).collect();
+        let setups: Vec<Setup> = (ALL_SWARM_FROM..ALL_SWARM_FROM + 400).map(Setup::swarm).collect();
         let count = |has: fn(&Setup) -> bool| setups.iter().filter(|setup| has(setup)).count();
         assert!(count(|setup| setup.splits) > 50 && count(|setup| setup.splits && setup.coding.is_some()) > 5);
         assert!(count(|setup| setup.merges) > 25 && count(|setup| setup.merges && setup.coding.is_some()) == 0);

@@ -10,6 +10,7 @@ mod search;
 mod shards;
 mod statistics;
 mod stores;
+mod watchers;
 
 pub use applied_once::updates_are_applied_once;
 pub use client_order::pipelined_updates_keep_their_order;
@@ -19,6 +20,7 @@ pub use linearizable::histories_are_linearizable;
 pub use listing::{Listed, listing_agrees_with_objects};
 pub use shards::all_shards_agree;
 pub use statistics::statistics_agree_with_objects;
+pub use watchers::watchers_are_told;
 
 use crate::history::{ObjectName, Operation};
 use std::collections::BTreeMap;
@@ -61,6 +63,7 @@ impl Violation {
             ("shards agree", "on shard"),
             ("shards agree", "is still kept back"),
             ("store check", "the disks of"),
+            ("watchers", ": a watcher "),
             ("heals in time", "takes longer than"),
         ];
         checks.iter().find(|(_, words)| has(words)).map_or("another", |(check, _)| check)

@@ -1,0 +1,281 @@
+//! A client that watches objects, answers what it is told, and tells other watchers.
+
+use bytes::Bytes;
+use client::Error;
+use client::objecter::{Answer, Event, Objecter, Request, Subject};
+use reactor::sim::Rng;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+use types::{PoolId, Utime};
+use wire::basic::Locator;
+use wire::messages::Op;
+use wire::msgr::Messenger;
+
+/// Objects that are watched.
+pub const OBJECTS: u64 = 3;
+/// What all of their names begin with.
+pub const PREFIX: &str = "watched-";
+/// Watchers have so long to answer.
+pub const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// Some OSDs take a watch for dead that is silent for so long, others wait for the default of 30 s.
+const TIMEOUTS_S: [u32; 2] = [0, 12];
+
+/// Who watches: a client's global id, and its cookie.
+pub type Watcher = (u64, u64);
+
+/// Something that a watching client asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    Make { object: u64 },
+    Watch { cookie: u64 },
+    Unwatch { cookie: u64 },
+    Notify { index: usize },
+    Answer,
+}
+
+/// A watch, as its client knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Watch {
+    pub watcher: Watcher,
+    pub object: u64,
+    /// When it was confirmed, if it was; until when it lasted for certain, and from when on it is no more for certain.
+    pub since: Option<Duration>,
+    pub until: Option<Duration>,
+    pub gone: Option<Duration>,
+    /// The cluster dropped it, so nobody knows how long it lasted.
+    pub lost: bool,
+}
+
+/// A notification, and what its sender was told in the end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Notification {
+    pub id: u64,
+    pub object: u64,
+    pub asked: Duration,
+    /// Nothing was wrong any more, so everybody can answer.
+    pub is_calm: bool,
+    pub answer: Option<Outcome>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    pub at: Duration,
+    pub result: i32,
+    pub answered: BTreeSet<Watcher>,
+    pub late: BTreeSet<Watcher>,
+}
+
+impl fmt::Display for Notification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "notification {} of {PREFIX}{}, asked at {:.6}", self.id, self.object, self.asked.as_secs_f64())?;
+        match &self.answer {
+            None => write!(f, ", not answered"),
+            Some(Outcome { at, result, answered, late }) => {
+                write!(f, ", done at {:.6} with {result}: {answered:?}, late {late:?}", at.as_secs_f64())
+            }
+        }
+    }
+}
+
+/// All that a client knows of watches.
+#[derive(Debug, Default)]
+pub struct Witnessed {
+    pub watches: BTreeMap<u64, Watch>,
+    pub notifications: Vec<Notification>,
+    /// Which notification which of its watches was told of, and when first.
+    pub told: BTreeMap<(u64, u64), Duration>,
+}
+
+pub struct Watching {
+    number: u64,
+    rng: Rng,
+    pause: Duration,
+    /// Notifications that are still to be sent, and those of them that are for the time when all is calm.
+    left: u64,
+    calm_left: u64,
+    last_cookie: u64,
+    /// Objects that are to be watched.
+    wanted: BTreeSet<u64>,
+    /// Steps that are not answered.
+    open: usize,
+    pub witnessed: Witnessed,
+}
+
+/// What it takes to ask for something.
+pub struct Link<'a, C> {
+    pub objecter: &'a mut Objecter<C>,
+    pub messenger: &'a mut Messenger,
+    pub completion: fn(Step) -> C,
+    pub pool: PoolId,
+    pub now: Duration,
+    pub world_time: Duration,
+}
+
+impl<C> Link<'_, C> {
+    fn subject(&self, object: u64) -> Subject {
+        Subject::Object { locator: Locator::pool(self.pool), name: format!("{PREFIX}{object}").into() }
+    }
+
+    fn submit(&mut self, object: u64, op: Op, step: Step) {
+        let request = Request::new(self.subject(object), vec![op], Utime::ZERO);
+        self.objecter.submit(request, (self.completion)(step), self.messenger, self.now);
+    }
+}
+
+impl Watching {
+    /// Sends so many notifications with such pauses on average.
+    pub fn new(seed: u64, notifications: u64, pause: Duration) -> Watching {
+        Watching {
+            number: 0,
+            rng: Rng::new(seed),
+            pause,
+            left: notifications,
+            calm_left: 0,
+            last_cookie: 0,
+            wanted: BTreeSet::new(),
+            open: 0,
+            witnessed: Witnessed::default(),
+        }
+    }
+
+    /// Whether nothing is left to do, and everything was answered.
+    pub fn is_done(&self) -> bool {
+        self.left == 0 && self.calm_left == 0 && self.is_steady()
+    }
+
+    /// Whether it watches all that it wants to, and waits for nothing.
+    pub fn is_steady(&self) -> bool {
+        self.open == 0 && self.wanted.is_empty()
+    }
+
+    pub fn start<C>(&mut self, number: u64, link: &mut Link<'_, C>) {
+        self.number = number;
+        for object in 0..OBJECTS {
+            self.open += 1;
+            link.submit(object, Op::create(false), Step::Make { object });
+        }
+    }
+
+    /// Nothing is wrong any more: everybody is told of everything once more.
+    pub fn be_calm(&mut self) {
+        self.left = 0;
+        self.calm_left = OBJECTS;
+    }
+
+    /// Does the next thing. Returns how long to wait before that after it.
+    pub fn act<C>(&mut self, link: &mut Link<'_, C>) -> Duration {
+        for object in std::mem::take(&mut self.wanted) {
+            self.watch(object, link);
+        }
+        let standing = |watch: &&Watch| watch.since.is_some() && watch.until.is_none() && !watch.lost;
+        let waits = self.witnessed.notifications.iter().any(|notification| notification.answer.is_none());
+        if self.calm_left > 0 {
+            if self.is_steady() {
+                self.calm_left -= 1;
+                self.notify(self.calm_left, true, link);
+            }
+        } else if self.left > 0 && !waits {
+            let standing: Vec<u64> = self.witnessed.watches.values().filter(standing).map(|w| w.watcher.1).collect();
+            if self.rng.one_in(6) && !standing.is_empty() {
+                let cookie = standing[self.rng.below(standing.len() as u64) as usize];
+                self.witnessed.watches.get_mut(&cookie).expect("it stands").until = Some(link.world_time);
+                self.open += 1;
+                let completion = (link.completion)(Step::Unwatch { cookie });
+                link.objecter.unwatch(cookie, Some(completion), link.messenger, link.now);
+            } else {
+                self.left -= 1;
+                let object = self.rng.below(OBJECTS);
+                self.notify(object, false, link);
+            }
+        }
+        self.pause / 2 + Duration::from_micros(self.rng.below(self.pause.as_micros() as u64 + 1))
+    }
+
+    fn watch<C>(&mut self, object: u64, link: &mut Link<'_, C>) {
+        self.last_cookie += 1;
+        let cookie = self.number * 10_000 + self.last_cookie;
+        let watcher = (link.messenger.global_id(), cookie);
+        let watch = Watch { watcher, object, since: None, until: None, gone: None, lost: false };
+        self.witnessed.watches.insert(cookie, watch);
+        self.open += 1;
+        let timeout_s = TIMEOUTS_S[self.rng.below(2) as usize];
+        let (subject, completion) = (link.subject(object), (link.completion)(Step::Watch { cookie }));
+        link.objecter.watch(subject, cookie, timeout_s, completion, link.messenger, link.now);
+    }
+
+    fn notify<C>(&mut self, object: u64, is_calm: bool, link: &mut Link<'_, C>) {
+        let index = self.witnessed.notifications.len();
+        let id = self.number * 10_000 + index as u64;
+        let notification = Notification { id, object, asked: link.world_time, is_calm, answer: None };
+        tracing::info!("{notification}");
+        self.witnessed.notifications.push(notification);
+        self.open += 1;
+        let payload = Bytes::copy_from_slice(&id.to_le_bytes());
+        let (subject, completion) = (link.subject(object), (link.completion)(Step::Notify { index }));
+        let seconds = ANSWER_TIME.as_secs() as u32;
+        link.objecter.notify(subject, payload, seconds, completion, link.messenger, link.now);
+    }
+
+    /// A step was answered.
+    ///
+    /// Errors: an answer that no correct cluster gives, in words.
+    pub fn done(&mut self, at: Duration, step: Step, result: Result<Answer, Error>) -> Result<(), String> {
+        if step != Step::Answer {
+            self.open -= 1;
+        }
+        let error = match &result {
+            Ok(Answer::Op(reply)) => reply.error().map(Error::from),
+            Ok(_) => None,
+            Err(error) => Some(error.clone()),
+        };
+        match (step, error, result) {
+            (Step::Make { object }, None, _) => drop(self.wanted.insert(object)),
+            (Step::Watch { cookie }, None, _) => {
+                self.witnessed.watches.get_mut(&cookie).expect("it was asked for").since = Some(at);
+            }
+            (Step::Unwatch { cookie }, None, _) => {
+                let watch = self.witnessed.watches.get_mut(&cookie).expect("it was asked for");
+                watch.gone = Some(at);
+                self.wanted.insert(watch.object);
+            }
+            // It had been dropped just before.
+            (Step::Unwatch { cookie }, Some(_), _) => {
+                let watch = self.witnessed.watches.get_mut(&cookie).expect("it was asked for");
+                watch.lost = true;
+                self.wanted.insert(watch.object);
+            }
+            (Step::Notify { index }, None, Ok(Answer::Notified { result, replies })) => {
+                let notification = &mut self.witnessed.notifications[index];
+                let (answered, late) = (replies.replies.into_keys().collect(), replies.timeouts.into_iter().collect());
+                notification.answer = Some(Outcome { at, result, answered, late });
+                tracing::info!("{notification}");
+            }
+            // A watch may have ended while its answer was on its way.
+            (Step::Answer, _, _) => {}
+            (step, error, result) => return Err(format!("{step:?} is answered by {result:?} ({error:?})")),
+        }
+        Ok(())
+    }
+
+    /// It is told something.
+    pub fn event<C>(&mut self, event: Event, link: &mut Link<'_, C>) -> Result<(), String> {
+        match event {
+            Event::Notified { cookie, notify_id, payload, .. } => {
+                let id = payload[..].try_into().map(u64::from_le_bytes);
+                let id = id.map_err(|_| format!("watch {cookie} is told of {payload:?}, which nobody sent"))?;
+                let watch = self.witnessed.watches.get(&cookie).ok_or("told about a watch that nobody asked for")?;
+                tracing::info!("watch {cookie} is told of notification {id} ({notify_id})");
+                self.witnessed.told.entry((id, cookie)).or_insert(link.world_time);
+                link.submit(watch.object, Op::notify_ack(notify_id, cookie, payload), Step::Answer);
+            }
+            Event::WatchLost { cookie, why } => {
+                let watch = self.witnessed.watches.get_mut(&cookie).ok_or("lost a watch that nobody asked for")?;
+                tracing::info!("watch {cookie} of {PREFIX}{} is lost: {why}", watch.object);
+                watch.lost = true;
+                self.wanted.insert(watch.object);
+            }
+        }
+        Ok(())
+    }
+}
