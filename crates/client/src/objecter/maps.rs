@@ -3,7 +3,7 @@
 use super::mon_request::{Asked, Asker, MonAnswer, MonRequest};
 use super::osd_session::OsdSession;
 use super::request::State;
-use super::{Answer, Objecter, Placement, Sessions, Step};
+use super::{Answer, Objecter, Placement, Resend, Sessions, Step};
 use std::time::Duration;
 use types::{Errno, Fsid, OsdId};
 use wire::messages as msg;
@@ -54,15 +54,21 @@ impl<C> Objecter<C> {
                 op.paused = paused;
                 let target = placement.target(&op.request.subject);
                 let sent_to = op.target.as_ref().expect("an operation that has an OSD has a target");
-                let is_left = sent_to.is_left_for(target.as_ref(), self.settings.resend);
+                // OSDs forget notifications with every interval, and leave it to clients to ask again.
+                let resend = if op.request.is_notify() { Resend::NewInterval } else { self.settings.resend };
+                let is_left = sent_to.is_left_for(target.as_ref(), resend);
                 if step == Step::Skipped || allowed_again || is_left {
                     forgotten.push(*tid);
                 } else {
                     op.target = target;
                 }
             }
+            for watch in self.watches.values_mut() {
+                watch.follow_map(placement, step);
+            }
             forgotten.into_iter().for_each(|tid| self.unassign(tid));
         }
+        self.watches_due = true;
         Ok(())
     }
 

@@ -31,7 +31,7 @@ pub enum Resend {
     #[default]
     NewInterval,
     /// Changes of the primary, of its place in the acting set, or of the number of groups: what Ceph's clients do. A
-    /// primary that stays must answer in the end.
+    /// primary that stays must answer in the end. Watches and notifications are sent again in every new interval all the same.
     NewPrimary,
 }
 

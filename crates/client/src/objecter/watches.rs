@@ -4,7 +4,7 @@
 //! where its session is lost or another OSD leads its placement group. A watch that the cluster has dropped meanwhile is
 //! reported as lost; whoever made it decides what that means.
 
-use super::placement::Target;
+use super::placement::{Placement, Resend, Step, Target};
 use super::request::Owner;
 use super::{Answer, Objecter, Request, Sessions, Subject};
 use crate::error::Error;
@@ -44,6 +44,17 @@ pub(super) struct Watch {
     /// A step is under way.
     busy: bool,
     ping_at: Duration,
+}
+
+impl Watch {
+    /// A map has come. Every interval has OSDs forget over which session a watch is connected, also if the primary stays.
+    pub(super) fn follow_map(&mut self, placement: &mut Placement, step: Step) {
+        let Some((_, target)) = &self.at else { return };
+        let next = placement.target(&self.subject);
+        if step == Step::Skipped || target.is_left_for(next.as_ref(), Resend::NewInterval) {
+            self.at = None;
+        }
+    }
 }
 
 /// Watches keep nobody from writing, so flags that stop writes do not concern them.
@@ -175,13 +186,12 @@ impl<C> Objecter<C> {
         if self.watches.is_empty() {
             return;
         }
-        let Some(placement) = &mut self.placement else { return };
+        if self.placement.is_none() {
+            return;
+        }
         let mut steps = Vec::new();
         for (cookie, watch) in self.watches.iter_mut().filter(|(_, watch)| !watch.busy) {
-            let next = placement.target(&watch.subject);
-            let stands = watch.at.as_ref().is_some_and(|(session, target)| {
-                self.by_session.contains_key(session) && !target.is_left_for(next.as_ref(), self.settings.resend)
-            });
+            let stands = watch.at.as_ref().is_some_and(|(session, _)| self.by_session.contains_key(session));
             let (what, step) = match stands {
                 false => (WatchOp::RECONNECT, WatchStep::Reconnect),
                 true if watch.ping_at <= now => (WatchOp::PING, WatchStep::Ping),

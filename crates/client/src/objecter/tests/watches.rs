@@ -164,3 +164,22 @@ fn a_notification_is_over_when_the_watchers_have_answered() {
     s.answer(osd, tid, &op, Errno::ENOENT.as_result());
     assert!(matches!(s.done(), (2, Ok(Answer::Op(reply))) if reply.error() == Some(Errno::ENOENT)));
 }
+
+#[test]
+fn every_interval_ends_notifications_and_connections_of_watches() {
+    let mut s = watching();
+    s.objecter.settings.resend = Resend::NewPrimary;
+    s.objecter.notify(subject(), "hear".into(), 5, 2, &mut s.link, s.now);
+    let (primary, told, op) = s.last_op();
+    s.answer(primary, told, &op, 0);
+    let pg = op.pgid.pg;
+    let [first, second] = s.map.pg_to_up_acting(pg).unwrap().acting[..] else { panic!("two copies") };
+    let third = (0..3).map(OsdId).find(|osd| ![first, second].contains(osd)).unwrap();
+    let sent = s.ops_sent().len();
+    // The primary stays.
+    s.push_map(|map| map.acting(pg, &[first, third], None));
+    let again: Vec<(OsdId, u64)> = s.ops_sent()[sent..].iter().map(|(osd, tid, _)| (*osd, *tid)).collect();
+    assert_eq!((again.len(), again.contains(&(first, told))), (2, true), "{again:?}");
+    let reconnect = s.ops_sent().into_iter().skip(sent).find(|(_, tid, _)| *tid != told).expect("just counted");
+    assert_eq!((reconnect.0, asked(&reconnect.2)), (first, (WatchArgs::RECONNECT, COOKIE)));
+}
