@@ -2,6 +2,7 @@
 
 use super::WatchInfo;
 use bytes::Bytes;
+use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{EntityName, Epoch, Errno, ObjectId};
@@ -124,7 +125,7 @@ impl Watches {
         is_locked_out: impl Fn(&EntityAddr) -> bool,
         now: Duration,
     ) {
-        if watchers.is_empty() {
+        if watchers.is_empty() || mutant::is(Mutant::WatchesNotLearned) {
             return;
         }
         let known = self.objects.entry(object.clone()).or_default();
@@ -217,7 +218,9 @@ impl Watches {
         let NotifyRequest { id, session, notifier, cookie, version, timeout, payload } = request;
         self.notify_count = self.notify_count.wrapping_add(1);
         let watches = self.objects.get(object);
-        let awaited = watches.iter().flat_map(|watches| watches.keys()).copied().collect();
+        let is_awaited = |watch: &Watch| watch.session.is_some() || !mutant::is(Mutant::AbsentPassedOver);
+        let awaited =
+            watches.into_iter().flatten().filter(|(_, watch)| is_awaited(watch)).map(|(key, _)| *key).collect();
         let notify = Notify {
             object: object.clone(),
             session,
