@@ -224,6 +224,13 @@ impl Osd {
 
     /// Asks for what it does not have, and says that it is there.
     fn opened(&mut self) {
+        self.subscribe();
+        if self.starts > 0 {
+            self.say(self.boot());
+        }
+    }
+
+    fn subscribe(&mut self) {
         let start = match self.epoch() {
             Epoch(0) => 0,
             have => u64::from(have.0) + 1,
@@ -233,9 +240,6 @@ impl Osd {
             what.insert("monmap".to_owned(), msg::Subscription { start: 0, onetime: false });
         }
         self.say(msg::MonSubscribe { what, hostname: "here".to_owned() });
-        if self.starts > 0 {
-            self.say(self.boot());
-        }
     }
 
     fn heard(&mut self, message: msg::OsdMap) {
@@ -245,6 +249,10 @@ impl Osd {
         }
         self.known.epochs[self.id].store(last.0, Ordering::Relaxed);
         self.known.heard_ms.fetch_max(self.now().as_millis() as u64, Ordering::Relaxed);
+        if last < message.newest {
+            // There is more than one message may have.
+            self.subscribe();
+        }
         if self.id != 0 {
             return;
         }
