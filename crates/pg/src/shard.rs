@@ -67,6 +67,8 @@ pub struct Shard {
     limits: Limits,
     dups_limit: DupsLimit,
     maps: Maps,
+    /// The map that groups follow now; of several that come at once each comes into force in its turn, the last is the newest.
+    in_force: Arc<OsdMap>,
     /// Of the map in force.
     mapping: PgMapping,
     store: Store,
@@ -177,12 +179,14 @@ use splits::Splits;
 
 impl Shard {
     pub fn new(whoami: OsdId, store: Store, limits: Limits) -> Shard {
+        let maps = Maps::new();
         Shard {
             whoami,
             addrs: None,
             limits,
             dups_limit: DupsLimit::shared(&limits, 1),
-            maps: Maps::new(),
+            in_force: maps.current().clone(),
+            maps,
             mapping: PgMapping::default(),
             store,
             pgs: BTreeMap::new(),
@@ -519,6 +523,7 @@ impl Shard {
 
     fn advance(&mut self, advance: &Advance) {
         let map = &advance.map;
+        self.in_force = map.clone();
         let gone = self.pgs.keys().filter(|id| !map.pools.contains_key(&id.pool.base())).copied().collect::<Vec<_>>();
         for id in gone {
             let mut pg = self.pgs.remove(&id).expect("just seen");
