@@ -41,6 +41,12 @@ pub enum Purpose {
     /// Asks monitors, one thing at a time.
     Ask(Commands),
     Watch(Box<Watching>),
+    /// Reads each of these again and again, so often, with such pauses.
+    Poll {
+        objects: Vec<ObjectName>,
+        left: u32,
+        pause: Duration,
+    },
     /// Asks these things at once; then, if `list`, lists the pool.
     Script {
         left: VecDeque<(ObjectName, Ask)>,
@@ -297,6 +303,19 @@ impl ClientProcess {
                 let pause = self.while_watching(io, Watching::act).expect("it does");
                 io.set_timer(io.now() + pause, ASK);
                 self.is_done = matches!(&self.purpose, Purpose::Watch(watching) if watching.is_done());
+            }
+            Purpose::Poll { left: 0, .. } => {
+                self.waits = true;
+                self.is_done = self.in_flight == 0;
+            }
+            Purpose::Poll { objects, left, pause } => {
+                *left -= 1;
+                io.set_timer(io.now() + *pause, ASK);
+                let is_open = |object: &ObjectName| {
+                    self.history.iter().any(|read| read.object == *object && read.answer.is_none())
+                };
+                let asked: Vec<ObjectName> = objects.iter().filter(|object| !is_open(object)).copied().collect();
+                asked.into_iter().for_each(|object| self.operate(io, object, Ask::Read));
             }
             Purpose::Script { left, list } => match left.pop_front() {
                 Some((object, ask)) => {

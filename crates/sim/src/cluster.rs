@@ -456,6 +456,10 @@ impl Cluster {
         });
     }
 
+    pub fn client_node(&self, client: usize) -> NodeId {
+        self.clients[client].node
+    }
+
     /// Ends a client; what it has not been answered stays in doubt.
     pub fn kill_client(&mut self, client: usize) {
         let process = self.world.kill(self.clients[client].node, Crash::Process);

@@ -49,6 +49,11 @@ pub enum Fault {
         crash: Crash,
         away: Away,
     },
+    /// An OSD reaches nobody but clients that only read, and they nobody but it: neither learns what the others agree on.
+    Island {
+        osd: usize,
+        lasts: Away,
+    },
     /// The monitor that leads is killed.
     KillMon {
         crash: Crash,
@@ -132,6 +137,7 @@ impl Fault {
             Fault::StopOsd { .. } => "OSD stopped in order",
             Fault::FailDisk { .. } => "disk request failed",
             Fault::Strand { .. } => "OSD stranded, then killed",
+            Fault::Island { .. } => "OSD alone with readers",
             Fault::KillMon { .. } => "monitor killed",
             Fault::KillAll { .. } => "everything killed",
             Fault::BootStorm { .. } => "all OSDs restarted at once",
@@ -182,6 +188,8 @@ pub enum Mix {
     Blackout,
     /// Nodes do not reach each other.
     Partitions,
+    /// An OSD and clients that read are alone with each other.
+    Islands,
     Everything,
     /// Clocks run at different rates, wall clocks jump; and OSDs are killed and cut off.
     Clocks,
@@ -223,7 +231,7 @@ impl Mix {
 
     /// All there are.
     pub fn all() -> impl Iterator<Item = Mix> {
-        Mix::swarming().chain([Mix::Everything, Mix::Rot, Mix::Quorum])
+        Mix::swarming().chain([Mix::Everything, Mix::Rot, Mix::Quorum, Mix::Islands])
     }
 
     /// Its name on the command line.
@@ -239,6 +247,7 @@ impl Mix {
             Mix::Monitor => "monitor",
             Mix::Blackout => "blackout",
             Mix::Partitions => "partitions",
+            Mix::Islands => "islands",
             Mix::Everything => "everything",
             Mix::Clocks => "clocks",
             Mix::Slowness => "slowness",
@@ -348,6 +357,10 @@ impl Mix {
                 0 => Fault::Isolate { node: a, lasts: long(rng) },
                 1 => Fault::Sever { a, b },
                 _ => Fault::Block { a, b, one_way: rng.one_in(2), lasts: long(rng) },
+            },
+            Mix::Islands => match rng.below(4) {
+                0 => Fault::KillOsd { osd, crash, away: quick(rng) },
+                _ => Fault::Island { osd, lasts: Away(Duration::from_secs(4 + rng.below(30))) },
             },
             Mix::Everything => {
                 let which = 1 + rng.below(Mix::SMALL.len() as u64 - 2) as usize;

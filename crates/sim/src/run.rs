@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, ClusterConfig};
 use crate::commands::Commands;
 use crate::faults::membership::Lost;
 use crate::faults::{Fault, Mix};
-use crate::history::{Answer, Ask, ObjectName, Operation};
+use crate::history::{Answer, Ask, ObjectName, Operation, Usage};
 use crate::model::Change;
 use crate::places;
 use crate::setup::Setup;
@@ -183,8 +183,9 @@ pub(crate) struct Run {
     due: BTreeMap<(Duration, u64), Due>,
     dues_made: u64,
     workers: Vec<usize>,
-    /// Clients that watch objects.
+    /// Clients that watch objects, and such that only read.
     watchers: Vec<usize>,
+    readers: Vec<usize>,
     /// Monitors that something has befallen, and until when.
     pub troubled: BTreeMap<usize, Duration>,
     /// The client that gives commands.
@@ -252,6 +253,7 @@ impl Run {
             dues_made: 0,
             workers: Vec::new(),
             watchers: Vec::new(),
+            readers: Vec::new(),
             troubled: BTreeMap::new(),
             operator: 0,
             groups,
@@ -399,6 +401,16 @@ impl Run {
             self.workers.push(worker);
         }
         let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(10);
+        if self.setup.has(Mix::Islands) {
+            let busy = self.objects.busy;
+            let changed = |object: &ObjectName| object.usage == Usage::Log || object.index < busy;
+            let objects = self.objects.all().filter(changed).collect();
+            let pause = Duration::from_millis(300 + self.rng.below(500));
+            let left = (lasts.as_millis() / pause.as_millis()) as u32 + 1;
+            let reader = self.cluster.add_client(Purpose::Poll { objects, left, pause });
+            self.readers.push(reader);
+            self.workers.push(reader);
+        }
         for _ in 0..watchers {
             let notifications = 20 + self.rng.below(60);
             let watching = Watching::new(self.rng.next_u64(), notifications, lasts / notifications as u32);
@@ -580,6 +592,24 @@ impl Run {
                     self.block(self.cluster.osd_node(osd), self.cluster.osd_node(other), until);
                 }
                 self.at(until, Due::KillOsd { osd, crash, away: away.0 });
+            }
+            Fault::Island { osd, lasts } => {
+                if self.rng.one_in(2) {
+                    // The others need not find out for themselves, and go on while its leases last.
+                    let json = format!("{{\"prefix\": \"osd down\", \"ids\": [\"{osd}\"]}}");
+                    let soon = now + Duration::from_millis(self.rng.below(1500));
+                    self.at(soon, Due::Command(json));
+                }
+                let mut island: Vec<NodeId> =
+                    self.readers.iter().map(|reader| self.cluster.client_node(*reader)).collect();
+                island.push(self.cluster.osd_node(osd));
+                let others = self.cluster.nodes().into_iter().filter(|node| !island.contains(node));
+                for (other, own) in
+                    others.flat_map(|other| island.iter().map(move |own| (other, *own))).collect::<Vec<_>>()
+                {
+                    self.block(own, other, now + lasts.0);
+                    self.block(other, own, now + lasts.0);
+                }
             }
             Fault::KillMon { crash, away } => {
                 self.kill_leader(crash);

@@ -39,6 +39,9 @@ const PLACES_ONE_IN: u64 = 2;
 /// From this seed on, some clients of small runs watch objects.
 pub const WATCH_SEEDS: u64 = 1 << 46;
 
+/// From this seed on, small runs have OSDs that are alone with clients that read.
+pub const ISLAND_SEEDS: u64 = 1 << 47;
+
 /// From this seed on, clients of small runs take snapshots.
 pub const SNAP_SEEDS: u64 = 1 << 42;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
@@ -89,7 +92,7 @@ pub struct Wishes {
 impl Setup {
     /// A small run: 3 to 5 OSDs, some 200 operations, one mix of misfortunes.
     pub fn small(seed: u64) -> Setup {
-        let mix = Mix::of(seed);
+        let mix = if seed & ISLAND_SEEDS != 0 { Mix::Islands } else { Mix::of(seed) };
         let mut rng = Rng::new(seed ^ 0x51e5);
         // Some more than there are copies, where data is to move; there are at most four shards.
         let is_coded = seed & CODED_SEEDS != 0;
