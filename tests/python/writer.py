@@ -22,7 +22,7 @@ def acknowledged(n, size):
     def call(completion):
         if completion.get_return_value() == 0:
             with lock:
-                print(n, size, flush=True)
+                print(f"{n} {size}\n", end="", flush=True)
         slots.release()
     return call
 

@@ -29,13 +29,15 @@ impl Writer {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/writer.py");
         let mut command = cluster.command(python(), &[script, pool, "0", "5000"]);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("python3 starts");
-        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut said = BufReader::new(child.stdout.take().expect("piped"));
         let seen = Seen { sizes: BTreeMap::new(), last: Instant::now(), longest: Duration::ZERO };
         let seen = Arc::new(Mutex::new(seen));
         let shared = seen.clone();
         let reader = spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                let Some((number, size)) = line.split_once(' ') else { panic!("writer says: {line}") };
+            let mut line = String::new();
+            // A line without an end was being written when the writer was killed.
+            while said.read_line(&mut line).is_ok() && line.ends_with('\n') {
+                let Some((number, size)) = line.trim_end().split_once(' ') else { panic!("writer says: {line}") };
                 let (number, size) = (number.parse().expect("number"), size.parse().expect("size"));
                 let mut seen = shared.lock().expect("no panic");
                 // The first takes as long as connecting does.
@@ -44,6 +46,7 @@ impl Writer {
                 }
                 seen.last = Instant::now();
                 seen.sizes.insert(number, size);
+                line.clear();
             }
         });
         Writer { child, reader, seen }
