@@ -57,9 +57,11 @@ impl Pg {
             return Admission::Now(0);
         }
         let mut worst = Fit::Fits;
+        let mut lacking = None;
         if !cx.has_own_room(bytes) {
             cx.store.want_room();
             worst = Fit::TooLarge;
+            lacking = Some((cx.whoami, cx.own_room_bytes()));
         }
         let storing =
             |(osd, standing): &(OsdId, Standing)| *standing != Standing::Backfilling || self.is_copied(*osd, object);
@@ -67,13 +69,17 @@ impl Pg {
             let fit = cx.rooms.fit(osd, bytes, since);
             if fit != Fit::Fits {
                 cx.ask_for_room(osd);
-                worst = if worst == Fit::TooLarge { worst } else { fit };
+                if worst != Fit::TooLarge {
+                    worst = fit;
+                    lacking = Some((osd, cx.rooms.window_bytes(osd)));
+                }
             }
         }
         match worst {
             Fit::Fits => Admission::Now(bytes),
             Fit::TooLarge if cx.now >= since + ROOM_WAIT => {
-                tracing::warn!(pg = %self.id, %object, bytes, "update refused: an OSD of its group has no room for it");
+                let (osd, room_bytes) = lacking.expect("somebody lacks room");
+                tracing::warn!(pg = %self.id, %object, bytes, %osd, room_bytes, "update refused: an OSD has no room for it");
                 Admission::Refused(Errno::ENOSPC)
             }
             _ => {
@@ -105,9 +111,14 @@ impl Pg {
 }
 
 impl Context<'_> {
+    /// For how much this OSD has room, beside what it has promised others.
+    fn own_room_bytes(&mut self) -> u64 {
+        self.store.room_bytes().saturating_sub(self.rooms.promised_bytes())
+    }
+
     /// Whether this OSD has room for so much, beside what it has promised others.
     pub fn has_own_room(&mut self, bytes: u64) -> bool {
-        self.store.room_bytes() >= self.rooms.promised_bytes() + bytes
+        self.own_room_bytes() >= bytes
     }
 
     pub fn ask_for_room(&mut self, osd: OsdId) {

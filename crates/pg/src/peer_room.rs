@@ -19,9 +19,11 @@ pub struct RoomTold {
     pub bytes: u64,
     /// Grows from one to the next.
     pub number: u64,
+    /// The member's map: one that is newer than the primary's may have nothing more to do with it.
+    pub epoch: Epoch,
 }
 
-message!(RoomTold = kind::ROOM_TOLD, version 1 { bytes, number });
+message!(RoomTold = kind::ROOM_TOLD, version 2 { bytes, number, epoch });
 
 /// Primary to member: [`RoomTold`] has come. All updates that are sent behind this message fit into that window.
 #[derive(Clone, PartialEq, Eq, Debug)]

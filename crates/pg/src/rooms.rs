@@ -28,6 +28,8 @@ struct Window {
     /// When it was told; nothing was, if never.
     told: Option<Duration>,
     asked: Option<Duration>,
+    /// The member's map then.
+    epoch: Epoch,
     /// On their way, and not acknowledged.
     in_flight: u64,
 }
@@ -49,7 +51,7 @@ pub(crate) enum Fit {
     Fits,
     /// Not now.
     Waits,
-    /// It takes more than the whole window, which the member has told since then.
+    /// It takes more than the whole window, which the member has told since then, by a map that is not newer than this OSD's.
     TooLarge,
 }
 
@@ -57,6 +59,7 @@ pub(crate) enum Fit {
 #[derive(Debug, Default)]
 pub(crate) struct Rooms {
     now: Duration,
+    epoch: Epoch,
     windows: BTreeMap<OsdId, Window>,
     in_flight: BTreeMap<(PgId, OsdId), VecDeque<(EVersion, u64)>>,
     /// Groups with updates that wait for room.
@@ -83,6 +86,7 @@ impl Rooms {
 
     /// A new map: what was said to and by OSDs that went down, or started anew, is void.
     pub fn follow_map(&mut self, map: &OsdMap, sharing: BTreeSet<OsdId>) {
+        self.epoch = map.epoch;
         let came_up = |osd: OsdId| map.osd(osd).filter(|_| map.is_up(osd)).map(|osd| osd.info.up_from);
         let known: BTreeSet<OsdId> = self.windows.keys().chain(self.promises.keys()).copied().collect();
         let before = std::mem::take(&mut self.up_from);
@@ -113,7 +117,8 @@ impl Rooms {
         if window.told.is_some() && window.in_flight + bytes <= window.bytes {
             return Fit::Fits;
         }
-        match window.told.is_some_and(|at| at > since) && bytes > window.bytes {
+        // A member that has a newer map may have left: its window is closed, but nobody lacks room.
+        match window.told.is_some_and(|at| at > since) && window.epoch <= self.epoch && bytes > window.bytes {
             true => Fit::TooLarge,
             false => Fit::Waits,
         }
@@ -132,6 +137,11 @@ impl Rooms {
     /// Whether the member has said for how much it has room.
     pub fn knows(&self, member: OsdId) -> bool {
         self.windows.get(&member).is_some_and(|window| window.told.is_some())
+    }
+
+    /// For how much a member has said it has room.
+    pub fn window_bytes(&self, member: OsdId) -> u64 {
+        self.windows.get(&member).map_or(0, |window| window.bytes)
     }
 
     pub fn sent(&mut self, pgid: PgId, member: OsdId, version: EVersion, bytes: u64) {
@@ -170,7 +180,7 @@ impl Rooms {
     /// A member has told how large this OSD's window is.
     pub fn told(&mut self, member: OsdId, message: &RoomTold) -> RoomSeen {
         let window = self.windows.entry(member).or_default();
-        window.bytes = message.bytes;
+        (window.bytes, window.epoch) = (message.bytes, message.epoch);
         window.told = Some(self.now);
         self.has_come = true;
         RoomSeen { number: message.number }
@@ -230,7 +240,7 @@ impl Rooms {
             if is_asking || worth_telling {
                 promise.bytes = promise.bytes.max(bytes);
                 (promise.latest, promise.number, promise.confirmed) = (bytes, promise.number + 1, false);
-                told.push((primary, RoomTold { bytes, number: promise.number }));
+                told.push((primary, RoomTold { bytes, number: promise.number, epoch: self.epoch }));
             }
         }
         told
@@ -396,13 +406,18 @@ mod tests {
         rooms.follow_map(&map, [OsdId(1)].into());
         rooms.asked(OsdId(1));
         let told = rooms.settle(1000, false);
-        assert_eq!(told, [(OsdId(1), RoomTold { bytes: 500, number: 1 })]);
-        rooms.told(OsdId(1), &RoomTold { bytes: 300, number: 1 });
+        let epoch = map.epoch;
+        assert_eq!(told, [(OsdId(1), RoomTold { bytes: 500, number: 1, epoch })]);
+        rooms.told(OsdId(1), &RoomTold { bytes: 300, number: 1, epoch });
         rooms.sent(PG, OsdId(1), EVersion { epoch: Epoch(1), version: 1 }, 200);
         let since = Duration::from_millis(900);
         assert_eq!(rooms.fit(OsdId(1), 100, since), Fit::Fits);
         assert_eq!(rooms.fit(OsdId(1), 101, since), Fit::Waits);
         assert_eq!(rooms.fit(OsdId(1), 301, since), Fit::TooLarge);
+        let newer = Epoch(map.epoch.0 + 1);
+        rooms.told(OsdId(1), &RoomTold { bytes: 0, number: 2, epoch: newer });
+        assert_eq!(rooms.fit(OsdId(1), 1, since), Fit::Waits, "by a map that is to come it may be no member");
+        rooms.told(OsdId(1), &RoomTold { bytes: 300, number: 3, epoch });
         rooms.follow_map(&map, [OsdId(1)].into());
         assert_eq!((rooms.promised_bytes(), rooms.fit(OsdId(1), 100, since)), (500, Fit::Fits));
         up(&mut map, true);
@@ -413,7 +428,7 @@ mod tests {
         rooms.forget(PG);
         assert_eq!(rooms.fit(OsdId(1), 100, since), Fit::Waits);
         // Two members of one group, one of them slow.
-        rooms.told(OsdId(1), &RoomTold { bytes: 300, number: 1 });
+        rooms.told(OsdId(1), &RoomTold { bytes: 300, number: 1, epoch });
         for version in 1..=3 {
             rooms.sent(PG, OsdId(1), EVersion { epoch: Epoch(1), version }, 100);
         }
