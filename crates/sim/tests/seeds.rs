@@ -20,6 +20,8 @@ const MEMBERSHIP_RUNS: u64 = 25;
 const SNAP_RUNS: u64 = 110;
 /// Of those with clients that watch.
 const WATCH_RUNS: u64 = 20;
+/// Of those with OSDs that only clients still reach.
+const ISLAND_RUNS: u64 = 30;
 /// Of those with several monitors.
 const QUORUM_RUNS: u64 = 80;
 
@@ -92,6 +94,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(10890), check_swarm);
     // Tables that were split by a map that was not in force yet, and merged again by the next.
     check_by(std::iter::once(20442), check_swarm);
+    // An OSD that was no member any more had no room for a primary that did not know that yet.
+    check_by(std::iter::once(21087), check_swarm);
 }
 
 #[test]
@@ -133,6 +137,13 @@ fn watchers_are_told() {
 fn erasure_coded_pools_keep_their_promises() {
     let count = number("NACRE_SIM_CODED_SEEDS").unwrap_or(CODED_RUNS);
     check((0..count).map(|seed| sim::setup::CODED_SEEDS + seed));
+}
+
+/// OSDs that clients reach and nobody else does. `NACRE_SIM_ISLAND_SEEDS=n`: so many instead of the usual number.
+#[test]
+fn islands_answer_nothing_that_is_out_of_date() {
+    let count = number("NACRE_SIM_ISLAND_SEEDS").unwrap_or(ISLAND_RUNS);
+    check((0..count).map(|seed| sim::setup::ISLAND_SEEDS + seed));
 }
 
 /// Three or five monitors and what befalls them. `NACRE_SIM_QUORUM_SEEDS=n`: so many instead of the usual number.
