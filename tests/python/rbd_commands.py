@@ -15,8 +15,8 @@ import zlib
 POOL, SCRATCH = sys.argv[1], sys.argv[2]
 HIDDEN = [
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID"),
-    (r"\b[0-9a-f]{10,16}\b", "ID"),
     (r"\d+\.\d+\.\d+\.\d+:\d+/\d+", "ADDRESS"),
+    (r"\b[0-9a-f]{10,16}\b", "ID"),
     (r"client\.\d+", "client.N"),
     (r"cookie=\d+|auto \d+|\b\d{13,}\b", "COOKIE"),
     (r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w+ +\d+ \d\d:\d\d:\d\d \d{4}", "TIME"),
