@@ -1197,6 +1197,6 @@ impl Shard {
 
     /// Whether this OSD has the group and, as its primary, serves it.
     pub(crate) fn pg_is_active(&self, id: PgId) -> bool {
-        self.pgs.get(&id).is_some_and(Pg::is_active)
+        self.pgs.get(&self.instance(id)).is_some_and(Pg::is_active)
     }
 }

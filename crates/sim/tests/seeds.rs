@@ -96,6 +96,10 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(20442), check_swarm);
     // An OSD that was no member any more had no room for a primary that did not know that yet.
     check_by(std::iter::once(21087), check_swarm);
+    // A shard that was found bad while another one was brought to the same OSD was never brought.
+    check_by(std::iter::once(22890), check_swarm);
+    // Scrubs of all OSDs were refused, as one of them was not connected just then.
+    check_by([24420, 29349].into_iter(), check_swarm);
 }
 
 #[test]

@@ -121,6 +121,10 @@ impl Pg {
         if !self.is_primary(cx.whoami) || !self.peering.may_recover() || !self.can_decode(object, Some(osd)) {
             return;
         }
+        // Another read has told so before. What replaces it is on its way, and must not be taken for it.
+        if self.members.lacks(osd, object) {
+            return;
+        }
         if osd == cx.whoami {
             return self.object_damaged(cx, object, version);
         }
@@ -129,7 +133,6 @@ impl Pg {
         let message = crate::scrub::messages::ScrubBad { pg, object: object.clone(), version: Some(version) };
         cx.send_osd(osd, message);
         self.members.lost(osd, object.clone(), version);
-        self.members_changed(cx);
-        self.recover(cx);
+        self.objects_were_lost(cx);
     }
 }

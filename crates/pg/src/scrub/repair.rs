@@ -44,8 +44,8 @@ impl Pg {
         }
     }
 
-    /// Has what turned out to be missing brought to where it is missing.
-    fn objects_were_lost(&mut self, cx: &mut Context<'_>) {
+    /// Has what turned out to be missing brought to where it is missing, also if it is the group's turn already.
+    pub(crate) fn objects_were_lost(&mut self, cx: &mut Context<'_>) {
         if self.healing.does(Work::Recovery) {
             self.queue_missing();
         }

@@ -4,7 +4,7 @@ use crate::ops::Limits;
 use crate::peer::PgPush;
 use crate::{MapError, Output, Shard};
 use bytes::Bytes;
-use osdmap::{Incremental, OsdMap, PgPool};
+use osdmap::{Incremental, OsdMap, PgPool, PoolKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{Memory, SimDevice, Store, StoreConfig};
@@ -20,6 +20,8 @@ pub(super) const POOL: PoolId = PoolId(1);
 pub(super) const PG: PgId = PgId::new(1, 0);
 const FSID: Fsid = Fsid([1; 16]);
 const COPIES: u8 = 3;
+/// Of erasure-coded pools.
+const PROFILE: &str = "profile";
 /// The object of all operations, and its hash.
 const OBJECT: &[u8] = b"object";
 const HASH: u32 = 7;
@@ -117,6 +119,22 @@ impl Cluster {
     }
 
     pub fn limited(osds: i32, seed: u64, limits: Limits) -> Cluster {
+        Cluster::of_pool(osds, seed, limits, PgPool::replicated(COPIES, 1, 0))
+    }
+
+    /// Three OSDs, and a pool with two data shards and a parity shard.
+    pub fn coded(seed: u64) -> Cluster {
+        let pool = PgPool {
+            kind: PoolKind::ERASURE,
+            min_size: 2,
+            stripe_width: 8192,
+            erasure_code_profile: PROFILE.to_owned(),
+            ..PgPool::replicated(3, 1, 0)
+        };
+        Cluster::of_pool(3, seed, Limits::default(), pool)
+    }
+
+    fn of_pool(osds: i32, seed: u64, limits: Limits, pool: PgPool) -> Cluster {
         let mut map = OsdMap::new(FSID);
         let mut first = Incremental::after(&map, Utime::ZERO);
         first.new_max_osd = Some(osds);
@@ -124,7 +142,10 @@ impl Cluster {
             first.mark_up(osd, addrs(osd), addrs(osd), addrs(osd), addrs(osd));
         }
         // There is no rule 0: groups are where `pg_temp` says and nowhere else.
-        first.new_pools.insert(POOL, PgPool::replicated(COPIES, 1, 0));
+        first.new_pools.insert(POOL, pool);
+        let profile = [("plugin", "jerasure"), ("technique", "reed_sol_van"), ("k", "2"), ("m", "1")];
+        let profile = profile.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        first.new_erasure_code_profiles.insert(PROFILE.to_owned(), profile);
         first.new_pool_names.insert(POOL, "pool".to_owned());
         first.new_pool_max = Some(POOL.0);
         first.new_pg_temp.insert(PG, vec![OsdId(0), OsdId(1), OsdId(2)]);
@@ -514,6 +535,7 @@ impl Cluster {
                         pgid: pg.pgid,
                         last_epoch_started: pg.interval_since,
                         members: pg.members,
+                        member_shards: pg.member_shards,
                         past: if pg.recovered { Vec::new() } else { past.into_iter().collect() },
                         created: Epoch(1),
                         ..PgHistory::default()

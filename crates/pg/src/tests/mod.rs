@@ -3,6 +3,7 @@
 mod backfill;
 mod background_check;
 mod cluster;
+mod coded;
 mod copy;
 mod degraded;
 mod dups;

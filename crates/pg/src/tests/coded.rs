@@ -1,0 +1,141 @@
+//! Shards that turn out to be bad while others are computed anew.
+
+use super::cluster::{Cluster, POOL};
+use crate::pg::Pg;
+use bytes::Bytes;
+use std::time::Duration;
+use store::{Lookup, Store};
+use types::{Epoch, Errno, ObjectId, OsdId};
+use wire::messages::Op;
+use wire::msgr::SessionId;
+use wire::nacre::mon::pg_state;
+
+const A: OsdId = OsdId(0);
+const B: OsdId = OsdId(1);
+const C: OsdId = OsdId(2);
+/// In [`Cluster::step`]: the oldest message is delivered, or the oldest request of B's device done.
+const A_MESSAGE: u64 = 0;
+const A_READ_ON_B: u64 = 2;
+const OBJECTS: [(u32, &[u8]); 2] = [(7, b"one"), (9, b"two")];
+/// Two stripes: two stripe units of each shard.
+const BYTES: usize = 16_384;
+
+fn content(tid: u64) -> String {
+    char::from(b'a' + tid as u8).to_string().repeat(BYTES)
+}
+
+fn pg(cluster: &mut Cluster, osd: OsdId) -> &Pg {
+    cluster.shard(osd).groups().next().expect("a member")
+}
+
+fn is_recovering(cluster: &mut Cluster) -> bool {
+    pg(cluster, A).state_bits(A) & pg_state::RECOVERING != 0
+}
+
+fn placed(cluster: &mut Cluster, object: &ObjectId) -> u64 {
+    let ask = |store: &mut Store| store.placement(object, 0, 1);
+    for _ in 0..100 {
+        match ask(cluster.store(B)) {
+            Lookup::Ready(extents) => return extents[0].device_offset,
+            Lookup::Pending(_) => {
+                cluster.turn(B);
+                cluster.settle();
+            }
+            Lookup::Damaged(damage) => panic!("{damage}"),
+        }
+    }
+    panic!("no answer");
+}
+
+/// Both objects are there, and B's shards of them are bad.
+fn spoiled(seed: u64) -> (Cluster, SessionId) {
+    let mut cluster = Cluster::coded(seed);
+    let session = cluster.connect(A);
+    for (tid, object) in (0..).zip(OBJECTS) {
+        let op = Op::write_full(Bytes::from(content(tid)));
+        cluster.ask_of(A, session, tid, Epoch(1), 0, object, op);
+        cluster.settle();
+        assert_eq!(cluster.answers_to(tid), [(session, 0, String::new())]);
+    }
+    // What comes behind an update tells that it stays.
+    cluster.pass(Duration::from_secs(2));
+    // What is on the devices only can rot.
+    for osd in [A, B, C] {
+        cluster.store(osd).checkpoint();
+        cluster.turn(osd);
+        cluster.settle();
+    }
+    for (hash, name) in OBJECTS {
+        let at = placed(&mut cluster, &ObjectId::head(POOL.of_shard(1), hash, b"", name));
+        cluster.device_of(B).corrupt(at, 0x10);
+    }
+    [A, B, C].into_iter().for_each(|osd| cluster.shard(osd).drop_block_cache());
+    // A has leases for some time now.
+    cluster.ask_of(A, session, 5, Epoch(1), 0, (1, b"absent"), Op::read(0, 0));
+    cluster.settle();
+    assert_eq!(cluster.answers_to(5), [(session, Errno::ENOENT.as_result(), String::new())]);
+    (cluster, session)
+}
+
+fn read(cluster: &mut Cluster, session: SessionId, tid: u64, object: usize) {
+    cluster.ask_of(A, session, tid, Epoch(1), 0, OBJECTS[object], Op::read(0, 0));
+}
+
+/// Everybody has all shards, and knows it.
+fn is_whole(cluster: &mut Cluster) -> bool {
+    [A, B, C].into_iter().all(|osd| pg(cluster, osd).missing.is_empty())
+        && pg(cluster, A).members.missing_count() == 0
+        && !is_recovering(cluster)
+}
+
+#[test]
+fn a_shard_that_is_found_bad_while_another_is_brought_is_brought_too() {
+    for seed in 0..6 {
+        let (mut cluster, session) = spoiled(seed);
+        // Both reads have met a bad shard and wait for C's.
+        cluster.cut.insert((C, A));
+        read(&mut cluster, session, 10, 0);
+        read(&mut cluster, session, 11, 1);
+        cluster.settle();
+        cluster.cut.clear();
+        cluster.step(A_MESSAGE);
+        // The first one ends. Its object cannot be brought before the other read has ended.
+        cluster.cut.insert((C, A));
+        cluster.settle();
+        assert!(is_recovering(&mut cluster), "seed {seed}");
+        assert_eq!(pg(&mut cluster, A).members.missing_count(), 1, "seed {seed}");
+        cluster.cut.clear();
+        cluster.settle();
+        assert_eq!(cluster.answers_to(10), [(session, 0, content(0))], "seed {seed}");
+        assert_eq!(cluster.answers_to(11), [(session, 0, content(1))], "seed {seed}");
+        assert!(is_whole(&mut cluster), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_shard_that_was_replaced_is_not_found_bad_by_a_read_from_before() {
+    for seed in 0..6 {
+        let (mut cluster, session) = spoiled(seed);
+        // Two reads of one object wait for B's device.
+        cluster.stuck_disks.insert(B);
+        read(&mut cluster, session, 10, 0);
+        read(&mut cluster, session, 11, 0);
+        cluster.settle();
+        // One has ended, and what replaces the shard is on B, though not durably.
+        cluster.stuck_disks.clear();
+        for steps in 0.. {
+            assert!(steps < 100, "it is found bad");
+            cluster.step(A_READ_ON_B);
+            cluster.stuck_disks.insert(B);
+            cluster.settle();
+            cluster.stuck_disks.clear();
+            if !cluster.answers_to(10).is_empty() {
+                break;
+            }
+        }
+        cluster.settle();
+        assert_eq!(cluster.answers_to(10), [(session, 0, content(0))], "seed {seed}");
+        assert_eq!(cluster.answers_to(11), [(session, 0, content(0))], "seed {seed}");
+        assert!(is_whole(&mut cluster), "seed {seed}");
+    }
+}
