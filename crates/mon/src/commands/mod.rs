@@ -58,6 +58,7 @@ mod units;
 mod upmap;
 
 pub use keyring::{KeyringError, read as read_keyring};
+pub use scrub::ScrubAsked;
 
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;
@@ -121,10 +122,10 @@ pub enum Outcome {
         updates: Vec<Update>,
         reply: Reply,
     },
-    /// Have these OSDs scrub groups that they are the primaries of, and answer.
+    /// Have these OSDs scrub groups that they are the primaries of, as far as they are connected, and answer.
     Scrub {
         orders: Vec<(OsdId, PgScrub)>,
-        reply: Reply,
+        asked: ScrubAsked,
     },
 }
 

@@ -32,7 +32,15 @@ pub(super) const COMMANDS: &[Command] = &[
     }),
 ];
 
-#[derive(Clone, Copy)]
+/// What an operator has ordered, for the answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScrubAsked {
+    what: What,
+    /// Of which group; `None`: of all groups of OSDs.
+    pgid: Option<PgId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
     Scrub,
     DeepScrub,
@@ -66,8 +74,8 @@ fn one_group(c: &Context<'_>, what: What) -> Answer {
     let Some(osd) = acting_primary(c, pgid) else {
         return refuse(Errno::EAGAIN, format!("pg {pgid} has no primary osd"));
     };
-    let reply = Reply::status(format!("instructing pg {pgid} on {osd} to {}", what.name()));
-    Ok(Outcome::Scrub { orders: vec![(osd, what.order(vec![pgid]))], reply })
+    let asked = ScrubAsked { what, pgid: Some(pgid) };
+    Ok(Outcome::Scrub { orders: vec![(osd, what.order(vec![pgid]))], asked })
 }
 
 fn groups_of(c: &Context<'_>, what: What) -> Answer {
@@ -91,7 +99,25 @@ fn groups_of(c: &Context<'_>, what: What) -> Answer {
             pgs.push(*pgid);
         }
     }
-    let names: Vec<String> = wanted.iter().map(|osd| osd.0.to_string()).collect();
-    let reply = Reply::status(format!("osd(s) {} instructed to {}", names.join(","), what.name()));
-    Ok(Outcome::Scrub { orders: groups.into_iter().map(|(osd, pgs)| (osd, what.order(pgs))).collect(), reply })
+    let orders = groups.into_iter().map(|(osd, pgs)| (osd, what.order(pgs))).collect();
+    Ok(Outcome::Scrub { orders, asked: ScrubAsked { what, pgid: None } })
+}
+
+impl ScrubAsked {
+    /// The answer, once some OSDs were told and the others turned out not to be connected. It fails only if nobody was told:
+    /// of many OSDs one may always be about to connect again, and the others can do what is wanted.
+    pub(crate) fn reply(self, told: &[OsdId], absent: &[OsdId]) -> Reply {
+        let ScrubAsked { what, pgid } = self;
+        let names = |osds: &[OsdId]| osds.iter().map(|osd| osd.0.to_string()).collect::<Vec<_>>().join(",");
+        match (pgid, told, absent) {
+            (_, [], [osd]) => Reply::error(Errno::EAGAIN, format!("{osd} is not currently connected")),
+            (_, [], [_, ..]) => Reply::error(Errno::EAGAIN, format!("osd(s) {} are not connected", names(absent))),
+            (Some(pgid), [osd], []) => Reply::status(format!("instructing pg {pgid} on {osd} to {}", what.name())),
+            (_, told, []) => Reply::status(format!("osd(s) {} instructed to {}", names(told), what.name())),
+            (_, told, absent) => {
+                let (told, absent) = (names(told), names(absent));
+                Reply::status(format!("osd(s) {told} instructed to {}; osd(s) {absent} are not connected", what.name()))
+            }
+        }
+    }
 }

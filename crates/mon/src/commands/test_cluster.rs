@@ -159,7 +159,10 @@ impl TestCluster {
                 self.apply(updates);
                 reply
             }
-            Outcome::Scrub { reply, .. } => reply,
+            Outcome::Scrub { orders, asked } => {
+                let told: Vec<OsdId> = orders.into_iter().map(|(osd, _)| osd).collect();
+                asked.reply(&told, &[])
+            }
         }
     }
 

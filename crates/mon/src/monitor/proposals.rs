@@ -5,7 +5,7 @@
 //! came about.
 
 use super::{Action, Monitor, Now};
-use crate::commands::{self, Outcome, Reply};
+use crate::commands::{self, Outcome, Reply, ScrubAsked};
 use crate::pools::{self, PoolOpOutcome};
 use crate::state::{LogEntry, LogPriority};
 use crate::update::{Batch, Update};
@@ -210,7 +210,7 @@ impl Monitor {
         }
         match self.decide(now, &request) {
             Outcome::Reply(reply) => self.answer(Answer::Command(request, reply), out),
-            Outcome::Scrub { orders, reply } => self.order_scrubs(request, orders, reply, out),
+            Outcome::Scrub { orders, asked } => self.order_scrubs(request, orders, asked, out),
             Outcome::Propose { .. } if !self.leads => {
                 let why = format!("mon.{} does not lead; ask without naming a monitor", self.volatile.name);
                 self.refuse(request, Errno::EAGAIN, &why, out);
@@ -220,23 +220,24 @@ impl Monitor {
         }
     }
 
-    /// Hands orders on to OSDs, if all of them are connected.
+    /// Hands orders on to those OSDs that are connected.
     fn order_scrubs(
         &mut self,
         request: CommandRequest,
         orders: Vec<(OsdId, PgScrub)>,
-        reply: Reply,
+        asked: ScrubAsked,
         out: &mut Vec<Action>,
     ) {
-        let of = |osd: OsdId| self.sessions.iter().filter(move |(_, known)| known.osd() == Some(osd));
-        if let Some((osd, _)) = orders.iter().find(|(osd, _)| of(*osd).next().is_none()) {
-            let why = format!("{osd} is not currently connected");
-            return self.refuse(request, Errno::EAGAIN, &why, out);
+        let (mut told, mut absent) = (Vec::new(), Vec::new());
+        for (osd, order) in orders {
+            let mut is_connected = false;
+            for (session, _) in self.sessions.iter().filter(|(_, known)| known.osd() == Some(osd)) {
+                self.send(*session, 0, order.clone(), out);
+                is_connected = true;
+            }
+            if is_connected { told.push(osd) } else { absent.push(osd) }
         }
-        for (osd, order) in &orders {
-            of(*osd).for_each(|(session, _)| self.send(*session, 0, order.clone(), out));
-        }
-        self.answer(Answer::Command(request, reply), out);
+        self.answer(Answer::Command(request, asked.reply(&told, &absent)), out);
     }
 
     pub(super) fn refuse(&self, request: CommandRequest, errno: Errno, why: &str, out: &mut Vec<Action>) {
@@ -340,8 +341,8 @@ impl Monitor {
                     self.answer(Answer::Command(request, reply), out);
                     Vec::new()
                 }
-                Outcome::Scrub { orders, reply } => {
-                    self.order_scrubs(request, orders, reply, out);
+                Outcome::Scrub { orders, asked } => {
+                    self.order_scrubs(request, orders, asked, out);
                     Vec::new()
                 }
                 Outcome::Propose { mut updates, reply } => {

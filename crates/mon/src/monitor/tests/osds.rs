@@ -227,3 +227,34 @@ fn an_orderly_stop_is_acknowledged_once_the_map_shows_it() {
     assert_eq!(acks, [nacre::OsdGoingDownAck { osd: OsdId(0), epoch: h.map().epoch }]);
     assert!(!h.map().is_up(OsdId(0)));
 }
+
+/// Of many OSDs one may always be about to connect again.
+#[test]
+fn osds_that_are_connected_are_told_to_scrub_though_others_are_not() {
+    let mut h = Harness::new();
+    let osds = [0, 1, 2].map(|id| h.boot(id));
+    let client = h.client();
+    assert_eq!(h.command(client, r#"{"prefix": "osd pool create", "pool": "p", "pg_num": 16}"#).result, 0);
+    let order = |h: &mut Harness| {
+        let ack = h.command(client, r#"{"prefix": "osd deep-scrub", "who": "all"}"#);
+        let told: Vec<Vec<nacre::PgScrub>> = osds.iter().map(|osd| h.heard(*osd)).collect();
+        let groups = told.iter().flatten().map(|order| order.pgs.len()).sum::<usize>();
+        assert!(told.iter().flatten().all(|order| order.deep && !order.repair));
+        (ack.result, ack.status, told.iter().map(Vec::len).collect::<Vec<_>>(), groups)
+    };
+    let (result, status, told, groups) = order(&mut h);
+    assert_eq!((result, &*status), (0, "osd(s) 0,1,2 instructed to deep-scrub"));
+    assert_eq!((told, groups), (vec![1, 1, 1], 16));
+    h.input(Input::Closed { session: osds[1] });
+    let (result, status, told, _) = order(&mut h);
+    assert_eq!((result, &*status), (0, "osd(s) 0,2 instructed to deep-scrub; osd(s) 1 are not connected"));
+    assert_eq!(told, [1, 0, 1]);
+    h.input(Input::Closed { session: osds[0] });
+    h.input(Input::Closed { session: osds[2] });
+    let again = Errno::EAGAIN.as_result();
+    let (result, status, told, _) = order(&mut h);
+    assert_eq!((result, &*status, told), (again, "osd(s) 0,1,2 are not connected", vec![0, 0, 0]));
+    let primary = h.map().pg_to_up_acting(PgId::new(1, 3)).unwrap().acting_primary.unwrap();
+    let ack = h.command(client, r#"{"prefix": "pg scrub", "pgid": "1.3"}"#);
+    assert_eq!((ack.result, ack.status), (again, format!("{primary} is not currently connected")));
+}
