@@ -80,6 +80,7 @@ mutants! {
     ReadsMissing "reads-missing" Recovery "the primary answers from what it has of an object that it lacks the newest version of",
     WritesWhileLacking "writes-while-lacking" Recovery "an object is changed while a member lacks it",
     PullsAnyVersion "pulls-any-version" Recovery "the primary takes whatever version of an object it is sent",
+    PulledNotDurable "pulled-not-durable" Recovery "an object that the primary has just got is changed before it has it durably",
     PartLooksWhole "part-looks-whole" Recovery "an object of which one piece has come gets its version at once",
     StrayRemoved "stray-removed" Recovery "a copy is removed though the group is not clean",
     CursorAhead "cursor-ahead" Backfill "the cursor is told before what is before it has been sent",

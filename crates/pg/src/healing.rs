@@ -83,8 +83,8 @@ impl Pg {
         let behind = self.members.iter().filter(|(_, s)| is_behind(*s)).map(|(osd, _)| osd);
         let (too_full, behind): (Vec<_>, Vec<_>) = behind.partition(|osd| self.is_too_full(cx, *osd, Work::Backfill));
         blocked.backfill = !too_full.is_empty();
-        // What is missing here can be neither compared nor sent.
-        let can_compare = self.missing.is_empty() && self.unreadable.is_empty();
+        // What is missing here can be neither compared nor sent; and who is behind answers for nothing from then on.
+        let can_compare = self.missing.is_empty() && self.unreadable.is_empty() && self.pulls.are_durable();
         ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
     }
 

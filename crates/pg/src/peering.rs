@@ -625,9 +625,12 @@ impl Pg {
         self.peering.history.iter().filter(current).any(|history| history.members.contains(&osd))
     }
 
-    /// Whether the member (this primary too) has the log and all objects.
+    /// Whether the member (this primary too) has the log and all objects durably.
     pub(crate) fn lacks_nothing(&self, osd: OsdId, whoami: OsdId) -> bool {
-        if osd == whoami { self.missing.is_empty() } else { self.members.lacks_nothing(osd) }
+        match osd == whoami {
+            true => self.missing.is_empty() && self.pulls.are_durable(),
+            false => self.members.lacks_nothing(osd),
+        }
     }
 
     /// Members have got further: what the monitors should know of it is told them.

@@ -29,6 +29,9 @@ pub(crate) struct Pulls {
     in_flight: BTreeMap<ObjectId, OsdId>,
     /// Members that turned out not to have what the primary lacks.
     tried: BTreeMap<ObjectId, BTreeSet<OsdId>>,
+    /// What has come and is not durable here yet, with how often it has. If this OSD stopped now it would lack these
+    /// again, in the versions in which others have them now: so those stay where they are until it has them for good.
+    settling: BTreeMap<ObjectId, usize>,
 }
 
 impl Pulls {
@@ -40,6 +43,22 @@ impl Pulls {
     pub fn forget(&mut self, object: &ObjectId) {
         self.in_flight.remove(object);
         self.tried.remove(object);
+    }
+
+    /// Whether all that has come is durable.
+    pub fn are_durable(&self) -> bool {
+        self.settling.is_empty()
+    }
+
+    fn is_settling(&self, object: &ObjectId) -> bool {
+        self.settling.contains_key(object)
+    }
+
+    /// What has come once is durable. Gives whether the object is.
+    fn settled(&mut self, object: &ObjectId) -> bool {
+        let Some(times) = self.settling.get_mut(object) else { return false };
+        *times -= 1;
+        *times == 0 && self.settling.remove(object).is_some()
     }
 }
 
@@ -138,6 +157,9 @@ impl Pg {
         if self.coded.is_some() && !self.can_decode(object, None) {
             return false;
         }
+        if may_write && self.pulls.is_settling(object) && !mutant::is(Mutant::PulledNotDurable) {
+            return false;
+        }
         if !may_write || self.pushes.is_empty() && self.members.missing_count() == 0 {
             return true;
         }
@@ -226,11 +248,11 @@ impl Pg {
         }
     }
 
-    /// What was missing here is here, though not durably yet: what builds on it comes behind it in the store's log.
+    /// What was missing here is here, though not durably yet: it can be read, and sent to others.
     fn pulled(&mut self, cx: &mut Context<'_>, object: &ObjectId, bytes: u64) {
         self.recovered.add(bytes);
-        self.pulls.in_flight.remove(object);
-        self.pulls.tried.remove(object);
+        self.pulls.forget(object);
+        *self.pulls.settling.entry(object.clone()).or_default() += 1;
         if self.is_active() {
             self.object_is_here(cx, object);
         }
@@ -243,6 +265,20 @@ impl Pg {
                 self.members_changed(cx);
             }
             false => self.recover(cx),
+        }
+    }
+
+    /// What was missing here is here durably: others may get another version, and nobody is kept for having this one.
+    fn pull_durable(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        if !self.pulls.settled(object) {
+            return;
+        }
+        if self.is_active() {
+            self.object_is_here(cx, object);
+        }
+        if self.missing.is_empty() && self.pulls.are_durable() {
+            self.recover(cx);
+            self.members_changed(cx);
         }
     }
 
@@ -502,8 +538,14 @@ impl Pg {
 
     /// A pushed object, or everything, is durable here.
     pub(crate) fn push_durable(&mut self, cx: &mut Context<'_>, from: OsdId, since: Epoch, object: Option<ObjectId>) {
+        if since != self.interval.since {
+            return;
+        }
+        if let Some(object) = &object {
+            self.pull_durable(cx, object);
+        }
         // What this OSD has computed itself needs no acknowledgement.
-        if since == self.interval.since && from != cx.whoami {
+        if from != cx.whoami {
             let pg = self.pg_interval();
             cx.send_osd(from, PgPushAck { pg, object, stored: true });
         }

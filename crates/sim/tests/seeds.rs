@@ -100,6 +100,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(22890), check_swarm);
     // Scrubs of all OSDs were refused, as one of them was not connected just then.
     check_by([24420, 29349].into_iter(), check_swarm);
+    // An object that its primary did not have durably yet was changed on all that had it.
+    check_by(std::iter::once(29406), check_swarm);
 }
 
 #[test]

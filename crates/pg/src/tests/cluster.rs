@@ -77,20 +77,32 @@ pub(super) struct Cluster {
     pub temps: Vec<Vec<OsdId>>,
     now: Duration,
     sessions: u64,
+    /// What nodes are made of.
+    seed: u64,
+    limits: Limits,
 }
 
-/// A node whose store has so little memory that lookups wait for the device; how little, `seed` says.
+fn config(osd: OsdId) -> StoreConfig {
+    StoreConfig::one_device(8 << 20, 256 << 10, FSID, osd, Fsid([2; 16]))
+}
+
+/// A node with an empty store.
 fn node(osd: OsdId, seed: u64, limits: Limits) -> Node {
-    let config = StoreConfig::one_device(8 << 20, 256 << 10, FSID, osd, Fsid([2; 16]));
+    let config = config(osd);
     let mut device = SimDevice::new(config.device_bytes);
     for request in Store::format(&config).expect("the device is large enough") {
         device.submit(request);
         device.complete(0).result.expect("the device works");
     }
-    let mut opening = Store::open(config);
+    node_with(device, osd, seed, limits)
+}
+
+/// A node whose store has so little memory that lookups wait for the device; how little, `seed` says.
+fn node_with(mut device: SimDevice, osd: OsdId, seed: u64, limits: Limits) -> Node {
+    let mut opening = Store::open(config(osd));
     let mut store = loop {
         if let Some(result) = opening.poll_result() {
-            break result.expect("just formatted");
+            break result.expect("the device has a store");
         }
         while let Some(request) = opening.poll_io() {
             device.submit(request);
@@ -173,6 +185,8 @@ impl Cluster {
             temps: Vec::new(),
             now: Duration::from_secs(1),
             sessions: 0,
+            seed,
+            limits,
         };
         let first = cluster.message(Epoch(1), Epoch(1));
         for osd in (0..osds).map(OsdId) {
@@ -660,6 +674,13 @@ impl Cluster {
             self.turn(OsdId(osd));
         }
         self.settle();
+    }
+
+    /// An OSD loses its power: what its disk has not flushed is gone. It starts again, and has no map.
+    pub fn lose_power(&mut self, osd: OsdId) {
+        let device = self.node(osd).device.after_crash(&mut || 0);
+        *self.node(osd) = node_with(device, osd, self.seed, self.limits);
+        self.in_transit.retain(|(from, to, _)| *from != osd && *to != osd);
     }
 
     /// Loses what is in transit between two OSDs.

@@ -1,9 +1,11 @@
 //! Groups that serve though members are down, and what becomes of members that come back.
 
-use super::cluster::{Cluster, PG};
+use super::cluster::{Cluster, PG, POOL};
+use osdmap::{OsdMapFlags, PgPool};
 use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::messages::Op;
+use wire::nacre::mon::pg_state;
 
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
@@ -197,4 +199,74 @@ fn a_deposed_primary_that_does_not_know_it_answers_no_reads() {
         assert!(answered_at(&cluster, 3), "and ends");
         assert_eq!(cluster.content(B), "1,3,");
     }
+}
+
+/// A group whose primary has got an object that it lacked, as a client reads it, and does not have it durably yet.
+fn with_a_primary_that_has_just_got_an_object() -> Cluster {
+    let mut cluster = Cluster::new(3);
+    let pool = cluster.map.pools[&POOL].clone();
+    cluster.change(|next| {
+        next.new_pools.insert(POOL, PgPool { min_size: 1, ..pool });
+        next.new_flags = Some(OsdMapFlags::NORECOVER);
+    });
+    cluster.update_all();
+    cluster.settle();
+    down(&mut cluster, A);
+    let session = cluster.connect(B);
+    cluster.append(B, session, 1, cluster.map.epoch);
+    cluster.settle();
+    up(&mut cluster, A);
+    cluster.stuck_disks.insert(A);
+    let session = cluster.connect(A);
+    cluster.read(A, session, 2, cluster.map.epoch);
+    cluster.settle();
+    assert_eq!(cluster.answers_to(2), [(session, 0, "1,".to_owned())]);
+    cluster
+}
+
+/// Others have the only copies, so these must not be replaced.
+#[test]
+fn what_the_primary_has_just_got_is_changed_only_once_it_is_durable_there() {
+    let mut cluster = with_a_primary_that_has_just_got_an_object();
+    let session = cluster.connect(A);
+    cluster.append(A, session, 3, cluster.map.epoch);
+    cluster.settle();
+    assert!(cluster.answers_to(3).is_empty());
+    // The primary forgets it all, and serves alone for a while.
+    cluster.mark_down(0);
+    cluster.lose_power(A);
+    cluster.stuck_disks.clear();
+    cluster.mark_down(1);
+    cluster.mark_down(2);
+    cluster.mark_up(0);
+    let maps = cluster.message(Epoch(1), cluster.map.epoch);
+    cluster.maps(A, &maps).expect("the maps are good");
+    cluster.update(B);
+    cluster.update(C);
+    cluster.settle();
+    cluster.pass(Duration::from_secs(4));
+    assert!(cluster.is_active(A), "it was recorded as one that serves");
+    up(&mut cluster, B);
+    up(&mut cluster, C);
+    cluster.change(|next| next.new_flags = Some(OsdMapFlags::empty()));
+    cluster.update_all();
+    cluster.settle();
+    assert_eq!(content_by(&mut cluster, [A, B, C]), "1,");
+    assert_eq!(content_by(&mut cluster, [C, A, B]), "1,");
+}
+
+#[test]
+fn a_group_is_clean_only_once_what_its_primary_has_just_got_is_durable() {
+    let mut cluster = with_a_primary_that_has_just_got_an_object();
+    let is_clean = |cluster: &mut Cluster| cluster.shard(A).pg_view(PG).expect("A leads").state & pg_state::CLEAN != 0;
+    cluster.pass(Duration::from_secs(4));
+    assert!(!is_clean(&mut cluster));
+    // An update waits for it and is carried out then.
+    let session = cluster.connect(A);
+    cluster.append(A, session, 3, cluster.map.epoch);
+    cluster.settle();
+    cluster.stuck_disks.clear();
+    cluster.settle();
+    assert_eq!(cluster.answers_to(3).len(), 1);
+    assert!(is_clean(&mut cluster));
 }
