@@ -409,11 +409,7 @@ impl Pg {
                     cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
                     self.start_members(cx);
                 }
-                // Of an erasure-coded group both have served, and their logs begin at the same end.
-                Err(NoOverlap) if self.coded.is_some() => {
-                    let history = self.peering.history.clone().expect("gathered before");
-                    self.nobody_can_lead(cx, &history);
-                }
+                Err(NoOverlap) if self.coded.is_some() => self.coded_log_does_not_meet(cx),
                 Err(NoOverlap) => self.let_lead(cx, from),
             }
         } else if self.follows(from, message.pg.since) && message.start_over {

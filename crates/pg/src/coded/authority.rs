@@ -55,8 +55,10 @@ impl Pg {
             false => holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a }),
             true => holders.into_iter().reduce(|a, b| if b.2 > a.2 { b } else { a }),
         };
+        // Who served before, and has a shard that others lack, may lead with the log of those that served last.
+        let may_lead = leads || self.stored && self.info.complete;
         match shortest {
-            Some((osd, ..)) if leads && shards.len() >= k => match osd == cx.whoami {
+            Some((osd, ..)) if may_lead && shards.len() >= k => match osd == cx.whoami {
                 true => self.start_members(cx),
                 false => {
                     self.peering.set_phase(Phase::GettingLog { from: osd });
@@ -65,6 +67,16 @@ impl Pg {
                 }
             },
             _ => self.let_holders_act(cx, history),
+        }
+    }
+
+    /// The log of those that served last does not meet this primary's.
+    pub(crate) fn coded_log_does_not_meet(&mut self, cx: &mut Context<'_>) {
+        let history = self.peering.history.clone().expect("gathered before");
+        match history.members.contains(&cx.whoami) {
+            // Both have served, and their logs begin at the same end.
+            true => self.nobody_can_lead(cx, &history),
+            false => self.let_holders_act(cx, &history),
         }
     }
 
