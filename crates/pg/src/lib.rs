@@ -17,6 +17,7 @@
 //! * [`log`], [`info`], [`object_info`]: what is kept durably. [`peer`]: what OSDs say to each other.
 
 mod admission;
+mod adopted;
 mod backfill;
 mod background_check;
 mod client_ops;

@@ -64,6 +64,12 @@ impl Members {
         self.0.get(&osd).into_iter().flat_map(|member| member.missing.keys())
     }
 
+    /// Objects that members lack in a version behind this one.
+    pub fn missing_after(&self, version: EVersion) -> impl Iterator<Item = &ObjectId> {
+        let missing = self.0.values().flat_map(|member| &member.missing);
+        missing.filter(move |(_, wanted)| **wanted > version).map(|(object, _)| object)
+    }
+
     pub fn missing_count(&self) -> usize {
         self.0.values().map(|member| member.missing.len()).sum()
     }

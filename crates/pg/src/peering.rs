@@ -53,7 +53,7 @@ pub(crate) enum Phase {
     },
     /// The monitors record that the group becomes active.
     Recording,
-    /// Too few members have the log; they may become more.
+    /// Too few members have the log, or objects of updates that perhaps nobody was answered for; they may become more.
     Peered,
     Active,
     /// Recorded as one that serves, but answers nobody: it is about to be merged with another group.
@@ -95,6 +95,11 @@ pub(crate) struct Peering {
 impl Peering {
     pub fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Active)
+    }
+
+    /// Whether members have the log, and the record is still to be asked for.
+    pub fn is_peered(&self) -> bool {
+        matches!(self.phase, Phase::Peered)
     }
 
     pub fn set_phase(&mut self, phase: Phase) {
@@ -160,9 +165,8 @@ impl Pg {
         match self.peering.phase {
             // The members of the record may have come up without being in the acting set.
             Phase::Down | Phase::Incomplete => self.choose_log(cx),
-            Phase::Active | Phase::Peered | Phase::Premerge if cx.now >= self.peering.others_read_until => {
-                self.consider_temp(cx)
-            }
+            Phase::Peered => self.members_changed(cx),
+            Phase::Active | Phase::Premerge if cx.now >= self.peering.others_read_until => self.consider_temp(cx),
             _ => {}
         }
         self.try_full_again(cx);
@@ -456,6 +460,10 @@ impl Pg {
             }
         }
         self.info.last_update = self.log.head();
+        if self.coded.is_none() {
+            // What of its shard an erasure-coded group's member has kept to take updates back is its own affair.
+            self.info.rolled_forward = self.info.rolled_forward.max(theirs.rolled_forward);
+        }
         self.info.rolled_forward = self.info.rolled_forward.min(self.info.last_update);
         self.info.follow(theirs);
         steps.push(self.info.step());
@@ -639,8 +647,9 @@ impl Pg {
         }
         let members = self.serving(cx);
         let is_enough = self.serving_copies() >= usize::from(self.interval.shape.min_size);
-        if is_enough || mutant::is(Mutant::MinSizeIgnored) {
-            if matches!(self.peering.phase, Phase::Peered) {
+        let is_ready = is_enough || mutant::is(Mutant::MinSizeIgnored);
+        if is_ready && (!self.peering.is_peered() || self.adopted_are_kept(cx)) {
+            if self.peering.is_peered() {
                 // Who is to leave the group stays in it until as many others serve as there should be: the record that
                 // is asked for now does not name it any more.
                 if self.serving_copies() < usize::from(self.interval.shape.size) {

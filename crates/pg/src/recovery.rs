@@ -50,7 +50,12 @@ impl Pulls {
         self.settling.is_empty()
     }
 
-    fn is_settling(&self, object: &ObjectId) -> bool {
+    /// What has come and is not durable yet.
+    pub fn settling(&self) -> impl Iterator<Item = &ObjectId> {
+        self.settling.keys()
+    }
+
+    pub fn is_settling(&self, object: &ObjectId) -> bool {
         self.settling.contains_key(object)
     }
 
@@ -108,11 +113,14 @@ impl Pg {
 
     /// Objects that are missing here and that nobody who is there has.
     pub(crate) fn unfound(&self) -> impl Iterator<Item = (&ObjectId, EVersion)> {
-        let is_unfound = |(object, version): &(&ObjectId, &EVersion)| {
-            !self.pulls.in_flight.contains_key(*object) && self.source_of(object, **version).is_none()
-        };
-        let missing = self.missing.iter().filter(|_| self.peering.may_recover()).filter(is_unfound);
-        missing.map(|(object, version)| (object, *version))
+        let missing = self.missing.iter().filter(|_| self.peering.may_recover());
+        missing.filter(|(object, _)| self.is_unfound(object)).map(|(object, version)| (object, *version))
+    }
+
+    /// Whether the object is missing here, and nobody who is there has it.
+    pub(crate) fn is_unfound(&self, object: &ObjectId) -> bool {
+        let nobody_has = |version: &EVersion| self.source_of(object, *version).is_none();
+        !self.pulls.in_flight.contains_key(object) && self.missing.get(object).is_some_and(nobody_has)
     }
 
     pub(crate) fn unfound_count(&self) -> u64 {
@@ -243,6 +251,9 @@ impl Pg {
             self.queue_report(cx);
         }
         self.recover(cx);
+        if self.peering.is_peered() {
+            self.members_changed(cx);
+        }
         if self.ops_wait_for(&object.head_of()) {
             self.is_where_needed(cx, &object, false);
         }
@@ -276,8 +287,11 @@ impl Pg {
         if self.is_active() {
             self.object_is_here(cx, object);
         }
-        if self.missing.is_empty() && self.pulls.are_durable() {
+        let has_all = self.missing.is_empty() && self.pulls.are_durable();
+        if has_all {
             self.recover(cx);
+        }
+        if has_all || self.peering.is_peered() {
             self.members_changed(cx);
         }
     }
@@ -585,7 +599,7 @@ impl Pg {
             true => self.push_on(cx, from),
             false => self.recover(cx),
         }
-        if self.members.lacks_nothing(from) {
+        if self.members.lacks_nothing(from) || self.peering.is_peered() {
             self.members_changed(cx);
         }
     }

@@ -102,6 +102,10 @@ fn seeds_that_found_bugs() {
     check_by([24420, 29349].into_iter(), check_swarm);
     // An object that its primary did not have durably yet was changed on all that had it.
     check_by(std::iter::once(29406), check_swarm);
+    // Updates that one member alone had were made binding.
+    check_by(std::iter::once(29495), check_swarm);
+    // Who had served before, with the shard that others lacked, did not lead.
+    check_by(std::iter::once(23736), check_swarm);
 }
 
 #[test]

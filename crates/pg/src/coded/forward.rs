@@ -95,10 +95,7 @@ impl Pg {
 
     /// The information of a transaction in which the log begins at `log_tail`.
     pub(crate) fn info_with(&self, info: &PgInfo, log_tail: EVersion, committed: EVersion) -> PgInfo {
-        let rolled_forward = match self.coded {
-            Some(_) => info.rolled_forward.max(committed),
-            None => info.rolled_forward,
-        };
+        let rolled_forward = info.rolled_forward.max(committed);
         PgInfo { log_tail, rolled_forward, ..info.clone() }
     }
 }
