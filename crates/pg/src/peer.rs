@@ -4,6 +4,7 @@
 //! saw the present acting set. A member follows one primary at a time: it joins an interval when that primary's
 //! [`PgQuery`] arrives, and ignores what names another.
 
+use crate::coded::undo::Undo;
 use crate::hops::MemberHops;
 use crate::info::PgInfo;
 use crate::log::LogEntry;
@@ -59,11 +60,12 @@ impl Message for RepOp {
 
     fn encode_front(&self, w: &mut Writer) {
         // Version 2 adds the wish, which few updates have: the others are as they were. Version 3 adds entries, without
-        // which an update is not whole.
+        // which an update is not whole. Version 4 has such as must be renamed, as other shards' ones.
         let (version, oldest) = match (self.others.is_empty(), self.hops_wanted) {
             (true, false) => (1, 1),
             (true, true) => (2, 1),
-            (false, _) => (3, 3),
+            (false, _) if self.others.iter().all(|entry| entry.undo == Undo::Nothing) => (3, 3),
+            (false, _) => (4, 4),
         };
         w.versioned(version, oldest, |w| {
             w.put(&self.pg);
@@ -91,7 +93,7 @@ impl Message for RepOp {
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<RepOp, DecodeError> {
-        let (version, mut r) = front.versioned("RepOp", 3)?;
+        let (version, mut r) = front.versioned("RepOp", 4)?;
         Ok(RepOp {
             pg: r.get()?,
             entry: r.get()?,

@@ -120,7 +120,7 @@ rehome! {
     LogEntry { object }
     PgInfo { last_backfill }
     MemberState { info, missing }
-    RepOp { entry, info, steps }
+    RepOp { entry, others, info, steps }
     PgLogEntries { entries, info, dups }
     PgStart { entries, info }
     PgStarted { missing }
@@ -142,6 +142,50 @@ rehome! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coded::undo::Undo;
+    use crate::log::LogKind;
+    use crate::peer::PgInterval;
+    use ec::ShardSet;
+    use types::{EVersion, Epoch, PgId, ReqId, SnapId, Utime};
+    use wire::{Header, Message, Reader, Rope, Target, Writer};
+
+    #[test]
+    fn all_states_of_an_object_come_to_the_receivers_pool() {
+        let head = |pool| ObjectId::head(pool, 1, b"", b"x");
+        let clone = |pool| ObjectId { snap: SnapId(3), ..head(pool) };
+        let entry = |object: ObjectId, version, undo| LogEntry {
+            version: EVersion::new(2, version),
+            kind: LogKind::Modify,
+            object,
+            prior_version: EVersion::ZERO,
+            reqid: ReqId::default(),
+            user_version: 1,
+            mtime: Utime::ZERO,
+            result: 0,
+            op_results: Vec::new(),
+            undo,
+            skipped: ShardSet::EMPTY,
+        };
+        let update = |pool, undo: Undo| RepOp {
+            pg: PgInterval { pgid: PgId { pool: PoolId(4), seed: 1 }, since: Epoch(2) },
+            entry: entry(head(pool), 8, undo.clone()),
+            others: vec![entry(clone(pool), 7, undo)],
+            info: PgInfo::default(),
+            committed: EVersion::ZERO,
+            steps: vec![Step::Clone { from: head(pool), to: clone(pool) }],
+            hops_wanted: false,
+        };
+        let (theirs, ours) = (PoolId(4).of_shard(2), PoolId(4).of_shard(0));
+        for (undo, version) in [(Undo::Created, 4), (Undo::Nothing, 3)] {
+            let mut w = Writer::new(Target::default());
+            update(theirs, undo.clone()).encode_front(&mut w);
+            let front = w.into_vec();
+            assert_eq!(front[..2], [version, version]);
+            let mut came = RepOp::decode(&Header::default(), &mut Reader::new(&front), &Rope::new()).expect("whole");
+            came.rehome(ours);
+            assert_eq!(came, update(ours, undo));
+        }
+    }
 
     #[test]
     fn objects_and_cursors_come_to_the_receivers_pool() {
