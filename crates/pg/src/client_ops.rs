@@ -429,8 +429,7 @@ impl Pg {
         let op = self.ops.ops.get_mut(&number).expect("operation is known");
         match run {
             Run::Wants(_) => unreachable!("the loop ends with something else"),
-            Run::Gather { version, offset, len } => {
-                let object = op.object.clone();
+            Run::Gather { object, version, offset, len } => {
                 let id = self.gather(cx, &object, version, Wanted::Object { offset, len }, None);
                 let op = self.ops.ops.get_mut(&number).expect("operation is known");
                 op.progress.answers.waits_for_data(id);

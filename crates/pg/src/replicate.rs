@@ -121,7 +121,7 @@ impl Replication {
 
 /// The log entry of a state of an object that comes or goes with an update. Only the update's own entry tells whose request
 /// it was.
-fn other_entry(other: &OtherChange, version: EVersion) -> LogEntry {
+fn other_entry(other: &OtherChange, version: EVersion, undo: Undo) -> LogEntry {
     LogEntry {
         version,
         kind: other.kind,
@@ -132,7 +132,7 @@ fn other_entry(other: &OtherChange, version: EVersion) -> LogEntry {
         mtime: Utime::ZERO,
         result: 0,
         op_results: Vec::new(),
-        undo: Undo::Nothing,
+        undo,
         skipped: ShardSet::EMPTY,
     }
 }
@@ -165,7 +165,9 @@ impl Pg {
         let mut entries: Vec<LogEntry> = match failed {
             true => Vec::new(),
             false => {
-                effects.others.iter().enumerate().map(|(at, other)| other_entry(other, after(first, at))).collect()
+                let undo = |other: &OtherChange| if self.coded.is_some() { other.undo() } else { Undo::Nothing };
+                let others = effects.others.iter().enumerate();
+                others.map(|(at, other)| other_entry(other, after(first, at), undo(other))).collect()
             }
         };
         let version = after(first, entries.len());

@@ -20,28 +20,35 @@ pub struct CodedChange {
     pub data: Rope,
 }
 
-/// Takes the data out of an update's `steps`, which replace the object or add to it in whole stripes (the last one may be
-/// short). What is left is the same on all shards.
+/// Takes the data out of an update's `steps`, which replace `object` or add to it in whole stripes (the last one may be
+/// short). What is left is the same on all shards; of other states of the object it clones and removes whole ones.
 ///
-/// `before`: the primary's shard as it was. `size_before`: of the object.
+/// `before`: the primary's shard as it was, also of an object that is there in name only. `size_before`: of the object.
 pub(crate) fn take_data(
+    object: &ObjectId,
     steps: &mut Vec<Step>,
     before: Option<&ObjectStat>,
     size_before: u64,
     layout: &StripeLayout,
 ) -> CodedChange {
-    let (mut replaced, mut data) = (false, Rope::new());
+    let (mut replaced, mut data, mut begin) = (false, Rope::new(), None);
     let mut attrs = BTreeSet::new();
-    for step in steps.iter_mut() {
+    for step in steps.iter_mut().filter(|step| step.object() == Some(object)) {
         match step {
-            Step::Remove { .. } | Step::Truncate { .. } => (replaced, data) = (true, Rope::new()),
-            Step::Write { data: more, .. } => data.append(std::mem::take(more)),
+            Step::Remove { .. } | Step::Truncate { .. } | Step::Clone { .. } => {
+                (replaced, data, begin) = (true, Rope::new(), None);
+            }
+            Step::Write { data: more, offset, .. } => {
+                begin.get_or_insert(*offset);
+                data.append(std::mem::take(more));
+            }
             Step::SetAttr { name, .. } | Step::RemoveAttr { name, .. } => drop(attrs.insert(name.clone())),
             _ => {}
         }
     }
     steps.retain(|step| !matches!(step, Step::Write { .. }));
-    let offset = if replaced { 0 } else { size_before };
+    // What is added to a state that was gone back to begins where that one ends.
+    let offset = begin.unwrap_or(if replaced { 0 } else { size_before });
     let undo = match before {
         _ if steps.is_empty() => Undo::Nothing,
         None => Undo::Created,
@@ -110,7 +117,7 @@ mod tests {
         let layout = StripeLayout::new(2, 4096).expect("a layout");
         let attrs = [(OBJECT_INFO_ATTR.to_vec(), Bytes::from_static(b"old"))].into_iter().collect();
         let before = size_before.map(|_| ObjectStat { size_bytes: 4096, attrs, has_omap: false });
-        let change = take_data(&mut steps, before.as_ref(), size_before.unwrap_or(0), &layout);
+        let change = take_data(&object(), &mut steps, before.as_ref(), size_before.unwrap_or(0), &layout);
         assert_eq!((change.undo, change.offset, &*change.data.to_vec()), (undo, offset, data));
         assert_eq!(steps.len(), left);
     }
@@ -127,5 +134,26 @@ mod tests {
         check(vec![write(8192, b"gone"), cut(), write(0, b"x"), info()], Some(8192), Undo::KeptBack, 0, b"x", 2);
         check(vec![Step::Remove { object: object() }], Some(5), Undo::KeptBack, 0, b"", 1);
         check(vec![], Some(5), Undo::Nothing, 5, b"", 0);
+    }
+
+    #[test]
+    fn states_that_come_and_go_beside_the_object_are_not_its_own_change() {
+        let clone = ObjectId { snap: types::SnapId(4), ..object() };
+        let of_clone = |name: &[u8]| Step::SetAttr {
+            object: clone.clone(),
+            name: name.to_vec(),
+            value: Bytes::from_static(b"clone's"),
+        };
+        let old = || vec![(Bytes::from_static(OBJECT_INFO_ATTR), Some(Bytes::from_static(b"old")))];
+        let appended = Undo::Restore { shard_bytes: 4096, attrs: old() };
+        let keep = || Step::Clone { from: object(), to: clone.clone() };
+        let preserving = |step: Step| vec![keep(), of_clone(OBJECT_INFO_ATTR), of_clone(b"snaps"), step, info()];
+        check(preserving(write(8192, b"abc")), Some(8192), appended.clone(), 8192, b"abc", 4);
+        let trimmed = vec![Step::Remove { object: clone.clone() }, info()];
+        check(trimmed, Some(8192), appended, 8192, b"", 2);
+        // What is added to a state that was gone back to begins where that one ends.
+        let back = || Step::Clone { from: clone.clone(), to: object() };
+        check(vec![back(), write(16384, b"abc"), info()], Some(5), Undo::KeptBack, 16384, b"abc", 2);
+        check(vec![back(), info()], None, Undo::Created, 0, b"", 2);
     }
 }

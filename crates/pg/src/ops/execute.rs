@@ -3,6 +3,7 @@
 use super::watch::WatchEffect;
 use super::{Answers, snapshots};
 use crate::coded::change::{CodedChange, take_data};
+use crate::coded::undo::Undo;
 use crate::copy::CopySource;
 use crate::log::LogKind;
 use crate::lookup::NoAnswer;
@@ -113,6 +114,15 @@ pub struct OtherChange {
 }
 
 impl OtherChange {
+    /// How a shard takes it back.
+    pub fn undo(&self) -> Undo {
+        match self.kind {
+            LogKind::Modify => Undo::Created,
+            LogKind::Delete => Undo::KeptBack,
+            LogKind::Unchanged => Undo::Nothing,
+        }
+    }
+
     pub fn objects_delta(&self) -> i64 {
         match self.kind {
             LogKind::Modify => 1,
@@ -168,8 +178,9 @@ pub enum Run {
     Done(Effects),
     /// Run again when this lookup is done.
     Blocked(LookupId),
-    /// Run again when these bytes of the object, in this version, have been gathered from its shards.
+    /// Run again when these bytes of the object or of a state of it, in this version, have been gathered from its shards.
     Gather {
+        object: ObjectId,
         version: EVersion,
         offset: u64,
         len: u64,
@@ -241,6 +252,8 @@ pub(super) struct Execution<'a> {
     pub request: &'a Request<'a>,
     /// The object before the operation; in erasure-coded pools the shard of it that is here.
     pub before: Option<Arc<ObjectStat>>,
+    /// What the store had of it, also if that was there in name only.
+    pub stored_before: Option<Arc<ObjectStat>>,
     pub size_before: u64,
     pub info_before: &'a ObjectInfo,
     pub info: ObjectInfo,
@@ -446,7 +459,8 @@ impl Execution<'_> {
         effects.bytes_written = self.bytes_written;
         effects.sources = self.sources;
         if let Some(layout) = &self.request.layout {
-            let change = take_data(&mut self.steps, self.before.as_deref(), self.size_before, layout);
+            let object = self.request.object;
+            let change = take_data(object, &mut self.steps, self.stored_before.as_deref(), self.size_before, layout);
             effects.change = Some(Box::new(change));
         }
         effects.steps = self.steps;
@@ -497,8 +511,9 @@ pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, 
         return failed(Errno::ENOENT);
     }
     // What is there of an object that was removed is of no use to clients.
+    let stored = before.clone();
     let before = before.filter(|_| !info.snap_set.is_whiteout);
-    run_steps(store, request, answers, limits, before, info)
+    run_steps(store, request, answers, limits, (before, stored), info)
 }
 
 /// Reads the object as a snapshot preserves it: `request` names that state.
@@ -520,7 +535,10 @@ fn execute_at_clone(
         Err(_) => return failed(Errno::EIO),
     };
     match ObjectInfo::of(&stat) {
-        Ok(info) => run_steps(store, request, answers, limits, Some(stat), ObjectInfo { snap_set, ..info }),
+        Ok(info) => {
+            let before = (Some(stat.clone()), Some(stat));
+            run_steps(store, request, answers, limits, before, ObjectInfo { snap_set, ..info })
+        }
         Err(e) => {
             tracing::error!(object = %request.object, "object information is damaged: {e}");
             failed(Errno::EIO)
@@ -533,7 +551,7 @@ fn run_steps(
     request: &Request<'_>,
     answers: &mut Answers,
     limits: &Limits,
-    before: Option<Arc<ObjectStat>>,
+    (before, stored_before): (Option<Arc<ObjectStat>>, Option<Arc<ObjectStat>>),
     info: ObjectInfo,
 ) -> Run {
     let size_before = match (&before, info.size_bytes) {
@@ -549,6 +567,7 @@ fn run_steps(
         size: size_before,
         size_before,
         before,
+        stored_before,
         info_before: &info,
         info: info.clone(),
         changed: IntervalSet::new(),
@@ -575,7 +594,10 @@ fn run_steps(
             Ok(output) => output,
             Err(Stop::Blocked(id)) => return Run::Blocked(id),
             Err(Stop::Copy(source)) => return Run::Copy(source),
-            Err(Stop::Gather { offset, len }) => return Run::Gather { version: run.info.version, offset, len },
+            Err(Stop::Gather { offset, len }) => {
+                let (object, version) = (request.object.clone(), run.info_before.version);
+                return Run::Gather { object, version, offset, len };
+            }
             Err(Stop::Wants(object)) => return Run::Wants(object),
             Err(Stop::Failed(errno)) => (errno.as_result(), Rope::new()),
             Err(Stop::Result(result)) => (result, Rope::new()),

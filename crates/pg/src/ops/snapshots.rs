@@ -6,11 +6,12 @@
 use super::Answers;
 use super::execute::{Effects, Execution, OtherChange, Request, Run, StepOutput, Stop, after, done, output};
 use super::watch::WatchEffect;
+use crate::coded::change::take_data;
 use crate::log::LogKind;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::snap_set::{AtSnap, ObjectClone, SnapSet};
 use std::collections::BTreeMap;
-use store::{SNAPS_ATTR, Step, Store};
+use store::{ObjectStat, SNAPS_ATTR, Step, Store};
 use types::{EVersion, Errno, ObjectId, SnapId};
 use wire::Writer;
 use wire::basic::IntervalSet;
@@ -24,13 +25,9 @@ pub(super) fn check_context(request: &Request<'_>, known: &SnapSet) -> Result<()
     if request.order_snaps && request.snaps.seq < known.seq {
         return Err(Errno::EOLDSNAPC);
     }
-    if !request.snaps.is_valid() {
-        return Err(Errno::EINVAL);
-    }
-    // Shards are not cloned yet; to ignore the snapshots would lose what the client believes to have saved.
-    match request.layout {
-        Some(_) if !request.snaps.snaps.is_empty() => Err(Errno::EOPNOTSUPP),
-        _ => Ok(()),
+    match request.snaps.is_valid() {
+        true => Ok(()),
+        false => Err(Errno::EINVAL),
     }
 }
 
@@ -108,9 +105,6 @@ impl Execution<'_> {
     /// Makes the object what it was at a snapshot; removes it, if it was not there.
     pub(super) fn roll_back(&mut self, op: &Op) -> StepOutput {
         let OpArgs::Snap(snap) = op.args else { return Err(Errno::EINVAL.into()) };
-        if self.request.layout.is_some() {
-            return Err(Errno::EOPNOTSUPP.into());
-        }
         // Where it was is told by what the object was before this operation.
         let before = self.info_before;
         let known = &before.snap_set;
@@ -143,7 +137,14 @@ impl Execution<'_> {
             return done();
         };
         let object = self.object();
-        let size = stat.size_bytes;
+        let size = match self.request.layout {
+            None => stat.size_bytes,
+            // What is here is a shard.
+            Some(_) => ObjectInfo::of(&stat).ok().and_then(|info| info.size_bytes).ok_or_else(|| {
+                tracing::error!(object = %clone, "object information does not tell how long the object is");
+                Errno::EIO
+            })?,
+        };
         let mut changed = IntervalSet::new();
         changed.insert(0, size.max(self.size));
         changed.subtract(&known.overlap_with_head(clone.snap));
@@ -189,6 +190,12 @@ pub(crate) fn trim(
     };
     let Ok(mut info) = ObjectInfo::of(&stat) else { return nothing() };
     let Some(snap) = info.snap_set.find_removed(removed) else { return nothing() };
+    if request.layout.is_some() && info.size_bytes.is_none() {
+        tracing::error!(object = %request.object, "object information does not tell how long the object is");
+        return nothing();
+    }
+    // In erasure-coded pools: of the whole object, of which a shard is here.
+    let size_bytes = info.size_bytes.unwrap_or_default();
     let mut effects = Effects { prior_version: info.version, is_removal: true, ..Effects::default() };
     let bytes_before = info.snap_set.clone_bytes() as i64;
     let clone = ObjectId { snap, ..request.object.clone() };
@@ -222,11 +229,22 @@ pub(crate) fn trim(
         let ended = |(cookie, watcher)| WatchEffect::Ended { cookie, watcher, object_removed: true };
         effects.watch = info.watchers.into_keys().map(ended).collect();
         effects.steps.push(Step::Remove { object });
+        effects.separate_shards(request, &stat, size_bytes);
         return (Run::Done(effects), false);
     }
     info.prior_version = info.version;
     info.version = after(request.next_version, effects.others.len());
     let value = info.to_bytes();
     effects.steps.push(Step::SetAttr { object, name: OBJECT_INFO_ATTR.to_vec(), value });
+    effects.separate_shards(request, &stat, size_bytes);
     (Run::Done(effects), info.snap_set.find_removed(removed).is_some())
+}
+
+impl Effects {
+    /// In erasure-coded pools: how shards take back what becomes of the object itself, which was as `before` says.
+    fn separate_shards(&mut self, request: &Request<'_>, before: &ObjectStat, size_bytes: u64) {
+        self.change = request
+            .layout
+            .map(|layout| Box::new(take_data(request.object, &mut self.steps, Some(before), size_bytes, &layout)));
+    }
 }
