@@ -473,10 +473,11 @@ impl Run {
         let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(2);
         let pause_max = lasts * Workload::REQUESTS_PER_PAUSE_MAX / requests;
         let workload = Workload::new(self.rng.next_u64(), requests, Duration::ZERO..=pause_max, self.objects);
-        if self.setup.coding.is_some() {
-            return Purpose::Work(workload.coded());
-        }
-        let workload = if self.setup.asks_for_more() { workload.with_calls() } else { workload };
+        let workload = match self.setup.coding {
+            Some(_) => workload.coded(),
+            None if self.setup.asks_for_more() => workload.with_calls(),
+            None => workload,
+        };
         Purpose::Work(match self.setup.snapshots {
             true => workload.with_snapshots(self.snaps.clone()),
             false => workload,
@@ -908,13 +909,11 @@ impl Run {
     /// Ends every OSD and compares what their disks hold. Gives objects and bytes of each group.
     fn compare_replicas(&mut self) -> Result<BTreeMap<types::PgId, (u64, u64)>, Violation> {
         let crash = if self.rng.one_in(2) { Crash::Power } else { Crash::Process };
+        let (history, removed) = (self.cluster.history(), &self.removed_snaps);
+        let is_gone = |object: &ObjectId, snap: SnapId| is_gone(&history, removed, object, snap.0);
         match self.setup.coding {
-            Some(coding) => all_shards_agree(&mut self.cluster, self.groups, coding, crash),
-            None => {
-                let (history, removed) = (self.cluster.history(), &self.removed_snaps);
-                let is_gone = |object: &ObjectId, snap: SnapId| is_gone(&history, removed, object, snap.0);
-                all_replicas_are_identical(&mut self.cluster, self.groups, &is_gone, crash)
-            }
+            Some(coding) => all_shards_agree(&mut self.cluster, self.groups, coding, &is_gone, crash),
+            None => all_replicas_are_identical(&mut self.cluster, self.groups, &is_gone, crash),
         }
     }
 }

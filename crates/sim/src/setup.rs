@@ -44,6 +44,8 @@ pub const ISLAND_SEEDS: u64 = 1 << 47;
 
 /// From this seed on, clients of small runs take snapshots.
 pub const SNAP_SEEDS: u64 = 1 << 42;
+/// From this seed on, small runs have erasure-coded pools and snapshots of them.
+pub const CODED_SNAP_SEEDS: u64 = 1 << 48;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 
@@ -95,13 +97,14 @@ impl Setup {
         let mix = if seed & ISLAND_SEEDS != 0 { Mix::Islands } else { Mix::of(seed) };
         let mut rng = Rng::new(seed ^ 0x51e5);
         // Some more than there are copies, where data is to move; there are at most four shards.
-        let is_coded = seed & CODED_SEEDS != 0;
+        let has_both = seed & CODED_SNAP_SEEDS != 0;
+        let is_coded = has_both || seed & CODED_SEEDS != 0;
         let places = seed & PLACE_SEEDS != 0 && is_coded;
         let osds =
             (if mix.wants_spare_osds() || is_coded { 4 } else { 3 }) + rng.below(2) as usize + usize::from(places);
         let (coding, merges) = (is_coded.then(|| (2, 1 + rng.below(2) as u8)), seed & MERGE_SEEDS != 0 && !is_coded);
         let splits = merges || seed & SPLIT_SEEDS != 0;
-        let snapshots = seed & SNAP_SEEDS != 0 && !is_coded;
+        let snapshots = has_both || seed & SNAP_SEEDS != 0 && !is_coded;
         let (mut mixes, operations, mut mons) = (vec![mix], None, 1);
         if seed & QUORUM_SEEDS != 0 {
             (mixes, mons) = (mixes_with_quorum(mixes, &mut rng), 3 + 2 * usize::from(rng.one_in(3)));
@@ -190,7 +193,7 @@ impl Setup {
             (setup.copies, setup.coding) = (copies, None);
         }
         setup.coding = wishes.coding.or(setup.coding);
-        setup.snapshots &= setup.coding.is_none();
+        setup.snapshots &= setup.coding.is_none() || wishes.small && seed & CODED_SNAP_SEEDS != 0;
         setup.merges &= setup.coding.is_none();
         setup.watches &= setup.coding.is_none();
         setup.osds = wishes.osds.unwrap_or(setup.osds).max(setup.members());
@@ -286,6 +289,18 @@ mod tests {
         let count = |has: fn(&Setup) -> bool| setups.iter().filter(|setup| has(setup)).count();
         assert!(count(|setup| setup.splits) > 50 && count(|setup| setup.splits && setup.coding.is_some()) > 5);
         assert!(count(|setup| setup.merges) > 25 && count(|setup| setup.merges && setup.coding.is_some()) == 0);
+    }
+
+    #[test]
+    fn seeds_of_old_have_no_snapshots_of_erasure_coded_pools() {
+        for seed in (0..40).chain(CODED_SEEDS..CODED_SEEDS + 40).chain(SNAP_SEEDS..SNAP_SEEDS + 40) {
+            let setup = Setup::small(seed);
+            assert!(setup.coding.is_none() || !setup.snapshots);
+            assert_eq!((setup.coding.is_some(), setup.snapshots), (seed & CODED_SEEDS != 0, seed & SNAP_SEEDS != 0));
+            let setup = Setup::small(CODED_SNAP_SEEDS + seed);
+            assert!(setup.coding.is_some() && setup.snapshots && setup.osds >= 4);
+            assert_eq!(Setup::of(setup.seed, &Wishes { small: true, ..Wishes::default() }), setup);
+        }
     }
 
     #[test]

@@ -18,6 +18,8 @@ const CODED_RUNS: u64 = 110;
 const MEMBERSHIP_RUNS: u64 = 25;
 /// Of those with snapshots.
 const SNAP_RUNS: u64 = 110;
+/// Of those with snapshots of erasure-coded pools.
+const CODED_SNAP_RUNS: u64 = 20;
 /// Of those with clients that watch.
 const WATCH_RUNS: u64 = 20;
 /// Of those with OSDs that only clients still reach.
@@ -133,6 +135,13 @@ fn shards_are_where_they_belong_after_disks_were_lost() {
 fn snapshots_keep_what_objects_were() {
     let count = number("NACRE_SIM_SNAP_SEEDS").unwrap_or(SNAP_RUNS);
     check((0..count).map(|seed| sim::setup::SNAP_SEEDS + seed));
+}
+
+/// The same with both. `NACRE_SIM_CODED_SNAP_SEEDS=n`: so many instead of the usual number.
+#[test]
+fn snapshots_of_erasure_coded_pools_keep_what_objects_were() {
+    let count = number("NACRE_SIM_CODED_SNAP_SEEDS").unwrap_or(CODED_SNAP_RUNS);
+    check((0..count).map(|seed| sim::setup::CODED_SNAP_SEEDS + seed));
 }
 
 /// Clients watch objects and notify those who do. `NACRE_SIM_WATCH_SEEDS=n`: so many instead of the usual number.

@@ -87,7 +87,7 @@ impl Bench {
         self.wait("the end", |cluster| cluster.is_clean().is_ok());
         // Primaries are asked every five seconds what may go.
         (0..2000).for_each(|_| self.step("settling"));
-        all_shards_agree(&mut self.cluster, self.groups, (K, self.m), Crash::Process)
+        all_shards_agree(&mut self.cluster, self.groups, (K, self.m), &|_, _| false, Crash::Process)
             .unwrap_or_else(|e| panic!("{e:?}"));
     }
 }

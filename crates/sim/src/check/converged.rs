@@ -45,7 +45,7 @@ fn counted_bytes(id: &ObjectId, object: &StoredObject) -> u64 {
 }
 
 /// Every clone that an object knows of is there, and no other.
-fn clones_are_known(pg: PgId, objects: &BTreeMap<ObjectId, StoredObject>) -> Result<(), Violation> {
+pub(super) fn clones_are_known(pg: PgId, objects: &BTreeMap<ObjectId, StoredObject>) -> Result<(), Violation> {
     let mut known = BTreeSet::new();
     for (id, object) in objects.iter().filter(|(id, _)| !id.is_clone()) {
         let info = object.attrs.get(OBJECT_INFO_ATTR).and_then(|info| ObjectInfo::from_slice(info).ok());
@@ -61,7 +61,7 @@ fn clones_are_known(pg: PgId, objects: &BTreeMap<ObjectId, StoredObject>) -> Res
 }
 
 /// Every clone is there for a snapshot, and for none that was removed.
-fn removed_snapshots_are_gone(
+pub(super) fn removed_snapshots_are_gone(
     pg: PgId,
     objects: &BTreeMap<ObjectId, StoredObject>,
     is_gone: &dyn Fn(&ObjectId, SnapId) -> bool,

@@ -1,21 +1,24 @@
 //! All shards of a placement group belong together: the same objects, and parities that are those of the data.
 
 use super::Violation;
+use super::converged::{clones_are_known, removed_snapshots_are_gone};
 use super::stores::what_groups_hold;
 use crate::cluster::Cluster;
 use crate::stored::StoredObject;
 use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use reactor::sim::Crash;
 use std::collections::BTreeMap;
-use types::{ObjectId, PgId};
+use types::{ObjectId, PgId, SnapId};
 use wire::Decode;
 
 /// Ends every OSD of a cluster whose pool has so many groups of `k` data and `m` parity shards, checks their stores, and
-/// compares what these hold. Gives objects and bytes of each group.
+/// compares what these hold. Gives objects and bytes of each group. `is_gone`: whether nothing of an object may be kept for
+/// a snapshot.
 pub fn all_shards_agree(
     cluster: &mut Cluster,
     pg_num: u32,
     (k, m): (u8, u8),
+    is_gone: &dyn Fn(&ObjectId, SnapId) -> bool,
     crash: Crash,
 ) -> Result<BTreeMap<PgId, (u64, u64)>, Violation> {
     let held = what_groups_hold(cluster, pg_num, crash, |stored, pg, shard| {
@@ -43,17 +46,22 @@ pub fn all_shards_agree(
         if shards.len() != usize::from(k + m) {
             return Err(Violation(format!("pg {pg} has shards {:?} only", shards.keys())));
         }
-        shards_agree(*pg, &code, shards)
+        shards_agree(*pg, &code, shards)?;
+        // All shards of an object have the same attributes.
+        clones_are_known(*pg, &shards[&0])?;
+        removed_snapshots_are_gone(*pg, &shards[&0], is_gone)
     })?;
     groups.iter().map(|(pg, shards)| Ok((*pg, (shards[&0].len() as u64, bytes(*pg, &shards[&0])?)))).collect()
 }
 
-/// What clients see of the objects that have these shards.
+/// What clients see of the objects that have these shards. What clones have for themselves is counted with the present state.
 fn bytes(pg: PgId, shard: &BTreeMap<ObjectId, StoredObject>) -> Result<u64, Violation> {
     let size = |(object, stored): (&ObjectId, &StoredObject)| {
         let info = stored.attrs.get(OBJECT_INFO_ATTR).and_then(|bytes| ObjectInfo::from_slice(bytes).ok());
-        let size = info.and_then(|info| info.size_bytes);
-        size.ok_or_else(|| Violation(format!("pg {pg}: {object}: its size is not on shard 0")))
+        let size = info.and_then(|info| Some((info.size_bytes?, info.snap_set.clone_bytes())));
+        let (own, of_clones) =
+            size.ok_or_else(|| Violation(format!("pg {pg}: {object}: its size is not on shard 0")))?;
+        Ok(if object.is_clone() { 0 } else { own + of_clones })
     };
     shard.iter().map(size).sum()
 }
