@@ -1,6 +1,8 @@
 """Takes, reads, rolls back to and removes snapshots, and prints what came of each step.
 
-    snapshots.py POOL OTHER_POOL
+    snapshots.py POOL OTHER_POOL CODED_POOL OTHER_CODED_POOL [PART...]
+
+The last two are erasure-coded with two data shards; in the second and in the fourth snapshots are named.
 
 What is printed must be the same on Nacre and on Ceph. Times are left out of it.
 """
@@ -176,6 +178,93 @@ def by_chance(s):
     print("numbers", s.numbers)
 
 
+STRIPE_BYTES = 8192
+
+
+def coded_steps(s):
+    io = s.io
+
+    def update(name, *steps):
+        with rados.WriteOpCtx() as op:
+            for step in steps:
+                step(op)
+            io.operate_write_op(op, name)
+
+    io.write_full("a", b"1" * STRIPE_BYTES)
+    print("first snapshot", s.take())
+    attempt("append", lambda: io.append("a", b"2" * 2 * STRIPE_BYTES))
+    io.set_xattr("a", "attr", b"1")
+    print("second snapshot", s.take())
+    attempt("append a part of a stripe", lambda: io.append("a", b"end"))
+    s.show("a")
+    s.take()
+    attempt("append within a stripe", lambda: io.append("a", b"3" * STRIPE_BYTES))
+    attempt("write within", lambda: io.write("a", b"x", 3))
+    attempt("truncate", lambda: io.trunc("a", 5))
+    s.show("a")
+    io.write_full("a", b"short")
+    s.take()
+    attempt("attribute alone", lambda: io.set_xattr("a", "other", b"2"))
+    s.take()
+    attempt("as it was", lambda: io.rm_xattr("a", "attr"))
+    s.show("a")
+    io.remove_object("a")
+    attempt("again", lambda: io.remove_object("a"))
+    attempt("stat", lambda: io.stat("a"))
+    print(sorted(o.key for o in io.list_objects()))
+    s.show("a", "absent")
+    s.take()
+    attempt("append to what is there in name", lambda: io.append("a", b"anew" * STRIPE_BYTES))
+    s.show("a")
+    for snap in sorted(s.snaps) + [0, s.snaps[0] + 5, HEAD]:
+        attempt(f"roll back to {snap}", lambda: io.rollback_self_managed_snap("a", snap))
+        attempt("append behind it", lambda: io.append("a", b"4" * STRIPE_BYTES))
+        s.show("a")
+    s.take()
+    attempt("remove and write", lambda: update("a", lambda op: op.remove(), lambda op: op.write_full(b"again")))
+    s.take()
+    attempt("two stripes", lambda: update(
+        "a", lambda op: op.write_full(b"5" * STRIPE_BYTES), lambda op: op.append(b"6" * STRIPE_BYTES)))
+    s.take()
+    attempt("roll back what is not there", lambda: io.rollback_self_managed_snap("nothing", s.snaps[0]))
+    attempt("stat", lambda: io.stat("nothing"))
+    io.set_self_managed_snap_write(s.snaps[1:])
+    io.write_full("a", b"stale")
+    s.show("a")
+    s.tell()
+    io.set_read(s.snaps[-1])
+    attempt("write while reading a snapshot", lambda: io.write_full("a", b"!"))
+    io.set_read(HEAD)
+    attempt("named snapshot", lambda: io.create_snap("named"))
+
+
+def coded_by_chance(s):
+    io, chance = s.io, random.Random(11)
+    names = [f"o{n}" for n in range(6)]
+    for step in range(400):
+        name, what = chance.choice(names), chance.randrange(12)
+        length = STRIPE_BYTES * chance.randrange(1, 4) if chance.randrange(3) else chance.randrange(1, 20000)
+        data = bytes([65 + step % 26]) * length
+        if what < 2:
+            attempt("full", lambda: io.write_full(name, data))
+        elif what < 5:
+            attempt("append", lambda: io.append(name, data))
+        elif what == 5:
+            attempt("remove", lambda: io.remove_object(name))
+        elif what == 6:
+            attempt("attribute", lambda: io.set_xattr(name, f"k{step % 3}", data[:5]))
+        elif what == 7:
+            snap = chance.choice(s.snaps)
+            attempt(f"roll back {name} to {snap}", lambda: io.rollback_self_managed_snap(name, snap))
+        elif what == 8 and len(s.snaps) < 30:
+            s.take()
+        else:
+            snap = chance.choice(s.snaps)
+            print(f"{name} at {snap}: {s.content(name, snap)}")
+    s.show(*names)
+    print("numbers", s.numbers)
+
+
 def queues():
     return tool("ceph", "osd", "dump").count("removed_snaps_queue")
 
@@ -200,7 +289,7 @@ def counts(pool, wanted):
 
 
 def removal(s):
-    names = ["a", "r"] + [f"o{n}" for n in range(6)]
+    names = sorted(o.key for o in s.io.list_objects())
     for snap in s.snaps[1::2]:
         s.remove(snap)
     attempt("remove twice", lambda: s.io.remove_self_managed_snap(s.snaps[0] - 1))
@@ -255,16 +344,21 @@ def named_removal(pool, io):
 def main():
     cluster = rados.Rados(conffile="")
     cluster.connect(timeout=30)
-    s = Snapshots(sys.argv[1], cluster.open_ioctx(sys.argv[1]))
-    chosen = sys.argv[3:]
-    for part in [single_steps, ranges, by_chance, removal]:
-        if not chosen or part.__name__ in chosen:
-            print(f"-- {part.__name__}")
-            part(s)
-    for part in [named, named_removal]:
-        if not chosen or part.__name__ in chosen:
-            print(f"-- {part.__name__}")
-            part(sys.argv[2], cluster.open_ioctx(sys.argv[2]))
+    pool, other, coded, other_coded = sys.argv[1:5]
+    chosen = sys.argv[5:]
+
+    def run(parts, *on):
+        for title, part in parts.items():
+            if not chosen or title in chosen:
+                print(f"-- {title}")
+                part(*on)
+
+    s = Snapshots(pool, cluster.open_ioctx(pool))
+    run({"single_steps": single_steps, "ranges": ranges, "by_chance": by_chance, "removal": removal}, s)
+    run({"named": named, "named_removal": named_removal}, other, cluster.open_ioctx(other))
+    s = Snapshots(coded, cluster.open_ioctx(coded))
+    run({"coded_steps": coded_steps, "coded_by_chance": coded_by_chance, "coded_removal": removal}, s)
+    run({"coded_named": named, "coded_named_removal": named_removal}, other_coded, cluster.open_ioctx(other_coded))
 
 
 main()

@@ -17,16 +17,22 @@ fn snapshots_are_as_cephs() {
         for pool in ["p", "named"] {
             cluster.ceph(&["osd", "pool", "create", pool, "8"]).ok();
         }
+        cluster.ceph(&["osd", "erasure-code-profile", "set", "two", "k=2", "m=1", "plugin=jerasure"]).ok();
+        for pool in ["coded", "coded_named"] {
+            cluster.ceph(&["osd", "pool", "create", pool, "8", "8", "erasure", "two"]).ok();
+        }
         cluster.wait_until_clean(LIMIT);
-        cluster_tests::run(cluster.command(python(), &[&[script, "p", "named"], parts].concat()), LIMIT).ok()
+        let pools = ["p", "named", "coded", "coded_named"];
+        cluster_tests::run(cluster.command(python(), &[&[script][..], &pools, parts].concat()), LIMIT).ok()
     };
     let all = run(TestCluster::start("snapshots", 3), &[]);
-    let numbers = |said: &str| said.lines().find(|line| line.starts_with("numbers ")).map(str::to_owned);
+    let numbers =
+        |said: &str| said.lines().filter(|line| line.starts_with("numbers ")).map(str::to_owned).collect::<Vec<_>>();
     // A snapshot that a client of a busy Ceph asks for twice, as it got no answer, takes a number more.
     let mut cephs = String::new();
     for attempt in 0..6 {
         let cluster = TestCluster::start_ceph(&format!("snapshots-ceph{attempt}"), 3);
-        cephs = run(cluster, &["single_steps", "ranges", "by_chance"]);
+        cephs = run(cluster, &["single_steps", "ranges", "by_chance", "coded_steps", "coded_by_chance"]);
         if numbers(&cephs) == numbers(&all) {
             break;
         }
@@ -37,14 +43,14 @@ fn snapshots_are_as_cephs() {
             if line.starts_with("-- ") { line.contains("removal") || line.contains("named") } else { is_removal };
         if is_removal { &mut removal } else { &mut ours }.push(line);
     }
-    assert!(ours.len() > 400, "{all}");
+    assert!(ours.len() > 900, "{all}");
     for (ours, cephs) in ours.iter().zip(cephs.lines()) {
         assert_eq!(*ours, cephs, "left Nacre, right Ceph");
     }
     assert_eq!(ours.len(), cephs.lines().count());
 
     let lines = |begin: &str| removal.iter().filter(|line| line.starts_with(begin)).copied().collect::<Vec<_>>();
-    assert_eq!(lines("left to be trimmed: "), ["left to be trimmed: 0"; 3], "{removal:#?}");
+    assert_eq!(lines("left to be trimmed: "), ["left to be trimmed: 0"; 6], "{removal:#?}");
     let counted = lines("objects and clones: ");
-    assert!(counted.len() == 2 && counted.iter().all(|line| line.ends_with(", 0)")), "{removal:#?}");
+    assert!(counted.len() == 4 && counted.iter().all(|line| line.ends_with(", 0)")), "{removal:#?}");
 }
