@@ -81,6 +81,8 @@ pub(crate) enum Waiter {
     Scan { pgid: PgId },
     /// The walk over objects that snapshots preserve.
     Trim { pgid: PgId },
+    /// What objects were that may go back.
+    GoingBack { pgid: PgId },
     /// A copy that is removed.
     Stray { pgid: PgId },
     /// Bytes of one shard.

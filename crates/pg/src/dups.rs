@@ -80,6 +80,7 @@ impl Dup {
             op_results: self.op_results.to_vec(),
             undo: Undo::Nothing,
             skipped: ShardSet::EMPTY,
+            voids: EVersion::ZERO,
         }
     }
 }
@@ -133,6 +134,17 @@ impl Dups {
         self.by_request = self.dups.iter().map(|dup| (dup.reqid, dup.version.version)).collect();
     }
 
+    /// Forgets what an update makes void.
+    pub(crate) fn make_void(&mut self, by: &LogEntry) {
+        let newest = self.dups.back().map_or(0, |dup| dup.version.version);
+        if by.voids == EVersion::ZERO || by.voids.version > newest {
+            return;
+        }
+        let is_void = |dup: &Dup| by.voids <= dup.version && dup.version < by.version;
+        self.dups.retain(|dup| !(is_void(dup) && dup.hash == by.object.hash));
+        self.by_request = self.dups.iter().map(|dup| (dup.reqid, dup.version.version)).collect();
+    }
+
     /// Counters and bytes, newest first.
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = (u64, usize)> {
         self.dups.iter().rev().map(|dup| (dup.version.version, dup_bytes(&dup.op_results)))
@@ -148,7 +160,7 @@ impl Dups {
 /// counters before it. Those that are in the logs still are all kept; of older ones the newest, within `limit`.
 pub(crate) fn merged(logs: [&PgLog; 2], start: u64, limit: DupsLimit) -> Vec<LogEntry> {
     let trimmed = logs.iter().flat_map(|log| log.dups().dups.iter().cloned()).map(|dup| (dup, false));
-    let logged = logs.iter().flat_map(|log| log.entries().filter_map(Dup::of)).map(|dup| (dup, true));
+    let logged = logs.iter().flat_map(|log| log.requests().filter_map(Dup::of)).map(|dup| (dup, true));
     let mut all: Vec<(Dup, bool)> = trimmed.chain(logged).collect();
     // Newest first. Versions of one group and of the other have nothing to do with each other but for their epochs.
     all.sort_by_key(|(dup, _)| Reverse(dup.version));
@@ -187,6 +199,7 @@ mod tests {
             op_results: vec![(1, output)],
             undo: Undo::Nothing,
             skipped: ShardSet::EMPTY,
+            voids: EVersion::ZERO,
         }
     }
 

@@ -44,9 +44,25 @@ pub struct PgInfo {
     /// Updates up to here will stay, as all who serve had them; in erasure-coded pools nothing is kept any more to take
     /// them back. A lower bound.
     pub rolled_forward: EVersion,
+    /// The interval that the record named when this member last joined one that was not recorded yet; and the newest update
+    /// that it had then. What its log got from others since is not what it was sent as one that serves.
+    pub own_in: Epoch,
+    pub own_until: EVersion,
 }
 
 impl PgInfo {
+    /// Joins an interval while the record names the one that began at `recorded`.
+    pub fn joins_after(&mut self, recorded: Epoch) {
+        if self.own_in != recorded {
+            (self.own_in, self.own_until) = (recorded, self.last_update);
+        }
+    }
+
+    /// The newest update that this member can have got as one that serves, in the interval that the record names or before.
+    pub fn had_itself(&self, recorded: Epoch) -> EVersion {
+        if self.own_in == recorded { self.own_until } else { self.last_update }
+    }
+
     /// Takes over what is the same on all members that have the same log.
     pub fn follow(&mut self, primary: &PgInfo) {
         (self.last_user_version, self.stats, self.created) =
@@ -66,7 +82,7 @@ impl PgInfo {
 
 impl Encode for PgInfo {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(5, 1, |w| {
+        w.versioned(6, 1, |w| {
             w.put(&self.last_update);
             w.put(&self.log_tail);
             w.put(&self.last_epoch_started);
@@ -81,6 +97,8 @@ impl Encode for PgInfo {
             w.put(&self.last_backfill);
             w.put(&self.rolled_forward);
             w.i64(self.stats.clones);
+            w.put(&self.own_in);
+            w.put(&self.own_until);
         });
     }
 }
@@ -89,7 +107,7 @@ impl Decode for PgInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgInfo, DecodeError> {
-        let (version, mut r) = r.versioned("placement group information", 5)?;
+        let (version, mut r) = r.versioned("placement group information", 6)?;
         let mut info = PgInfo {
             last_update: r.get()?,
             log_tail: r.get()?,
@@ -101,9 +119,14 @@ impl Decode for PgInfo {
             pg_num: if version.version >= 2 { r.u32()? } else { 0 },
             last_backfill: if version.version >= 3 { r.get()? } else { None },
             rolled_forward: if version.version >= 4 { r.get()? } else { EVersion::ZERO },
+            own_in: Epoch(0),
+            own_until: EVersion::ZERO,
         };
         if version.version >= 5 {
             info.stats.clones = r.i64()?;
+        }
+        if version.version >= 6 {
+            (info.own_in, info.own_until) = (r.get()?, r.get()?);
         }
         Ok(info)
     }

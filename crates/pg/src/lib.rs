@@ -26,6 +26,7 @@ mod context;
 mod copy;
 mod counts;
 mod dups;
+mod going_back;
 mod healing;
 pub mod hops;
 pub mod info;

@@ -6,7 +6,7 @@ use crate::dups::{Dups, DupsLimit, dup_bytes};
 use bytes::Bytes;
 use ec::ShardSet;
 use mutant::Mutant;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use types::{EVersion, Epoch, FastMap, ObjectId, ReqId, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
@@ -68,6 +68,9 @@ pub struct LogEntry {
     /// Shards that the update left as they were. They have the entry, and what they hold is not older for it. Always empty
     /// as long as objects are written in whole stripes only.
     pub skipped: ShardSet,
+    /// Of an update by which the object goes back to what it was: the object's updates from this one on are void, and nobody
+    /// was answered for them ([`crate::going_back`]). Zero: none are.
+    pub voids: EVersion,
 }
 
 impl LogEntry {
@@ -93,7 +96,14 @@ impl LogEntry {
             op_results: Vec::new(),
             undo: Undo::Nothing,
             skipped: ShardSet::EMPTY,
+            voids: EVersion::ZERO,
         }
+    }
+
+    /// Whether the update makes `other` void.
+    pub(crate) fn voids(&self, other: &LogEntry) -> bool {
+        let is_void = self.voids != EVersion::ZERO && self.voids <= other.version && other.version < self.version;
+        is_void && self.object == other.object
     }
 
     pub(crate) fn is_placeholder(&self) -> bool {
@@ -103,9 +113,10 @@ impl LogEntry {
 
 impl Encode for LogEntry {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds what only erasure-coded pools have: other entries are as they were.
-        let coded = self.undo != Undo::Nothing || !self.skipped.is_empty();
-        w.versioned(1 + u8::from(coded), 1, |w| {
+        // Version 2 adds what only erasure-coded pools have: other entries are as they were. Version 3 adds what is void.
+        let goes_back = self.voids != EVersion::ZERO;
+        let coded = self.undo != Undo::Nothing || !self.skipped.is_empty() || goes_back;
+        w.versioned(1 + u8::from(coded) + u8::from(goes_back), 1, |w| {
             w.put(&self.version);
             w.u8(self.kind.code());
             w.put(&self.object);
@@ -119,6 +130,9 @@ impl Encode for LogEntry {
                 w.put(&self.undo);
                 w.u64(self.skipped.bits());
             }
+            if goes_back {
+                w.put(&self.voids);
+            }
         });
     }
 }
@@ -127,7 +141,7 @@ impl Decode for LogEntry {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<LogEntry, DecodeError> {
-        let (version, mut r) = r.versioned("log entry", 2)?;
+        let (version, mut r) = r.versioned("log entry", 3)?;
         let coded = version.version >= 2;
         Ok(LogEntry {
             version: r.get()?,
@@ -144,6 +158,7 @@ impl Decode for LogEntry {
             },
             undo: if coded { r.get()? } else { Undo::Nothing },
             skipped: if coded { ShardSet::from_bits(r.u64()?) } else { ShardSet::EMPTY },
+            voids: if version.version >= 3 { r.get()? } else { EVersion::ZERO },
         })
     }
 }
@@ -154,8 +169,10 @@ pub struct PgLog {
     /// Version of the last entry trimmed; entries follow it.
     tail: EVersion,
     entries: VecDeque<LogEntry>,
-    /// Counter of the newest entry of each request.
+    /// Counter of the newest entry of each request, of those that are not void.
     by_request: FastMap<ReqId, u64>,
+    /// Counters of entries that are void.
+    void: BTreeSet<u64>,
     /// Requests of updates up to the tail.
     dups: Dups,
 }
@@ -227,7 +244,39 @@ impl PgLog {
         if entry.reqid.tid != 0 {
             self.by_request.insert(entry.reqid, entry.version.version);
         }
+        self.make_void(&entry);
         self.entries.push_back(entry);
+    }
+
+    /// Requests that `by` makes void are not known any more.
+    fn make_void(&mut self, by: &LogEntry) {
+        if by.voids == EVersion::ZERO || mutant::is(Mutant::VoidRequestsAnswered) {
+            return;
+        }
+        for entry in self.entries.iter().filter(|entry| by.voids(entry)) {
+            self.void.insert(entry.version.version);
+            if self.by_request.get(&entry.reqid) == Some(&entry.version.version) {
+                self.by_request.remove(&entry.reqid);
+            }
+        }
+        self.dups.make_void(by);
+    }
+
+    /// `by` was taken back: what it made void counts again.
+    fn unvoid(&mut self, by: &LogEntry) {
+        let counts = |entry: &&LogEntry| by.voids(entry) && !self.entries.iter().any(|other| other.voids(entry));
+        for entry in self.entries.iter().filter(counts) {
+            self.void.remove(&entry.version.version);
+            if entry.reqid.tid != 0 {
+                let counter = self.by_request.entry(entry.reqid).or_default();
+                *counter = entry.version.version.max(*counter);
+            }
+        }
+    }
+
+    /// The entries whose requests are remembered.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &LogEntry> {
+        self.entries.iter().filter(|entry| !self.void.contains(&entry.version.version))
     }
 
     /// The newest entry of a request.
@@ -247,6 +296,7 @@ impl PgLog {
     /// Takes the request of an update at or before the tail. To be called in the order of versions.
     pub(crate) fn add_dup(&mut self, entry: &LogEntry) {
         if entry.version.version <= self.tail.version {
+            self.dups.make_void(entry);
             self.dups.push(entry);
         }
     }
@@ -325,12 +375,15 @@ impl PgLog {
         for entry in taken.iter().filter(|_| !mutant::is(Mutant::RequestsOutliveRewind)) {
             if self.by_request.get(&entry.reqid) == Some(&entry.version.version) {
                 self.by_request.remove(&entry.reqid);
-                let before = self.entries.iter().rev().find(|older| older.reqid == entry.reqid);
+                let before = self.entries.iter().rev().filter(|older| !self.void.contains(&older.version.version));
+                let before = before.into_iter().find(|older| older.reqid == entry.reqid);
                 if let Some(before) = before.map(|older| older.version.version).filter(|_| entry.reqid.tid != 0) {
                     self.by_request.insert(entry.reqid, before);
                 }
             }
         }
+        self.void.split_off(&(version.version + 1));
+        taken.iter().rev().filter(|entry| entry.voids != EVersion::ZERO).for_each(|entry| self.unvoid(entry));
         taken
     }
 
@@ -341,7 +394,9 @@ impl PgLog {
             if self.by_request.get(&entry.reqid) == Some(&entry.version.version) {
                 self.by_request.remove(&entry.reqid);
             }
-            self.dups.push(&entry);
+            if !self.void.remove(&entry.version.version) {
+                self.dups.push(&entry);
+            }
         }
         self.dups.forget_through(forgotten);
     }
@@ -366,6 +421,7 @@ mod tests {
             op_results: vec![(3, Bytes::from_static(b"out"))],
             undo: Undo::Nothing,
             skipped: ShardSet::EMPTY,
+            voids: EVersion::ZERO,
         }
     }
 
@@ -401,5 +457,32 @@ mod tests {
         assert!(in_range(1) && in_range(BATCH as u64) && !in_range(BATCH as u64 + 1));
         assert!(log.find_request(&entry(1, 1).reqid).is_none());
         assert_eq!(log.next_version(Epoch(2)), EVersion::new(2, all + 1));
+    }
+
+    #[test]
+    fn void_requests_are_not_known_until_that_is_taken_back() {
+        let mut log = PgLog::default();
+        for v in 1..=4 {
+            let other = ObjectId::head(PoolId(1), 7, b"", b"y");
+            log.append(if v == 3 { LogEntry { object: other, ..entry(1, v) } } else { entry(1, v) });
+        }
+        let reqid = ReqId::default();
+        let goes_back = LogEntry { reqid, op_results: Vec::new(), voids: EVersion::new(1, 2), ..entry(2, 5) };
+        assert_eq!(LogEntry::from_slice(&goes_back.to_vec(Target::default())).unwrap(), goes_back);
+        log.append(goes_back.clone());
+        let known =
+            |log: &PgLog| (1..=4).filter(|v| log.find_request(&entry(1, *v).reqid).is_some()).collect::<Vec<_>>();
+        assert_eq!(known(&log), [1, 3], "those of other objects, and before");
+        assert_eq!(log.rewind(EVersion::new(1, 4)), std::slice::from_ref(&goes_back));
+        assert_eq!(known(&log), [1, 2, 3, 4]);
+        log.append(goes_back.clone());
+        // The same once they are trimmed, and read again from the table.
+        log.trim_to(EVersion::new(2, 5), 0);
+        assert_eq!(known(&log), [1, 3]);
+        let mut read = PgLog::starting_at(EVersion::new(2, 5));
+        (1..=4).for_each(|v| read.add_dup(&entry(1, v)));
+        assert_eq!(known(&read), [1, 2, 3, 4]);
+        read.add_dup(&goes_back);
+        assert_eq!(known(&read), [1], "of dups only the hash of the object is known");
     }
 }

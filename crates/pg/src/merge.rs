@@ -115,6 +115,7 @@ mod tests {
                 op_results: Vec::new(),
                 undo: Default::default(),
                 skipped: Default::default(),
+                voids: EVersion::ZERO,
             });
         }
     }

@@ -15,6 +15,7 @@
 //! the monitors let another acting set stand in (`pg_temp`).
 
 use crate::context::{Context, OnCommit};
+use crate::going_back::GoingBack;
 use crate::info::PgInfo;
 use crate::leases::by_another_clock;
 use crate::log::{LogEntry, PgLog, log_key, log_key_range};
@@ -87,6 +88,8 @@ pub(crate) struct Peering {
     retry_at: Duration,
     /// Until when the primary that served last may answer reads.
     pub others_read_until: Duration,
+    /// Objects that nobody has, and what they can go back to.
+    pub going_back: GoingBack,
     /// Members that the record names for a shard of an erasure-coded group and that do not have it: since which epoch they
     /// have been up, and the record's. Outlasts intervals, as those that do not act any more are not asked again.
     pub without: BTreeMap<(OsdId, u8), (Epoch, Epoch)>,
@@ -408,6 +411,7 @@ impl Pg {
         let as_primary = matches!(self.peering.phase, Phase::GettingLog { from: best } if best == from)
             && message.pg.since == self.interval.since;
         if as_primary {
+            self.joins_interval();
             match self.merge_log(message.after, &message.entries, &message.info) {
                 Ok(steps) => {
                     cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
@@ -419,6 +423,13 @@ impl Pg {
         } else if self.follows(from, message.pg.since) && message.start_over {
             tracing::info!(pg = %self.id, %from, "starts over: its log does not meet the others'");
             self.start_over(cx, message);
+        }
+    }
+
+    /// As primary: notes what this OSD has had itself when the interval began.
+    fn joins_interval(&mut self) {
+        if let Some(history) = &self.peering.history {
+            self.info.joins_after(history.last_epoch_started);
         }
     }
 
@@ -493,6 +504,8 @@ impl Pg {
         self.info.last_update = self.log.head();
         self.info.log_tail = self.log.tail();
         self.info.rolled_forward = self.log.tail();
+        // Whatever this member had is forgotten.
+        self.info.own_in = Epoch(0);
         self.info.last_epoch_started = Epoch(0);
         self.info.complete = false;
         self.info.last_backfill = None;
@@ -504,6 +517,7 @@ impl Pg {
 
     /// This primary has the authoritative log; every other member gets it.
     pub(crate) fn start_members(&mut self, cx: &mut Context<'_>) {
+        self.joins_interval();
         let is_new = self.peering.history.as_ref().is_some_and(|history| history.last_epoch_started == Epoch(0));
         let mut waiting = BTreeSet::from([cx.whoami]);
         for osd in self.others(cx.whoami) {
@@ -543,6 +557,8 @@ impl Pg {
             Some(false) => return,
             None => {}
         }
+        let had = (self.info.own_in, self.info.own_until);
+        self.info.joins_after(message.info.own_in);
         match self.merge_log(message.after, &message.entries, &message.info) {
             Ok(steps) => {
                 self.peering.started = Some(false);
@@ -551,7 +567,10 @@ impl Pg {
                 }
                 self.remember_start(cx, steps, OnCommit::Started { primary: from, since: message.pg.since });
             }
-            Err(NoOverlap) => cx.send_osd(from, PgStarted { pg, merged: false, missing: BTreeMap::new() }),
+            Err(NoOverlap) => {
+                (self.info.own_in, self.info.own_until) = had;
+                cx.send_osd(from, PgStarted { pg, merged: false, missing: BTreeMap::new() });
+            }
         }
     }
 
@@ -593,6 +612,7 @@ impl Pg {
 
     fn all_started(&mut self, cx: &mut Context<'_>) {
         self.peering.phase = Phase::Peered;
+        self.replication.start(&self.serving(cx), self.log.head());
         self.wait_out_lease(cx);
         let (head, missing) = (self.log.head(), self.missing.len());
         tracing::debug!(pg = %self.id, since = %self.interval.since, %head, missing, members = ?self.members, "peered");
@@ -601,7 +621,7 @@ impl Pg {
     }
 
     /// Those that have the whole log: this primary first.
-    fn serving(&self, cx: &Context<'_>) -> Vec<OsdId> {
+    pub(crate) fn serving(&self, cx: &Context<'_>) -> Vec<OsdId> {
         let serves = |osd: &OsdId| self.members.standing(*osd) == Some(Standing::Serving);
         std::iter::once(cx.whoami).chain(self.others(cx.whoami).into_iter().filter(serves)).collect()
     }

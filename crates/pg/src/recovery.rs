@@ -40,6 +40,11 @@ impl Pulls {
         self.in_flight.get(object).copied()
     }
 
+    /// The object is pulled from `source`.
+    pub fn comes_from(&mut self, object: &ObjectId, source: OsdId) {
+        self.in_flight.insert(object.clone(), source);
+    }
+
     pub fn forget(&mut self, object: &ObjectId) {
         self.in_flight.remove(object);
         self.tried.remove(object);
@@ -242,6 +247,9 @@ impl Pg {
 
     /// A member turned out not to have what the primary lacks.
     pub(crate) fn pull_failed(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId) {
+        if self.former_version(&object).is_some() {
+            return self.former_is_not_there(cx, &object);
+        }
         tracing::warn!(pg = %self.id, %from, %object, "does not have the version that is missing here");
         self.pulls.in_flight.remove(&object);
         self.pulls.tried.entry(object.clone()).or_default().insert(from);
@@ -441,6 +449,9 @@ impl Pg {
             self.unreadable.insert(object.clone());
             if let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) {
                 self.object_damaged(cx, &object, version);
+            } else if self.peering.is_peered() {
+                // It may have to go back to what it was.
+                self.members_changed(cx);
             }
         } else {
             // The primary looks for it elsewhere.
@@ -487,14 +498,15 @@ impl Pg {
             let then = OnCommit::Pushed { from, since, object: None };
             return cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
         }
+        let former = self.former_version(&push.object).filter(|_| as_primary);
         if as_primary {
             if self.pulls.in_flight.get(&push.object) != Some(&from) {
                 return;
             }
             let is_wanted = || {
                 let info = ObjectInfo::from_slice(push.attrs.get(OBJECT_INFO_ATTR)?).ok()?;
-                (self.missing.get(&push.object) == Some(&info.version) || mutant::is(Mutant::PullsAnyVersion))
-                    .then_some(())
+                let wanted = former.or(self.missing.get(&push.object).copied());
+                (wanted == Some(info.version) || mutant::is(Mutant::PullsAnyVersion)).then_some(())
             };
             if push.absent || push.first && is_wanted().is_none() {
                 return self.pull_failed(cx, from, push.object);
@@ -540,10 +552,14 @@ impl Pg {
         if !last {
             return cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
         }
+        let then = OnCommit::Pushed { from, since, object: Some(object.clone()) };
+        if former.is_some() {
+            cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
+            return self.former_came(cx, &object);
+        }
         if self.missing.remove(&object).is_some() {
             steps.push(Pg::found_step(&object));
         }
-        let then = OnCommit::Pushed { from, since, object: Some(object.clone()) };
         cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
         if as_primary {
             self.pulled(cx, &object, size_bytes);
@@ -607,6 +623,7 @@ impl Pg {
     /// A member that was behind has everything up to `head`, and gets every update since.
     fn all_copied(&mut self, cx: &mut Context<'_>, osd: OsdId, head: EVersion) {
         if !self.is_active() {
+            self.replication.need(osd, head);
             return self.member_backfilled(cx, osd);
         }
         if mutant::is(Mutant::NotNeeded) {

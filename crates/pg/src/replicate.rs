@@ -51,12 +51,12 @@ pub(crate) struct Replication {
 }
 
 /// A transaction, where the log begins with it, and up to where nothing is kept to take updates back.
-struct Logged {
-    transaction: Transaction,
-    log_tail: EVersion,
+pub(crate) struct Logged {
+    pub transaction: Transaction,
+    pub log_tail: EVersion,
     /// Counter of the update up to which dups are forgotten.
-    forgotten: u64,
-    rolled_forward: EVersion,
+    pub forgotten: u64,
+    pub rolled_forward: EVersion,
 }
 
 impl Replication {
@@ -134,6 +134,7 @@ fn other_entry(other: &OtherChange, version: EVersion, undo: Undo) -> LogEntry {
         op_results: Vec::new(),
         undo,
         skipped: ShardSet::EMPTY,
+        voids: EVersion::ZERO,
     }
 }
 
@@ -195,6 +196,7 @@ impl Pg {
                 None => Undo::Nothing,
             },
             skipped: ShardSet::EMPTY,
+            voids: EVersion::ZERO,
         });
         let shards = change.map(|change| self.shard_steps(&op.object, &change));
         let own_steps = match &shards {
@@ -291,7 +293,7 @@ impl Pg {
 
     /// The transaction of one update: its steps, its log entry, the information, and the removal of log entries that
     /// have become too old. Changes nothing yet: [`Pg::append_logged`] does once the store has accepted.
-    fn logged_transaction(
+    pub(crate) fn logged_transaction(
         &self,
         cx: &Context<'_>,
         entries: &[LogEntry],
@@ -328,7 +330,7 @@ impl Pg {
         Logged { transaction, log_tail, forgotten, rolled_forward: info.rolled_forward }
     }
 
-    fn append_logged(
+    pub(crate) fn append_logged(
         &mut self,
         entries: Vec<LogEntry>,
         (log_tail, forgotten): (EVersion, u64),
@@ -371,6 +373,7 @@ impl Pg {
         let then = OnCommit::MemberUpdate { primary: from, since, version, times };
         self.info.follow(&message.info);
         self.info.last_update = version;
+        message.steps.extend(self.lacks_what_goes_back(&entries));
         let logged = self.logged_transaction(cx, &entries, &self.info, message.steps, message.committed);
         self.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
         if mutant::is(Mutant::MemberAcksEarly) {
@@ -414,7 +417,7 @@ impl Pg {
 
     /// A member has everything up to `version` durably.
     pub(crate) fn member_durable(&mut self, cx: &mut Context<'_>, osd: OsdId, since: Epoch, version: EVersion) {
-        if since != self.interval.since || !self.is_active() {
+        if since != self.interval.since || !self.is_active() && !self.peering.is_peered() {
             return;
         }
         cx.rooms.durable(self.id, osd, version);
@@ -423,6 +426,9 @@ impl Pg {
             return;
         }
         *durable = version;
+        if !self.is_active() {
+            return self.members_changed(cx);
+        }
         if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
             && version >= until
         {

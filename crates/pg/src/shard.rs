@@ -1103,6 +1103,11 @@ impl Shard {
                     pg.trim_lookup_done(context!(self), id);
                 }
             }
+            Some(Waiter::GoingBack { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.members_changed(context!(self));
+                }
+            }
             Some(Waiter::Stray { pgid }) => self.strays.lookup_done(context!(self), pgid, id),
             Some(Waiter::ShardRead { pgid }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {

@@ -10,11 +10,10 @@ use crate::context::{Context, OnCommit};
 use crate::info::{PgInfo, PgStats};
 use crate::log::log_key;
 use crate::pg::Pg;
-use crate::scrub::ScrubMark;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{PG_KEYS_END, Step, Transaction};
-use types::{EVersion, ObjectId, PgId, Utime};
+use types::{EVersion, ObjectId, PgId};
 use wire::{Encode, Target};
 
 impl Pg {
@@ -63,7 +62,8 @@ impl Pg {
         self.missing = missing;
         steps.extend(gone.keys().map(Pg::found_step));
         self.info.last_backfill = cursor_within(self.info.last_backfill.take(), &range);
-        self.scrub.mark = self.split_mark();
+        // What scrubs of the whole group tell of its parts: where an error is, is not known.
+        self.scrub.mark = self.scrub.mark.counted_anew();
         steps.push(self.scrub.mark.step());
         steps.push(self.info.step());
         cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
@@ -88,14 +88,9 @@ impl Pg {
         }
         let missing = self.missing.range(range.0..range.1);
         steps.extend(missing.map(|(object, version)| Pg::missing_step(object, *version)));
-        steps.push(self.split_mark().step());
+        steps.push(self.scrub.mark.counted_anew().step());
         steps.push(info.step());
         steps
-    }
-
-    /// What scrubs of the whole group tell of its parts: where an error is, is not known. A light one is due, which counts.
-    fn split_mark(&self) -> ScrubMark {
-        ScrubMark { cursor: None, light_at: Utime::ZERO, ..self.scrub.mark.clone() }
     }
 }
 

@@ -165,6 +165,7 @@ mod tests {
             op_results: Vec::new(),
             undo,
             skipped: ShardSet::EMPTY,
+            voids: EVersion::ZERO,
         };
         let update = |pool, undo: Undo| RepOp {
             pg: PgInterval { pgid: PgId { pool: PoolId(4), seed: 1 }, since: Epoch(2) },

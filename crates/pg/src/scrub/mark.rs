@@ -46,6 +46,11 @@ impl ScrubMark {
         self.shallow_errors + self.deep_errors
     }
 
+    /// Counts are not certain any more: a light scrub is due, which counts.
+    pub(crate) fn counted_anew(&self) -> ScrubMark {
+        ScrubMark { cursor: None, light_at: Utime::ZERO, ..self.clone() }
+    }
+
     /// Keeps the mark in the group's table.
     pub(crate) fn step(&self) -> Step {
         Step::PgSet { key: SCRUB_KEY, value: self.to_vec(Target::default()).into() }

@@ -23,8 +23,8 @@ const COPIES: u8 = 3;
 /// Of erasure-coded pools.
 const PROFILE: &str = "profile";
 /// The object of all operations, and its hash.
-const OBJECT: &[u8] = b"object";
-const HASH: u32 = 7;
+pub(super) const OBJECT: &[u8] = b"object";
+pub(super) const HASH: u32 = 7;
 /// Every operation of a test comes from this client, whichever session carries it.
 const CLIENT: EntityName = EntityName::client(4100);
 

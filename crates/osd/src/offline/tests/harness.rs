@@ -127,6 +127,7 @@ impl Group {
             op_results: Vec::new(),
             undo: Default::default(),
             skipped: Default::default(),
+            voids: EVersion::ZERO,
         };
         if kind == LogKind::Modify {
             let info = ObjectInfo { version, user_version: version.version, ..ObjectInfo::default() };
