@@ -112,7 +112,7 @@ impl TestCluster {
     #[track_caller]
     pub fn up(&self) {
         let (osds, port) = (self.osds.to_string(), self.port.to_string());
-        let size = if let Kind::Small(size) = self.kind { size } else { "4GiB" };
+        let size = if let Kind::Small(size) = self.kind { size } else { "2GiB" };
         let args = ["up", "--detach", "--osds", &osds, "--port", &port, "--osd-size", size];
         let drives = ["wal", "metadata"].map(|drive| self.drive(drive).display().to_string());
         let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];

@@ -141,7 +141,7 @@ fn acknowledged_writes_survive_what_befalls_osds() {
     wait_until_up(&cluster, 3, false);
     cluster.ceph(&["osd", "purge", "3", "--yes-i-really-mean-it"]).ok();
     fs::remove_dir_all(cluster.dir().join("osd.3")).expect("the OSD's folder");
-    run(osd_command(&cluster, 3, &["--mkfs", "--size", "4GiB"]), LIMIT).ok();
+    run(osd_command(&cluster, 3, &["--mkfs", "--size", "2GiB"]), LIMIT).ok();
     by_hand.push(Background::start(osd_command(&cluster, 3, &[])));
     journal.goes_on(50, LIMIT);
     wait_until_up(&cluster, 3, true);
@@ -189,7 +189,7 @@ fn an_osd_whose_cable_is_cut_serves_nothing_old() {
         complete(&mut command, &cluster, 3, &all);
         command
     };
-    run(there(&["--mkfs", "--size", "4GiB"]), LIMIT).ok();
+    run(there(&["--mkfs", "--size", "2GiB"]), LIMIT).ok();
     let mut osd = Background::start(there(&[]));
     wait_until_up(&cluster, 3, true);
     cluster.make_pool("p", 16, 3);

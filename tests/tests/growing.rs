@@ -146,7 +146,7 @@ fn osds_come_and_go_and_only_what_must_is_moved() {
     let refused = cluster.nacre(&["up", "--osds", "4"], LIMIT);
     assert!(refused.failure().contains("loses none"), "fewer are refused");
     change(&mut files, "half the weight", || {
-        cluster.ceph(&["osd", "crush", "reweight", "osd.3", "0.002"]).ok();
+        cluster.ceph(&["osd", "crush", "reweight", "osd.3", "0.001"]).ok();
     });
     change(&mut files, "one is out", || drop(cluster.ceph(&["osd", "out", "4"]).ok()));
     cluster.signal("osd.4", Signal::TERM);
