@@ -7,7 +7,7 @@ use crate::mon_host::MonHost;
 use crate::objecter::{Answer, CommandReply, MonAnswer, MonRequest, Objecter, Resend, Settings};
 use crate::pool::Pool;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::{EntityType, Epoch, Errno, Fsid, OsdId, PoolId, SnapId};
@@ -52,6 +52,7 @@ impl Cluster {
             mon_op_timeout: config.mon_op_timeout,
             seed,
             resend: Resend::default(),
+            near: BTreeSet::new(),
         };
         let cluster = Cluster { driver: Arc::new(Driver::start(messenger, Objecter::new(settings))) };
         let first_map = cluster.driver.shared.wait_for_map(Epoch(1));

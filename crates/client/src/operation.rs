@@ -269,6 +269,13 @@ impl Operation {
         self
     }
 
+    /// Reads where any member of the object's placement group may answer, not the primary alone: none of them answers with what
+    /// was true before the operation was asked for. Updates that were asked for before and are not answered yet it may go past.
+    pub fn from_any_member(mut self) -> Operation {
+        self.flags = self.flags | OpFlags::BALANCE_READS;
+        self
+    }
+
     /// Makes reads wait for the updates of the object that came before.
     pub fn ordered(mut self) -> Operation {
         self.flags = self.flags | OpFlags::RWORDERED;

@@ -18,6 +18,7 @@ pub(crate) struct Facts<'a> {
     pub check: pg::CheckCounts,
     pub recovery: pg::PacingView,
     pub sessions: usize,
+    pub replica_reads: pg::ReplicaReadCounts,
     pub ops: OpDump<'a>,
 }
 
@@ -99,6 +100,8 @@ fn perf_dump(facts: &Facts<'_>) -> Value {
             "stat_bytes_used": usage.total_bytes.saturating_sub(usage.free_bytes),
             "stat_bytes_avail": usage.free_bytes,
             "client_sessions": facts.sessions,
+            "replica_read": facts.replica_reads.asked,
+            "replica_read_served": facts.replica_reads.served,
         },
         "store": {
             "block_cache_bytes": caches.blocks.bytes,

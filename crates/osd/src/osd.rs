@@ -450,6 +450,7 @@ impl Running {
             check: self.shard.check_counts(),
             recovery: self.shard.pacing_view(),
             sessions: self.clients.len(),
+            replica_reads: self.shard.replica_reads(),
             ops: OpDump { shard: &self.shard, now: io.clock(), wall: io.wall_clock(), client_addr: &client_addr },
         };
         let reply = command::answer(command, &facts).seal(envelope.header.tid, Target::default());

@@ -4,6 +4,10 @@
 //! while updates of it are on their way; updates follow each other without waiting, each executed on the state that
 //! the one before it leaves.
 
+mod replica_reads;
+
+pub(crate) use replica_reads::ReplicaReads;
+
 use crate::admission::Admission;
 use crate::coded::gather::Wanted;
 use crate::context::{Context, Waiter};
@@ -608,6 +612,10 @@ impl Pg {
         let Some(op) = self.ops.ops.get_mut(&number).filter(|op| op.progress.waits_for == Some(id)) else { return };
         op.progress.waits_for = None;
         op.times.unblocked(cx.now, data.is_some());
+        if self.replica_lookup_done(cx, number, id, data.as_ref()).is_some() {
+            return;
+        }
+        let Some(op) = self.ops.ops.get(&number) else { return };
         let (object, may_write) = (op.object.clone(), op.may_write);
         if matches!(data, Some(Err(_))) && self.fetch_instead(cx, number) {
             return;

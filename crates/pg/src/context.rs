@@ -171,8 +171,9 @@ impl Context<'_> {
     pub fn notify(&mut self, osd: OsdId, groups: Vec<(PgInterval, MemberState)>) {
         let (unknown, promises) = self.leases.promises(self.now);
         let micros = |span: Duration| span.as_micros() as u64;
-        let promises = promises.into_iter().map(|(osd, span)| (osd, micros(span))).collect();
-        self.send_osd(osd, PgNotify { groups, unknown_promises: micros(unknown), promises });
+        let told = |spans: Vec<(OsdId, Duration)>| spans.into_iter().map(|(osd, span)| (osd, micros(span))).collect();
+        let shares = told(self.leases.shares(self.now));
+        self.send_osd(osd, PgNotify { groups, unknown_promises: micros(unknown), promises: told(promises), shares });
     }
 
     pub fn send_client(&mut self, session: SessionId, tid: u64, message: impl Message) {

@@ -6,6 +6,7 @@
 //! follows another primary, it tells that one how long its promises may last (see `docs/peering.md`).
 
 use crate::peer::LeaseGrant;
+use crate::peer_share::ShareWish;
 use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,6 +31,20 @@ pub(crate) struct Leases {
     wanted: BTreeSet<OsdId>,
     /// Groups with reads that wait.
     pub waiting: BTreeSet<PgId>,
+    /// Until when others may read by what this OSD has shared with them.
+    shared: BTreeMap<OsdId, Duration>,
+    /// Reads that came here though others lead the groups.
+    pub replica_reads: ReplicaReadCounts,
+    /// Shares to be asked for at the end of the turn, of whom.
+    pub shares_wanted: BTreeMap<OsdId, Vec<ShareWish>>,
+}
+
+/// Reads of clients in groups that other OSDs lead, since the OSD started.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ReplicaReadCounts {
+    pub asked: u64,
+    /// The others were sent to the primary.
+    pub served: u64,
 }
 
 /// What one grantor has granted this OSD.
@@ -54,6 +69,28 @@ impl Leases {
             self.wanted.insert(grantor);
         }
         now < held.until
+    }
+
+    /// For how long `grantors` all let this OSD answer reads still; none if one does not. Asks for it in time.
+    pub fn left(&mut self, grantors: impl Iterator<Item = OsdId>, now: Duration) -> Option<Duration> {
+        let mut left = LEASE;
+        for grantor in grantors {
+            self.holds(grantor, now);
+            left = left.min(self.held[&grantor].until.saturating_sub(now));
+        }
+        (left > Duration::ZERO).then_some(left)
+    }
+
+    /// `member` may read for this `span` of its own clock.
+    pub fn share(&mut self, member: OsdId, span: Duration, now: Duration) {
+        let until = self.shared.entry(member).or_default();
+        *until = (now + by_another_clock(span)).max(*until);
+    }
+
+    /// For how long those with whom it was shared may read still.
+    pub fn shares(&mut self, now: Duration) -> Vec<(OsdId, Duration)> {
+        self.shared.retain(|_, until| *until > now);
+        self.shared.iter().map(|(osd, until)| (*osd, *until - now)).collect()
     }
 
     /// Those to be asked now.
@@ -147,6 +184,23 @@ mod tests {
         assert!(!holder.holds(B, ms(1)));
         holder.follow_map(Epoch(4));
         assert!(holder.holds(B, ms(1)));
+    }
+
+    #[test]
+    fn a_share_lasts_as_long_as_the_shortest_lease_and_is_remembered_longer() {
+        let mut leases = Leases::default();
+        assert_eq!(leases.left([A, B].into_iter(), ms(1000)), None);
+        assert_eq!(leases.take_wanted(ms(1000)), [A, B].into());
+        assert!(leases.granted(B, &LeaseGrant { stamp: 1_000_000, epoch: Epoch(3) }, Epoch(3)));
+        assert_eq!(leases.left([A, B].into_iter(), ms(1400)), None, "one is not enough");
+        leases.take_wanted(ms(1400));
+        assert!(leases.granted(A, &LeaseGrant { stamp: 1_400_000, epoch: Epoch(3) }, Epoch(3)));
+        let left = leases.left([A, B].into_iter(), ms(1500)).expect("both have granted");
+        assert_eq!(left, ms(1000));
+        leases.share(A, left, ms(1500));
+        assert_eq!(leases.shares(ms(1500)), [(A, ms(1100))]);
+        assert_eq!(leases.left([A, B].into_iter(), ms(2500)), None);
+        assert_eq!(leases.shares(ms(2600)), []);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
 //! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `replicate` (updates on
 //!   their way to all members), `peering` (how a group comes to serve; `merge`: how one log is brought to another), `recovery` (objects on
-//!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `admission` (updates for which there is no room; `rooms`: what OSDs promise each other; `sent_back`: objects for which there is none), `leases` (until when reads may be answered),
+//!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `admission` (updates for which there is no room; `rooms`: what OSDs promise each other; `sent_back`: objects for which there is none), `leases` (until when reads may be answered; `client_ops::replica_reads`: by others than the primary),
 //!   `pacing` (how fast objects go to where they are missing, so that clients hardly feel it).
 //! * [`coded`]: groups of erasure-coded pools.
 //! * [`hops`]: where the time of operations goes.
@@ -47,6 +47,7 @@ pub mod peer;
 pub mod peer_backfill;
 pub mod peer_reserve;
 pub mod peer_room;
+pub mod peer_share;
 pub mod peer_strays;
 mod peering;
 pub mod pg;
@@ -72,6 +73,7 @@ pub mod watch;
 
 pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use context::Output;
+pub use leases::ReplicaReadCounts;
 pub use maps::MapError;
 pub use pacing::PacingView;
 pub use scrub::schedule::LIGHT_SCRUB_PERIOD;

@@ -92,6 +92,11 @@ impl Members {
         self.0.iter().map(|(osd, member)| (*osd, member.standing))
     }
 
+    /// Whether no more can be added to those that serve.
+    pub fn all_serve(&self) -> bool {
+        self.0.values().all(|member| member.standing == Standing::Serving)
+    }
+
     /// Those that updates are sent to.
     pub fn receiving(&self) -> impl Iterator<Item = (OsdId, Standing)> {
         self.iter().filter(|(_, standing)| *standing != Standing::Behind)

@@ -177,9 +177,36 @@ pub struct PgNotify {
     pub unknown_promises: u64,
     /// For how many microseconds its promises to other OSDs last.
     pub promises: Vec<(OsdId, u64)>,
+    /// For how many microseconds others may read in groups that the sender leads or led ([`ReadShare`]).
+    pub shares: Vec<(OsdId, u64)>,
 }
 
-message!(PgNotify = kind::PG_INFO, version 2 { groups, unknown_promises, promises });
+impl Message for PgNotify {
+    const TYPE: u16 = kind::PG_INFO;
+
+    fn encode_front(&self, w: &mut Writer) {
+        // Version 3 adds shares, which few have: the others are as they were. Who does not know of them must not go on.
+        let (version, oldest) = if self.shares.is_empty() { (2, 1) } else { (3, 3) };
+        w.versioned(version, oldest, |w| {
+            w.put(&self.groups);
+            w.put(&self.unknown_promises);
+            w.put(&self.promises);
+            if version >= 3 {
+                w.put(&self.shares);
+            }
+        });
+    }
+
+    fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<PgNotify, DecodeError> {
+        let (version, mut r) = front.versioned("PgNotify", 3)?;
+        Ok(PgNotify {
+            groups: r.get()?,
+            unknown_promises: r.get()?,
+            promises: r.get()?,
+            shares: if version.version >= 3 { r.get()? } else { Vec::new() },
+        })
+    }
+}
 
 /// Primary to member: may I answer reads? `stamp`: microseconds of the sender's clock.
 #[derive(Clone, PartialEq, Eq, Debug)]

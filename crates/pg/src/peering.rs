@@ -67,6 +67,9 @@ pub(crate) enum Phase {
     Incomplete,
 }
 
+/// Until when something holds for an OSD, as this one's clock has it; or for one that is not known.
+type Spans = BTreeMap<Option<OsdId>, Duration>;
+
 /// One group's way to serving, on its primary; and whom it follows, on other members.
 #[derive(Debug, Default)]
 pub(crate) struct Peering {
@@ -75,7 +78,7 @@ pub(crate) struct Peering {
     pub told: BTreeMap<OsdId, MemberState>,
     /// Until when their promises to other primaries may last, as this OSD's clock has it; to whom is not known of those
     /// that were made before a member started.
-    promised: BTreeMap<Option<OsdId>, Duration>,
+    promised: Spans,
     /// What the monitors last said.
     pub history: Option<PgHistory>,
     /// The primary and interval that this member has joined.
@@ -86,10 +89,12 @@ pub(crate) struct Peering {
     temp_asked: Option<Vec<OsdId>>,
     record_asked: Option<(Vec<OsdId>, bool)>,
     retry_at: Duration,
-    /// Until when the primary that served last may answer reads.
-    pub others_read_until: Duration,
     /// Objects that nobody has, and what they can go back to.
     pub going_back: GoingBack,
+    /// Until when others may read that those who were asked let read, as each has told.
+    shares: BTreeMap<OsdId, Spans>,
+    /// Until when those that served last may still answer reads: the primary, or whom it let read, too.
+    readers: BTreeMap<OsdId, Duration>,
     /// Members that the record names for a shard of an erasure-coded group and that do not have it: since which epoch they
     /// have been up, and the record's. Outlasts intervals, as those that do not act any more are not asked again.
     pub without: BTreeMap<(OsdId, u8), (Epoch, Epoch)>,
@@ -103,6 +108,11 @@ impl Peering {
     /// Whether members have the log, and the record is still to be asked for.
     pub fn is_peered(&self) -> bool {
         matches!(self.phase, Phase::Peered)
+    }
+
+    /// Until when others may answer reads.
+    pub fn others_read_until(&self) -> Duration {
+        self.readers.values().copied().max().unwrap_or_default()
     }
 
     pub fn set_phase(&mut self, phase: Phase) {
@@ -169,7 +179,7 @@ impl Pg {
             // The members of the record may have come up without being in the acting set.
             Phase::Down | Phase::Incomplete => self.choose_log(cx),
             Phase::Peered => self.members_changed(cx),
-            Phase::Active | Phase::Premerge if cx.now >= self.peering.others_read_until => self.consider_temp(cx),
+            Phase::Active | Phase::Premerge if cx.now >= self.peering.others_read_until() => self.consider_temp(cx),
             _ => {}
         }
         self.try_full_again(cx);
@@ -207,11 +217,22 @@ impl Pg {
             self.interval.since = pg.since;
             self.peering.joined = Some((from, pg.since));
             self.peering.started = None;
+            self.replica_reads.forget_share();
         }
         Some(self.member_state())
     }
 
-    /// A member has told what it has, and whom it may have promised for how many microseconds that nobody else serves.
+    /// Whether this member has the authoritative log durably, in the interval that it has joined.
+    pub(crate) fn has_started(&self) -> bool {
+        let joined = self
+            .peering
+            .joined
+            .is_some_and(|(osd, since)| self.interval.primary == Some(osd) && self.interval.since == since);
+        joined && self.peering.started == Some(true)
+    }
+
+    /// A member has told what it has, and, each for how many microseconds: whom it may have promised that nobody else serves,
+    /// and whom it may have let read.
     pub(crate) fn member_told(
         &mut self,
         cx: &mut Context<'_>,
@@ -219,22 +240,26 @@ impl Pg {
         since: Epoch,
         state: MemberState,
         promises: &[(Option<OsdId>, u64)],
+        shares: &[(Option<OsdId>, u64)],
     ) {
         if since != self.interval.since || !self.is_primary(cx.whoami) {
             return;
         }
-        if self.lease_holder() == Some(osd) && !self.peering.others_read_until.is_zero() {
-            // It has seen that it does not lead any more.
-            self.peering.others_read_until = Duration::ZERO;
+        if self.peering.readers.remove(&osd).is_some() {
+            // It has seen that it does not lead any more, or follows another primary.
+            if self.lease_holder() == Some(osd) {
+                self.wait_out_shares(cx, &spans_until(shares, cx.now));
+            }
             self.members_changed(cx);
         }
         let Phase::Gathering { waiting, .. } = &mut self.peering.phase else { return };
         if waiting.remove(&osd) {
             self.peering.told.insert(osd, state);
-            for (holder, span) in promises {
-                let until = self.peering.promised.entry(*holder).or_default();
-                *until = (cx.now + by_another_clock(Duration::from_micros(*span))).max(*until);
+            for (holder, promised) in spans_until(promises, cx.now) {
+                let until = self.peering.promised.entry(holder).or_default();
+                *until = promised.max(*until);
             }
+            self.peering.shares.insert(osd, spans_until(shares, cx.now));
             self.gathered(cx);
         }
     }
@@ -244,25 +269,54 @@ impl Pg {
         self.peering.history.as_ref()?.members.first().copied()
     }
 
-    /// Finds out until when the primary that served last may answer reads: never, if it has joined this interval.
+    /// Finds out until when those that served last may answer reads: the primary not any more if it has joined this interval;
+    /// but it may have let others.
     fn wait_out_lease(&mut self, cx: &mut Context<'_>) {
-        self.peering.others_read_until = Duration::ZERO;
+        self.peering.readers.clear();
         let Some(holder) = self.lease_holder().filter(|_| !mutant::is(Mutant::NoLeaseWait)) else { return };
-        if holder == cx.whoami || self.peering.told.contains_key(&holder) {
-            return;
+        if holder == cx.whoami {
+            let shares = cx.leases.shares(cx.now).into_iter().map(|(osd, span)| (Some(osd), cx.now + span));
+            // What it let others before this start matters only if it has not led since.
+            let came_up = cx.map.osd(holder).map_or(Epoch(0), |osd| osd.info.up_from);
+            let led_before = self.peering.history.as_ref().is_some_and(|history| history.last_epoch_started < came_up);
+            let unknown = led_before.then(|| (None, cx.now + cx.leases.promises(cx.now).0));
+            return self.wait_out_shares(cx, &shares.chain(unknown).collect());
         }
+        if self.peering.told.contains_key(&holder) {
+            let shares = self.peering.shares.remove(&holder).unwrap_or_default();
+            return self.wait_out_shares(cx, &shares);
+        }
+        // Whom it let read it let read no longer than it may itself.
         let (unknown, promises) = cx.leases.promises(cx.now);
         let own = promises.iter().filter(|(osd, _)| *osd == holder).map(|(_, span)| *span).max();
         let own = cx.now + own.unwrap_or_default().max(unknown);
         let told = [None, Some(holder)].into_iter().filter_map(|holder| self.peering.promised.get(&holder).copied());
         let until = told.chain([own]).max().unwrap_or_default();
+        self.wait_for_reader(cx, holder, until);
+    }
+
+    /// Waits for members that the last primary may have let read, by what it has said, and that have not joined this interval.
+    fn wait_out_shares(&mut self, cx: &mut Context<'_>, shares: &Spans) {
+        if mutant::is(Mutant::SharesNotWaitedFor) {
+            return;
+        }
+        let served = self.peering.history.as_ref().map(|history| history.members.clone()).unwrap_or_default();
+        let may_read = |osd: &OsdId| *osd != cx.whoami && !self.peering.told.contains_key(osd);
+        // The first of them was the primary.
+        for osd in served.into_iter().skip(1).filter(may_read).collect::<Vec<_>>() {
+            let spans = [None, Some(osd)].into_iter().filter_map(|osd| shares.get(&osd).copied());
+            self.wait_for_reader(cx, osd, spans.max().unwrap_or_default());
+        }
+    }
+
+    fn wait_for_reader(&mut self, cx: &mut Context<'_>, osd: OsdId, until: Duration) {
         if until > cx.now {
-            self.peering.others_read_until = until;
+            self.peering.readers.insert(osd, until);
             cx.wakes.insert((until, self.id));
-            if cx.map.is_up(holder) {
-                // It may know already that it does not lead any more.
+            if cx.map.is_up(osd) {
+                // It may know already that it does not lead, or is no member, any more.
                 let pg = self.pg_interval();
-                cx.queries.entry(holder).or_default().push((pg, self.interval.sets()));
+                cx.queries.entry(osd).or_default().push((pg, self.interval.sets()));
             }
         }
     }
@@ -662,7 +716,7 @@ impl Pg {
         if !matches!(self.peering.phase, Phase::Active | Phase::Peered | Phase::Recording | Phase::Premerge) {
             return;
         }
-        if cx.now < self.peering.others_read_until {
+        if cx.now < self.peering.others_read_until() {
             return;
         }
         let members = self.serving(cx);
@@ -762,4 +816,10 @@ impl Pg {
         }
         bits | self.scrub.state_bits() | self.trim_bits()
     }
+}
+
+/// Microseconds of another clock as points in time of this one.
+fn spans_until(spans: &[(Option<OsdId>, u64)], now: Duration) -> Spans {
+    let until = |span| now + by_another_clock(Duration::from_micros(span));
+    spans.iter().map(|(osd, span)| (*osd, until(*span))).collect()
 }

@@ -1,7 +1,7 @@
 //! One placement group as one OSD sees it.
 
 use crate::backfill::Scan;
-use crate::client_ops::ClientOps;
+use crate::client_ops::{ClientOps, ReplicaReads};
 use crate::coded::Coded;
 use crate::coded::coding::{Coding, CodingError};
 use crate::context::{Context, OnCommit};
@@ -129,6 +129,8 @@ pub struct Pg {
     pub(crate) peering: Peering,
     pub(crate) replication: Replication,
     pub(crate) ops: ClientOps,
+    /// As a member that is not the primary.
+    pub(crate) replica_reads: ReplicaReads,
     pub(crate) members: Members,
     pub(crate) pushes: Pushes,
     pub(crate) pulls: Pulls,
@@ -179,6 +181,7 @@ impl Pg {
             peering: Peering::default(),
             replication: Replication::default(),
             ops: ClientOps::default(),
+            replica_reads: ReplicaReads::default(),
             members: Members::default(),
             pushes: Pushes::default(),
             pulls: Pulls::default(),
@@ -245,6 +248,7 @@ impl Pg {
     pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
         cx.reservations.forget(self.id);
         cx.rooms.forget(self.id);
+        self.refuse_replica_reads(cx);
         self.ops.drop_all(cx);
         if self.stored {
             let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
@@ -257,6 +261,7 @@ impl Pg {
     /// This OSD is no member any more.
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
         cx.interrupted.extend(self.replication.sessions());
+        self.refuse_replica_reads(cx);
         cx.reservations.forget(self.id);
         cx.rooms.forget(self.id);
         self.ops.drop_all(cx);
@@ -276,6 +281,8 @@ impl Pg {
             self.primary_since = began;
         }
         self.forget_gathers(cx);
+        self.refuse_replica_reads(cx);
+        self.replica_reads.forget_share();
         self.interval = interval;
         if !self.is_loading() {
             self.info.pg_num = self.interval.shape.pg_num;

@@ -371,6 +371,7 @@ impl Pg {
         let times = MemberTimes { began, whole: cx.now, wanted: message.hops_wanted };
         let (since, version) = (message.pg.since, entries.last().expect("just put there").version);
         let then = OnCommit::MemberUpdate { primary: from, since, version, times };
+        self.replica_reads.all_have(message.committed);
         self.info.follow(&message.info);
         self.info.last_update = version;
         message.steps.extend(self.lacks_what_goes_back(&entries));

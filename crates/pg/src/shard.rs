@@ -14,7 +14,7 @@ use crate::copy::Copies;
 use crate::dups::DupsLimit;
 use crate::hops::{DEFAULT_PER_SECOND, MemberHops, OpTimes, Recorder, WaitReasons};
 use crate::intake::Intake;
-use crate::leases::Leases;
+use crate::leases::{Leases, ReplicaReadCounts};
 use crate::maps::{Advance, MapError, Maps};
 use crate::ops::{self, Limits};
 use crate::pacing::{Pacing, PacingView};
@@ -25,6 +25,7 @@ use crate::peer::{
 use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
 use crate::peer_reserve::{PgReleased, PgReserve, PgReserved};
 use crate::peer_room::{RoomGet, RoomSeen, RoomTold};
+use crate::peer_share::{ReadShare, ReadShareGet};
 use crate::peer_strays::{PgStrays, PgUnneeded};
 use crate::pg::{Interval, Pg, PoolShape};
 use crate::reservations::{Change, Reservations};
@@ -362,6 +363,7 @@ impl Shard {
         while self.wakes.first().is_some_and(|(at, _)| *at <= self.now) {
             let (_, id) = self.wakes.pop_first().expect("just seen");
             if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.keep_share(context!(self));
                 pg.members_changed(context!(self));
                 pg.trim_on(context!(self));
             }
@@ -710,14 +712,10 @@ impl Shard {
         // Not our operation, or sent to another primary: the newer map just shared has the client send it where it
         // belongs.
         let elsewhere = !pg.is_primary(self.whoami);
-        let reads_anywhere = op.flags.has(OpFlags::BALANCE_READS) || op.flags.has(OpFlags::LOCALIZE_READS);
         let may_write = ops::may_write(&op);
-        if elsewhere && reads_anywhere && !may_write {
-            // Only primaries serve reads; this answer sends the client there.
-            let reply = OsdOpReply::to(&op, Errno::EAGAIN.as_result(), self.maps.epoch());
-            return context!(self).send_client(session, tid, reply);
-        }
-        if elsewhere || op.epoch < pg.primary_since {
+        let reads_anywhere = op.flags.has(OpFlags::BALANCE_READS) || op.flags.has(OpFlags::LOCALIZE_READS);
+        let as_member = elsewhere && reads_anywhere && !may_write;
+        if !as_member && (elsewhere || op.epoch < pg.primary_since) {
             tracing::debug!(pg = %op.pgid.pg, %reqid, epoch = op.epoch.0, "operation of another interval or OSD dropped");
             return;
         }
@@ -726,6 +724,9 @@ impl Shard {
         if osdmap::split_parent(op.raw_hash, pg.interval.shape.pg_num) != op.pgid.pg.seed {
             tracing::debug!(pg = %op.pgid.pg, %reqid, hash = op.raw_hash, "operation on an object of another group dropped");
             return;
+        }
+        if as_member {
+            return pg.replica_read(context!(self), ClientOp::new(session, tid, reqid, op, times).called_by(caller));
         }
         if may_write {
             self.dirty.insert(id);
@@ -777,16 +778,19 @@ impl Shard {
                 }
             }
             kind::PG_INFO => {
-                let PgNotify { groups, unknown_promises, promises } = PgNotify::open(envelope)?;
-                let known = promises.into_iter().map(|(holder, span)| (Some(holder), span));
-                let promises: Vec<_> = known.chain([(None, unknown_promises)]).collect();
+                let PgNotify { groups, unknown_promises, promises, shares } = PgNotify::open(envelope)?;
+                let spans = |known: Vec<(OsdId, u64)>| -> Vec<(Option<OsdId>, u64)> {
+                    let known = known.into_iter().map(|(osd, span)| (Some(osd), span));
+                    known.chain([(None, unknown_promises)]).collect()
+                };
+                let (promises, shares) = (spans(promises), spans(shares));
                 for (pg_interval, mut state) in groups {
                     let id = self.instance(pg_interval.pgid);
                     if let Some(pg) = self.pgs.get_mut(&id) {
                         if id.pool.shard().is_some() {
                             state.rehome(id.pool);
                         }
-                        pg.member_told(context!(self), from, pg_interval.since, state, &promises);
+                        pg.member_told(context!(self), from, pg_interval.since, state, &promises, &shares);
                     }
                 }
             }
@@ -799,6 +803,25 @@ impl Shard {
                 let grant = LeaseGrant::open(envelope)?;
                 if self.leases.granted(from, &grant, self.maps.epoch()) {
                     self.lease_came();
+                }
+            }
+            kind::READ_SHARE_GET => {
+                let mut shares = Vec::new();
+                for wish in ReadShareGet::open(envelope)?.wishes {
+                    let id = self.instance(wish.pg.pgid);
+                    let pg = self.pgs.get_mut(&id);
+                    shares.extend(pg.and_then(|pg| pg.share_wanted(context!(self), from, wish)));
+                }
+                if !shares.is_empty() {
+                    context!(self).send_osd(from, ReadShare { shares });
+                }
+            }
+            kind::READ_SHARE => {
+                for share in ReadShare::open(envelope)?.shares {
+                    let id = self.instance(share.wish.pg.pgid);
+                    if let Some(pg) = self.pgs.get_mut(&id) {
+                        pg.share_told(context!(self), from, &share);
+                    }
                 }
             }
             kind::PG_LOG_GET => {
@@ -934,6 +957,10 @@ impl Shard {
     }
 
     // ---- operators ----
+
+    pub fn replica_reads(&self) -> ReplicaReadCounts {
+        self.leases.replica_reads
+    }
 
     /// What this OSD, as its primary, knows of a group.
     pub fn pg_view(&self, pgid: PgId) -> Option<PgView> {
@@ -1163,6 +1190,9 @@ impl Shard {
         }
         for osd in self.leases.take_wanted(self.now) {
             context!(self).send_osd(osd, LeaseGet { stamp: self.now.as_micros() as u64 });
+        }
+        for (osd, wishes) in std::mem::take(&mut self.leases.shares_wanted) {
+            context!(self).send_osd(osd, ReadShareGet { wishes });
         }
         let mut replies: BTreeMap<OsdId, Vec<_>> = BTreeMap::new();
         for ((osd, pgid), (since, version)) in std::mem::take(&mut self.rep_replies) {

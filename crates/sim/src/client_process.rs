@@ -16,10 +16,10 @@ use reactor::sim::SimIo;
 use reactor::{Event, Handler, Io};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::{EntityType, Epoch, ObjectId, PoolId, SnapId};
+use types::{EntityType, Epoch, ObjectId, OsdId, PoolId, SnapId};
 use wire::EntityAddrVec;
 use wire::basic::AuthName;
-use wire::messages::PoolOpKind;
+use wire::messages::{OpFlags, PoolOpKind};
 use wire::msgr::{Config, Messenger, Output};
 
 const WAKE: u64 = 1;
@@ -41,11 +41,12 @@ pub enum Purpose {
     /// Asks monitors, one thing at a time.
     Ask(Commands),
     Watch(Box<Watching>),
-    /// Reads each of these again and again, so often, with such pauses.
+    /// Reads each of these again and again, so often, with such pauses; where it may answer, from that OSD.
     Poll {
         objects: Vec<ObjectName>,
         left: u32,
         pause: Duration,
+        near: Option<OsdId>,
     },
     /// Asks these things at once; then, if `list`, lists the pool.
     Script {
@@ -117,7 +118,9 @@ impl ClientProcess {
         (window, witness): (Window, Witness),
     ) -> ClientProcess {
         let config = Config::client(AuthName::new(EntityType::CLIENT, "admin"), io.random());
+        let near = if let Purpose::Poll { near, .. } = &purpose { *near } else { None };
         let settings = Settings {
+            near: near.into_iter().collect(),
             mons,
             hostname: format!("client{number}"),
             op_timeout: None,
@@ -279,9 +282,10 @@ impl ClientProcess {
                 }
                 match workload.draw() {
                     Some((object, ask)) => {
+                        let members = workload.draw_members(&ask);
                         let pause = workload.pause();
                         io.set_timer(io.now() + pause, ASK);
-                        self.operate(io, object, ask);
+                        self.operate(io, object, ask, members);
                     }
                     None => {
                         self.waits = true;
@@ -308,19 +312,20 @@ impl ClientProcess {
                 self.waits = true;
                 self.is_done = self.in_flight == 0;
             }
-            Purpose::Poll { objects, left, pause } => {
+            Purpose::Poll { objects, left, pause, near } => {
+                let members = if near.is_some() { OpFlags::LOCALIZE_READS } else { OpFlags::default() };
                 *left -= 1;
                 io.set_timer(io.now() + *pause, ASK);
                 let is_open = |object: &ObjectName| {
                     self.history.iter().any(|read| read.object == *object && read.answer.is_none())
                 };
                 let asked: Vec<ObjectName> = objects.iter().filter(|object| !is_open(object)).copied().collect();
-                asked.into_iter().for_each(|object| self.operate(io, object, Ask::Read));
+                asked.into_iter().for_each(|object| self.operate(io, object, Ask::Read, members));
             }
             Purpose::Script { left, list } => match left.pop_front() {
                 Some((object, ask)) => {
                     io.set_timer(io.now(), ASK);
-                    self.operate(io, object, ask);
+                    self.operate(io, object, ask, OpFlags::default());
                 }
                 None if self.in_flight > 0 => self.waits = true,
                 None if *list && !self.is_done => self.list_from(io, ObjectId::min()),
@@ -329,11 +334,12 @@ impl ClientProcess {
         }
     }
 
-    fn operate(&mut self, io: &mut SimIo, object: ObjectName, ask: Ask) {
+    fn operate(&mut self, io: &mut SimIo, object: ObjectName, ask: Ask, members: OpFlags) {
         let index = self.history.len();
         let id: OpId = self.number * OPERATIONS_MAX + index as u64 + 1;
-        let request = request::request(self.pool, id, object, &ask, io.wall_clock());
-        let operation = Operation { id, client: self.number, object, ask, asked_at: io.world_time(), answer: None };
+        let request = request::request(self.pool, id, object, &ask, members, io.wall_clock());
+        let (client, balanced) = (self.number, members != OpFlags::default());
+        let operation = Operation { id, client, object, ask, balanced, asked_at: io.world_time(), answer: None };
         tracing::info!("{operation}");
         if let (Ask::Change(_), Purpose::Work(_)) = (&operation.ask, &self.purpose) {
             self.unanswered.insert(index, self.window.ask());

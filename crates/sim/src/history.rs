@@ -63,6 +63,8 @@ pub struct Operation {
     pub client: u64,
     pub object: ObjectName,
     pub ask: Ask,
+    /// A read that any member may answer: it may go past what its client has asked for before.
+    pub balanced: bool,
     /// World time. A client's operations are in the order in which it asked.
     pub asked_at: Duration,
     /// `None`: never answered, so it may have happened or may still happen.
@@ -84,6 +86,7 @@ impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{} of client {} on {}: ", self.id, self.client, self.object)?;
         match &self.ask {
+            Ask::Read if self.balanced => write!(f, "read of any member")?,
             Ask::Read => write!(f, "read")?,
             Ask::ReadAt(snap) => write!(f, "read at snapshot {snap}")?,
             Ask::Change(changes) => write!(f, "{changes:?}")?,

@@ -69,7 +69,7 @@ pub enum Change {
         seq: u64,
         without: u64,
     },
-    /// The class `numops` adds to the object's number. No other change comes with it, nor with the next two.
+    /// The class `numops` adds to the object's number. No other change comes with it, nor with the next three.
     Count {
         by: u64,
     },
@@ -77,6 +77,10 @@ pub enum Change {
     Lock,
     /// The client gives it back.
     Unlock,
+    /// The class `version` adds one to the object's version, if that is this at least. One that has none has 1.
+    Version {
+        at_least: u64,
+    },
     /// The object becomes what it was at a snapshot. No other change comes with it.
     RollBack {
         snap: u64,
@@ -92,6 +96,8 @@ pub struct Object {
     pub omap: BTreeMap<u8, OpId>,
     /// In the omap, too.
     pub count: Option<u64>,
+    /// In an attribute.
+    pub version: Option<u64>,
     /// The client that has the object's lock.
     pub locked_by: Option<u64>,
 }
@@ -100,8 +106,8 @@ pub struct Object {
 pub fn shows(state: &State, seen: &State) -> bool {
     match (state, seen) {
         (Some(state), Some(seen)) => {
-            (&state.content, &state.attrs, &state.omap, state.count)
-                == (&seen.content, &seen.attrs, &seen.omap, seen.count)
+            (&state.content, &state.attrs, &state.omap, state.count, state.version)
+                == (&seen.content, &seen.attrs, &seen.omap, seen.count, seen.version)
         }
         (state, seen) => state.is_none() && seen.is_none(),
     }
@@ -259,6 +265,13 @@ fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
             let held = state.as_mut().filter(|object| object.locked_by == Some(client_of(op)));
             held.ok_or(Errno::ENOENT)?.locked_by = None;
         }
+        Change::Version { at_least } => {
+            let have = state.as_ref().and_then(|object| object.version).unwrap_or(1);
+            if have < *at_least {
+                return Err(Errno::ECANCELED);
+            }
+            state.get_or_insert_default().version = Some(have + 1);
+        }
     }
     Ok(())
 }
@@ -279,6 +292,7 @@ impl fmt::Display for Shown<'_> {
         object.attrs.iter().try_for_each(|(name, op)| write!(f, " a{name}=#{op}"))?;
         object.omap.iter().try_for_each(|(key, op)| write!(f, " k{key}=#{op}"))?;
         object.count.iter().try_for_each(|count| write!(f, " count={count}"))?;
+        object.version.iter().try_for_each(|version| write!(f, " version={version}"))?;
         object.locked_by.iter().try_for_each(|client| write!(f, " locked by {client}"))
     }
 }
@@ -315,6 +329,18 @@ mod tests {
         assert!(!shows(&object.head, &Some(Object::default())));
         assert_eq!(apply(&mut object, a + 2, &[Change::Unlock]), Ok(()));
         assert_eq!(Shown(&object.head).to_string(), "[] count=4");
+    }
+
+    #[test]
+    fn a_version_grows_by_one_if_it_is_large_enough() {
+        let mut object = Snapped::default();
+        assert_eq!(apply(&mut object, 1, &[Change::Version { at_least: 2 }]), Err(Errno::ECANCELED));
+        assert_eq!(object.head, None);
+        assert_eq!(apply(&mut object, 2, &[Change::Version { at_least: 1 }]), Ok(()));
+        assert_eq!(apply(&mut object, 3, &[Change::Version { at_least: 2 }]), Ok(()));
+        assert_eq!(apply(&mut object, 4, &[Change::WriteFull { words: 1 }]), Ok(()));
+        assert_eq!(Shown(&object.head).to_string(), "[#4*1] version=3");
+        assert!(!shows(&object.head, &Some(Object { version: None, ..object.head.clone().expect("it is there") })));
     }
 
     #[test]

@@ -22,9 +22,18 @@ const PAGE_OBJECTS: u64 = 3;
 const COUNT: &[u8] = b"count";
 const LOCK: &[u8] = b"l";
 const LOCK_ATTR: &[u8] = b"lock.l";
+/// Attribute in which the class `version` keeps an object's version.
+const VERSION_ATTR: &[u8] = b"ceph.objclass.version";
 
-/// What operation `id` asks of `object`, for the cluster.
-pub(crate) fn request(pool: PoolId, id: OpId, object: ObjectName, ask: &Ask, mtime: Utime) -> Request {
+/// What operation `id` asks of `object`, for the cluster. `members`: flags that tell who may answer it if it is a read.
+pub(crate) fn request(
+    pool: PoolId,
+    id: OpId,
+    object: ObjectName,
+    ask: &Ask,
+    members: OpFlags,
+    mtime: Utime,
+) -> Request {
     let nspace = Bytes::from_static(object.nspace());
     let locator = Locator { nspace, ..Locator::pool(pool) };
     let subject = Subject::Object { locator, name: object.to_string().into() };
@@ -37,8 +46,8 @@ pub(crate) fn request(pool: PoolId, id: OpId, object: ObjectName, ask: &Ask, mti
     };
     let mut request = Request::new(subject, ops, mtime);
     match ask {
-        Ask::Read => {}
-        Ask::ReadAt(snap) => request.snap = SnapId(*snap),
+        Ask::Read => request.flags = members,
+        Ask::ReadAt(snap) => (request.flags, request.snap) = (members, SnapId(*snap)),
         Ask::Change(changes) => {
             // By its name alone a class's method does not tell that it changes something.
             request.flags = request.flags | OpFlags::WRITE;
@@ -87,6 +96,24 @@ fn part(id: OpId, change: &Change) -> Option<Op> {
                 (0..3).for_each(|_| w.blob(b""));
                 w.put(&Utime::ZERO);
                 w.u8(0);
+            });
+        }),
+        Change::Version { at_least } => class_call("version", "inc_conds", |w| {
+            const AT_LEAST: u32 = 3;
+            let version = |w: &mut Writer, version: u64| {
+                w.versioned(1, 1, |w| {
+                    w.u64(version);
+                    // Its tag.
+                    w.blob(b"");
+                });
+            };
+            w.versioned(1, 1, |w| {
+                version(w, 0);
+                w.u32(1);
+                w.versioned(1, 1, |w| {
+                    version(w, *at_least);
+                    w.u32(AT_LEAST);
+                });
             });
         }),
         Change::Unlock => class_call("lock", "unlock", |w| {
@@ -155,6 +182,7 @@ fn object(parts: &[OpReply]) -> Result<Object, String> {
     let content = Content::from_bytes(&data).ok_or_else(|| format!("{} bytes are no whole words", data.len()))?;
     let mut attrs: BTreeMap<Bytes, Bytes> = decoded(attrs)?;
     attrs.remove(LOCK_ATTR);
+    let version = attrs.remove(VERSION_ATTR).map(|bytes| version_in(&bytes)).transpose()?;
     let omap: OmapValsOutput = decoded(omap)?;
     if omap.truncated {
         return Err("a short omap listing says that there is more".to_owned());
@@ -163,7 +191,13 @@ fn object(parts: &[OpReply]) -> Result<Object, String> {
     let count =
         counts.first().map(|(_, text)| text).map(|text| parsed(text).ok_or_else(|| format!("{text:?} is no number")));
     let (attrs, omap) = (names_and_values(attrs)?, names_and_values(entries)?);
-    Ok(Object { content, attrs, omap, count: count.transpose()?, locked_by: None })
+    Ok(Object { content, attrs, omap, count: count.transpose()?, version, locked_by: None })
+}
+
+fn version_in(bytes: &Bytes) -> Result<u64, String> {
+    let mut reader = wire::Reader::shared(bytes);
+    let version = reader.versioned("version", 1).and_then(|(_, mut r)| r.u64());
+    version.map_err(|e| format!("a version cannot be read: {e}"))
 }
 
 fn names_and_values(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<BTreeMap<u8, OpId>, String> {

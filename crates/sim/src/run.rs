@@ -27,7 +27,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use types::{ObjectId, SnapId};
+use types::{ObjectId, OsdId, SnapId};
 
 /// How often it is looked whether something is done.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -405,11 +405,25 @@ impl Run {
             let busy = self.objects.busy;
             let changed = |object: &ObjectName| object.usage == Usage::Log || object.index < busy;
             let objects = self.objects.all().filter(changed).collect();
+            let objects: Vec<ObjectName> = objects;
             let pause = Duration::from_millis(300 + self.rng.below(500));
             let left = (lasts.as_millis() / pause.as_millis()) as u32 + 1;
-            let reader = self.cluster.add_client(Purpose::Poll { objects, left, pause });
-            self.readers.push(reader);
-            self.workers.push(reader);
+            // Where members answer, too, two for each, so that whichever OSD is alone is asked by somebody, and what the
+            // others say meanwhile is seen.
+            let near = match self.setup.balanced {
+                true => (0..self.cluster.osd_count()).map(|osd| Some(OsdId(osd as i32))).collect(),
+                false => vec![None],
+            };
+            for near in near {
+                let purpose = || Purpose::Poll { objects: objects.clone(), left, pause, near };
+                let reader = self.cluster.add_client(purpose());
+                self.readers.push(reader);
+                self.workers.push(reader);
+                if near.is_some() {
+                    let outside = self.cluster.add_client(purpose());
+                    self.workers.push(outside);
+                }
+            }
         }
         for _ in 0..watchers {
             let notifications = 20 + self.rng.below(60);
@@ -477,6 +491,11 @@ impl Run {
             Some(_) => workload.coded(),
             None if self.setup.asks_for_more() => workload.with_calls(),
             None => workload,
+        };
+        let workload = if self.setup.versions { workload.with_versions() } else { workload };
+        let workload = match self.setup.balanced {
+            true => workload.with_balanced_reads(self.rng.next_u64()),
+            false => workload,
         };
         Purpose::Work(match self.setup.snapshots {
             true => workload.with_snapshots(self.snaps.clone()),

@@ -46,6 +46,14 @@ pub const ISLAND_SEEDS: u64 = 1 << 47;
 pub const SNAP_SEEDS: u64 = 1 << 42;
 /// From this seed on, small runs have erasure-coded pools and snapshots of them.
 pub const CODED_SNAP_SEEDS: u64 = 1 << 48;
+/// From this seed on, clients of small runs read from any member of a placement group, if the pool is replicated.
+pub const BALANCED_SEEDS: u64 = 1 << 49;
+/// From this seed on, clients of small runs call the class `version`, too, if the pool is replicated; so do those of the swarm
+/// from [`BALANCED_SWARM_FROM`] on.
+pub const VERSION_SEEDS: u64 = 1 << 50;
+/// From this seed of the swarm on, so do those of one seed in so many.
+const BALANCED_SWARM_FROM: u64 = 40_000;
+const BALANCED_ONE_IN: u64 = 3;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 
@@ -76,6 +84,10 @@ pub struct Setup {
     pub places: bool,
     /// Some clients watch objects.
     pub watches: bool,
+    /// Clients call the class `version`, too.
+    pub versions: bool,
+    /// Members that are not the primary are read from, too.
+    pub balanced: bool,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -124,6 +136,8 @@ impl Setup {
             snapshots,
             places,
             watches,
+            versions: seed & VERSION_SEEDS != 0,
+            balanced: seed & BALANCED_SEEDS != 0 && !is_coded,
         }
     }
 
@@ -164,6 +178,8 @@ impl Setup {
             snapshots,
             places,
             watches: false,
+            versions: seed >= BALANCED_SWARM_FROM,
+            balanced: false,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -179,6 +195,9 @@ impl Setup {
             setup.watches = setup.coding.is_none() && rng.one_in(WATCH_ONE_IN);
             setup.places = setup.coding.is_some() && rng.one_in(PLACES_ONE_IN);
             setup.osds = setup.osds.max(setup.members() + spare + usize::from(setup.places));
+        }
+        if seed >= BALANCED_SWARM_FROM {
+            setup.balanced = setup.coding.is_none() && rng.one_in(BALANCED_ONE_IN);
         }
         setup
     }
@@ -196,6 +215,7 @@ impl Setup {
         setup.snapshots &= setup.coding.is_none() || wishes.small && seed & CODED_SNAP_SEEDS != 0;
         setup.merges &= setup.coding.is_none();
         setup.watches &= setup.coding.is_none();
+        setup.balanced &= setup.coding.is_none();
         setup.osds = wishes.osds.unwrap_or(setup.osds).max(setup.members());
         setup.operations = wishes.operations.or(setup.operations);
         setup
@@ -301,6 +321,16 @@ mod tests {
             assert!(setup.coding.is_some() && setup.snapshots && setup.osds >= 4);
             assert_eq!(Setup::of(setup.seed, &Wishes { small: true, ..Wishes::default() }), setup);
         }
+    }
+
+    #[test]
+    fn seeds_of_old_read_from_primaries_alone() {
+        for seed in 0..40 {
+            assert!(!Setup::small(seed).balanced && Setup::small(BALANCED_SEEDS + seed).balanced);
+            assert!(!Setup::small(CODED_SEEDS + BALANCED_SEEDS + seed).balanced);
+        }
+        assert!((0..BALANCED_SWARM_FROM).step_by(100).all(|seed| !Setup::swarm(seed).balanced));
+        assert!((0..60).any(|seed| Setup::swarm(BALANCED_SWARM_FROM + seed).balanced));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use wire::messages::OpFlags;
 
 /// Snapshots of one run.
 pub const SNAPSHOTS_MAX: u64 = 12;
@@ -101,6 +102,10 @@ pub struct Workload {
     coded: bool,
     /// Object classes are called.
     calls: bool,
+    /// The class `version`, too.
+    versions: bool,
+    /// Draws which reads any member may answer.
+    balanced: Option<Rng>,
     /// The newest snapshot, which all clients take and know; `None`: there are no snapshots.
     snaps: Option<Arc<Snapshots>>,
     /// Attributes as this client last saw them, for guards that have a chance to hold.
@@ -116,6 +121,8 @@ impl Workload {
             objects,
             coded: false,
             calls: false,
+            versions: false,
+            balanced: None,
             snaps: None,
             seen: BTreeMap::new(),
         }
@@ -124,6 +131,16 @@ impl Workload {
     /// The same with calls of object classes, which a pool that is not erasure-coded takes.
     pub fn with_calls(self) -> Workload {
         Workload { calls: true, ..self }
+    }
+
+    /// The same with calls of the class `version`, too, if any are made.
+    pub fn with_versions(self) -> Workload {
+        Workload { versions: true, ..self }
+    }
+
+    /// The same with reads that any member may answer, drawn from `seed`.
+    pub fn with_balanced_reads(self, seed: u64) -> Workload {
+        Workload { balanced: Some(Rng::new(seed)), ..self }
     }
 
     /// The same for an erasure-coded pool.
@@ -154,6 +171,15 @@ impl Workload {
     fn knows(&self, seq: u64) -> Change {
         let removed = self.snaps.as_ref().map_or(0, |snaps| snaps.removed.load(Ordering::Relaxed));
         Change::Knows { seq, without: removed }
+    }
+
+    /// Flags that tell who may answer a request.
+    pub fn draw_members(&mut self, ask: &Ask) -> OpFlags {
+        let is_read = !matches!(ask, Ask::Change(_));
+        match self.balanced.as_mut().is_some_and(|rng| is_read && !rng.one_in(3)) {
+            true => OpFlags::BALANCE_READS,
+            false => OpFlags::default(),
+        }
     }
 
     /// So many requests take the longest pause, on average.
@@ -225,7 +251,8 @@ impl Workload {
 
     /// A call of an object class.
     fn call(&mut self) -> Change {
-        match self.rng.below(4) {
+        match self.rng.below(if self.versions { 6 } else { 4 }) {
+            4.. => Change::Version { at_least: 1 + self.rng.below(6) },
             0 | 1 => Change::Count { by: 1 + self.rng.below(1000) },
             2 => Change::Lock,
             _ => Change::Unlock,

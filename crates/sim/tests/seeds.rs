@@ -23,6 +23,10 @@ const CODED_SNAP_RUNS: u64 = 20;
 /// Of those with clients that watch.
 const WATCH_RUNS: u64 = 20;
 /// Of those with OSDs that only clients still reach.
+/// Of those with reads that any member answers, of either kind.
+const BALANCED_RUNS: u64 = 40;
+/// Of those with calls of the class `version`.
+const VERSION_RUNS: u64 = 20;
 const ISLAND_RUNS: u64 = 30;
 /// Of those with several monitors.
 const QUORUM_RUNS: u64 = 80;
@@ -142,6 +146,22 @@ fn snapshots_keep_what_objects_were() {
 fn snapshots_of_erasure_coded_pools_keep_what_objects_were() {
     let count = number("NACRE_SIM_CODED_SNAP_SEEDS").unwrap_or(CODED_SNAP_RUNS);
     check((0..count).map(|seed| sim::setup::CODED_SNAP_SEEDS + seed));
+}
+
+/// Clients read from any member of a placement group, also from OSDs that are alone with them.
+/// `NACRE_SIM_BALANCED_SEEDS=n`: so many of either kind instead of the usual number.
+#[test]
+fn whoever_answers_reads_never_go_back() {
+    use sim::setup::{BALANCED_SEEDS, ISLAND_SEEDS};
+    let count = number("NACRE_SIM_BALANCED_SEEDS").unwrap_or(BALANCED_RUNS);
+    check((0..count).flat_map(|seed| [BALANCED_SEEDS + seed, BALANCED_SEEDS + ISLAND_SEEDS + seed]));
+}
+
+/// Clients call the class `version`. `NACRE_SIM_VERSION_SEEDS=n`: so many instead of the usual number.
+#[test]
+fn versions_grow_as_the_class_says() {
+    let count = number("NACRE_SIM_VERSION_SEEDS").unwrap_or(VERSION_RUNS);
+    check((0..count).map(|seed| sim::setup::VERSION_SEEDS + seed));
 }
 
 /// Clients watch objects and notify those who do. `NACRE_SIM_WATCH_SEEDS=n`: so many instead of the usual number.

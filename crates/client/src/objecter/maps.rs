@@ -54,8 +54,9 @@ impl<C> Objecter<C> {
                 op.paused = paused;
                 let target = placement.target(&op.request.subject);
                 let sent_to = op.target.as_ref().expect("an operation that has an OSD has a target");
-                // OSDs forget notifications with every interval, and leave it to clients to ask again.
-                let resend = if op.request.is_notify() { Resend::NewInterval } else { self.settings.resend };
+                // OSDs forget notifications with every interval, and leave it to clients to ask again; and only primaries stay.
+                let is_forgotten = op.request.is_notify() || op.at_member;
+                let resend = if is_forgotten { Resend::NewInterval } else { self.settings.resend };
                 let is_left = sent_to.is_left_for(target.as_ref(), resend);
                 if step == Step::Skipped || allowed_again || is_left {
                     forgotten.push(*tid);

@@ -33,7 +33,7 @@ use mon_session::MonSession;
 use osd_command::OsdCommand;
 use osd_session::OsdSession;
 use request::{InFlight, Owner, State};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{Epoch, Fsid, OsdId};
 use watches::Watch;
@@ -52,9 +52,11 @@ pub struct Settings {
     pub op_timeout: Option<Duration>,
     /// How long a request to the monitors may take.
     pub mon_op_timeout: Option<Duration>,
-    /// Seed of the order in which monitors are tried.
+    /// Seed of the order in which monitors are tried, and of the members that are asked where any may answer.
     pub seed: u64,
     pub resend: Resend,
+    /// OSDs that are near: reads that say so go to them where they may answer.
+    pub near: BTreeSet<OsdId>,
 }
 
 /// Something that is finished.
@@ -176,6 +178,7 @@ impl<C> Objecter<C> {
             target: None,
             paused: false,
             attempts: 0,
+            at_member: false,
             submitted: now,
         };
         self.ops.insert(tid, Box::new(op));
@@ -231,7 +234,7 @@ impl<C> Objecter<C> {
         let kind = envelope.header.kind;
         let result = match kind {
             msg::OsdOpReply::TYPE => {
-                self.op_reply(session, &envelope, link);
+                self.op_reply(session, &envelope, link, now);
                 Ok(())
             }
             msg::CommandReply::TYPE => self.command_reply(&envelope),

@@ -21,7 +21,17 @@ impl<C> Objecter<C> {
         let Some(target) = &op.target else { return self.check_pool(tid, link, now) };
         op.state = State::Waiting;
         op.paused = placement.is_paused(&op.request);
-        let Some(osd) = target.group.primary.filter(|_| !op.paused) else { return };
+        let Some(primary) = target.group.primary.filter(|_| !op.paused) else { return };
+        let osd = match op.request.goes_to_members() {
+            Some(OpFlags::LOCALIZE_READS) => target.group.copies().find(|osd| self.settings.near.contains(osd)),
+            Some(_) => {
+                let copies: Vec<OsdId> = target.group.copies().collect();
+                copies.get(drawn(self.settings.seed, tid, copies.len())).copied()
+            }
+            None => None,
+        };
+        let osd = osd.unwrap_or(primary);
+        op.at_member = osd != primary;
         let Some(addrs) = placement.addrs(osd) else { return };
         let session = match self.osds.entry(osd) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -102,7 +112,13 @@ impl<C> Objecter<C> {
         }
     }
 
-    pub(super) fn op_reply(&mut self, session: SessionId, envelope: &Envelope, link: &mut impl Sessions) {
+    pub(super) fn op_reply(
+        &mut self,
+        session: SessionId,
+        envelope: &Envelope,
+        link: &mut impl Sessions,
+        now: Duration,
+    ) {
         let tid = envelope.header.tid;
         let Some(&osd) = self.by_session.get(&session) else { return };
         // An answer from an OSD that the operation has left since, or to one that timed out.
@@ -113,6 +129,12 @@ impl<C> Objecter<C> {
         };
         if reply.retry_attempt != op.attempts - 1 {
             return;
+        }
+        if Errno::from_result(reply.result) == Some(Errno::EAGAIN) && op.at_member {
+            // It cannot answer for certain: the primary can.
+            op.request.flags = op.request.flags.without(OpFlags::BALANCE_READS | OpFlags::LOCALIZE_READS);
+            self.unassign(tid);
+            return self.advance(tid, link, now);
         }
         if Errno::from_result(reply.result) == Some(Errno::EAGAIN) {
             let epoch = self.placement.as_ref().expect("operations are sent by a map").epoch();
@@ -194,4 +216,12 @@ impl<C> Objecter<C> {
     pub(super) fn drop_idle_sessions(&mut self, _link: &mut impl Sessions) {
         self.osds.retain(|_, session| session.session.is_some() || !session.tids.is_empty());
     }
+}
+
+/// One of `count` members for the operation `tid`: the first step of SplitMix64 (Steele, Lea and Flood, 2014).
+fn drawn(seed: u64, tid: u64, count: usize) -> usize {
+    let mut z = seed.wrapping_add(tid.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) % count.max(1) as u64) as usize
 }

@@ -36,6 +36,12 @@ pub enum Resend {
 }
 
 impl GroupTarget {
+    /// The OSDs that have the objects, each whole; none in erasure-coded pools.
+    pub fn copies(&self) -> impl Iterator<Item = OsdId> {
+        let has_copies = self.pg.shard == NO_SHARD;
+        self.acting.iter().copied().filter(move |osd| has_copies && osd.is_some())
+    }
+
     /// Whether an operation sent there must be sent again now that the map says `next`.
     fn is_left_for(&self, next: &GroupTarget, resend: Resend) -> bool {
         match resend {

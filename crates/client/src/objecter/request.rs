@@ -58,6 +58,14 @@ impl Request {
         self.flags.has(OpFlags::READ) || self.ops.iter().any(|op| op.code.is_read())
     }
 
+    /// What its flags say of who may answer it, if it is a read of an object: [`OpFlags::BALANCE_READS`], anybody;
+    /// [`OpFlags::LOCALIZE_READS`], who is near.
+    pub(super) fn goes_to_members(&self) -> Option<OpFlags> {
+        let flags = [OpFlags::LOCALIZE_READS, OpFlags::BALANCE_READS];
+        let is_read = matches!(self.subject, Subject::Object { .. }) && !self.is_write();
+        flags.into_iter().find(|flag| is_read && self.flags.has(*flag))
+    }
+
     /// Whether it is over only when the watchers have answered.
     pub(super) fn is_notify(&self) -> bool {
         self.ops.first().is_some_and(|op| op.code == OpCode::NOTIFY)
@@ -132,6 +140,8 @@ pub(super) struct InFlight<C> {
     pub paused: bool,
     /// How often it has been sent.
     pub attempts: i32,
+    /// It was sent to a member that is not the primary, which may refuse it.
+    pub at_member: bool,
     pub submitted: Duration,
 }
 

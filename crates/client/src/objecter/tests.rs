@@ -267,6 +267,56 @@ fn try_again_means_at_once() {
 }
 
 #[test]
+fn a_read_that_anybody_may_answer_goes_to_any_member_and_to_the_primary_if_that_one_cannot() {
+    let mut s = Scripted::connected();
+    let balanced = || {
+        let mut request = Request { ops: vec![Op::read(0, 0)], ..write("a") };
+        request.flags = OpFlags::BALANCE_READS;
+        request
+    };
+    for who in 0..20 {
+        s.submit(balanced(), who);
+    }
+    let (_, _, op) = s.last_op();
+    let pg = op.pgid.pg;
+    let [primary, other] = s.map.pg_to_up_acting(pg).unwrap().acting[..] else { panic!("two copies") };
+    let sent = s.ops_sent();
+    let at_other: Vec<_> = sent.iter().filter(|(osd, ..)| *osd == other).cloned().collect();
+    let at_primary = sent.iter().filter(|(osd, ..)| *osd == primary).count();
+    assert!(at_primary > 4 && at_other.len() > 4 && at_primary + at_other.len() == 20);
+    assert!(sent.iter().all(|(_, _, op)| op.flags.has(OpFlags::BALANCE_READS)));
+    let (osd, tid, op) = &at_other[0];
+    s.answer(*osd, *tid, op, Errno::EAGAIN.as_result());
+    let (again, tid2, op2) = s.last_op();
+    assert_eq!((again, tid2, op2.retry_attempt), (primary, *tid, 1));
+    assert!(!op2.flags.has(OpFlags::BALANCE_READS));
+    // An update goes to the primary whatever its flags; and members forget with every interval.
+    let mut request = write("a");
+    request.flags = OpFlags::BALANCE_READS;
+    s.submit(request, 100);
+    assert_eq!(s.last_op().0, primary);
+    s.objecter.settings.resend = Resend::NewPrimary;
+    let before = s.ops_sent().len();
+    let third = (0..3).map(OsdId).find(|osd| ![primary, other].contains(osd)).unwrap();
+    s.push_map(|map| map.acting(pg, &[primary, other, third], None));
+    assert_eq!(s.ops_sent().len() - before, at_other.len() - 1);
+}
+
+#[test]
+fn a_read_for_who_is_near_goes_there() {
+    let mut s = Scripted::connected();
+    let mut request = Request { ops: vec![Op::read(0, 0)], ..write("a") };
+    request.flags = OpFlags::LOCALIZE_READS;
+    s.submit(request.clone(), 1);
+    let (primary, _, op) = s.only_op();
+    let acting = s.map.pg_to_up_acting(op.pgid.pg).unwrap().acting;
+    assert_eq!(primary, acting[0], "nobody is known to be near");
+    s.objecter.settings.near = [acting[1]].into();
+    s.submit(request, 2);
+    assert_eq!(s.last_op().0, acting[1]);
+}
+
+#[test]
 fn what_takes_too_long_ends() {
     let mut s = Scripted::connected();
     s.objecter.settings.op_timeout = Some(ms(500));

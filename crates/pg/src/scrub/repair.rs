@@ -65,6 +65,7 @@ impl Pg {
         let step = match version {
             Some(version) => {
                 self.ops.forget_answers(&object);
+                self.refuse_replica_reads(cx);
                 let step = Pg::missing_step(&object, version);
                 self.missing.insert(object, version);
                 step

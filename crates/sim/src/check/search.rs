@@ -66,7 +66,7 @@ pub(super) fn search(operations: &[&Operation], order: ClientOrder) -> Found {
         let is_kept = match order {
             ClientOrder::Any => false,
             ClientOrder::Changes => b.is_change(),
-            ClientOrder::Everything => true,
+            ClientOrder::Everything => !b.balanced,
         };
         let ordered = is_kept && a.client == b.client && a.id < b.id && a.is_change() && a.answer.is_some();
         a.is_before(b) || ordered
@@ -209,7 +209,7 @@ mod tests {
     fn operation(id: u64, client: u64, ask: Ask, asked: u64, answer: Option<(u64, Answer)>) -> Operation {
         let ms = Duration::from_millis;
         let answer = answer.map(|(at, answer)| (ms(at), answer));
-        Operation { id, client, object: X, ask, asked_at: ms(asked), answer }
+        Operation { id, client, object: X, ask, balanced: false, asked_at: ms(asked), answer }
     }
 
     fn write(id: u64, client: u64, asked: u64, done: Option<u64>) -> Operation {

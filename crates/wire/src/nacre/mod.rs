@@ -85,6 +85,8 @@ pub mod kind {
     pub const SHARD_READ: u16 = 0x4e3c;
     pub const SHARD_READ_REPLY: u16 = 0x4e3d;
     pub const ROLL_FORWARD: u16 = 0x4e3e;
+    pub const READ_SHARE_GET: u16 = 0x4e53;
+    pub const READ_SHARE: u16 = 0x4e54;
 
     /// Between monitors.
     pub const MON_HELLO: u16 = 0x4e40;

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::objecter::{Answer, MonRequest, Objecter, Request, Resend, Sessions, Settings};
 use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PgPool};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId};
 use wire::messages as msg;
@@ -149,6 +149,7 @@ impl Scripted {
             mon_op_timeout: None,
             seed: 3,
             resend: Resend::default(),
+            near: BTreeSet::new(),
         };
         let (mut objecter, mut link, now) = (Objecter::new(settings), Link::default(), Duration::from_secs(100));
         objecter.start(&mut link, now);
