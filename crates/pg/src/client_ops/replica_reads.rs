@@ -144,10 +144,10 @@ impl Pg {
 
     /// The primary lets this member read.
     pub(crate) fn share_told(&mut self, cx: &mut Context<'_>, from: OsdId, share: &Share) {
-        let asked = Duration::from_micros(share.wish.stamp);
-        if !self.follows(from, share.wish.pg.since) || self.replica_reads.asked_at != Some(asked) {
-            return;
-        }
+        // The stamp has whole microseconds, the clock may be finer.
+        let stamp = u128::from(share.wish.stamp);
+        let asked = self.replica_reads.asked_at.filter(|at| at.as_micros() == stamp);
+        let Some(asked) = asked.filter(|_| self.follows(from, share.wish.pg.since)) else { return };
         self.replica_reads.until = (asked + Duration::from_micros(share.span)).max(self.replica_reads.until);
         self.replica_reads.all_have(share.committed);
         self.keep_share(cx);

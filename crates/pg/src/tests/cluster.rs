@@ -183,7 +183,8 @@ impl Cluster {
             snaps: SnapContext::default(),
             snap: SnapId::HEAD,
             temps: Vec::new(),
-            now: Duration::from_secs(1),
+            // As of a real clock, which has more than whole microseconds.
+            now: Duration::from_nanos(1_000_000_137),
             sessions: 0,
             seed,
             limits,
