@@ -32,6 +32,8 @@ enum Kind {
     At(Ipv4Addr),
     /// With OSDs of this size.
     Small(&'static str),
+    /// With OSDs of so many shards; what dies is started again.
+    Shards(u32),
     /// With so many monitors; what dies is started again.
     Monitors(u32),
     /// A real Ceph.
@@ -95,6 +97,11 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::Small(size))
     }
 
+    /// The same as [`TestCluster::start_supervised`], with OSDs of so many shards.
+    pub fn start_shards(name: &str, osds: u32, shards: u32) -> TestCluster {
+        TestCluster::begin(name, osds, Kind::Shards(shards))
+    }
+
     /// The same as [`TestCluster::start_supervised`], with several monitors.
     pub fn start_monitors(name: &str, osds: u32, mons: u32) -> TestCluster {
         TestCluster::begin(name, osds, Kind::Monitors(mons))
@@ -118,16 +125,23 @@ impl TestCluster {
         let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];
         let address = if let Kind::At(address) = self.kind { address.to_string() } else { String::new() };
         let mons = if let Kind::Monitors(mons) = self.kind { mons.to_string() } else { String::new() };
+        let shards = match self.kind {
+            Kind::Shards(shards) => Some(shards.to_string()),
+            Kind::Ceph => None,
+            // Any of the tests can be run with several.
+            _ => std::env::var("NACRE_TEST_SHARDS").ok(),
+        };
+        let of_shards = shards.as_ref().map_or(Vec::new(), |shards| vec!["--shards", shards]);
         let (more, limit): (&[&str], _) = match self.kind {
             // Where monitors are not the subject one does, and leaves the processors to OSDs and clients.
             Kind::Plain | Kind::Small(_) => (&["--no-restart", "--mons", "1"], 90),
-            Kind::Supervised => (&["--mons", "1"], 90),
+            Kind::Supervised | Kind::Shards(_) => (&["--mons", "1"], 90),
             Kind::Monitors(_) => (&["--mons", &mons], 90),
             Kind::Split => (&["--no-restart", "--mons", "1", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
             Kind::At(_) => (&["--no-restart", "--mons", "1", "--insecure", "--bind", &address], 90),
             Kind::Ceph => (&["--no-restart", "--engine", "ceph"], 270),
         };
-        self.nacre(&[&args, more].concat(), Duration::from_secs(limit)).ok();
+        self.nacre(&[&args, more, &of_shards].concat(), Duration::from_secs(limit)).ok();
     }
 
     /// Where the files for logs (`wal`) or `metadata` are, if they are not in the OSDs' own.

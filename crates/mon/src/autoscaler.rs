@@ -4,6 +4,7 @@
 //! part as of the space, by what it holds or by what the operator says that it will hold; pools that are marked as *bulk* share evenly
 //! what others leave. The number is a power of two, and is changed only if it is wrong by a factor of three.
 
+use crate::osd_shards;
 use crate::pools::PG_NUM_MAX;
 use crate::{MonState, Volatile};
 use osdmap::{PgPool, PoolFlags, PoolOptKey};
@@ -96,7 +97,7 @@ pub fn plans(state: &MonState, volatile: &Volatile) -> BTreeMap<PoolId, PoolPlan
         let pool = &map.pools[id];
         let bound = |key, default| pool.opts.int(key).filter(|bound| *bound > 0).unwrap_or(default);
         let most = bound(PoolOptKey::PG_NUM_MAX, PG_NUM_MAX.into()).min(PG_NUM_MAX.into());
-        let least = bound(PoolOptKey::PG_NUM_MIN, PG_NUM_LEAST).min(most);
+        let least = bound(PoolOptKey::PG_NUM_MIN, PG_NUM_LEAST).max(osd_shards::groups_min(state).into()).min(most);
         plan.pg_num_final = i64::from(nearest_power_of_two(plan.pg_num_ideal)).clamp(least, most) as u32;
         let (now, wanted) = (f64::from(pool.pg_num_target), f64::from(plan.pg_num_final));
         let is_far_off = wanted > now * threshold || wanted < now / threshold;

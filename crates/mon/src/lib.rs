@@ -29,6 +29,7 @@ pub mod health;
 pub mod log;
 pub mod member;
 pub mod monitor;
+mod osd_shards;
 mod pg_numbers;
 pub mod pools;
 pub mod state;

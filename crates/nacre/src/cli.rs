@@ -101,6 +101,10 @@ pub struct Up {
     /// Directory, on another drive, of a file for each OSD's metadata. [default: they lie in the OSD's own file]
     #[arg(long, value_name = "DIR")]
     pub metadata_dir: Option<PathBuf>,
+    /// Shards of each OSD, of which each has a thread and a part of the OSD's file: a power of two. It is never changed.
+    /// [default: 1, or as the cluster has]
+    #[arg(long, value_name = "N", value_parser = parse_shards)]
+    pub shards: Option<u32>,
     /// Port of the first monitor; OSDs take any free ports. [default: 40000, or as the cluster has]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
@@ -119,6 +123,12 @@ pub struct Up {
     /// The half of --detach that stays: in a session of its own, reports on standard output.
     #[arg(long, hide = true)]
     pub background: bool,
+}
+
+/// A value of `--shards`.
+fn parse_shards(text: &str) -> Result<u32, String> {
+    let shards = text.parse().ok().filter(|n: &u32| n.is_power_of_two() && *n as usize <= osd::SHARDS_MAX);
+    shards.ok_or_else(|| format!("an OSD has a power of two of shards, {} at most", osd::SHARDS_MAX))
 }
 
 /// A value of `--osd-size`.
@@ -328,6 +338,9 @@ pub struct StoreRepair {
     /// Do it; without, only tell what would be done.
     #[arg(long)]
     pub yes: bool,
+    /// Of an OSD with several shards: only this one's part, counted from 0.
+    #[arg(long, value_name = "N")]
+    pub shard: Option<usize>,
     /// Remove this damaged object, named as 'nacre store check' prints it, so that its placement group brings it from
     /// another member. If there is no other one, it is lost.
     #[arg(long, value_name = "OBJECT")]
@@ -427,6 +440,10 @@ pub struct Osd {
     /// With --mkfs: size of the file that holds the OSD's data; goes before 'osd size'.
     #[arg(long, value_name = "SIZE")]
     pub size: Option<ByteSize>,
+    /// With --mkfs: number of shards, a power of two, of which each has a thread and a part of the OSD's devices; goes
+    /// before 'osd op num shards'. It is never changed. [default: 1]
+    #[arg(long, value_name = "N", requires = "mkfs", value_parser = parse_shards)]
+    pub shards: Option<u32>,
     /// With --mkfs: a block device or new file that holds the OSD's log; goes before 'osd wal device'.
     #[arg(long, value_name = "PATH", requires = "mkfs")]
     pub wal_device: Option<PathBuf>,

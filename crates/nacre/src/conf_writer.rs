@@ -58,7 +58,11 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
             line(format!("osd {what} device = {}", path(dir.join(format!("$name.{what}")))));
         }
     }
-    line(format!("osd memory target = {OSD_MEMORY_BYTES}"));
+    if state.osd_shards > 1 {
+        line(format!("osd op num shards = {}", state.osd_shards));
+    }
+    let memory = OSD_MEMORY_BYTES.max(osd::MEMORY_BYTES_MIN * u64::from(state.osd_shards));
+    line(format!("osd memory target = {memory}"));
     line(format!("public addr = {}", state.bind));
     line(format!("cluster addr = {}", state.bind));
     // Each OSD stands for a host of its own, so that copies land on different OSDs as they would on different hosts.

@@ -26,6 +26,7 @@ mod layout;
 mod logging;
 mod object_commands;
 mod osd_daemon;
+mod osd_stores;
 mod pool_commands;
 mod preflight;
 mod process;

@@ -162,7 +162,12 @@ fn mkfs(settings: &Settings<'_>, options: &cli::Osd, config: &OsdConfig) -> Resu
     };
     std::fs::create_dir_all(&data).with_context(|| format!("cannot create {}", data.display()))?;
     let uuid = Fsid::from_random(random_bytes()?);
-    osd::mkfs(config, size, uuid)?;
+    let shards = match (options.shards, settings.conf.get(&settings.who, "osd op num shards")) {
+        (Some(shards), _) => shards as usize,
+        (None, Some(text)) => text.parse().with_context(|| format!("'osd op num shards' is {text:?}, not a number"))?,
+        (None, None) => 1,
+    };
+    osd::mkfs(config, size, uuid, shards)?;
     sync_directory(&data)
 }
 

@@ -33,6 +33,14 @@ impl Engine {
     }
 }
 
+fn one() -> u32 {
+    1
+}
+
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
 /// The content of `cluster.json`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ClusterState {
@@ -44,6 +52,9 @@ pub struct ClusterState {
     pub complete: bool,
     pub osds: u32,
     pub osd_size_bytes: u64,
+    /// Shards of each OSD.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub osd_shards: u32,
     /// Directories of the OSDs' files for log and metadata, where these do not lie in the OSDs' own files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wal_dir: Option<PathBuf>,
@@ -199,6 +210,7 @@ pub(crate) mod tests {
             complete: true,
             osds: 2,
             osd_size_bytes: 1 << 30,
+            osd_shards: 1,
             wal_dir: None,
             metadata_dir: None,
             mons: 1,

@@ -5,9 +5,9 @@
 
 use crate::byte_size::ByteSize;
 use crate::cli;
+use crate::osd_stores::Stores;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
-use osd::StorePaths;
 use osd::offline::{
     self, CheckReport, ExportReport, ExportScope, FileDevice, ImportReport, OfflineStore, RepairPlan, StoreStats,
 };
@@ -39,28 +39,6 @@ pub fn run(command: &cli::Store) -> u8 {
     })
 }
 
-/// The device or file of the store: `path` itself, or the one in an OSD's directory.
-fn device_path(path: &Path) -> Result<PathBuf> {
-    let metadata = std::fs::metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
-    if !metadata.is_dir() {
-        return Ok(path.to_owned());
-    }
-    let block = path.join(crate::osd_daemon::STORE_FILE);
-    if !block.exists() {
-        bail!("{} holds no '{}': it is not the directory of an OSD", path.display(), crate::osd_daemon::STORE_FILE);
-    }
-    Ok(block)
-}
-
-fn open_device(path: &Path, read_only: bool) -> Result<FileDevice> {
-    Ok(FileDevice::open(&StorePaths::beside(&device_path(path)?), read_only)?)
-}
-
-fn open(path: &Path, read_only: bool) -> Result<OfflineStore<FileDevice>> {
-    let device = open_device(path, read_only)?;
-    OfflineStore::open(device).with_context(|| path.display().to_string())
-}
-
 fn bytes_line(what: &'static str) -> impl FnMut(u64, Option<u64>) {
     let mut line: Option<Progress> = None;
     move |done, total| line.get_or_insert_with(|| Progress::new(what, total)).at(done)
@@ -72,15 +50,22 @@ fn print_json(value: &Value) -> Result<()> {
 }
 
 fn check(options: &cli::StoreCheck) -> Result<u8> {
-    let device = open_device(&options.store.path, true)?;
-    let report = offline::check(device, &mut bytes_line("verified"))
-        .with_context(|| options.store.path.display().to_string())?;
-    if options.json {
-        print_json(&report.json())?;
-    } else {
-        show_check(&report);
+    let stores = Stores::at(&options.store.path)?;
+    let (mut reports, mut is_clean) = (Vec::new(), true);
+    for shard in 0..stores.count() {
+        let device = stores.device(shard, true)?;
+        let report = offline::check(device, &mut bytes_line("verified")).with_context(|| stores.name(shard))?;
+        is_clean &= report.is_clean();
+        stores.head(shard, options.json);
+        match options.json {
+            true => reports.push(report.json()),
+            false => show_check(&report),
+        }
     }
-    Ok(if report.is_clean() { 0 } else { DAMAGE })
+    if options.json {
+        print_json(&stores.as_one_report(reports, if is_clean { "clean" } else { "damaged" }))?;
+    }
+    Ok(if is_clean { 0 } else { DAMAGE })
 }
 
 fn show_check(report: &CheckReport) {
@@ -108,12 +93,18 @@ fn show_check(report: &CheckReport) {
 }
 
 fn stats(options: &cli::StoreStats) -> Result<u8> {
-    let mut store = open(&options.store.path, true)?;
-    let stats = offline::stats(&mut store, &mut |_, _| ())?;
+    let stores = Stores::at(&options.store.path)?;
+    let mut reports = Vec::new();
+    for shard in 0..stores.count() {
+        let stats = offline::stats(&mut stores.open(shard, true)?, &mut |_, _| ())?;
+        stores.head(shard, options.json);
+        match options.json {
+            true => reports.push(stats.json()),
+            false => print!("{}", stats_page(&stats)),
+        }
+    }
     if options.json {
-        print_json(&stats.json())?;
-    } else {
-        print!("{}", stats_page(&stats));
+        print_json(&stores.as_one_report(reports, "done"))?;
     }
     Ok(0)
 }
@@ -201,35 +192,55 @@ fn stats_page(stats: &StoreStats) -> String {
 }
 
 fn repair(options: &cli::StoreRepair) -> Result<u8> {
-    let device = open_device(&options.store.path, !options.yes)?;
-    let opened = OfflineStore::open_to_mend(device).map_err(|error| match error.is_damage() {
-        true => anyhow::anyhow!("{error}. {}", offline::MAKE_ANEW),
-        false => error.into(),
-    });
-    let mut store = opened.with_context(|| options.store.path.display().to_string())?;
-    let plan = offline::plan_repair(&mut store, &options.remove_object, &mut bytes_line("verified"))?;
-    if !options.yes {
-        return show_plan(&plan, options.json);
+    let stores = Stores::at(&options.store.path)?;
+    let shards = match options.shard {
+        Some(shard) if shard < stores.count() => shard..shard + 1,
+        Some(shard) => bail!("there is no shard {shard}: the OSD has {}, counted from 0", stores.count()),
+        None if stores.count() > 1 && !options.remove_object.is_empty() => {
+            bail!("the OSD has {} shards: say with --shard which one has the object", stores.count())
+        }
+        None => 0..stores.count(),
+    };
+    let (mut said, mut is_clean) = (Vec::new(), true);
+    for shard in shards {
+        let opened = OfflineStore::open_to_mend(stores.device(shard, !options.yes)?);
+        let opened = opened.map_err(|error| match error.is_damage() {
+            true => anyhow::anyhow!("{error}. {}", offline::MAKE_ANEW),
+            false => error.into(),
+        });
+        let mut store = opened.with_context(|| stores.name(shard))?;
+        let plan = offline::plan_repair(&mut store, &options.remove_object, &mut bytes_line("verified"))?;
+        stores.head(shard, options.json);
+        if !options.yes {
+            is_clean &= plan.report.is_clean();
+            said.extend(show_plan(&plan, options.json));
+            continue;
+        }
+        let (_, report) = offline::repair(store, &plan, &mut bytes_line("verified again"))?;
+        is_clean &= report.after.is_clean();
+        if options.json {
+            let done: Vec<Value> = report.done.iter().map(offline::RepairAction::json).collect();
+            said.push(json!({"status": "done", "done": done, "after": report.after.json()}));
+        } else {
+            report.done.iter().for_each(|action| println!("done: {action}"));
+            show_check(&report.after);
+        }
     }
-    let (_, report) = offline::repair(store, &plan, &mut bytes_line("verified again"))?;
     if options.json {
-        let done: Vec<Value> = report.done.iter().map(offline::RepairAction::json).collect();
-        print_json(&json!({"status": "done", "done": done, "after": report.after.json()}))?;
-    } else {
-        report.done.iter().for_each(|action| println!("done: {action}"));
-        show_check(&report.after);
+        print_json(&stores.as_one_report(said, if options.yes { "done" } else { "planned" }))?;
     }
-    Ok(if report.after.is_clean() { 0 } else { DAMAGE })
+    Ok(if is_clean { 0 } else { DAMAGE })
 }
 
-fn show_plan(plan: &RepairPlan, as_json: bool) -> Result<u8> {
+/// The plan for programs, or nothing: it has been printed.
+fn show_plan(plan: &RepairPlan, as_json: bool) -> Option<Value> {
     let remains: Vec<_> = plan.remains().collect();
     if as_json {
-        print_json(&json!({
+        return Some(json!({
             "status": "planned",
             "actions": plan.actions.iter().map(offline::RepairAction::json).collect::<Vec<_>>(),
             "remains": remains.iter().map(|finding| finding.json()).collect::<Vec<_>>(),
-        }))?;
+        }));
     } else {
         plan.actions.iter().for_each(|action| println!("would {action}"));
         for finding in remains.iter().take(FINDINGS_SHOWN) {
@@ -247,11 +258,18 @@ fn show_plan(plan: &RepairPlan, as_json: bool) -> Result<u8> {
             (false, _) => println!("nothing has been written; add --yes to do it"),
         }
     }
-    Ok(if plan.report.is_clean() { 0 } else { DAMAGE })
+    None
 }
 
 fn export(options: &cli::StoreExport) -> Result<u8> {
-    let mut store = open(&options.store.path, true)?;
+    let stores = Stores::at(&options.store.path)?;
+    let mut store = match options.pg {
+        Some(pg) => stores.with_group(pg)?,
+        None if stores.count() > 1 => {
+            bail!("an OSD of {} shards is exported group by group: name one with --pg", stores.count())
+        }
+        None => stores.open(0, true)?,
+    };
     let scope = match options.pg {
         Some(pg) => ExportScope::Group { pg, pg_num: options.pg_num },
         None => ExportScope::Everything,
@@ -330,9 +348,13 @@ fn export_text(report: &ExportReport) -> String {
 }
 
 fn import(options: &cli::StoreImport) -> Result<u8> {
-    let mut store = open(&options.store.path, false)?;
+    let stores = Stores::at(&options.store.path)?;
     let from_stdin = options.file == Path::new("-");
     let report = if from_stdin {
+        if stores.count() > 1 {
+            bail!("an OSD of {} shards takes a stream from a file, not from standard input", stores.count());
+        }
+        let mut store = stores.open(0, false)?;
         import_from(&mut store, io::stdin().lock(), options.replace)?
     } else {
         let cannot = || format!("cannot read {}", options.file.display());
@@ -345,6 +367,7 @@ fn import(options: &cli::StoreImport) -> Result<u8> {
             offline::check_stream(io::BufReader::with_capacity(1 << 20, whole), &mut |done, _| read(done, Some(total)))
                 .with_context(|| options.file.display().to_string())?;
         }
+        let mut store = stores.open(stores.shard_for(&options.file)?, false)?;
         import_from(&mut store, File::open(&options.file).with_context(cannot)?, options.replace)?
     };
     if options.json {

@@ -281,6 +281,9 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
         if options.wal_dir.is_some() || options.metadata_dir.is_some() {
             bail!("--wal-dir and --metadata-dir are for Nacre's OSDs; with --engine ceph leave them out");
         }
+        if options.shards.is_some() {
+            bail!("--shards is for Nacre's OSDs; with --engine ceph leave it out");
+        }
     }
     Ok(ClusterState {
         version: engine.state_version(),
@@ -289,6 +292,7 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
         complete: true,
         osds,
         osd_size_bytes: size.0,
+        osd_shards: options.shards.unwrap_or(1),
         wal_dir: absolute(&options.wal_dir).context("--wal-dir")?,
         metadata_dir: absolute(&options.metadata_dir).context("--metadata-dir")?,
         mons,
@@ -333,6 +337,9 @@ pub fn agrees(state: &ClusterState, options: &cli::Up) -> Result<()> {
         && size.0 / preflight::OSD_BYTES_UNIT * preflight::OSD_BYTES_UNIT != state.osd_size_bytes
     {
         return Err(differs("--osd-size", format!("OSDs of {}", ByteSize(state.osd_size_bytes))));
+    }
+    if options.shards.is_some_and(|n| n != state.osd_shards) {
+        return Err(differs("--shards", format!("{} for each OSD", state.osd_shards)));
     }
     let moved = |asked: &Option<PathBuf>, has: &Option<PathBuf>| {
         asked.as_ref().is_some_and(|dir| std::path::absolute(dir).ok().as_ref() != has.as_ref())

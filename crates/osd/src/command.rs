@@ -2,6 +2,7 @@
 
 use crate::op_dump::OpDump;
 use crate::pg_command;
+use crate::shards::ShardFacts;
 use osdmap::OsdMap;
 use serde_json::{Value, json};
 use types::{Errno, OsdId};
@@ -13,12 +14,10 @@ pub(crate) struct Facts<'a> {
     pub whoami: OsdId,
     pub map: &'a OsdMap,
     pub version: &'a str,
-    pub usage: store::SpaceUsage,
-    pub caches: store::CacheCounts,
-    pub check: pg::CheckCounts,
-    pub recovery: pg::PacingView,
+    pub shards: usize,
+    /// Of all shards together.
+    pub of_shards: &'a ShardFacts,
     pub sessions: usize,
-    pub replica_reads: pg::ReplicaReadCounts,
     pub ops: OpDump<'a>,
 }
 
@@ -54,25 +53,26 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
             "cluster_fsid": facts.map.fsid.to_string(),
             "whoami": facts.whoami.0,
             "newest_map": facts.map.epoch.0,
-            "objects": facts.usage.objects,
-            "stored_bytes": facts.usage.stored_bytes,
-            "free_bytes": facts.usage.free_bytes,
+            "objects": facts.of_shards.usage.objects,
+            "stored_bytes": facts.of_shards.usage.stored_bytes,
+            "free_bytes": facts.of_shards.usage.free_bytes,
             "client_sessions": facts.sessions,
+            "shards": facts.shards,
             "block_cache": {
-                "bytes": facts.caches.blocks.bytes,
-                "hits": facts.caches.blocks.hits,
-                "hit_bytes": facts.caches.blocks.hit_bytes,
-                "misses": facts.caches.blocks.misses,
-                "miss_bytes": facts.caches.blocks.miss_bytes,
+                "bytes": facts.of_shards.caches.blocks.bytes,
+                "hits": facts.of_shards.caches.blocks.hits,
+                "hit_bytes": facts.of_shards.caches.blocks.hit_bytes,
+                "misses": facts.of_shards.caches.blocks.misses,
+                "miss_bytes": facts.of_shards.caches.blocks.miss_bytes,
             },
             "recovery": {
-                "limit_bytes_per_s": facts.recovery.limit_bytes_per_s,
-                "clients_slowed_by_percent": facts.recovery.clients_slowed_by_percent,
+                "limit_bytes_per_s": facts.of_shards.recovery.limit_bytes_per_s,
+                "clients_slowed_by_percent": facts.of_shards.recovery.clients_slowed_by_percent,
             },
             "background_check": {
-                "objects": facts.check.objects,
-                "bytes": facts.check.bytes,
-                "bad": facts.check.bad,
+                "objects": facts.of_shards.check.objects,
+                "bytes": facts.of_shards.check.bytes,
+                "bad": facts.of_shards.check.bad,
             },
         }),
         "dump_ops_in_flight" | "ops" => facts.ops.in_flight(),
@@ -93,15 +93,15 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
 
 /// Running counts. Names are Ceph's where Ceph counts the same.
 fn perf_dump(facts: &Facts<'_>) -> Value {
-    let (usage, caches) = (&facts.usage, &facts.caches);
+    let (usage, caches) = (&facts.of_shards.usage, &facts.of_shards.caches);
     json!({
         "osd": {
             "stat_bytes": usage.total_bytes,
             "stat_bytes_used": usage.total_bytes.saturating_sub(usage.free_bytes),
             "stat_bytes_avail": usage.free_bytes,
             "client_sessions": facts.sessions,
-            "replica_read": facts.replica_reads.asked,
-            "replica_read_served": facts.replica_reads.served,
+            "replica_read": facts.of_shards.replica_reads.asked,
+            "replica_read_served": facts.of_shards.replica_reads.served,
         },
         "store": {
             "block_cache_bytes": caches.blocks.bytes,

@@ -1,47 +1,78 @@
 //! The files of a store's devices, open in a reactor.
 
 use crate::StorePaths;
+use crate::shards::Division;
 use reactor::{FileId, FileOptions, Io};
 use std::io;
 use store::{Device, IoRequest};
 
-/// In the order of [`Device::ALL`].
-pub(crate) struct DeviceFiles([Option<FileId>; 3]);
+/// The files of all devices, and the shard's part of each.
+pub(crate) struct DeviceFiles {
+    /// In the order of [`Device::ALL`].
+    files: [Option<FileId>; 3],
+    division: Division,
+    shard: usize,
+}
 
 impl DeviceFiles {
-    /// Opens all of them, locked against other processes. Errors name the file.
-    pub fn open(io: &mut impl Io, paths: &StorePaths) -> io::Result<DeviceFiles> {
-        let options = FileOptions { direct: true, lock: true, ..FileOptions::default() };
+    /// Opens all of them for the first shard, locked against other processes. Errors name the file.
+    pub fn open(io: &mut impl Io, paths: &StorePaths, division: Division) -> io::Result<DeviceFiles> {
+        DeviceFiles::open_for(io, paths, division, 0, true)
+    }
+
+    /// Opens them for another shard, which relies on the first one's lock.
+    pub fn open_part(
+        io: &mut impl Io,
+        paths: &StorePaths,
+        division: Division,
+        shard: usize,
+    ) -> io::Result<DeviceFiles> {
+        DeviceFiles::open_for(io, paths, division, shard, false)
+    }
+
+    fn open_for(
+        io: &mut impl Io,
+        paths: &StorePaths,
+        division: Division,
+        shard: usize,
+        lock: bool,
+    ) -> io::Result<DeviceFiles> {
+        let options = FileOptions { direct: true, lock, ..FileOptions::default() };
         let mut files = [None; 3];
         for device in Device::ALL {
             let Some(path) = paths.of(device) else { continue };
             let with_path = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
             files[device as usize] = Some(io.open_file(path, options).map_err(with_path)?);
         }
-        Ok(DeviceFiles(files))
+        Ok(DeviceFiles { files, division, shard })
     }
 
     /// Panics if there is no such device.
     pub fn of(&self, device: Device) -> FileId {
-        self.0[device as usize].unwrap_or_else(|| panic!("the store has no {device}"))
+        self.files[device as usize].unwrap_or_else(|| panic!("the store has no {device}"))
     }
 
-    /// Size of each.
+    /// Size of the shard's part of each.
     pub fn bytes(&self, io: &impl Io) -> io::Result<[Option<u64>; 3]> {
         let mut bytes = [None; 3];
-        for (file, bytes) in self.0.iter().zip(&mut bytes) {
-            *bytes = file.map(|file| io.file_len_bytes(file)).transpose()?;
+        for device in Device::ALL {
+            if let Some(file) = self.files[device as usize] {
+                bytes[device as usize] = Some(self.division.bytes(self.shard, device, io.file_len_bytes(file)?));
+            }
         }
         Ok(bytes)
     }
 
     pub fn submit(&self, io: &mut impl Io, request: IoRequest) {
         let file = self.of(request.device());
+        let begin = self.division.offset(self.shard, request.device());
         match request {
-            IoRequest::Read { id, offset, buf, .. } => io.read(file, offset, buf, id.0),
-            IoRequest::Write { id, offset, data, .. } => io.write(file, offset, data.into_pieces().collect(), id.0),
+            IoRequest::Read { id, offset, buf, .. } => io.read(file, begin + offset, buf, id.0),
+            IoRequest::Write { id, offset, data, .. } => {
+                io.write(file, begin + offset, data.into_pieces().collect(), id.0)
+            }
             IoRequest::Flush { id, .. } => io.flush(file, id.0),
-            IoRequest::Discard { id, offset, len, .. } => io.discard(file, offset, len, id.0),
+            IoRequest::Discard { id, offset, len, .. } => io.discard(file, begin + offset, len, id.0),
         }
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! * [`OsdConfig`] and [`run()`] — start here.
 //! * [`Osd`]: the reactor's handler.
+//! * `shards`: what an OSD of several shards has besides.
 //! * [`mkfs()`]: makes the store of a new OSD.
 //! * [`heartbeat`]: signs of life between OSDs.
 //! * [`offline`]: what operators do with a store whose OSD does not run.
@@ -25,6 +26,8 @@ mod peers;
 mod pg_command;
 mod pulse_watch;
 mod run;
+mod shard_making;
+mod shards;
 mod store_paths;
 
 pub use config::OsdConfig;
@@ -33,5 +36,7 @@ pub use mkfs::{MkfsError, mkfs};
 pub use osd::Osd;
 pub use pg::hops::DEFAULT_PER_SECOND as KEPT_OPS_PER_SECOND;
 pub use pg::{CHECK_PERIOD, LIGHT_SCRUB_PERIOD};
+pub use pg::{Homes, SHARDS_MAX};
 pub use run::{Stop, run};
+pub use shards::Division;
 pub use store_paths::StorePaths;

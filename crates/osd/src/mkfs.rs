@@ -1,12 +1,14 @@
 //! The store of a new OSD.
 
 use crate::OsdConfig;
+use crate::shards::Division;
 use crate::store_paths::beside;
+use pg::SHARDS_MAX;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
-use store::{Device, FormatError, IoRequest, Store, StoreConfig};
+use store::{Device, FormatError, IoRequest, Slice, Store, StoreConfig};
 use types::{BLOCK_BYTES, Fsid};
 
 /// Why there is no new store. Nothing of an existing one has been changed.
@@ -24,6 +26,8 @@ pub enum MkfsError {
     Twice { path: PathBuf },
     #[error("cannot write {path}")]
     Write { path: PathBuf, source: io::Error },
+    #[error("{shards} shards: an OSD has a power of two of them, {SHARDS_MAX} at most")]
+    Shards { shards: usize },
     #[error(transparent)]
     Format(#[from] FormatError),
 }
@@ -65,12 +69,15 @@ impl Target {
 }
 
 /// Makes the file `config.devices.main` (or takes the block device of that name), `size_bytes` large, into an empty
-/// store. `uuid` identifies it from then on.
+/// store for so many shards. `uuid` identifies it from then on.
 ///
 /// Where `config.devices` names others for log and metadata, these become parts of it: block devices with all of their
 /// size, files as large as suits the store. Links beside the main device, under names that [`StorePaths::beside`](crate::StorePaths::beside) finds,
 /// lead to them.
-pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid) -> Result<(), MkfsError> {
+pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> Result<(), MkfsError> {
+    if !shards.is_power_of_two() || shards > SHARDS_MAX {
+        return Err(MkfsError::Shards { shards });
+    }
     let paths = &config.devices;
     let mut targets: Vec<Target> = Vec::new();
     for device in Device::ALL {
@@ -87,23 +94,47 @@ pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid) -> Result<(), MkfsE
         }
         targets.push(target);
     }
-    let mut sizes = store_config(config, [Some(size_bytes), None, None], uuid);
+    let parts_of = |bytes: u64| match shards {
+        1 => bytes,
+        _ => shards as u64 * bytes.next_multiple_of(Division::PART_UNIT_BYTES),
+    };
+    let part_of_main = Division::of(shards, [Some(size_bytes), None, None]).bytes(0, Device::Main, size_bytes);
+    let of_part = store_config(config, Slice::WHOLE, [Some(part_of_main), None, None], uuid);
+    let mut bytes = [None; 3];
     for target in &mut targets {
-        match target.device {
-            Device::Main => drop(target.size(size_bytes)?),
-            Device::Wal => {
-                let bytes = target.size(sizes.wal_bytes + StoreConfig::LABEL_BYTES)?;
-                sizes.wal_device_bytes = Some(bytes);
-                let room = bytes.saturating_sub(StoreConfig::LABEL_BYTES);
-                sizes.wal_bytes = sizes.wal_bytes.min(room - room % BLOCK_BYTES as u64);
+        bytes[target.device as usize] = Some(match target.device {
+            Device::Main => {
+                target.size(size_bytes)?;
+                size_bytes
             }
-            Device::Metadata => sizes.metadata_device_bytes = Some(target.size(metadata_file_bytes(size_bytes))?),
-        }
+            Device::Wal => target.size(parts_of(of_part.wal_bytes + StoreConfig::LABEL_BYTES))?,
+            Device::Metadata => target.size(parts_of(metadata_file_bytes(part_of_main)))?,
+        });
     }
-    for request in Store::format(&sizes)? {
-        let target = targets.iter().find(|target| target.device == request.device()).expect("one for each device");
-        let write = |source| MkfsError::Write { path: target.path.clone(), source };
-        carry_out(&target.file, request).map_err(write)?;
+    let division = Division::of(shards, bytes);
+    let configs = (0..shards).map(|shard| {
+        let of_shard = |device: Device| bytes[device as usize].map(|bytes| division.bytes(shard, device, bytes));
+        let mut own = uuid;
+        own.0[14] ^= shard as u8;
+        let sizes = store_config(config, division.slice(shard), Device::ALL.map(of_shard), own);
+        let room = sizes.wal_device_bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(StoreConfig::LABEL_BYTES));
+        StoreConfig { wal_bytes: sizes.wal_bytes.min(room - room % BLOCK_BYTES as u64), ..sizes }
+    });
+    let requests: Vec<Vec<IoRequest>> = configs.map(|sizes| Store::format(&sizes)).collect::<Result<_, _>>()?;
+    let write_all = |shard: usize, requests: &[IoRequest]| {
+        for request in requests {
+            let device = request.device();
+            let target = targets.iter().find(|target| target.device == device).expect("one for each device");
+            let write = |source| MkfsError::Write { path: target.path.clone(), source };
+            carry_out(&target.file, division.offset(shard, device), request).map_err(write)?;
+        }
+        Ok::<(), MkfsError>(())
+    };
+    // The first part tells how many there are, so it is the first to be no store and the last to be one.
+    let is_no_store = requests[0].iter().position(|request| matches!(request, IoRequest::Flush { .. }));
+    write_all(0, &requests[0][..=is_no_store.expect("a store is made with flushes")])?;
+    for (shard, requests) in requests.iter().enumerate().rev() {
+        write_all(shard, requests)?;
     }
     for target in &targets {
         let write = |source| MkfsError::Write { path: target.path.clone(), source };
@@ -123,18 +154,20 @@ fn metadata_file_bytes(main_bytes: u64) -> u64 {
     (main_bytes / 16).max(64 << 20) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
 }
 
-/// The store's configuration on devices of these sizes, in the order of [`Device::ALL`]. `uuid` matters only when it is
+/// The store's configuration on a part of devices, of these sizes, in the order of [`Device::ALL`]. `uuid` matters only when it is
 /// made. Panics without a main device.
-pub(crate) fn store_config(config: &OsdConfig, bytes: [Option<u64>; 3], uuid: Fsid) -> StoreConfig {
+pub(crate) fn store_config(config: &OsdConfig, slice: Slice, bytes: [Option<u64>; 3], uuid: Fsid) -> StoreConfig {
     let [main, wal_device_bytes, metadata_device_bytes] = bytes;
     let main = main.expect("every store has a main device");
     let one = StoreConfig::one_device(main, StoreConfig::default_wal_bytes(main), config.fsid, config.id, uuid);
-    StoreConfig { wal_device_bytes, metadata_device_bytes, ..one }
+    StoreConfig { wal_device_bytes, metadata_device_bytes, slice, ..one }
 }
 
-fn carry_out(file: &File, request: IoRequest) -> io::Result<()> {
+/// Carries out a request to the part of a file that begins there.
+fn carry_out(file: &File, begin: u64, request: &IoRequest) -> io::Result<()> {
     match request {
-        IoRequest::Write { mut offset, data, .. } => {
+        IoRequest::Write { offset, data, .. } => {
+            let mut offset = begin + offset;
             for piece in data.pieces() {
                 file.write_all_at(piece, offset)?;
                 offset += piece.len() as u64;

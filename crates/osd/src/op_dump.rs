@@ -1,11 +1,11 @@
-//! Operations that the shard keeps, as JSON: in Ceph's shapes (`dump_historic_ops` and its kin) for those who know them,
+//! Operations that shards keep, as JSON: in Ceph's shapes (`dump_historic_ops` and its kin) for those who know them,
 //! and whole for `nacre why`.
 
-use pg::Shard;
+use crate::shards::ShardFacts;
 use pg::hops::{MemberSample, OpSample, OpState, Stamp, WaitReasons};
 use serde_json::{Value, json};
 use std::time::Duration;
-use types::Utime;
+use types::{OsdId, Utime};
 use wire::msgr::SessionId;
 
 /// What Ceph keeps of past operations by default, and for how long, in seconds.
@@ -15,15 +15,14 @@ const HISTORY_SECONDS: u64 = 600;
 const SLOW_SECONDS: u64 = 10;
 /// Longer than this an operation under way counts as blocked, in seconds.
 const COMPLAINT_SECONDS: u64 = 30;
-/// Operations under way that are listed at most.
-const IN_FLIGHT_MAX: usize = 1000;
 /// Layout of [`OpDump::hops`].
 const HOPS_VERSION: u64 = 1;
 
-/// A shard's operations at one moment.
+/// An OSD's operations at one moment.
 pub(crate) struct OpDump<'a> {
-    pub shard: &'a Shard,
-    /// The shard's clock, and the wall's at the same moment.
+    pub whoami: OsdId,
+    pub facts: &'a ShardFacts,
+    /// The OSD's clock, and the wall's at the same moment.
     pub now: Duration,
     pub wall: Utime,
     /// The address of a session's client; empty if it is gone.
@@ -35,11 +34,11 @@ impl OpDump<'_> {
     pub fn hops(&self) -> Value {
         json!({
             "version": HOPS_VERSION,
-            "osd": self.shard.whoami().0,
+            "osd": self.whoami.0,
             "now": self.wall.to_string(),
-            "one_op_kept_in": self.shard.one_op_kept_in(),
-            "recent": self.shard.recent_ops().map(|op| self.whole(op)).collect::<Vec<_>>(),
-            "slowest": self.shard.slowest_ops().map(|op| self.whole(op)).collect::<Vec<_>>(),
+            "one_op_kept_in": self.facts.one_op_kept_in,
+            "recent": self.facts.recent_ops.iter().map(|op| self.whole(op)).collect::<Vec<_>>(),
+            "slowest": self.facts.slowest_ops.iter().map(|op| self.whole(op)).collect::<Vec<_>>(),
         })
     }
 
@@ -84,7 +83,7 @@ impl OpDump<'_> {
     /// `dump_historic_ops`: the last ones.
     pub fn historic(&self) -> Value {
         let young = |op: &&OpSample| op.age_us(self.now) <= HISTORY_SECONDS * 1_000_000;
-        let ops = self.shard.recent_ops().rev().filter(young).take(HISTORY_SIZE);
+        let ops = self.facts.recent_ops.iter().rev().filter(young).take(HISTORY_SIZE);
         let mut ops: Vec<Value> = ops.map(|op| self.ceph(op, "commit sent; apply or cleanup")).collect();
         ops.reverse();
         json!({ "size": HISTORY_SIZE, "duration": HISTORY_SECONDS, "ops": ops })
@@ -92,7 +91,7 @@ impl OpDump<'_> {
 
     /// `dump_historic_ops_by_duration`: the slowest.
     pub fn historic_by_duration(&self) -> Value {
-        let mut ops: Vec<&OpSample> = self.shard.slowest_ops().collect();
+        let mut ops: Vec<&OpSample> = self.facts.slowest_ops.iter().collect();
         ops.sort_by_key(|op| std::cmp::Reverse(op.total_us()));
         ops.truncate(HISTORY_SIZE);
         let ops: Vec<Value> = ops.into_iter().map(|op| self.ceph(op, "commit sent; apply or cleanup")).collect();
@@ -102,7 +101,7 @@ impl OpDump<'_> {
     /// `dump_historic_slow_ops`: those that took ten seconds and more.
     pub fn historic_slow(&self) -> Value {
         let slow = |op: &&OpSample| u64::from(op.total_us()) >= SLOW_SECONDS * 1_000_000;
-        let ops = self.shard.slowest_ops().filter(slow).take(HISTORY_SIZE);
+        let ops = self.facts.slowest_ops.iter().filter(slow).take(HISTORY_SIZE);
         let ops: Vec<Value> = ops.map(|op| self.ceph(op, "commit sent; apply or cleanup")).collect();
         json!({ "num to keep": HISTORY_SIZE, "threshold to keep": SLOW_SECONDS, "Ops": ops })
     }
@@ -120,8 +119,7 @@ impl OpDump<'_> {
     }
 
     fn under_way(&self, age_us_min: u64) -> Vec<Value> {
-        let ops = self.shard.ops_in_flight(IN_FLIGHT_MAX);
-        let old = ops.iter().filter(|(op, _)| op.age_us(self.now) >= age_us_min);
+        let old = self.facts.ops_in_flight.iter().filter(|(op, _)| op.age_us(self.now) >= age_us_min);
         let flag_point = |state| match state {
             OpState::WaitsForGroup => "waiting for peered",
             OpState::Queued => "started",

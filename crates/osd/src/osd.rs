@@ -1,30 +1,31 @@
 //! The reactor's handler.
 
+mod handing_over;
+
 use crate::OsdConfig;
-use crate::command::{self, Facts};
 use crate::device_files::DeviceFiles;
 use crate::heartbeat::{self, Board, DiskWait, HeartbeatAddrs, Reports, UNWELL_AFTER};
 use crate::leaving::{Leaving, SETTLE_EVERY};
 use crate::link::Link;
 use crate::mkfs::store_config;
 use crate::monitor::MonitorLink;
-use crate::op_dump::OpDump;
 use crate::peers::Peers;
-use crate::pg_command;
 use crate::run::Stop;
+use crate::shard_making::{limits, make_shard, ready_store, store_memory};
+use crate::shards::{Division, Others, ToWorker};
+use pg::Shard;
 use pg::ops::Limits;
-use pg::{Output, Shard};
 use reactor::{Event, Handler, Io, ListenerId};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Device, IoDone, IoId, Opening, Store};
+use store::{IoDone, IoId, Opening, Store};
 use types::{EntityType, Epoch, Fsid};
 use wire::messages::{self, Command, Ping, kind_name};
 use wire::msgr::{self, Config, Messenger, SessionId};
-use wire::nacre::mon::{OsdBoot, OsdFailure, OsdGoingDown};
+use wire::nacre::mon::{OSD_SHARDS, OsdBoot, OsdFailure, OsdGoingDown};
 use wire::nacre::{FIRST_KIND, kind};
 use wire::{EntityAddrVec, Envelope, Message, Target};
 
@@ -33,14 +34,14 @@ const TICK: u64 = 1;
 const MESSENGERS: u64 = 2;
 const SETTLE: u64 = 3;
 
-const TICK_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const TICK_EVERY: Duration = Duration::from_secs(1);
 /// A beacon goes out at least this often: the monitors take an OSD for dead without it.
 const BEACON_EVERY: Duration = Duration::from_secs(5);
 /// Changed states of groups are reported after this time, so that those of a moment share a beacon.
 const REPORT_AFTER: Duration = Duration::from_millis(100);
 
 /// A drive that owes an answer for so long is taken to owe it for ever; other OSDs have long taken over.
-const DRIVE_GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
+pub(crate) const DRIVE_GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
 /// What an OSD calls itself.
 pub const VERSION: &str = concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)");
@@ -48,13 +49,17 @@ pub const VERSION: &str = concat!("nacre version ", env!("CARGO_PKG_VERSION"), "
 enum Stage {
     /// The store is being read.
     Opening(Box<Opening>),
+    /// Other shards' stores are waited for.
+    Open(Box<Store>),
     Running(Box<Running>),
     Ended,
 }
 
 /// An OSD at work.
 struct Running {
+    /// The OSD's first.
     shard: Shard,
+    others: Others,
     uuid: Fsid,
     public: Link,
     cluster: Link,
@@ -73,7 +78,7 @@ struct Running {
     disk_wait: DiskWait,
 }
 
-/// One OSD in one reactor.
+/// One OSD: its first shard, and all that the OSD does as a whole, in one reactor.
 pub struct Osd {
     config: OsdConfig,
     stop: Stop,
@@ -85,6 +90,8 @@ pub struct Osd {
     /// What the store's metadata may take.
     store_memory: store::Memory,
     heartbeats: Option<Heartbeats>,
+    /// Other shards, until the OSD runs.
+    others: Others,
     stage: Stage,
 }
 
@@ -100,7 +107,7 @@ impl Heartbeats {
     fn follow_map(&self, shard: &Shard) {
         let map = shard.map();
         let sharing = shard.sharing_osds();
-        self.board.set_peers(map.epoch, heartbeat::neighbours(map, shard.whoami(), sharing.into_iter()));
+        self.board.set_peers(map.epoch, heartbeat::neighbours(map, shard.whoami(), sharing.iter().copied()));
     }
 }
 
@@ -117,19 +124,22 @@ impl Osd {
     ///
     /// Errors: a device that is missing or in use by another process, an address that cannot be bound.
     pub fn new(io: &mut impl Io, config: OsdConfig, stop: Stop) -> io::Result<Osd> {
-        let files = DeviceFiles::open(io, &config.devices)?;
+        Osd::of_shards(io, config, stop, Division::WHOLE)
+    }
+
+    /// The same where the store is divided. `config` has each shard's part of what is the OSD's. The other shards are
+    /// to be set before the first turn.
+    pub(crate) fn of_shards(io: &mut impl Io, config: OsdConfig, stop: Stop, division: Division) -> io::Result<Osd> {
+        let files = DeviceFiles::open(io, &config.devices, division)?;
         let (public_listener, public_bound) = io.listen(config.public_bind)?;
         let (_, cluster_bound) = io.listen(config.cluster_bind)?;
         // A start is told from earlier ones by its nonce.
         let nonce = (io.random() as u32).max(1);
         let public_addrs = advertised(public_bound, config.public_advertise, nonce);
         let cluster_addrs = advertised(cluster_bound, config.cluster_advertise, nonce);
-        let store_config = store_config(&config, files.bytes(io)?, Fsid::default());
+        let store_config = store_config(&config, division.slice(0), files.bytes(io)?, Fsid::default());
         let opening = Box::new(Store::open(store_config));
-        let shares = config.memory();
-        let (client_bytes, dups_bytes) = (shares.client_bytes, shares.dups_bytes);
-        let (limits, stage) = (Limits { client_bytes, dups_bytes, ..Limits::default() }, Stage::Opening(opening));
-        let store_memory = store::Memory::of(config.memory().metadata_bytes);
+        let (limits, store_memory) = (limits(&config), store_memory(&config));
         let mut osd = Osd {
             config,
             stop,
@@ -140,7 +150,8 @@ impl Osd {
             limits,
             store_memory,
             heartbeats: None,
-            stage,
+            others: Others::default(),
+            stage: Stage::Opening(opening),
         };
         osd.pump_opening(io);
         Ok(osd)
@@ -150,7 +161,7 @@ impl Osd {
     pub fn epoch(&self) -> Option<Epoch> {
         match &self.stage {
             Stage::Running(running) => Some(running.shard.map().epoch),
-            Stage::Opening(_) | Stage::Ended => None,
+            Stage::Opening(_) | Stage::Open(_) | Stage::Ended => None,
         }
     }
 
@@ -167,6 +178,11 @@ impl Osd {
         self
     }
 
+    /// The OSD's other shards. To be called before the first turn.
+    pub(crate) fn set_others(&mut self, others: Others) {
+        self.others = others;
+    }
+
     /// Someone sends and answers this OSD's heartbeats there. To be called before the first turn.
     pub fn set_heartbeats(&mut self, board: Arc<Board>, addrs: HeartbeatAddrs) {
         self.heartbeats = Some(Heartbeats { board, addrs, reports: Reports::default() });
@@ -180,7 +196,28 @@ impl Osd {
         match opening.poll_result() {
             None => {}
             Some(Err(e)) => self.fail(io, format!("{}: {e}", self.config.devices.main.display())),
-            Some(Ok(store)) => self.begin(io, store),
+            Some(Ok(store)) => {
+                match ready_store(io, &self.files, &self.config, self.store_memory, store) {
+                    Ok(store) => self.stage = Stage::Open(Box::new(store)),
+                    Err(why) => self.fail(io, format!("{}: {why}", self.config.devices.main.display())),
+                }
+                self.begin_if_open(io);
+            }
+        }
+    }
+
+    /// Begins once every shard's store is open.
+    fn begin_if_open(&mut self, io: &mut impl Io) {
+        if let Stage::Opening(_) | Stage::Open(_) = &self.stage
+            && let Some(reason) = self.others.take_opened()
+        {
+            return self.fail(io, reason);
+        }
+        if let Stage::Open(_) = &self.stage
+            && self.others.all_opened()
+            && let Stage::Open(store) = std::mem::replace(&mut self.stage, Stage::Ended)
+        {
+            self.begin(io, *store);
         }
     }
 
@@ -191,34 +228,21 @@ impl Osd {
         io.stop();
     }
 
-    fn begin(&mut self, io: &mut impl Io, mut store: Store) {
-        if let Some(why) = store.stopped() {
-            let why = format!("{}: {why}", self.config.devices.main.display());
-            return self.fail(io, why);
-        }
-        match io.is_regular_file(self.files.of(Device::Main)) {
-            Ok(true) => store.prepare_ahead(),
-            Ok(false) => {}
+    fn begin(&mut self, io: &mut impl Io, store: Store) {
+        let mut others = std::mem::take(&mut self.others);
+        let homes = match others.begin(store.pgs(), &self.public_addrs) {
+            Ok(homes) => homes,
             Err(e) => return self.fail(io, format!("{}: {e}", self.config.devices.main.display())),
-        }
-        store.set_block_cache_bytes(self.config.memory().block_cache_bytes);
-        store.set_memory(self.store_memory);
+        };
         let id = self.config.id;
         let uuid = store.uuid();
-        let usage = store.usage();
-        let replayed = store.replayed_records();
-        tracing::info!(osd = id.0, objects = usage.objects, free_bytes = usage.free_bytes, replayed, "store is open");
         let link = |addrs: &EntityAddrVec, seed| Link::new(Messenger::new(Config::osd(id, addrs.clone(), seed)));
         let (public_seed, cluster_seed) = (io.random(), io.random());
         let monitor = MonitorLink::new(self.config.monitors.clone(), io.random() as usize);
-        let mut shard = Shard::new(id, store, self.limits);
-        shard.set_check_period(self.config.check_period);
-        shard.set_wall_clock(self.config.unix_zero);
-        shard.set_scrub_periods(self.config.scrub_period, self.config.check_period);
-        shard.keep_ops(self.config.kept_ops_per_second);
-        shard.set_addrs(self.public_addrs.clone());
+        let shard = make_shard(&self.config, store, self.limits, self.public_addrs.clone()).as_part(0, homes);
         self.stage = Stage::Running(Box::new(Running {
             shard,
+            others,
             uuid,
             public: link(&self.public_addrs, public_seed),
             cluster: link(&self.cluster_addrs, cluster_seed),
@@ -245,7 +269,11 @@ impl Osd {
         run.cluster.messenger.tick(now);
         run.monitor.hunt(&mut run.public.messenger, now);
         run.asked_from = None;
-        let disk_wait = run.disk_wait.tick(now);
+        if let Some(as_one) = run.others.as_one() {
+            as_one.tick(now);
+        }
+        let own_disk_wait = run.disk_wait.tick(now);
+        let disk_wait = own_disk_wait.max(run.others.disk_wait());
         if disk_wait >= DRIVE_GIVEN_UP_AFTER {
             let drive = self.config.devices.main.display();
             return self.fail(io, format!("{drive}: no answer for {} s: the drive hangs", disk_wait.as_secs()));
@@ -283,7 +311,7 @@ impl Running {
             return;
         }
         self.boot_at = now + Duration::from_secs(1);
-        let usage = self.shard.store().usage();
+        let usage = self.others.usage(self.shard.store().usage());
         let tebibytes = usage.total_bytes as f64 / (1u64 << 40) as f64;
         let boot = OsdBoot {
             fsid: config.fsid,
@@ -297,7 +325,7 @@ impl Running {
             weight: ((tebibytes * 65536.0) as u32).max(1),
             location: config.location.clone(),
             device_class: config.device_class.clone(),
-            metadata: metadata(config, public_addrs, cluster_addrs),
+            metadata: metadata(config, self.others.shards(), public_addrs, cluster_addrs),
         };
         tracing::info!(osd = config.id.0, epoch = map.epoch.0, "asks the monitors to be marked up");
         self.monitor.send(&mut self.public.messenger, boot.seal(0, Target::default()));
@@ -331,7 +359,7 @@ impl Running {
 
     /// Whether an orderly stop has come to its end.
     fn has_left(&self, now: Duration) -> bool {
-        let idle = self.shard.store().is_idle();
+        let idle = self.shard.store().is_idle() && self.others.all_idle();
         let over = self.leaving.is_some_and(|leaving| leaving.is_over(now, idle));
         match (over, idle) {
             (false, _) => {}
@@ -376,11 +404,14 @@ impl Running {
                 self.monitor.subscribe(&mut self.public.messenger, from);
                 self.asked_from = None;
                 self.shard.monitor_connected();
+                self.others.forget_reports();
+                self.others.tell_all(|| ToWorker::MonitorConnected);
                 self.beacon_at = io.now();
             }
             msgr::Output::Opened { session, peer } => {
                 if peer.name.kind == EntityType::CLIENT {
                     let addr = peer.addrs.front();
+                    self.others.tell_all(|| ToWorker::ClientOpened { session, name: peer.name, addr });
                     self.shard.client_opened(session, peer.name, addr);
                 }
                 self.clients.insert(session, peer);
@@ -395,8 +426,7 @@ impl Running {
             }
             msgr::Output::Reset { session, reason } => {
                 tracing::debug!("{reason}");
-                self.clients.remove(&session);
-                self.shard.client_closed(session);
+                self.client_gone(session);
             }
             msgr::Output::Refused { reason, .. } => tracing::info!("{reason}"),
             msgr::Output::Faulted { .. }
@@ -408,7 +438,7 @@ impl Running {
 
     fn client_message(&mut self, io: &impl Io, session: SessionId, envelope: &Envelope, began: Duration) {
         let outcome = match envelope.header.kind {
-            messages::OsdOp::TYPE => self.shard.client_op(session, envelope, began),
+            messages::OsdOp::TYPE => self.client_op(session, envelope, began),
             Command::TYPE => Command::open(envelope).map(|command| self.command(io, session, envelope, &command)),
             Ping::TYPE => {
                 let pong = Ping { status: None }.seal(envelope.header.tid, Target::default());
@@ -422,50 +452,26 @@ impl Running {
             }
         };
         if let Err(e) = outcome {
-            let peer = self.clients.get(&session).map(|peer| peer.name.to_string()).unwrap_or_default();
-            tracing::warn!(%peer, kind = kind_name(envelope.header.kind), "malformed message: {e}; session closed");
-            self.public.messenger.close(session);
-            self.clients.remove(&session);
-            self.shard.client_closed(session);
+            self.close_client(session, envelope.header.kind, &e.to_string());
         }
     }
 
-    fn command(&mut self, io: &impl Io, session: SessionId, envelope: &Envelope, command: &Command) {
-        let clients = &self.clients;
-        let client_addr =
-            |session: SessionId| clients.get(&session).map(|peer| peer.addrs.front().to_string()).unwrap_or_default();
-        if command::drops_caches(command) {
-            self.shard.drop_block_cache();
-        }
-        if let Some(reply) = pg_command::answer(command, &mut self.shard) {
-            self.public.messenger.send(session, reply.seal(envelope.header.tid, Target::default()));
-            return;
-        }
-        let facts = Facts {
-            whoami: self.shard.whoami(),
-            map: self.shard.map(),
-            version: VERSION,
-            usage: self.shard.store().usage(),
-            caches: self.shard.store().cache_counts(),
-            check: self.shard.check_counts(),
-            recovery: self.shard.pacing_view(),
-            sessions: self.clients.len(),
-            replica_reads: self.shard.replica_reads(),
-            ops: OpDump { shard: &self.shard, now: io.clock(), wall: io.wall_clock(), client_addr: &client_addr },
-        };
-        let reply = command::answer(command, &facts).seal(envelope.header.tid, Target::default());
-        self.public.messenger.send(session, reply);
+    fn close_client(&mut self, session: SessionId, kind: u16, why: &str) {
+        let peer = self.clients.get(&session).map(|peer| peer.name.to_string()).unwrap_or_default();
+        tracing::warn!(%peer, kind = kind_name(kind), "malformed message: {why}; session closed");
+        self.public.messenger.close(session);
+        self.client_gone(session);
+    }
+
+    fn client_gone(&mut self, session: SessionId) {
+        self.clients.remove(&session);
+        self.others.tell_all(|| ToWorker::ClientClosed { session });
+        self.shard.client_closed(session);
     }
 
     fn monitor_message(&mut self, envelope: &Envelope) {
         let outcome = match envelope.header.kind {
-            messages::OsdMap::TYPE => messages::OsdMap::open(envelope).map(|maps| {
-                self.map_is_new = true;
-                if let Err(e) = self.shard.osd_maps(&maps) {
-                    tracing::error!("maps from the monitor are not usable: {e}");
-                }
-                self.peers.follow_map(&mut self.cluster.messenger, &self.shard.map().clone());
-            }),
+            messages::OsdMap::TYPE => messages::OsdMap::open(envelope).map(|maps| self.maps_came(maps)),
             messages::MonMap::TYPE => messages::MonMap::open(envelope).and_then(|message| {
                 let map: osdmap::MonMap = wire::Decode::from_slice(&message.map)?;
                 self.monitor.are_now(map.by_rank().map(|mon| mon.addrs.clone()).collect());
@@ -477,7 +483,10 @@ impl Running {
                 }
                 Ok(())
             }
-            own if own >= FIRST_KIND => self.shard.monitor_message(envelope),
+            own if own >= FIRST_KIND => {
+                self.others.tell_all(|| ToWorker::FromMonitor(envelope.clone()));
+                self.shard.monitor_message(envelope)
+            }
             _ => Ok(()),
         };
         if let Err(e) = outcome {
@@ -498,10 +507,8 @@ impl Running {
             }
             msgr::Output::Message { session, envelope, began } => {
                 let Some(from) = self.peers.osd_of(session) else { return };
-                if let Err(e) = self.shard.peer_message(from, &envelope, began) {
-                    tracing::error!(%from, kind = envelope.header.kind, "malformed message: {e}; session closed");
-                    self.cluster.messenger.close(session);
-                    self.peers.reset(session);
+                if let Err(e) = self.osd_message(from, &envelope, began) {
+                    self.bad_osd(from, envelope.header.kind, &e.to_string());
                 }
             }
             msgr::Output::Reset { session, reason } => {
@@ -517,36 +524,13 @@ impl Running {
         }
     }
 
-    /// Carries out what the shard wants. Returns why the OSD must stop, if it must.
-    fn route(&mut self, now: Duration) -> Option<String> {
-        for output in self.shard.take_outputs() {
-            match output {
-                Output::ToClient { session, envelope } => self.public.messenger.send(session, envelope),
-                Output::ToOsd { osd, envelope } => {
-                    let map = self.shard.map();
-                    if let Some(session) = self.peers.session(&mut self.cluster.messenger, map, osd, now) {
-                        self.cluster.messenger.send(session, envelope);
-                    }
-                }
-                Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),
-                Output::NeedMaps { from } => {
-                    if self.asked_from != Some(from) {
-                        self.asked_from = Some(from);
-                        self.monitor.subscribe(&mut self.public.messenger, from);
-                    }
-                }
-                Output::Fatal { reason } => return Some(reason),
-            }
-        }
-        None
-    }
-
     fn beacon_if_due(&mut self, now: Duration) -> Duration {
-        if self.shard.has_reports() {
+        if self.shard.has_reports() || self.others.has_reports() {
             self.beacon_at = self.beacon_at.min(now + REPORT_AFTER);
         }
         if now >= self.beacon_at && self.monitor.is_open() {
-            let beacon = self.shard.beacon(self.peers.len() as u64, 0);
+            let mut beacon = self.shard.beacon(self.peers.len() as u64, 0);
+            self.others.add_to_beacon(&mut beacon);
             self.monitor.send(&mut self.public.messenger, beacon.seal(0, Target::default()));
             self.beacon_at = now + BEACON_EVERY;
         }
@@ -554,7 +538,12 @@ impl Running {
     }
 }
 
-fn metadata(config: &OsdConfig, public: &EntityAddrVec, cluster: &EntityAddrVec) -> BTreeMap<String, String> {
+fn metadata(
+    config: &OsdConfig,
+    shards: usize,
+    public: &EntityAddrVec,
+    cluster: &EntityAddrVec,
+) -> BTreeMap<String, String> {
     let uname = rustix::system::uname();
     let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
     [
@@ -567,6 +556,7 @@ fn metadata(config: &OsdConfig, public: &EntityAddrVec, cluster: &EntityAddrVec)
         ("os", text(uname.sysname())),
         ("osd_data", config.devices.main.display().to_string()),
         ("osd_objectstore", "nacre".to_owned()),
+        (OSD_SHARDS, shards.to_string()),
         ("front_addr", public.to_string()),
         ("back_addr", cluster.to_string()),
         ("default_device_class", config.device_class.clone()),
@@ -596,7 +586,7 @@ impl<I: Io> Handler<I> for Osd {
                     run.shard.set_time(io.now());
                     run.shard.io_done(done);
                 }
-                Stage::Ended => {}
+                Stage::Open(_) | Stage::Ended => {}
             }
             return;
         }
@@ -644,10 +634,14 @@ impl<I: Io> Handler<I> for Osd {
     }
 
     fn turn_end(&mut self, io: &mut I) {
+        self.begin_if_open(io);
         let Stage::Running(run) = &mut self.stage else { return };
         let now = io.now();
         run.shard.set_time(now);
+        let fatal_elsewhere = run.take_from_workers(io);
         run.pump_links(io);
+        // Workers begin while this shard does its own part.
+        run.others.flush();
         if std::mem::take(&mut run.map_is_new) {
             run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, self.heartbeats.as_ref(), now);
             if let Some(heartbeats) = &self.heartbeats {
@@ -656,13 +650,16 @@ impl<I: Io> Handler<I> for Osd {
         }
         if run.leaving.as_mut().is_some_and(|leaving| leaving.may_settle(now)) {
             run.shard.retire();
+            run.others.tell_all(|| ToWorker::Retire);
         }
-        run.shard.set_unsent_bytes(run.public.unsent_bytes(io));
+        let unsent_bytes = run.public.unsent_bytes(io);
+        run.others.set_unsent_bytes(unsent_bytes);
+        run.shard.set_unsent_bytes(unsent_bytes / run.others.shards());
         // What follows is stamped anew: a turn that takes long shows in its operations' times.
         run.shard.set_time(io.clock());
         run.shard.end_turn();
         let left = run.has_left(now);
-        let fatal = run.route(now);
+        let fatal = fatal_elsewhere.or_else(|| run.route(now));
         while let Some(request) = run.shard.poll_io() {
             run.disk_wait.submitted(request.id().0);
             self.files.submit(io, request);
@@ -671,14 +668,17 @@ impl<I: Io> Handler<I> for Osd {
         let beacon_at = run.beacon_if_due(now);
         // What was just sent leaves now; what that stirs up is handled next turn.
         run.pump_links(io);
+        run.others.flush();
         // Whoever is about to stop takes nothing new.
         let store = run.shard.store();
         let behind = store.is_behind();
-        let uncommitted = store.uncommitted_bytes() > self.config.memory().uncommitted_bytes;
-        run.public.pause_accepted(io, run.shard.is_full() || behind || run.leaving.is_some());
+        let shares = self.config.memory();
+        let uncommitted = store.uncommitted_bytes() > shares.uncommitted_bytes;
+        let (clients_wait, peers_wait) = run.others.hold(shares.client_bytes);
+        run.public.pause_accepted(io, run.shard.is_full() || behind || clients_wait || run.leaving.is_some());
         // What other OSDs send is mostly data to write. That it becomes durable here waits for nobody else, so they are
         // read from again soon.
-        run.cluster.pause_all(io, behind || uncommitted);
+        run.cluster.pause_all(io, behind || uncommitted || peers_wait);
         if run.is_deaf() {
             io.set_timer(now + SETTLE_EVERY, SETTLE);
         }

@@ -75,6 +75,10 @@ impl Peers {
         self.by_session.get(&session).copied()
     }
 
+    pub fn session_of(&self, osd: OsdId) -> Option<SessionId> {
+        self.peers.get(&osd).map(|peer| peer.session)
+    }
+
     pub fn faulted(&mut self, session: SessionId, refused: bool) {
         if let Some(peer) = self.by_session.get(&session).and_then(|osd| self.peers.get_mut(osd)) {
             peer.refused |= refused;

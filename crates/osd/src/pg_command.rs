@@ -29,14 +29,24 @@ pub(crate) fn descriptions() -> Vec<Value> {
     COMMANDS.iter().map(one).collect()
 }
 
+/// The group that a command is about, if it is about one.
+pub(crate) fn group_of(command: &Command) -> Option<PgId> {
+    let line = command.cmd.first().map(String::as_str).unwrap_or_default();
+    known(line)?;
+    json_string(line, "pgid")?.parse().ok()
+}
+
+/// Which of the commands it is, if any.
+fn known(line: &str) -> Option<String> {
+    let prefix = json_string(line, "prefix")?;
+    let cmd = if prefix == "pg" { json_string(line, "cmd")? } else { prefix };
+    COMMANDS.iter().any(|(known, ..)| *known == cmd).then_some(cmd)
+}
+
 /// Carries out a command about a group; `None`: it is another one.
 pub(crate) fn answer(command: &Command, shard: &mut Shard) -> Option<CommandReply> {
     let line = command.cmd.first().map(String::as_str).unwrap_or_default();
-    let prefix = json_string(line, "prefix")?;
-    let cmd = if prefix == "pg" { json_string(line, "cmd")? } else { prefix };
-    if !COMMANDS.iter().any(|(known, ..)| *known == cmd) {
-        return None;
-    }
+    let cmd = known(line)?;
     let (result, status, output) = match carry_out(&cmd, line, shard) {
         Ok(Done::Value(value)) => (0, String::new(), format!("{value:#}\n")),
         Ok(Done::Said(status)) => (0, status, String::new()),

@@ -1,11 +1,14 @@
 //! An OSD from start to end on the calling thread.
 
 use crate::heartbeat::HeartbeatThread;
-use crate::{Osd, OsdConfig};
+use crate::shards::Others;
+use crate::shards::thread::WorkerThread;
+use crate::{Division, MEMORY_BYTES_MIN, Osd, OsdConfig};
 use anyhow::Context;
 use reactor::{Reactor, Waker};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// What other threads know of an OSD: how to stop it, whether its store is open, and afterwards why it ended.
 #[derive(Clone)]
@@ -61,15 +64,27 @@ impl Stop {
 /// (a flush that failed, say). An OSD whose loop is stuck for half a minute ends the process (see [`crate::heartbeat`]).
 pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let id = config.id;
+    let main = config.devices.main.display();
+    let division = Division::read(&config.devices).with_context(|| format!("{id} cannot start: {main}"))?;
+    let shards = division.shards();
+    let config = of_each_shard(config, shards)?;
     let reactor_config = reactor::Config {
         waker: Some(stop.waker.clone()),
         pool_bytes_max: config.memory().spare_bytes,
+        started: Some(Instant::now()),
         ..reactor::Config::default()
     };
-    let mut reactor = Reactor::new(reactor_config).context("cannot make the event loop")?;
-    let heartbeats = HeartbeatThread::start(&config, reactor.pulse(), stop.clone());
+    let mut reactor = Reactor::new(reactor_config.clone()).context("cannot make the event loop")?;
+    // The devices are locked before other shards open them.
+    let osd = Osd::of_shards(reactor.io(), config.clone(), stop.clone(), division);
+    let mut osd = osd.with_context(|| format!("{id} cannot start"))?;
+    let worker = |shard| WorkerThread::start(shard, &config, division, &reactor_config, &stop.waker);
+    let workers: Vec<WorkerThread> =
+        (1..shards).map(worker).collect::<Result<_, _>>().with_context(|| format!("{id} cannot start its shards"))?;
+    let pulses = std::iter::once(reactor.pulse()).chain(workers.iter().map(|worker| worker.pulse.clone())).collect();
+    let heartbeats = HeartbeatThread::start(&config, pulses, stop.clone());
     let heartbeats = heartbeats.with_context(|| format!("{id} cannot answer heartbeats"))?;
-    let mut osd = Osd::new(reactor.io(), config, stop.clone()).with_context(|| format!("{id} cannot start"))?;
+    osd.set_others(Others::new(workers));
     osd.set_heartbeats(heartbeats.board().clone(), heartbeats.addrs().clone());
     reactor.run(&mut osd)?;
     drop((osd, heartbeats));
@@ -77,4 +92,17 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
         Some(reason) => Err(anyhow::anyhow!(reason)),
         None => Ok(()),
     }
+}
+
+/// A shard's part of what the OSD may use.
+///
+/// Errors: too little memory for so many.
+fn of_each_shard(config: OsdConfig, shards: usize) -> anyhow::Result<OsdConfig> {
+    let memory_bytes = config.memory_bytes / shards as u64;
+    if shards > 1 && memory_bytes < MEMORY_BYTES_MIN {
+        let (id, all, least) = (config.id, config.memory_bytes, MEMORY_BYTES_MIN * shards as u64);
+        anyhow::bail!("{id} has {shards} shards: {all} bytes of memory are too few, it needs {least} at least");
+    }
+    let kept_ops_per_second = config.kept_ops_per_second.div_ceil(shards as u32);
+    Ok(OsdConfig { memory_bytes, kept_ops_per_second, ..config })
 }

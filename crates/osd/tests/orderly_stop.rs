@@ -109,7 +109,7 @@ fn the_next_start_replays_nothing() {
         unix_zero: Default::default(),
         kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
     };
-    osd::mkfs(&config, DEVICE_BYTES, Fsid([2; 16])).unwrap();
+    osd::mkfs(&config, DEVICE_BYTES, Fsid([2; 16]), 1).unwrap();
     fill(&device.0);
     assert!(open(&device.0).1.replayed_records() > 0);
 

@@ -18,6 +18,7 @@
 
 mod admission;
 mod adopted;
+pub mod as_one;
 mod backfill;
 mod background_check;
 mod client_ops;
@@ -28,6 +29,7 @@ mod counts;
 mod dups;
 mod going_back;
 mod healing;
+mod homes;
 pub mod hops;
 pub mod info;
 mod intake;
@@ -56,6 +58,7 @@ mod recovery;
 mod replicate;
 mod reservations;
 mod rooms;
+pub mod route;
 pub mod scrub;
 mod sent_back;
 mod shard;
@@ -73,6 +76,7 @@ pub mod watch;
 
 pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use context::Output;
+pub use homes::{Homes, SHARDS_MAX, TwoHomes};
 pub use leases::ReplicaReadCounts;
 pub use maps::MapError;
 pub use pacing::PacingView;

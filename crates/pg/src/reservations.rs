@@ -5,12 +5,13 @@ use crate::peer::PgInterval;
 use std::collections::BTreeMap;
 use types::{OsdId, PgId};
 
-/// Groups that heal at the same time, on each side.
+/// Groups of an OSD that heal at the same time, on each side. Where it has several shards each has a part of them.
 const SLOTS: usize = 3;
 
 /// Slots, and who has or wants one.
 #[derive(Debug)]
 struct Slots<K> {
+    count: usize,
     held: BTreeMap<K, u64>,
     /// With the order in which they came.
     waiting: BTreeMap<K, (u64, u64)>,
@@ -37,7 +38,7 @@ pub(crate) struct Reservations {
 
 impl<K> Default for Slots<K> {
     fn default() -> Slots<K> {
-        Slots { held: BTreeMap::new(), waiting: BTreeMap::new(), came: 0 }
+        Slots { count: SLOTS, held: BTreeMap::new(), waiting: BTreeMap::new(), came: 0 }
     }
 }
 
@@ -64,7 +65,7 @@ impl<K: Ord + Copy> Slots<K> {
         loop {
             let best = self.waiting.iter().max_by_key(|(_, (priority, came))| (*priority, std::cmp::Reverse(*came)));
             let Some((&key, &(priority, _))) = best else { return changes };
-            if self.held.len() >= SLOTS {
+            if self.held.len() >= self.count {
                 let least = self.held.iter().min_by_key(|(_, priority)| **priority);
                 let Some((&loser, _)) = least.filter(|(_, least)| **least < priority) else { return changes };
                 self.held.remove(&loser);
@@ -78,6 +79,14 @@ impl<K: Ord + Copy> Slots<K> {
 }
 
 impl Reservations {
+    /// Those of one of so many shards of an OSD.
+    pub fn of_shards(shards: usize) -> Reservations {
+        let mut reservations = Reservations::default();
+        let count = SLOTS.div_ceil(shards);
+        (reservations.local.count, reservations.remote.count) = (count, count);
+        reservations
+    }
+
     /// This OSD's group wants to heal.
     pub fn ask(&mut self, pgid: PgId, priority: u64) {
         self.local.ask(pgid, priority);

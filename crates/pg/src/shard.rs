@@ -12,6 +12,7 @@ use crate::coded::shard_sources::instance;
 use crate::context::{ClientSession, Context, MonitorRequests, OnCommit, Output, Waiter};
 use crate::copy::Copies;
 use crate::dups::DupsLimit;
+use crate::homes::Homes;
 use crate::hops::{DEFAULT_PER_SECOND, MemberHops, OpTimes, Recorder, WaitReasons};
 use crate::intake::Intake;
 use crate::leases::{Leases, ReplicaReadCounts};
@@ -30,6 +31,7 @@ use crate::peer_strays::{PgStrays, PgUnneeded};
 use crate::pg::{Interval, Pg, PoolShape};
 use crate::reservations::{Change, Reservations};
 use crate::rooms::Rooms;
+use crate::route;
 use crate::scrub::messages::{ScrubBad, ScrubDone, ScrubGet, ScrubGot};
 use crate::scrub::schedule::ScrubSchedule;
 use crate::strays::Strays;
@@ -118,6 +120,11 @@ pub struct Shard {
     shards: BTreeMap<PgId, PgId>,
     splits: Splits,
     merges: Merges,
+    /// Which of the OSD's shards this is.
+    index: usize,
+    homes: Homes,
+    /// The other OSDs of all groups that this OSD, with all its shards, is a member of.
+    sharing: BTreeSet<OsdId>,
 }
 
 macro_rules! context {
@@ -227,7 +234,32 @@ impl Shard {
             shards: BTreeMap::new(),
             splits: Splits::default(),
             merges: Merges::default(),
+            index: 0,
+            homes: Homes::one(),
+            sharing: BTreeSet::new(),
         }
+    }
+
+    /// Makes it the OSD's shard of this number, which has those groups whose home it is. To be called before the first map comes.
+    pub fn as_part(self, index: usize, homes: Homes) -> Shard {
+        assert!(index < homes.shards(), "shard {index} of {}", homes.shards());
+        Shard {
+            index,
+            reservations: Reservations::of_shards(homes.shards()),
+            copies: Copies::numbered_from(route::first_tid(index)),
+            homes,
+            ..self
+        }
+    }
+
+    /// Which shard of the OSD has which group, by the map in force.
+    pub fn homes(&self) -> &Homes {
+        &self.homes
+    }
+
+    /// Whether the group has its home on this shard of the OSD.
+    fn is_home_of(&self, pgid: PgId) -> bool {
+        self.homes.of(pgid) == Some(self.index)
     }
 
     /// The map in force; of epoch 0 before the first has come.
@@ -244,10 +276,9 @@ impl Shard {
         self.shards.get(&pgid.base()).copied().unwrap_or(pgid)
     }
 
-    /// The other OSDs of all groups that this one is a member of.
-    pub fn sharing_osds(&self) -> BTreeSet<OsdId> {
-        let members = self.pgs.values().flat_map(|pg| pg.interval.up.iter().chain(&pg.interval.acting));
-        members.copied().filter(|osd| osd.is_some() && *osd != self.whoami).collect()
+    /// The other OSDs of all groups that this OSD is a member of, whichever of its shards has them.
+    pub fn sharing_osds(&self) -> &BTreeSet<OsdId> {
+        &self.sharing
     }
 
     /// Sets the address at which clients reach this OSD. A map that shows it elsewhere speaks of an earlier start of it:
@@ -526,6 +557,7 @@ impl Shard {
     fn advance(&mut self, advance: &Advance) {
         let map = &advance.map;
         self.in_force = map.clone();
+        self.homes.follow(map);
         let gone = self.pgs.keys().filter(|id| !map.pools.contains_key(&id.pool.base())).copied().collect::<Vec<_>>();
         for id in gone {
             let mut pg = self.pgs.remove(&id).expect("just seen");
@@ -563,11 +595,17 @@ impl Shard {
         self.unserved.retain(|id| map.pools.contains_key(id) && !shapes.contains_key(id));
         // Every group that this OSD takes part in, as what.
         let mut members: BTreeMap<PgId, PgId> = BTreeMap::new();
+        self.sharing.clear();
         for (id, placed) in mapping.involving(self.whoami).filter(|_| is_shown) {
             let Some(shape) = shapes.get(&id.pool) else { continue };
             let is_erasure = shape.coding.is_some();
             let instance = instance(id, &placed.acting, &placed.up, self.whoami, is_erasure);
-            members.extend(instance.map(|instance| (id, instance)));
+            let Some(instance) = instance else { continue };
+            let others = placed.up.iter().chain(&placed.acting).filter(|osd| osd.is_some() && **osd != self.whoami);
+            self.sharing.extend(others);
+            if self.is_home_of(id) {
+                members.insert(id, instance);
+            }
         }
         let left: Vec<_> = self.pgs.keys().filter(|id| members.get(&id.base()) != Some(*id)).copied().collect();
         for id in left {
@@ -594,8 +632,7 @@ impl Shard {
         self.strays.keep_only(|id| is_stray(id) && !splits.is_unexamined(*id));
         self.read_merges();
         self.examine_strays();
-        let sharing = self.sharing_osds();
-        self.rooms.follow_map(map, sharing);
+        self.rooms.follow_map(map, self.sharing.clone());
         tracing::debug!(epoch = map.epoch.0, groups = self.pgs.len(), computed, "map in force");
     }
 
@@ -940,6 +977,10 @@ impl Shard {
     fn query(&mut self, from: OsdId, message: PgQuery) {
         let mut groups = Vec::new();
         for (pg_interval, acting) in message.groups {
+            // Another shard of this OSD answers.
+            if !self.is_home_of(pg_interval.pgid) {
+                continue;
+            }
             let id = self.instance(pg_interval.pgid);
             let state = match self.pgs.get_mut(&id) {
                 Some(pg) => match pg.hold_query(from, pg_interval, &acting) {

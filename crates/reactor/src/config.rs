@@ -2,7 +2,7 @@
 
 use crate::Waker;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Which kernel interface carries the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,6 +37,8 @@ pub struct Config {
     pub disk_threads: usize,
     /// The waker of this reactor, for those who need to know it before the reactor exists.
     pub waker: Option<Waker>,
+    /// Where this reactor's time begins, if not now: several in one process that have it in common can compare times.
+    pub started: Option<Instant>,
     /// Record all that is written to files here, for tests; see [`crate::Recording`]. Costs time and space.
     pub record: Option<PathBuf>,
 }
@@ -54,6 +56,7 @@ impl Default for Config {
             accept_backoff: Duration::from_millis(100),
             disk_threads: 4,
             waker: None,
+            started: None,
             record: None,
         }
     }

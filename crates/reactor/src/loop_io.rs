@@ -77,6 +77,7 @@ impl LoopIo {
         assert!(config.receive_buffers.is_power_of_two(), "the number of receive buffers is a power of two");
         assert!(config.receive_buffer_bytes > 0, "receive buffers are not empty");
         let waker = config.waker.clone().map_or_else(Waker::new, Ok)?;
+        let started = config.started.unwrap_or_else(Instant::now);
         let recorder = config.record.as_deref().map(Recorder::create).transpose()?;
         Ok(LoopIo {
             backend: backend(&config, &waker)?,
@@ -93,7 +94,7 @@ impl LoopIo {
             pulse: Pulse::default(),
             config,
             stats: Stats::default(),
-            started: Instant::now(),
+            started,
             now: Duration::ZERO,
             sampling: false,
             stopped: false,

@@ -1,7 +1,7 @@
 //! What a store is made with and opened with.
 
-use crate::Device;
 use crate::superblock::WAL_OFFSET;
+use crate::{Device, Slice};
 use types::{BLOCK_BYTES, Fsid, OsdId};
 
 /// One block, as device offsets count.
@@ -23,6 +23,8 @@ pub struct StoreConfig {
     /// The unit that the drive writes in, which small writes fill together and large ones begin at: a power of two, 16 to
     /// 256 KiB. Not kept on the device; it may change from one opening to the next.
     pub indirection_unit_bytes: u32,
+    /// The part of the devices that the store is on. All sizes here are those of the part.
+    pub slice: Slice,
     pub fsid: Fsid,
     pub osd: OsdId,
     /// The store's own identity, fresh random bytes at each `format`: records of a former life of the device do not
@@ -39,6 +41,7 @@ impl StoreConfig {
             wal_device_bytes: None,
             metadata_device_bytes: None,
             indirection_unit_bytes: Self::INDIRECTION_UNIT_BYTES,
+            slice: Slice::WHOLE,
             fsid,
             osd,
             uuid,

@@ -26,6 +26,9 @@ pub(crate) fn main_superblock(config: &StoreConfig, copies: &[AlignedBuf]) -> Re
     if superblock.osd != config.osd {
         return Err(OpenError::ForeignOsd { found: superblock.osd, expected: config.osd });
     }
+    if superblock.slice != config.slice {
+        return Err(OpenError::OtherSlice { found: superblock.slice, expected: config.slice });
+    }
     check_sizes(&superblock).map_err(OpenError::Sizes)?;
     not_truncated(config, &superblock, Device::Main)?;
     for device in Device::ALL {

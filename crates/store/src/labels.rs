@@ -1,9 +1,9 @@
 //! The fixed places of a device, looked at one by one: for tools that say more of a damaged store than that it does not
 //! open.
 
-use crate::Device;
 use crate::config::BLOCK;
 use crate::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, UnknownFormat};
+use crate::{Device, Slice};
 use types::{Fsid, OsdId};
 
 /// Byte offsets of the blocks that [`Labels::of`] takes: the copies of the superblock, then the two roots.
@@ -25,9 +25,20 @@ pub struct StoreLabel {
     /// Sizes of devices for log and metadata, where there are such.
     pub wal_device_bytes: Option<u64>,
     pub metadata_device_bytes: Option<u64>,
+    /// The part of the devices that the store is on; sizes are those of the part.
+    pub slice: Slice,
 }
 
 impl StoreLabel {
+    /// Bytes of one of the devices that the store has, if there is such a one.
+    pub fn bytes_of(&self, device: Device) -> Option<u64> {
+        match device {
+            Device::Main => Some(self.device_bytes),
+            Device::Wal => self.wal_device_bytes,
+            Device::Metadata => self.metadata_device_bytes,
+        }
+    }
+
     /// The device that holds the roots.
     pub fn tree_device(&self) -> Device {
         if self.metadata_device_bytes.is_some() { Device::Metadata } else { Device::Main }
@@ -36,10 +47,10 @@ impl StoreLabel {
 
 impl From<&Superblock> for StoreLabel {
     fn from(superblock: &Superblock) -> StoreLabel {
-        let Superblock { uuid, fsid, osd, role, device_bytes, wal_bytes, .. } = *superblock;
+        let Superblock { uuid, fsid, osd, role, device_bytes, wal_bytes, slice, .. } = *superblock;
         let [wal_device_bytes, metadata_device_bytes] =
             [Device::Wal, Device::Metadata].map(|device| superblock.bytes_of(device));
-        StoreLabel { uuid, fsid, osd, device_bytes, wal_bytes, role, wal_device_bytes, metadata_device_bytes }
+        StoreLabel { uuid, fsid, osd, device_bytes, wal_bytes, role, wal_device_bytes, metadata_device_bytes, slice }
     }
 }
 

@@ -30,7 +30,7 @@ use crate::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_
 use crate::tree_loading::TreeLoading;
 use crate::turns::Turns;
 use crate::wal::{RecordHead, RecordHeader, Wal};
-use crate::{Device, FormatError, IoDone, IoId, IoRequest, Store, StoreConfig};
+use crate::{Device, FormatError, IoDone, IoId, IoRequest, Slice, Store, StoreConfig};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{AlignedBuf, BufPool, Errno, Fsid, OsdId, crc32c};
@@ -51,6 +51,8 @@ pub enum OpenError {
     UnknownRecord { version: u8, flags: u8, offset: u64 },
     #[error("store of {found}, not of {expected}")]
     ForeignOsd { found: OsdId, expected: OsdId },
+    #[error("the store is part {} of {} of its devices, not part {} of {}", found.index + 1, found.count, expected.index + 1, expected.count)]
+    OtherSlice { found: Slice, expected: Slice },
     #[error("store of cluster {found}, not of {expected}")]
     ForeignCluster { found: Fsid, expected: Fsid },
     #[error("{device} has {device_bytes} bytes, but the store on it {store_bytes}: it was cut short")]

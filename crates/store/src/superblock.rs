@@ -4,7 +4,7 @@ use crate::allocator::Run;
 use crate::btree;
 use crate::config::BLOCK;
 use crate::totals::TreeTotals;
-use crate::{Device, StoreConfig};
+use crate::{Device, Slice, StoreConfig};
 use bytes::Bytes;
 use types::{AlignedBuf, Fsid, OsdId, crc32c};
 use wire::{DecodeError, Reader, Target, Writer};
@@ -21,11 +21,13 @@ const ROOT_MAGIC: [u8; 8] = *b"NACREROT";
 /// Version of the whole format. A store of a newer one is refused.
 pub(crate) const FORMAT_VERSION: u32 = 2;
 /// Features of a store that software must know to read it: one bit each.
-const FEATURES_KNOWN: u64 = feature::CLONES_LISTED;
+const FEATURES_KNOWN: u64 = feature::CLONES_LISTED | feature::SLICED;
 
 pub(crate) mod feature {
     /// Clones are listed by their snapshots ([`crate::snap_index`]).
     pub const CLONES_LISTED: u64 = 1;
+    /// The store is on a part of its devices, which the superblock tells behind its other fields.
+    pub const SLICED: u64 = 2;
 }
 
 /// Room for everything a superblock or root ever says: the rest of its block is zeros.
@@ -55,6 +57,7 @@ pub(crate) struct Superblock {
     pub features: u64,
     pub wal_device: Option<Part>,
     pub metadata_device: Option<Part>,
+    pub slice: Slice,
 }
 
 /// One block: `fields` padded to [`CHECKED_BYTES`], the crc32c of those, zeros.
@@ -79,7 +82,7 @@ fn unseal(block: &[u8], magic: [u8; 8]) -> Option<Reader<'_>> {
 
 impl Superblock {
     pub fn new(config: &StoreConfig) -> Superblock {
-        let StoreConfig { uuid, fsid, osd, device_bytes, wal_bytes, .. } = *config;
+        let StoreConfig { uuid, fsid, osd, device_bytes, wal_bytes, slice, .. } = *config;
         let part = |device: Device| {
             let bytes = config.bytes_of(device)? / BLOCK * BLOCK;
             // The store's identity is fresh; so are those made from it.
@@ -94,9 +97,10 @@ impl Superblock {
             role: Device::Main,
             device_bytes: device_bytes / BLOCK * BLOCK,
             wal_bytes,
-            features: FEATURES_KNOWN,
+            features: feature::CLONES_LISTED | if slice.is_whole() { 0 } else { feature::SLICED },
             wal_device: part(Device::Wal),
             metadata_device: part(Device::Metadata),
+            slice,
         }
     }
 
@@ -116,6 +120,10 @@ impl Superblock {
             let Part { uuid, bytes } = part.unwrap_or(Part { uuid: Fsid([0; 16]), bytes: 0 });
             w.raw(&uuid.0);
             w.u64(bytes);
+        }
+        if self.features & feature::SLICED != 0 {
+            w.u32(self.slice.index);
+            w.u32(self.slice.count);
         }
         seal(w)
     }
@@ -143,7 +151,25 @@ impl Superblock {
             Ok((part.bytes > 0).then_some(part))
         };
         let (wal_device, metadata_device) = (part()?, part()?);
-        Ok(Ok(Superblock { uuid, fsid, osd, role, device_bytes, wal_bytes, features, wal_device, metadata_device }))
+        let slice = match features & feature::SLICED != 0 {
+            true => Slice { index: r.u32()?, count: r.u32()? },
+            false => Slice::WHOLE,
+        };
+        if !slice.is_possible() {
+            return Ok(Err(UnknownFormat { version, block_bytes, features }));
+        }
+        Ok(Ok(Superblock {
+            uuid,
+            fsid,
+            osd,
+            role,
+            device_bytes,
+            wal_bytes,
+            features,
+            wal_device,
+            metadata_device,
+            slice,
+        }))
     }
 
     /// Whether clones are listed by their snapshots.
@@ -286,6 +312,7 @@ mod tests {
             features: feature::CLONES_LISTED,
             wal_device: None,
             metadata_device: Some(Part { uuid: Fsid([5; 16]), bytes: 2 << 20 }),
+            slice: Slice::WHOLE,
         }
     }
 
@@ -304,6 +331,18 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_told_behind_the_rest() {
+        let whole = superblock();
+        let features = whole.features | feature::SLICED;
+        let part = Superblock { features, slice: Slice { index: 1, count: 4 }, ..whole };
+        let block = part.encode();
+        assert_eq!(block[72], 3);
+        assert_eq!(block[128..136], [1, 0, 0, 0, 4, 0, 0, 0]);
+        assert_eq!(superblock().encode()[128..136], [0; 8]);
+        assert_eq!(Superblock::decode(&block), Some(Ok(part)));
+    }
+
+    #[test]
     fn what_is_newer_is_told_from_no_store() {
         let check = |at: usize, value: u8, version, features| {
             let mut block = superblock().encode().to_vec();
@@ -315,6 +354,8 @@ mod tests {
             assert_eq!(Superblock::decode(&block), Some(Err(unknown)));
         };
         check(8, 3, 3, 0);
+        check(72, 5, 2, 5);
+        // Part 0 of 0.
         check(72, 3, 2, 3);
         check(79, 0x80, 2, 1 << 63 | 1);
         check(52, 3, 2, 1);

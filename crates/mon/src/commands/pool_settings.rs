@@ -5,6 +5,7 @@ use super::context::Context;
 use super::pool_print::{opt_text, opt_value};
 use super::table::Command;
 use super::{Answer, Format, Reply, done, refuse};
+use crate::osd_shards;
 use crate::pg_numbers::check_growth;
 use crate::pools::PG_NUM_MAX;
 use osdmap::{AutoscaleMode, PgPool, PoolFlags, PoolOpt, PoolOptKey};
@@ -329,6 +330,12 @@ fn set_pg_num(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
             "merging placement groups of an erasure-coded pool is not supported yet; it has {now} and may get more"
         );
         return refuse(Errno::EOPNOTSUPP, sentence);
+    }
+    if let Some((osd, shards)) = osd_shards::most(c.state).filter(|(_, shards)| pg_num < pool.pg_num.min(*shards)) {
+        let sentence = format!(
+            "specified pg_num {pg_num} < {shards}, the number of shards of {osd}: it could not merge groups on different shards"
+        );
+        return refuse(Errno::EINVAL, sentence);
     }
     if pg_num > pool.pg_num {
         check_growth(c.state, pool, pg_num).map_err(|e| Reply::error(e.errno(), e.to_string()))?;

@@ -7,6 +7,7 @@
 
 use super::osd_changes::Draft;
 use super::{Monitor, Now};
+use crate::osd_shards;
 use crate::pg_numbers::{fewest_next, follow_exceptions, merge, merge_pairs};
 use crate::state::{LogPriority, PgRecord};
 use mutant::Mutant;
@@ -159,7 +160,9 @@ impl Monitor {
             let is_full = x.acting.len() == usize::from(pool.size) && x.acting.iter().all(|osd| osd.is_some());
             x == y && is_full && (!is_careful || x.up == x.acting && is_clean(a) && is_clean(b))
         };
-        let least = fewest_next(pool).max(pool.pg_num.saturating_sub(AT_ONCE));
+        // An OSD with more shards may have come since fewer were asked for.
+        let kept = osd_shards::groups_min(&self.state).min(pool.pg_num);
+        let least = fewest_next(pool).max(pool.pg_num.saturating_sub(AT_ONCE)).max(kept);
         let pending = (least..pool.pg_num).rev().take_while(|source| is_ready(*source)).last();
         let Some(pending) = pending else { return false };
         let epoch = draft.incremental().epoch;

@@ -71,9 +71,9 @@ impl Port {
     }
 }
 
-/// The OSD's loop, where it is another than the heartbeats'.
+/// The OSD's loops, where they are others than the heartbeats': one for each shard.
 pub(crate) struct Beside {
-    pub pulse: Pulse,
+    pub pulses: Vec<Pulse>,
     pub stop: Stop,
 }
 
@@ -86,7 +86,8 @@ pub struct HeartbeatNode {
     addrs: HeartbeatAddrs,
     watch: Watch,
     epoch: Epoch,
-    pulse_watch: PulseWatch,
+    /// One for each loop.
+    pulse_watches: Vec<PulseWatch>,
     ask_at: Duration,
 }
 
@@ -114,7 +115,7 @@ impl HeartbeatNode {
             addrs,
             watch: Watch::default(),
             epoch: Epoch(0),
-            pulse_watch: PulseWatch::default(),
+            pulse_watches: Vec::new(),
             ask_at: now,
         })
     }
@@ -124,8 +125,9 @@ impl HeartbeatNode {
         &self.addrs
     }
 
-    /// Watches the loop of the OSD, and wakes it when somebody is found silent.
+    /// Watches the loops of the OSD, and wakes it when somebody is found silent.
     pub(crate) fn stand_beside(&mut self, beside: Beside) {
+        self.pulse_watches = beside.pulses.iter().map(|_| PulseWatch::default()).collect();
         self.beside = Some(beside);
     }
 
@@ -184,18 +186,21 @@ impl HeartbeatNode {
         // Before the store is open a turn may take long.
         let Some(beside) = self.beside.as_ref().filter(|beside| beside.stop.is_open()) else { return };
         let osd = self.osd;
-        match self.pulse_watch.look(now, beside.pulse.read()) {
-            Verdict::Moves => {}
-            Verdict::Stuck(time) => tracing::warn!(%osd, "one turn of the loop has taken {time:.1?} so far"),
-            Verdict::Dead(time) => {
-                tracing::error!(%osd, "the loop is stuck: one turn has taken {time:.1?}; ends the process");
-                std::process::abort();
+        for (shard, (watch, pulse)) in self.pulse_watches.iter_mut().zip(&beside.pulses).enumerate() {
+            match watch.look(now, pulse.read()) {
+                Verdict::Moves => {}
+                Verdict::Stuck(time) => tracing::warn!(%osd, shard, "one turn of the loop has taken {time:.1?} so far"),
+                Verdict::Dead(time) => {
+                    tracing::error!(%osd, shard, "the loop is stuck: one turn has taken {time:.1?}; ends the process");
+                    std::process::abort();
+                }
             }
         }
     }
 
     fn is_well(&self) -> bool {
-        self.pulse_watch.stuck_for() < UNWELL_AFTER && self.board.drive_answers()
+        let is_stuck = |watch: &PulseWatch| watch.stuck_for() >= UNWELL_AFTER;
+        !self.pulse_watches.iter().any(is_stuck) && self.board.drive_answers()
     }
 
     fn pump(&mut self, io: &mut impl Io) {

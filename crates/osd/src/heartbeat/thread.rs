@@ -17,17 +17,17 @@ pub(crate) struct HeartbeatThread {
 }
 
 impl HeartbeatThread {
-    /// Begins to answer for the OSD whose loop has this pulse.
+    /// Begins to answer for the OSD whose loops have these pulses.
     ///
     /// Errors: an address that cannot be bound, no thread to be had.
-    pub fn start(config: &OsdConfig, pulse: Pulse, stop: Stop) -> io::Result<HeartbeatThread> {
+    pub fn start(config: &OsdConfig, pulses: Vec<Pulse>, stop: Stop) -> io::Result<HeartbeatThread> {
         let board = Arc::new(Board::default());
         let waker = Waker::new()?;
         let (begun, begin) = mpsc::channel();
         let run = {
             let (config, board, waker) = (config.clone(), board.clone(), waker.clone());
             move || {
-                let made = begin_node(&config, board, waker, Beside { pulse, stop });
+                let made = begin_node(&config, board, waker, Beside { pulses, stop });
                 let (mut reactor, mut node) = match made {
                     Ok(made) => made,
                     Err(e) => return drop(begun.send(Err(e))),

@@ -1,6 +1,6 @@
 //! Where an offline store lies.
 
-use crate::StorePaths;
+use crate::{Division, StorePaths};
 use reactor::{Event, FileId, FileOptions, Handler, Io, LoopIo, Reactor};
 use std::collections::VecDeque;
 use std::io;
@@ -36,19 +36,33 @@ pub enum DeviceError {
     Reactor(io::Error),
 }
 
-/// Files or block devices, locked against a running OSD and other tools as long as this lives.
+/// Files or block devices, or a shard's part of each, locked against a running OSD and other tools as long as this lives.
 pub struct FileDevice {
     reactor: Reactor,
     /// With their sizes, in the order of [`store::Device::ALL`].
     files: [Option<(FileId, u64)>; 3],
+    division: Division,
+    shard: usize,
     read_only: bool,
     under_way: usize,
     done: VecDeque<IoDone>,
 }
 
 impl FileDevice {
+    /// What belongs to the OSD's only shard.
     pub fn open(paths: &StorePaths, read_only: bool) -> Result<FileDevice, DeviceError> {
-        FileDevice::open_in(reactor::Config::default(), paths, read_only)
+        FileDevice::open_part(paths, read_only, Division::WHOLE, 0)
+    }
+
+    /// What belongs to one of several.
+    pub fn open_part(
+        paths: &StorePaths,
+        read_only: bool,
+        division: Division,
+        shard: usize,
+    ) -> Result<FileDevice, DeviceError> {
+        let device = FileDevice::open_in(reactor::Config::default(), paths, read_only)?;
+        Ok(FileDevice { division, shard, ..device })
     }
 
     /// The same, for writing; all that is written is recorded.
@@ -68,7 +82,8 @@ impl FileDevice {
                 files[device as usize] = Some(open_file(reactor.io(), path, read_only)?);
             }
         }
-        Ok(FileDevice { reactor, files, read_only, under_way: 0, done: VecDeque::new() })
+        let (division, shard) = (Division::WHOLE, 0);
+        Ok(FileDevice { reactor, files, division, shard, read_only, under_way: 0, done: VecDeque::new() })
     }
 }
 
@@ -86,22 +101,25 @@ fn open_file(io: &mut LoopIo, path: &Path, read_only: bool) -> Result<(FileId, u
 
 impl Device for FileDevice {
     fn bytes_of(&self, device: store::Device) -> Option<u64> {
-        self.files[device as usize].map(|(_, bytes)| bytes)
+        self.files[device as usize].map(|(_, bytes)| self.division.bytes(self.shard, device, bytes))
     }
 
     fn submit(&mut self, request: IoRequest) {
         let device = request.device();
         let (file, _) = self.files[device as usize].unwrap_or_else(|| panic!("the store has no {device}"));
+        let begin = self.division.offset(self.shard, device);
         let io = self.reactor.io();
         self.under_way += 1;
         match request {
-            IoRequest::Read { id, offset, buf, .. } => io.read(file, offset, buf, id.0),
+            IoRequest::Read { id, offset, buf, .. } => io.read(file, begin + offset, buf, id.0),
             // Opening ends with a flush; who does not write has no need of it.
             IoRequest::Flush { id, .. } if self.read_only => self.done.push_back(IoDone { id, result: Ok(None) }),
             request if self.read_only => panic!("{request:?} to a device that is open for reading"),
-            IoRequest::Write { id, offset, data, .. } => io.write(file, offset, data.into_pieces().collect(), id.0),
+            IoRequest::Write { id, offset, data, .. } => {
+                io.write(file, begin + offset, data.into_pieces().collect(), id.0)
+            }
             IoRequest::Flush { id, .. } => io.flush(file, id.0),
-            IoRequest::Discard { id, offset, len, .. } => io.discard(file, offset, len, id.0),
+            IoRequest::Discard { id, offset, len, .. } => io.discard(file, begin + offset, len, id.0),
         }
     }
 

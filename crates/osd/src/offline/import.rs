@@ -39,6 +39,19 @@ pub fn check_stream(input: impl Read, progress: Progress<'_>) -> Result<ImportRe
     }
 }
 
+/// The groups that a stream tells of at its beginning.
+pub fn groups_of_stream(input: impl Read) -> Result<Vec<PgId>, OfflineError> {
+    let mut reader = FrameReader::new(input)?;
+    let mut order = Order::default();
+    loop {
+        let frame = reader.next()?;
+        order.accept(&frame, reader.frame())?;
+        if let Frame::Groups(groups) = frame {
+            return Ok(groups);
+        }
+    }
+}
+
 /// Puts a stream into a store of the same cluster.
 ///
 /// A group that the store has already is refused, unless `replace`: then what the stream holds takes its place; if the

@@ -65,6 +65,7 @@ impl OfflineError {
                     | OpenError::UnknownRecord { .. }
                     | OpenError::ForeignOsd { .. }
                     | OpenError::ForeignCluster { .. }
+                    | OpenError::OtherSlice { .. }
                     | OpenError::Truncated { .. }
                     | OpenError::MissingDevice { .. }
                     | OpenError::UnexpectedDevice { .. }
@@ -161,6 +162,7 @@ impl<D: Device> OfflineStore<D> {
         let labels = read_labels(&mut device)?;
         let label = label_of(&labels, device.bytes())?;
         let config = StoreConfig {
+            slice: label.slice,
             wal_device_bytes: device.bytes_of(store::Device::Wal),
             metadata_device_bytes: device.bytes_of(store::Device::Metadata),
             ..StoreConfig::one_device(device.bytes(), label.wal_bytes, label.fsid, label.osd, label.uuid)

@@ -111,6 +111,11 @@ impl Copy {
 }
 
 impl Copies {
+    /// Numbers its questions from here on.
+    pub fn numbered_from(first: u64) -> Copies {
+        Copies { questions: first, ..Copies::default() }
+    }
+
     /// Begins to fetch an object. It ends like a read does; whoever begins it must wait for it.
     pub fn begin(&mut self, id: LookupId, source: CopySource, now: Duration) {
         let (has_all_data, has_all_omap, has_begun, copied) = (false, false, false, Copied::default());

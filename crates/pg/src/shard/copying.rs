@@ -2,6 +2,7 @@
 
 use super::Shard;
 use crate::context::{ClientSession, Output};
+use crate::route;
 use std::time::Duration;
 use types::{EntityName, Epoch, OsdId};
 use wire::messages::OsdOpReply;
@@ -46,14 +47,18 @@ impl Shard {
     pub(super) fn copy_on(&mut self) {
         loop {
             while let Some((osd, tid, op)) = self.copies.poll(self.maps.current(), self.now) {
+                let pgid = op.pgid.pg;
                 let envelope = op.seal(tid, Target::default());
-                match osd == self.whoami {
+                match osd == self.whoami && self.is_home_of(pgid) {
                     true => self.osd_asks(osd, &envelope, self.now).expect("our own"),
                     false => self.out.push(Output::ToOsd { osd, envelope }),
                 }
             }
             let whoami = session_of(self.whoami);
-            let is_own = |output: &mut Output| matches!(output, Output::ToClient { session, .. } if *session == whoami);
+            // The others are answers to other shards of this OSD.
+            let index = self.index;
+            let asked_here = |envelope: &Envelope| route::shard_that_asked(envelope) == index;
+            let is_own = |output: &mut Output| matches!(output, Output::ToClient { session, envelope } if *session == whoami && asked_here(envelope));
             let own: Vec<Output> = self.out.extract_if(.., is_own).collect();
             if own.is_empty() {
                 return;

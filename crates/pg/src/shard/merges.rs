@@ -53,6 +53,17 @@ impl Shard {
         for id in self.store.pgs().into_iter().filter(|_| is_shown) {
             let Some(pool) = map.pools.get(&id.pool.base()).filter(|pool| id.seed >= pool.pg_num) else { continue };
             let target = PgId { seed: osdmap::split_parent(id.seed, pool.pg_num), ..id };
+            if !self.is_home_of(target) {
+                // What it has would be missing there for ever.
+                let shards = self.homes.shards();
+                let (pool, pg_num) = (id.pool.base(), pool.pg_num);
+                let reason = format!(
+                    "pool {pool} has {pg_num} groups, fewer than this OSD has shards ({shards}): what pg {id} has here cannot \
+                     become part of pg {target}, which lies on another shard; give the pool {shards} groups again"
+                );
+                self.out.push(Output::Fatal { reason });
+                continue;
+            }
             wanted.entry(target).or_insert_with(|| BTreeSet::from([target])).insert(id);
         }
         self.merges.0.retain(|target, _| wanted.contains_key(target));

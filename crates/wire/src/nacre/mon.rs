@@ -27,6 +27,9 @@ macro_rules! block {
     };
 }
 
+/// How many shards an OSD has, in [`OsdBoot::metadata`]; absent means one. Named after Ceph's option.
+pub const OSD_SHARDS: &str = "osd_op_num_shards";
+
 /// An OSD has started and asks to be marked up. Repeated until the map shows it up at these addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OsdBoot {

@@ -274,3 +274,24 @@ fn pools_that_leave_it_to_the_cluster_get_rid_of_what_is_too_much() {
     let q = &h.map().pools[&PoolId(2)];
     assert_eq!((q.pg_num_target, q.pgp_num_target, pool(&h).pg_num_target), (32, 32, 64));
 }
+
+#[test]
+fn a_pool_keeps_as_many_groups_as_an_osd_has_shards() {
+    let (mut h, sessions) = uneven();
+    let client = h.client();
+    h.command(client, r#"{"prefix": "balancer off"}"#);
+    live(&mut h, &sessions, CLEAN, 10);
+    set(&mut h, "pg_num", 40);
+    // It starts anew, with another store.
+    let mut boot = boot_message(2, "host2", 2);
+    boot.metadata.insert(nacre::OSD_SHARDS.to_owned(), "56".to_owned());
+    h.say(sessions[2], boot);
+    h.pass(Duration::from_millis(200));
+    let fewer = r#"{"prefix": "osd pool set", "pool": "p", "var": "pg_num", "val": "30"}"#;
+    let ack = h.command(client, fewer);
+    assert_eq!(ack.result, Errno::EINVAL.as_result(), "{}", ack.status);
+    assert!(ack.status.contains("specified pg_num 30 < 56, the number of shards of osd.2"), "{}", ack.status);
+    assert_eq!(pool(&h).pg_num_target, 40);
+    until_groups_stop(&mut h, &sessions);
+    assert_eq!((pool(&h).pg_num, pool(&h).pg_num_pending), (64, 56), "without it, 48 would be next");
+}

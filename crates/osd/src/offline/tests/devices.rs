@@ -109,7 +109,7 @@ fn mkfs_leaves_links_by_which_the_other_devices_are_found() {
     let main = at("osd/block");
     let named =
         |wal: &str, metadata: &str| StorePaths { main: main.clone(), wal: Some(at(wal)), metadata: Some(at(metadata)) };
-    let make = |devices: StorePaths| mkfs(&osd_config(devices), 32 << 20, Fsid([2; 16]));
+    let make = |devices: StorePaths| mkfs(&osd_config(devices), 32 << 20, Fsid([2; 16]), 1);
     let error = make(named("same", "same")).unwrap_err().to_string();
     assert!(error.ends_with("same is given twice"), "{error}");
     std::fs::write(at("theirs"), "data").unwrap();

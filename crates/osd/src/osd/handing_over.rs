@@ -1,0 +1,242 @@
+//! What goes to which shard, and what becomes of what shards say.
+
+use super::{Running, VERSION};
+use crate::command::{self, Facts};
+use crate::op_dump::OpDump;
+use crate::pg_command;
+use crate::shards::others::{Answered, Early, EarlyFrom};
+use crate::shards::{FromWorker, ShardFacts, ToWorker};
+use pg::as_one::Delivery;
+use pg::{Output, route};
+use reactor::Io;
+use std::sync::Arc;
+use std::time::Duration;
+use types::{Epoch, OsdId};
+use wire::messages::{self, Command};
+use wire::msgr::SessionId;
+use wire::{DecodeError, Envelope, Message, Target};
+
+impl Running {
+    /// A client's operation goes to the shard that has its group.
+    pub(super) fn client_op(
+        &mut self,
+        session: SessionId,
+        envelope: &Envelope,
+        began: Duration,
+    ) -> Result<(), DecodeError> {
+        if self.others.is_empty() {
+            return self.shard.client_op(session, envelope, began);
+        }
+        let (pg, needed) = route::of_client_op(envelope)?;
+        match self.shard.homes().of(pg) {
+            // Of no group that there is, or was: the map that the client is sent tells it so.
+            Some(0) => self.shard.client_op(session, envelope, began),
+            None if needed <= self.shard.map().epoch => self.shard.client_op(session, envelope, began),
+            Some(shard) => {
+                self.others.tell(shard, ToWorker::ClientOp { session, envelope: envelope.clone(), began });
+                Ok(())
+            }
+            None => {
+                let from = EarlyFrom::Client(session);
+                self.came_early(Early { needed, envelope: envelope.clone(), began, from });
+                Ok(())
+            }
+        }
+    }
+
+    /// A message needs a map that this OSD does not have.
+    pub(super) fn came_early(&mut self, early: Early) {
+        self.others.keep_early(early);
+        self.ask_for_maps(self.shard.map().epoch.next());
+    }
+
+    pub(super) fn ask_for_maps(&mut self, from: Epoch) {
+        if self.asked_from != Some(from) {
+            self.asked_from = Some(from);
+            self.monitor.subscribe(&mut self.public.messenger, from);
+        }
+    }
+
+    /// A message of another OSD, or of another shard of this one, goes to the shards that it concerns.
+    pub(super) fn osd_message(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
+        let Some(as_one) = self.others.as_one() else { return self.shard.peer_message(from, envelope, began) };
+        match as_one.deliver(self.shard.homes(), self.shard.map().epoch, from, envelope)? {
+            Delivery::Later(needed) => {
+                let (envelope, from) = (envelope.clone(), EarlyFrom::Osd(from));
+                self.came_early(Early { needed, envelope, began, from });
+            }
+            Delivery::Shards(deliveries) => {
+                for (shard, envelope) in deliveries {
+                    match shard {
+                        0 => self.shard.peer_message(from, &envelope, began)?,
+                        _ => self.others.tell(shard, ToWorker::FromOsd { from, envelope, began }),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn bad_osd(&mut self, from: OsdId, kind: u16, why: &str) {
+        tracing::error!(%from, kind, "malformed message: {why}; session closed");
+        if let Some(session) = self.peers.session_of(from) {
+            self.cluster.messenger.close(session);
+            self.peers.reset(session);
+        }
+    }
+
+    pub(super) fn command(&mut self, io: &impl Io, session: SessionId, envelope: &Envelope, command: &Command) {
+        let tid = envelope.header.tid;
+        if command::drops_caches(command) {
+            self.shard.drop_block_cache();
+            self.others.tell_all(|| ToWorker::DropCaches);
+        }
+        let home = pg_command::group_of(command).and_then(|pg| self.shard.homes().of(pg));
+        if let Some(shard) = home.filter(|shard| *shard > 0) {
+            return self.others.ask_about_group(shard, session, tid, command.clone());
+        }
+        if let Some(reply) = pg_command::answer(command, &mut self.shard) {
+            self.public.messenger.send(session, reply.seal(tid, Target::default()));
+            return;
+        }
+        let facts = ShardFacts::of(&self.shard);
+        match self.others.is_empty() {
+            true => self.answer_command(io, session, tid, command, &facts),
+            false => self.others.ask_facts(session, tid, command.clone(), facts),
+        }
+    }
+
+    /// The facts about all shards are there.
+    pub(super) fn answer_command(
+        &mut self,
+        io: &impl Io,
+        session: SessionId,
+        tid: u64,
+        command: &Command,
+        of_shards: &ShardFacts,
+    ) {
+        let clients = &self.clients;
+        let client_addr =
+            |session: SessionId| clients.get(&session).map(|peer| peer.addrs.front().to_string()).unwrap_or_default();
+        let whoami = self.shard.whoami();
+        let facts = Facts {
+            whoami,
+            map: self.shard.map(),
+            version: VERSION,
+            shards: self.others.shards(),
+            of_shards,
+            sessions: self.clients.len(),
+            ops: OpDump { whoami, facts: of_shards, now: io.clock(), wall: io.wall_clock(), client_addr: &client_addr },
+        };
+        let reply = command::answer(command, &facts).seal(tid, Target::default());
+        self.public.messenger.send(session, reply);
+    }
+
+    /// Handles what workers have said. Returns why the OSD must stop, if it must.
+    pub(super) fn take_from_workers(&mut self, io: &impl Io) -> Option<String> {
+        let now = io.now();
+        for (shard, message) in self.others.take() {
+            let answered = match message {
+                FromWorker::Out(output) => {
+                    if let Some(reason) = self.route_one(now, shard, output) {
+                        return Some(reason);
+                    }
+                    None
+                }
+                FromWorker::Opened { .. } => panic!("a store is opened once"),
+                FromWorker::BadClient { session, why } => {
+                    self.close_client(session, messages::OsdOp::TYPE, &why);
+                    None
+                }
+                FromWorker::BadOsd { osd, kind, why } => {
+                    self.bad_osd(osd, kind, &why);
+                    None
+                }
+                FromWorker::Beacon(beacon) => {
+                    self.others.beacon_came(shard, beacon);
+                    None
+                }
+                FromWorker::Facts { id, facts } => self.others.facts_came(id, *facts),
+                FromWorker::PgReply { id, reply } => self.others.reply_came(id, reply),
+                FromWorker::Idle => {
+                    self.others.idle_came(shard);
+                    None
+                }
+            };
+            match answered {
+                None => {}
+                Some(Answered::Facts { session, tid, command, facts }) => {
+                    self.answer_command(io, session, tid, &command, &facts);
+                }
+                Some(Answered::Reply { session, tid, reply }) => {
+                    self.public.messenger.send(session, reply.seal(tid, Target::default()));
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn maps_came(&mut self, maps: messages::OsdMap) {
+        self.map_is_new = true;
+        let maps = Arc::new(maps);
+        // Before anything that is about groups of these maps.
+        self.others.tell_all(|| ToWorker::Maps(maps.clone()));
+        if let Err(e) = self.shard.osd_maps(&maps) {
+            tracing::error!("maps from the monitor are not usable: {e}");
+        }
+        let map = self.shard.map().clone();
+        self.peers.follow_map(&mut self.cluster.messenger, &map);
+        for Early { needed, envelope, began, from } in self.others.take_early(map.epoch) {
+            let outcome = match from {
+                EarlyFrom::Client(session) => self.client_op(session, &envelope, began).map_err(|e| {
+                    self.close_client(session, envelope.header.kind, &e.to_string());
+                }),
+                EarlyFrom::Osd(osd) => self.osd_message(osd, &envelope, began).map_err(|e| {
+                    self.bad_osd(osd, envelope.header.kind, &e.to_string());
+                }),
+            };
+            if outcome.is_ok() {
+                tracing::trace!(epoch = needed.0, "a message that came before its map goes on");
+            }
+        }
+    }
+
+    /// Carries out what the first shard wants. Returns why the OSD must stop, if it must.
+    pub(super) fn route(&mut self, now: Duration) -> Option<String> {
+        self.shard.take_outputs().into_iter().find_map(|output| self.route_one(now, 0, output))
+    }
+
+    /// Carries out what a shard wants. Returns why the OSD must stop, if it must.
+    pub(super) fn route_one(&mut self, now: Duration, shard: usize, output: Output) -> Option<String> {
+        match output {
+            Output::ToClient { session, envelope } => self.public.messenger.send(session, envelope),
+            Output::ToOsd { osd, envelope } if osd == self.shard.whoami() => {
+                // From one of its shards to another.
+                if let Err(e) = self.osd_message(osd, &envelope, now) {
+                    return Some(format!("a message of shard {shard} to another is malformed: {e}"));
+                }
+            }
+            Output::ToOsd { osd, envelope } => {
+                let map = self.shard.map();
+                let envelope = match self.others.as_one() {
+                    None => Some(envelope),
+                    Some(as_one) => match as_one.send(shard, map, osd, envelope, now) {
+                        Ok(envelope) => envelope,
+                        Err(e) => return Some(format!("a message of shard {shard} is malformed: {e}")),
+                    },
+                };
+                if let Some(envelope) = envelope
+                    && let Some(session) = self.peers.session(&mut self.cluster.messenger, map, osd, now)
+                {
+                    self.cluster.messenger.send(session, envelope);
+                }
+            }
+            Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),
+            // What a shard lacks that is behind the first one is on its way to it.
+            Output::NeedMaps { from } if shard == 0 || from > self.shard.map().epoch => self.ask_for_maps(from),
+            Output::NeedMaps { .. } => {}
+            Output::Fatal { reason } => return Some(reason),
+        }
+        None
+    }
+}

@@ -1,0 +1,63 @@
+//! From an opened store to a shard at work.
+
+use crate::OsdConfig;
+use crate::device_files::DeviceFiles;
+use pg::Shard;
+use pg::ops::Limits;
+use reactor::Io;
+use store::{Device, Store};
+use wire::EntityAddrVec;
+
+/// Sets up a store that has just been opened.
+///
+/// Errors: why it cannot be used.
+pub(crate) fn ready_store(
+    io: &impl Io,
+    files: &DeviceFiles,
+    config: &OsdConfig,
+    memory: store::Memory,
+    mut store: Store,
+) -> Result<Store, String> {
+    if let Some(why) = store.stopped() {
+        return Err(why.to_string());
+    }
+    match io.is_regular_file(files.of(Device::Main)) {
+        Ok(true) => store.prepare_ahead(),
+        Ok(false) => {}
+        Err(e) => return Err(e.to_string()),
+    }
+    store.set_block_cache_bytes(config.memory().block_cache_bytes);
+    store.set_memory(memory);
+    let usage = store.usage();
+    let replayed = store.replayed_records();
+    tracing::info!(
+        osd = config.id.0,
+        objects = usage.objects,
+        free_bytes = usage.free_bytes,
+        replayed,
+        "store is open"
+    );
+    Ok(store)
+}
+
+/// The shard over a store, of an OSD that clients reach at `public_addrs`.
+pub(crate) fn make_shard(config: &OsdConfig, store: Store, limits: Limits, public_addrs: EntityAddrVec) -> Shard {
+    let mut shard = Shard::new(config.id, store, limits);
+    shard.set_check_period(config.check_period);
+    shard.set_wall_clock(config.unix_zero);
+    shard.set_scrub_periods(config.scrub_period, config.check_period);
+    shard.keep_ops(config.kept_ops_per_second);
+    shard.set_addrs(public_addrs);
+    shard
+}
+
+/// A shard's limits.
+pub(crate) fn limits(config: &OsdConfig) -> Limits {
+    let shares = config.memory();
+    Limits { client_bytes: shares.client_bytes, dups_bytes: shares.dups_bytes, ..Limits::default() }
+}
+
+/// What the metadata of a shard's store may take.
+pub(crate) fn store_memory(config: &OsdConfig) -> store::Memory {
+    store::Memory::of(config.memory().metadata_bytes)
+}

@@ -1,0 +1,76 @@
+//! Numbers that the front and a worker show each other.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Each number is written by one side and read by the other now and then; no one depends on another.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    /// Written by the worker: nothing more is to be read from clients; from other OSDs.
+    holds_clients: AtomicBool,
+    holds_peers: AtomicBool,
+    /// How long the drive has owed the worker an answer, in microseconds.
+    disk_wait_us: AtomicU64,
+    /// Written by the front: the worker's part of what the network has not taken yet.
+    unsent_bytes: AtomicUsize,
+    /// Payload on its way to the worker. Added to by the front, taken from by the worker.
+    queued_bytes: AtomicUsize,
+}
+
+impl Meter {
+    /// Returns whether something is not held back any more.
+    pub fn set_holds(&self, clients: bool, peers: bool) -> bool {
+        let freed = |now: bool, flag: &AtomicBool| flag.swap(now, Ordering::AcqRel) && !now;
+        freed(clients, &self.holds_clients) | freed(peers, &self.holds_peers)
+    }
+
+    pub fn holds_clients(&self) -> bool {
+        self.holds_clients.load(Ordering::Acquire)
+    }
+
+    pub fn holds_peers(&self) -> bool {
+        self.holds_peers.load(Ordering::Acquire)
+    }
+
+    pub fn set_disk_wait(&self, wait: Duration) {
+        self.disk_wait_us.store(wait.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    pub fn disk_wait(&self) -> Duration {
+        Duration::from_micros(self.disk_wait_us.load(Ordering::Relaxed))
+    }
+
+    pub fn set_unsent_bytes(&self, bytes: usize) {
+        self.unsent_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub fn unsent_bytes(&self) -> usize {
+        self.unsent_bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn queued(&self, bytes: usize) {
+        self.queued_bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    pub fn taken(&self, bytes: usize) {
+        self.queued_bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_when_something_is_free_again() {
+        let meter = Meter::default();
+        assert!(!meter.set_holds(true, false) && meter.holds_clients());
+        assert!(!meter.set_holds(true, true) && meter.holds_peers());
+        assert!(meter.set_holds(true, false) && !meter.holds_peers());
+        assert!(meter.set_holds(false, true) && !meter.holds_clients());
+    }
+}

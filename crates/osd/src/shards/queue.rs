@@ -1,0 +1,162 @@
+//! A bounded queue from one loop to another.
+//!
+//! What gathers in a turn goes as one batch, with at most one wake-up. If the other side is so far behind that the queue is
+//! full, the batch stays with the sender and grows; the sender then takes in nothing that would add to it for long.
+
+use reactor::Waker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+/// Batches in a queue at most.
+const BATCHES_MAX: usize = 64;
+
+/// A loop that waits for its queue. `None` where somebody calls it in turns.
+pub(crate) type Bell = Option<Waker>;
+
+pub(crate) struct Sender<T> {
+    batches: SyncSender<Vec<T>>,
+    batch: Vec<T>,
+    /// The receiver is to say when there is room.
+    waits: Arc<AtomicBool>,
+    receiver: Bell,
+}
+
+pub(crate) struct Inbox<T> {
+    batches: Receiver<Vec<T>>,
+    waits: Arc<AtomicBool>,
+    sender: Bell,
+}
+
+/// A queue between two loops, which are woken by these.
+pub(crate) fn queue<T>(sender: Bell, receiver: Bell) -> (Sender<T>, Inbox<T>) {
+    let (give, take) = sync_channel(BATCHES_MAX);
+    let waits = Arc::new(AtomicBool::new(false));
+    let inbox = Inbox { batches: take, waits: waits.clone(), sender };
+    (Sender { batches: give, batch: Vec::new(), waits, receiver }, inbox)
+}
+
+impl<T> Sender<T> {
+    /// To be sent with the next [`Sender::flush`].
+    pub fn push(&mut self, item: T) {
+        self.batch.push(item);
+    }
+
+    /// Sends what has gathered, if there is room.
+    pub fn flush(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        if self.try_send() || {
+            // The receiver may have made room before it could see that somebody waits.
+            self.waits.store(true, Ordering::SeqCst);
+            self.try_send()
+        } {
+            self.ring();
+        }
+    }
+
+    /// Returns whether the batch is gone.
+    fn try_send(&mut self) -> bool {
+        match self.batches.try_send(std::mem::take(&mut self.batch)) {
+            Ok(()) => true,
+            Err(TrySendError::Full(batch)) => {
+                self.batch = batch;
+                false
+            }
+            // The other side has ended; whoever waits for it learns that otherwise.
+            Err(TrySendError::Disconnected(_)) => true,
+        }
+    }
+
+    /// Has the receiver look.
+    pub fn ring(&self) {
+        if let Some(receiver) = &self.receiver {
+            receiver.wake();
+        }
+    }
+
+    /// Whether the last flush found no room.
+    pub fn is_backed_up(&self) -> bool {
+        !self.batch.is_empty()
+    }
+}
+
+impl<T> Inbox<T> {
+    /// The next batch, if there is one.
+    pub fn take(&mut self) -> Option<Vec<T>> {
+        // A sender that has ended is known otherwise.
+        let batch = self.batches.try_recv().ok();
+        if batch.is_some() && self.waits.swap(false, Ordering::SeqCst) {
+            self.ring();
+        }
+        batch
+    }
+
+    /// Has the sender look.
+    pub fn ring(&self) {
+        if let Some(sender) = &self.sender {
+            sender.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_goes_as_one_batch_and_a_full_queue_keeps_the_order() {
+        let (mut sender, mut inbox) = queue::<usize>(None, None);
+        sender.push(0);
+        sender.push(1);
+        assert_eq!(inbox.take(), None, "not sent yet");
+        sender.flush();
+        sender.flush();
+        assert_eq!(inbox.take(), Some(vec![0, 1]));
+        assert_eq!(inbox.take(), None);
+        for i in 0..BATCHES_MAX + 3 {
+            sender.push(i);
+            sender.flush();
+            assert_eq!(sender.is_backed_up(), i >= BATCHES_MAX, "{i}");
+        }
+        assert_eq!(inbox.take(), Some(vec![0]));
+        sender.flush();
+        assert!(!sender.is_backed_up());
+        let rest: Vec<usize> = std::iter::from_fn(|| inbox.take()).flatten().collect();
+        assert_eq!(rest, (1..BATCHES_MAX + 3).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn everything_arrives_in_order_across_threads() {
+        const ITEMS: u64 = 20_000;
+        let bell = Waker::new().unwrap();
+        let (mut sender, mut inbox) = queue::<u64>(Some(bell.clone()), None);
+        let taker = std::thread::spawn(move || {
+            let mut next = 0;
+            while next < ITEMS {
+                for item in inbox.take().unwrap_or_default() {
+                    assert_eq!(item, next);
+                    next += 1;
+                }
+            }
+        });
+        for item in 0..ITEMS {
+            sender.push(item);
+            sender.flush();
+        }
+        while sender.is_backed_up() {
+            sender.flush();
+        }
+        taker.join().unwrap();
+    }
+
+    #[test]
+    fn whoever_has_ended_is_not_waited_for() {
+        let (mut sender, inbox) = queue::<usize>(None, None);
+        drop(inbox);
+        sender.push(1);
+        sender.flush();
+        assert!(!sender.is_backed_up());
+    }
+}

@@ -1,0 +1,289 @@
+//! The reactor's handler of a worker: a shard with its part of the store.
+
+use super::queue::{Inbox, Sender};
+use super::{FromWorker, Meter, ShardFacts, ToWorker};
+use crate::OsdConfig;
+use crate::device_files::DeviceFiles;
+use crate::heartbeat::DiskWait;
+use crate::leaving::SETTLE_EVERY;
+use crate::osd::{DRIVE_GIVEN_UP_AFTER, TICK_EVERY};
+use crate::pg_command;
+use crate::shard_making::{make_shard, ready_store};
+use pg::ops::Limits;
+use pg::{Output, Shard};
+use reactor::{Event, Handler, Io};
+use std::sync::Arc;
+use std::time::Duration;
+use store::{IoDone, IoId, Opening, Store};
+
+/// Timers.
+const TICK: u64 = 1;
+const TURN: u64 = 2;
+
+/// Counts go to the front this often.
+const BEACON_EVERY: Duration = Duration::from_secs(2);
+/// Changed states of groups go to the front after this time, so that those of a moment go together.
+const REPORT_AFTER: Duration = Duration::from_millis(20);
+
+enum Stage {
+    Opening(Box<Opening>),
+    /// The other shards' stores are waited for.
+    Open(Box<Store>),
+    Running(Box<Shard>),
+    Ended,
+}
+
+/// What a worker is made of.
+pub(crate) struct WorkerParts {
+    pub index: usize,
+    /// With the shard's part of what is the OSD's.
+    pub config: OsdConfig,
+    pub limits: Limits,
+    pub store_memory: store::Memory,
+    pub inbox: Inbox<ToWorker>,
+    pub outbox: Sender<FromWorker>,
+    pub meter: Arc<Meter>,
+}
+
+/// A shard that is not the OSD's first.
+pub(crate) struct Worker {
+    parts: WorkerParts,
+    files: DeviceFiles,
+    stage: Stage,
+    disk_wait: DiskWait,
+    beacon_at: Duration,
+    /// The store is to come to rest. `Some(true)`: it has, which was told.
+    retiring: Option<bool>,
+    /// Why it cannot go on.
+    failure: Option<String>,
+    is_to_end: bool,
+}
+
+impl Worker {
+    /// Begins to read the store.
+    pub fn new(io: &mut impl Io, files: DeviceFiles, opening: Opening, parts: WorkerParts) -> Worker {
+        let mut worker = Worker {
+            parts,
+            files,
+            stage: Stage::Opening(Box::new(opening)),
+            disk_wait: DiskWait::default(),
+            beacon_at: Duration::ZERO,
+            retiring: None,
+            failure: None,
+            is_to_end: false,
+        };
+        worker.pump_opening(io);
+        worker
+    }
+
+    fn name(&self) -> String {
+        format!("{}, shard {}", self.parts.config.devices.main.display(), self.parts.index)
+    }
+
+    fn pump_opening(&mut self, io: &mut impl Io) {
+        let Stage::Opening(opening) = &mut self.stage else { return };
+        while let Some(request) = opening.poll_io() {
+            self.files.submit(io, request);
+        }
+        let store = match opening.poll_result() {
+            None => return,
+            Some(result) => result.map_err(|e| e.to_string()),
+        };
+        let WorkerParts { config, store_memory, .. } = &self.parts;
+        match store.and_then(|store| ready_store(io, &self.files, config, *store_memory, store)) {
+            Ok(store) => {
+                let (groups, usage) = (store.pgs(), store.usage());
+                self.parts.outbox.push(FromWorker::Opened { groups, usage });
+                self.stage = Stage::Open(Box::new(store));
+            }
+            Err(why) => self.failure = Some(format!("{}: {why}", self.name())),
+        }
+    }
+
+    fn take_inbox(&mut self, io: &mut impl Io) {
+        while let Some(batch) = self.parts.inbox.take() {
+            // What the front stamped is never later than what the shard takes for now.
+            if let Stage::Running(shard) = &mut self.stage {
+                shard.set_time(io.clock());
+            }
+            let bytes = batch.iter().map(ToWorker::bytes).sum();
+            batch.into_iter().for_each(|message| self.told(io, message));
+            self.parts.meter.taken(bytes);
+        }
+    }
+
+    fn told(&mut self, io: &mut impl Io, message: ToWorker) {
+        if let ToWorker::End = message {
+            self.is_to_end = true;
+            return;
+        }
+        if self.retiring.is_some() {
+            return;
+        }
+        if let ToWorker::Begin { homes, public_addrs } = message {
+            let Stage::Open(store) = std::mem::replace(&mut self.stage, Stage::Ended) else {
+                panic!("the front waits until every store is open")
+            };
+            let WorkerParts { index, config, limits, .. } = &self.parts;
+            let shard = make_shard(config, *store, *limits, public_addrs).as_part(*index, homes);
+            self.stage = Stage::Running(Box::new(shard));
+            return self.tick(io);
+        }
+        let Stage::Running(shard) = &mut self.stage else { return };
+        let outbox = &mut self.parts.outbox;
+        match message {
+            ToWorker::Begin { .. } | ToWorker::End => unreachable!("seen above"),
+            ToWorker::ClientOpened { session, name, addr } => shard.client_opened(session, name, addr),
+            ToWorker::ClientClosed { session } => shard.client_closed(session),
+            ToWorker::ClientOp { session, envelope, began } => {
+                if let Err(e) = shard.client_op(session, &envelope, began) {
+                    outbox.push(FromWorker::BadClient { session, why: e.to_string() });
+                }
+            }
+            ToWorker::FromOsd { from, envelope, began } => {
+                if let Err(e) = shard.peer_message(from, &envelope, began) {
+                    let kind = envelope.header.kind;
+                    outbox.push(FromWorker::BadOsd { osd: from, kind, why: e.to_string() });
+                }
+            }
+            ToWorker::Maps(maps) => {
+                if let Err(e) = shard.osd_maps(&maps) {
+                    tracing::error!("maps from the monitor are not usable: {e}");
+                }
+            }
+            ToWorker::FromMonitor(envelope) => {
+                if let Err(e) = shard.monitor_message(&envelope) {
+                    tracing::error!(kind = envelope.header.kind, "malformed message from a monitor: {e}");
+                }
+            }
+            ToWorker::MonitorConnected => {
+                shard.monitor_connected();
+                self.beacon_at = Duration::ZERO;
+            }
+            ToWorker::DropCaches => shard.drop_block_cache(),
+            ToWorker::Facts { id } => {
+                outbox.push(FromWorker::Facts { id, facts: Box::new(ShardFacts::of(shard)) });
+            }
+            ToWorker::PgCommand { id, command } => {
+                let reply = pg_command::answer(&command, shard).expect("the front has looked");
+                outbox.push(FromWorker::PgReply { id, reply: Box::new(reply) });
+            }
+            ToWorker::Retire => {
+                shard.retire();
+                self.retiring = Some(false);
+            }
+        }
+    }
+
+    fn tick(&mut self, io: &mut impl Io) {
+        let now = io.now();
+        io.set_timer(now + TICK_EVERY, TICK);
+        let Stage::Running(shard) = &mut self.stage else { return };
+        shard.set_time(now);
+        if self.retiring.is_none() {
+            shard.tick();
+        }
+        let wait = self.disk_wait.tick(now);
+        self.parts.meter.set_disk_wait(wait);
+        if wait >= DRIVE_GIVEN_UP_AFTER {
+            self.failure = Some(format!("{}: no answer for {} s: the drive hangs", self.name(), wait.as_secs()));
+        }
+    }
+
+    fn run_shard(&mut self, io: &mut impl Io) {
+        let now = io.now();
+        let Stage::Running(shard) = &mut self.stage else { return };
+        let WorkerParts { outbox, meter, config, .. } = &mut self.parts;
+        shard.set_unsent_bytes(meter.unsent_bytes());
+        // Stamped anew, as the front does.
+        shard.set_time(io.clock());
+        shard.end_turn();
+        for output in shard.take_outputs() {
+            match output {
+                Output::Fatal { reason } => self.failure = Some(reason),
+                output => outbox.push(FromWorker::Out(output)),
+            }
+        }
+        while let Some(request) = shard.poll_io() {
+            self.disk_wait.submitted(request.id().0);
+            self.files.submit(io, request);
+        }
+        shard.turn_sent(io.clock());
+        if shard.has_reports() {
+            self.beacon_at = self.beacon_at.min(now + REPORT_AFTER);
+        }
+        if now >= self.beacon_at && self.retiring.is_none() {
+            outbox.push(FromWorker::Beacon(shard.beacon(0, 0)));
+            self.beacon_at = now + BEACON_EVERY;
+        }
+        let store = shard.store();
+        if self.retiring == Some(false) && store.is_idle() {
+            self.retiring = Some(true);
+            outbox.push(FromWorker::Idle);
+        }
+        let behind = store.is_behind();
+        let uncommitted = store.uncommitted_bytes() > config.memory().uncommitted_bytes;
+        if meter.set_holds(shard.is_full() || behind, behind || uncommitted) {
+            self.parts.inbox.ring();
+        }
+        let settles = (self.retiring == Some(false)).then_some(now + SETTLE_EVERY);
+        let store_work = store.wants_turn().then_some(now);
+        let beacon = self.retiring.is_none().then_some(self.beacon_at);
+        let wakes = [settles, store_work, beacon, shard.next_wake().filter(|_| self.retiring.is_none())];
+        if let Some(at) = wakes.into_iter().flatten().min() {
+            let soonest = if settles.is_some() { SETTLE_EVERY } else { Duration::from_millis(1) };
+            io.set_timer(at.max(now + soonest), TURN);
+        }
+    }
+}
+
+impl<I: Io> Handler<I> for Worker {
+    fn received(&mut self, _: &mut I, conn: reactor::ConnId, _: &[u8]) -> usize {
+        panic!("bytes of {conn:?}, where nothing is connected")
+    }
+
+    fn event(&mut self, io: &mut I, event: Event) {
+        match event {
+            Event::Disk { io: id, result } => {
+                let done = IoDone { id: IoId(id), result };
+                match &mut self.stage {
+                    Stage::Opening(opening) => {
+                        opening.io_done(done);
+                        self.pump_opening(io);
+                    }
+                    Stage::Running(shard) => {
+                        self.disk_wait.done(id);
+                        shard.set_time(io.now());
+                        shard.io_done(done);
+                    }
+                    Stage::Open(_) | Stage::Ended => {}
+                }
+            }
+            Event::Timer { token: TICK } => self.tick(io),
+            // What has come is taken at the turn's end.
+            Event::Timer { .. } | Event::Woken => {}
+            Event::Accepted { .. }
+            | Event::Connected { .. }
+            | Event::BulkReceived { .. }
+            | Event::Sent { .. }
+            | Event::Closed { .. } => panic!("{event:?}, where nothing is connected"),
+        }
+    }
+
+    fn turn_end(&mut self, io: &mut I) {
+        if let Stage::Running(shard) = &mut self.stage {
+            shard.set_time(io.now());
+        }
+        self.take_inbox(io);
+        self.run_shard(io);
+        if let Some(reason) = self.failure.take() {
+            self.parts.outbox.push(FromWorker::Out(Output::Fatal { reason }));
+            self.stage = Stage::Ended;
+        }
+        self.parts.outbox.flush();
+        if self.is_to_end {
+            self.stage = Stage::Ended;
+            io.stop();
+        }
+    }
+}

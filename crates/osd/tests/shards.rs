@@ -1,0 +1,102 @@
+//! OSDs of several shards, without a cluster.
+
+use osd::offline::{self, FileDevice};
+use osd::{Division, MkfsError, OsdConfig, Stop, StorePaths};
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use types::{Fsid, OsdId};
+
+const DEVICE_BYTES: u64 = 128 << 20;
+
+struct Device(PathBuf);
+
+impl Device {
+    fn new(name: &str) -> Device {
+        let path = std::env::temp_dir().join(format!("nacre-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        Device(path)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn config(device: &Path, memory_bytes: u64) -> OsdConfig {
+    let loopback = "127.0.0.1:0".parse().unwrap();
+    OsdConfig {
+        id: OsdId(3),
+        fsid: Fsid([1; 16]),
+        devices: StorePaths::one(device.to_owned()),
+        public_bind: loopback,
+        cluster_bind: loopback,
+        public_advertise: None,
+        cluster_advertise: None,
+        monitors: Vec::new(),
+        location: Default::default(),
+        device_class: "ssd".to_owned(),
+        memory_bytes,
+        check_period: osd::CHECK_PERIOD,
+        scrub_period: osd::LIGHT_SCRUB_PERIOD,
+        unix_zero: Default::default(),
+        kept_ops_per_second: osd::KEPT_OPS_PER_SECOND,
+    }
+}
+
+/// Starts it, and stops it at once.
+fn run(config: OsdConfig) -> Result<(), String> {
+    let stop = Stop::new().unwrap();
+    stop.stop();
+    osd::run(config, stop).map_err(|e| format!("{e:#}"))
+}
+
+#[test]
+fn all_shards_start_and_stop_together_and_each_has_a_part_of_the_device() {
+    let device = Device::new("four-shards");
+    let config = config(&device.0, 256 << 20);
+    osd::mkfs(&config, DEVICE_BYTES, Fsid([2; 16]), 4).unwrap();
+    for _ in 0..2 {
+        run(config.clone()).unwrap();
+    }
+    let division = Division::read(&config.devices).unwrap();
+    assert_eq!(division.shards(), 4);
+    let mut identities = Vec::new();
+    for shard in 0..4 {
+        let part = FileDevice::open_part(&config.devices, true, division, shard).unwrap();
+        let report = offline::check(part, &mut |_, _| ()).unwrap();
+        assert!(report.is_clean(), "{:?}", report.findings);
+        let label = report.label.unwrap();
+        assert_eq!((label.slice, label.device_bytes), (division.slice(shard), DEVICE_BYTES / 4));
+        identities.push(label.uuid);
+    }
+    identities.sort();
+    identities.dedup();
+    assert_eq!(identities.len(), 4, "no part can be taken for another");
+
+    // Opened as if it were another part.
+    let misplaced = std::fs::read(&device.0).unwrap();
+    let mut misplaced = misplaced.chunks((DEVICE_BYTES / 4) as usize).collect::<Vec<_>>();
+    misplaced.swap(2, 3);
+    std::fs::write(&device.0, misplaced.concat()).unwrap();
+    let refusal = run(config).unwrap_err();
+    assert!(refusal.contains("the store is part 4 of 4 of its devices, not part 3 of 4"), "{refusal}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let device = Device::new("odd-shards");
+    let config = |memory_bytes| config(&device.0, memory_bytes);
+    for shards in [0, 3, 32] {
+        let refusal = osd::mkfs(&config(1 << 30), DEVICE_BYTES, Fsid([2; 16]), shards).unwrap_err();
+        assert!(matches!(refusal, MkfsError::Shards { shards: s } if s == shards), "{refusal}");
+    }
+    assert!(!device.0.exists(), "nothing was made");
+    osd::mkfs(&config(1 << 30), DEVICE_BYTES, Fsid([2; 16]), 2).unwrap();
+    let refusal = run(config(127 << 20)).unwrap_err();
+    assert!(refusal.contains("it needs 134217728 at least"), "{refusal}");
+    OpenOptions::new().write(true).open(&device.0).unwrap().set_len(DEVICE_BYTES - (1 << 20)).unwrap();
+    let refusal = run(config(128 << 20)).unwrap_err();
+    assert!(refusal.contains("shard 1"), "{refusal}");
+}
