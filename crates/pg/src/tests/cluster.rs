@@ -1,5 +1,6 @@
 //! OSDs of one placement group in one thread. Messages and device requests lie in queues until the test lets them go.
 
+use super::node::Node;
 use crate::ops::Limits;
 use crate::peer::PgPush;
 use crate::{MapError, Output, Shard};
@@ -7,7 +8,7 @@ use bytes::Bytes;
 use osdmap::{Incremental, OsdMap, PgPool, PoolKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use store::{Memory, SimDevice, Store, StoreConfig};
+use store::{Memory, SimDevice, Store};
 use types::{EntityName, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
 use wire::messages::{self, Op, OpFlags, OsdOp, OsdOpReply, WatchNotify};
@@ -18,7 +19,7 @@ use wire::{Decode, Encode, EntityAddr, EntityAddrVec, Envelope, Message, Target}
 
 pub(super) const POOL: PoolId = PoolId(1);
 pub(super) const PG: PgId = PgId::new(1, 0);
-const FSID: Fsid = Fsid([1; 16]);
+pub(super) const FSID: Fsid = Fsid([1; 16]);
 const COPIES: u8 = 3;
 /// Of erasure-coded pools.
 const PROFILE: &str = "profile";
@@ -27,11 +28,6 @@ pub(super) const OBJECT: &[u8] = b"object";
 pub(super) const HASH: u32 = 7;
 /// Every operation of a test comes from this client, whichever session carries it.
 const CLIENT: EntityName = EntityName::client(4100);
-
-struct Node {
-    shard: Shard,
-    device: SimDevice,
-}
 
 /// An answer that a client got.
 #[derive(Clone, Debug)]
@@ -80,39 +76,8 @@ pub(super) struct Cluster {
     /// What nodes are made of.
     seed: u64,
     limits: Limits,
-}
-
-fn config(osd: OsdId) -> StoreConfig {
-    StoreConfig::one_device(8 << 20, 256 << 10, FSID, osd, Fsid([2; 16]))
-}
-
-/// A node with an empty store.
-fn node(osd: OsdId, seed: u64, limits: Limits) -> Node {
-    let config = config(osd);
-    let mut device = SimDevice::new(config.device_bytes);
-    for request in Store::format(&config).expect("the device is large enough") {
-        device.submit(request);
-        device.complete(0).result.expect("the device works");
-    }
-    node_with(device, osd, seed, limits)
-}
-
-/// A node whose store has so little memory that lookups wait for the device; how little, `seed` says.
-fn node_with(mut device: SimDevice, osd: OsdId, seed: u64, limits: Limits) -> Node {
-    let mut opening = Store::open(config(osd));
-    let mut store = loop {
-        if let Some(result) = opening.poll_result() {
-            break result.expect("the device has a store");
-        }
-        while let Some(request) = opening.poll_io() {
-            device.submit(request);
-        }
-        opening.io_done(device.complete(0));
-    };
-    let seed = seed.wrapping_mul(5) + u64::from(osd.0.unsigned_abs());
-    let (page_bytes, onode_bytes) = (seed as usize % 3 * 8192, seed as usize / 3 % 2 * 1000);
-    store.set_memory(Memory { page_bytes, onode_bytes, overlay_bytes: seed as usize % 5 * 700 });
-    Node { shard: Shard::new(osd, store, limits), device }
+    /// What OSDs hand on to shards other than their first stays queued until a step takes it, or all is let happen.
+    pub queues_wait: bool,
 }
 
 fn addrs(osd: OsdId) -> EntityAddrVec {
@@ -131,7 +96,12 @@ impl Cluster {
     }
 
     pub fn limited(osds: i32, seed: u64, limits: Limits) -> Cluster {
-        Cluster::of_pool(osds, seed, limits, PgPool::replicated(COPIES, 1, 0))
+        Cluster::of_pool(osds, seed, limits, shards_of_tests(), PgPool::replicated(COPIES, 1, 0))
+    }
+
+    /// The same, where every OSD has so many shards and the pool so many groups.
+    pub fn of_shards(osds: i32, seed: u64, shards: usize, pg_num: u32) -> Cluster {
+        Cluster::of_pool(osds, seed, Limits::default(), shards, PgPool::replicated(COPIES, pg_num, 0))
     }
 
     /// Three OSDs, and a pool with two data shards and a parity shard.
@@ -143,10 +113,11 @@ impl Cluster {
             erasure_code_profile: PROFILE.to_owned(),
             ..PgPool::replicated(3, 1, 0)
         };
-        Cluster::of_pool(3, seed, Limits::default(), pool)
+        Cluster::of_pool(3, seed, Limits::default(), shards_of_tests(), pool)
     }
 
-    fn of_pool(osds: i32, seed: u64, limits: Limits, pool: PgPool) -> Cluster {
+    fn of_pool(osds: i32, seed: u64, limits: Limits, shards: usize, pool: PgPool) -> Cluster {
+        let pg_num = pool.pg_num;
         let mut map = OsdMap::new(FSID);
         let mut first = Incremental::after(&map, Utime::ZERO);
         first.new_max_osd = Some(osds);
@@ -160,13 +131,14 @@ impl Cluster {
         first.new_erasure_code_profiles.insert(PROFILE.to_owned(), profile);
         first.new_pool_names.insert(POOL, "pool".to_owned());
         first.new_pool_max = Some(POOL.0);
-        first.new_pg_temp.insert(PG, vec![OsdId(0), OsdId(1), OsdId(2)]);
+        let all = (0..pg_num).map(|seed| PgId { seed, ..PG });
+        first.new_pg_temp.extend(all.map(|pg| (pg, vec![OsdId(0), OsdId(1), OsdId(2)])));
         map.apply(&first).expect("the first change fits the empty map");
         let mut cluster = Cluster {
             first: map.to_vec(Target::default()).into(),
             map,
             changes: BTreeMap::new(),
-            nodes: (0..osds).map(|osd| node(OsdId(osd), seed, limits)).collect(),
+            nodes: (0..osds).map(|osd| Node::new(OsdId(osd), seed, limits, shards)).collect(),
             in_transit: VecDeque::new(),
             cut: BTreeSet::new(),
             stuck_disks: BTreeSet::new(),
@@ -177,7 +149,7 @@ impl Cluster {
             shared: Vec::new(),
             wanted: Vec::new(),
             started: BTreeMap::new(),
-            pg_nums: [(Epoch(1), 1)].into(),
+            pg_nums: [(Epoch(1), pg_num)].into(),
             ranges_since: BTreeMap::new(),
             pushed: Vec::new(),
             snaps: SnapContext::default(),
@@ -188,6 +160,7 @@ impl Cluster {
             sessions: 0,
             seed,
             limits,
+            queues_wait: false,
         };
         let first = cluster.message(Epoch(1), Epoch(1));
         for osd in (0..osds).map(OsdId) {
@@ -199,11 +172,11 @@ impl Cluster {
     }
 
     pub fn store(&mut self, osd: OsdId) -> &mut Store {
-        self.node(osd).shard.store_mut()
+        self.shard(osd).store_mut()
     }
 
     pub fn device_of(&mut self, osd: OsdId) -> &mut SimDevice {
-        &mut self.node(osd).device
+        &mut self.node(osd).home_mut().device
     }
 
     fn node(&mut self, osd: OsdId) -> &mut Node {
@@ -211,12 +184,12 @@ impl Cluster {
     }
 
     pub fn epoch_of(&self, osd: OsdId) -> Epoch {
-        self.nodes[osd.0 as usize].shard.map().epoch
+        self.nodes[osd.0 as usize].front().map().epoch
     }
 
     /// Whether the group serves on its primary, as the newest map has it.
     pub fn is_active(&self, primary: OsdId) -> bool {
-        self.nodes[primary.0 as usize].shard.pg_is_active(PG)
+        self.nodes[primary.0 as usize].pg_is_active(PG)
     }
 
     // ---- maps ----
@@ -302,7 +275,7 @@ impl Cluster {
 
     /// Whether all groups serve on this OSD.
     pub fn all_active(&self, primary: OsdId) -> bool {
-        self.map.pools[&POOL].pgs(POOL).all(|pg| self.nodes[primary.0 as usize].shard.pg_is_active(pg))
+        self.map.pools[&POOL].pgs(POOL).all(|pg| self.nodes[primary.0 as usize].pg_is_active(pg))
     }
 
     pub fn move_group_of(&mut self, pg: PgId, acting: &[i32]) -> Epoch {
@@ -348,7 +321,8 @@ impl Cluster {
     pub fn maps(&mut self, osd: OsdId, message: &messages::OsdMap) -> Result<(), MapError> {
         let envelope = message.clone().seal(0, Target::default());
         let message = messages::OsdMap::open(&envelope).expect("our own");
-        self.node(osd).shard.osd_maps(&message)?;
+        let now = self.now;
+        self.node(osd).maps(message, now)?;
         self.turn(osd);
         Ok(())
     }
@@ -374,12 +348,12 @@ impl Cluster {
     pub fn connect_as(&mut self, osd: OsdId, client: EntityName, addr: EntityAddr) -> SessionId {
         self.sessions += 1;
         let session = SessionId(self.sessions);
-        self.node(osd).shard.client_opened(session, client, addr);
+        self.node(osd).tell_all(Duration::ZERO, move |shard, _| shard.client_opened(session, client, addr));
         session
     }
 
     pub fn disconnect(&mut self, osd: OsdId, session: SessionId) {
-        self.node(osd).shard.client_closed(session);
+        self.node(osd).tell_all(Duration::ZERO, move |shard, _| shard.client_closed(session));
     }
 
     /// An operation of a client that has the map `epoch`; its first attempt is number 0.
@@ -437,8 +411,7 @@ impl Cluster {
         (message.snap_seq, message.snaps) = (self.snaps.seq, self.snaps.snaps.clone());
         let envelope = message.seal(tid, Target::default());
         let now = self.now;
-        self.node(osd).shard.set_time(now);
-        self.node(osd).shard.client_op(session, &envelope, now).expect("well-formed");
+        self.node(osd).client_op(session, envelope, now);
         self.turn(osd);
     }
 
@@ -450,12 +423,13 @@ impl Cluster {
         self.ask(osd, session, tid, epoch, 0, Op::read(0, 0));
     }
 
+    /// The OSD's shard that has the group.
     pub fn shard(&mut self, osd: OsdId) -> &mut Shard {
-        &mut self.node(osd).shard
+        &mut self.node(osd).home_mut().shard
     }
 
     pub fn client_bytes(&self, osd: OsdId) -> usize {
-        self.nodes[osd.0 as usize].shard.client_bytes()
+        self.nodes[osd.0 as usize].client_bytes()
     }
 
     /// The answers to one request, oldest first: session, result and output.
@@ -488,15 +462,9 @@ impl Cluster {
         if self.stopped.contains(&osd) {
             return;
         }
-        let now = self.now;
-        let node = self.node(osd);
-        node.shard.set_time(now);
-        node.shard.end_turn();
-        while let Some(request) = node.shard.poll_io() {
-            node.device.submit(request);
-        }
-        node.shard.turn_sent(now);
-        for output in node.shard.take_outputs() {
+        let (now, queues_wait) = (self.now, self.queues_wait);
+        let outputs = self.node(osd).turn(now, queues_wait);
+        for output in outputs {
             match output {
                 Output::ToClient { session, envelope } => self.client_hears(session, &envelope),
                 Output::ToOsd { osd: to, envelope } => self.in_transit.push_back((osd, to, envelope)),
@@ -566,7 +534,8 @@ impl Cluster {
             }
             other => panic!("{osd} tells the monitor {other:#x}"),
         };
-        self.node(osd).shard.monitor_message(&answer).expect("well-formed");
+        let now = self.now;
+        self.node(osd).tell_all(now, move |shard, _| shard.monitor_message(&answer).expect("well-formed"));
         self.turn(osd);
     }
 
@@ -582,30 +551,35 @@ impl Cluster {
             }
         }
         let now = self.now;
-        self.node(to).shard.set_time(now);
-        self.node(to).shard.peer_message(from, &envelope, now).expect("well-formed");
+        self.node(to).osd_message(from, &envelope, now);
         self.turn(to);
         true
     }
 
     /// Does the oldest device request. Returns whether there was one.
     fn device(&mut self, osd: OsdId) -> bool {
-        if self.stuck_disks.contains(&osd) || self.node(osd).device.queued() == 0 {
-            return false;
-        }
         let now = self.now;
-        let node = self.node(osd);
-        let done = node.device.complete(0);
-        node.shard.set_time(now);
-        node.shard.io_done(done);
-        self.turn(osd);
-        true
+        let any = !self.stuck_disks.contains(&osd) && self.node(osd).device_request(now);
+        if any {
+            self.turn(osd);
+        }
+        any
+    }
+
+    /// Has a shard take the oldest that waits in its queue. Returns whether there was something.
+    fn take_in(&mut self, osd: OsdId) -> bool {
+        let now = self.now;
+        let any = !self.stopped.contains(&osd) && self.node(osd).take_in(now);
+        if any {
+            self.turn(osd);
+        }
+        any
     }
 
     /// Lets a store go on with what waits for nothing. Returns whether there was such work.
     fn store_work(&mut self, osd: OsdId) -> bool {
-        let is_due = self.node(osd).shard.group_wake().is_some_and(|at| at <= self.now);
-        let wanted = !self.stopped.contains(&osd) && (is_due || self.store(osd).wants_turn());
+        let now = self.now;
+        let wanted = !self.stopped.contains(&osd) && self.node(osd).wants_turn(now);
         if wanted {
             self.turn(osd);
         }
@@ -632,7 +606,11 @@ impl Cluster {
         self.now += Duration::from_micros(50);
         match pick % (osds + 1) {
             0 => drop(self.deliver()),
-            osd => drop(self.device(OsdId(osd as i32 - 1)) || self.store_work(OsdId(osd as i32 - 1))),
+            osd => {
+                let osd = OsdId(osd as i32 - 1);
+                let takes = self.queues_wait && pick >> 20 & 1 == 1 && self.take_in(osd);
+                let _ = takes || self.device(osd) || self.store_work(osd);
+            }
         }
     }
 
@@ -641,7 +619,8 @@ impl Cluster {
         loop {
             let mut any = self.deliver();
             for osd in 0..self.nodes.len() as i32 {
-                any |= self.device(OsdId(osd)) || self.store_work(OsdId(osd));
+                let osd = OsdId(osd);
+                any |= self.take_in(osd) || self.device(osd) || self.store_work(osd);
             }
             if !any && !self.skip_to_wake() {
                 break;
@@ -653,10 +632,14 @@ impl Cluster {
     fn skip_to_wake(&mut self) -> bool {
         let soon = self.now + Duration::from_millis(200);
         let running = (0..self.nodes.len() as i32).map(OsdId).filter(|osd| !self.stopped.contains(osd));
-        let wakes: Vec<Duration> = running.filter_map(|osd| self.nodes[osd.0 as usize].shard.group_wake()).collect();
+        let wakes: Vec<Duration> = running.filter_map(|osd| self.nodes[osd.0 as usize].group_wake()).collect();
         let wake = wakes.into_iter().filter(|at| *at <= soon).min();
         self.now = self.now.max(wake.unwrap_or_default());
         wake.is_some()
+    }
+
+    pub fn now(&self) -> Duration {
+        self.now
     }
 
     /// So much later; nothing happens meanwhile.
@@ -669,9 +652,7 @@ impl Cluster {
         self.now += time;
         let now = self.now;
         for osd in 0..self.nodes.len() as i32 {
-            let shard = &mut self.node(OsdId(osd)).shard;
-            shard.set_time(now);
-            shard.tick();
+            self.node(OsdId(osd)).tick(now);
             self.turn(OsdId(osd));
         }
         self.settle();
@@ -679,8 +660,8 @@ impl Cluster {
 
     /// An OSD loses its power: what its disk has not flushed is gone. It starts again, and has no map.
     pub fn lose_power(&mut self, osd: OsdId) {
-        let device = self.node(osd).device.after_crash(&mut || 0);
-        *self.node(osd) = node_with(device, osd, self.seed, self.limits);
+        let (seed, limits) = (self.seed, self.limits);
+        self.node(osd).lose_power(osd, seed, limits);
         self.in_transit.retain(|(from, to, _)| *from != osd && *to != osd);
     }
 
@@ -688,6 +669,11 @@ impl Cluster {
     pub fn lose(&mut self, from: OsdId, to: OsdId) {
         self.in_transit.retain(|(a, b, _)| (*a, *b) != (from, to));
     }
+}
+
+/// How many shards OSDs of tests have that do not say it: any test can be run with several.
+fn shards_of_tests() -> usize {
+    std::env::var("NACRE_TEST_SHARDS").map_or(1, |shards| shards.parse().expect("a number of shards"))
 }
 
 /// Appends the request's number and a comma: what was carried out, how often and in which order can be read.

@@ -14,6 +14,7 @@ mod hops;
 mod maps;
 mod memory;
 mod merging;
+mod node;
 mod replica_reads;
 mod requeue;
 mod scrub;

@@ -1,8 +1,8 @@
 //! Reads that other members than the primary answer.
 
-use super::cluster::{Cluster, HASH, OBJECT, appending};
+use super::cluster::{Cluster, HASH, OBJECT, PG, appending};
 use std::time::Duration;
-use types::{Epoch, Errno, OsdId};
+use types::{Epoch, Errno, OsdId, PgId};
 use wire::messages::{Op, OpFlags};
 use wire::msgr::SessionId;
 
@@ -12,9 +12,16 @@ const C: OsdId = OsdId(2);
 
 const AGAIN: i32 = Errno::EAGAIN.as_result();
 
+/// Hash of an object of each of two groups, which lie on different shards where there are two.
+const HASHES: [u32; 2] = [8, 7];
+
 fn ask(cluster: &mut Cluster, osd: OsdId, session: SessionId, tid: u64, op: Op) {
+    ask_of(cluster, osd, session, tid, HASH, op);
+}
+
+fn ask_of(cluster: &mut Cluster, osd: OsdId, session: SessionId, tid: u64, hash: u32, op: Op) {
     let epoch = cluster.epoch_of(osd);
-    cluster.ask_flagged(osd, session, tid, epoch, OpFlags::BALANCE_READS, (HASH, OBJECT), op);
+    cluster.ask_flagged(osd, session, tid, epoch, OpFlags::BALANCE_READS, (hash, OBJECT), op);
 }
 
 fn read(cluster: &mut Cluster, osd: OsdId, session: SessionId, tid: u64) {
@@ -35,10 +42,14 @@ fn seen(text: &str) -> Option<(i32, String)> {
 
 /// Reads until the member answers itself.
 fn warm(cluster: &mut Cluster, osd: OsdId) -> SessionId {
+    warm_of(cluster, osd, HASH)
+}
+
+fn warm_of(cluster: &mut Cluster, osd: OsdId, hash: u32) -> SessionId {
     let session = cluster.connect(osd);
     for tid in 9000..9020 {
         cluster.answers.retain(|answer| answer.tid != tid);
-        read(cluster, osd, session, tid);
+        ask_of(cluster, osd, session, tid, hash, Op::read(0, 0));
         cluster.pass(Duration::from_millis(150));
         if answer(cluster, tid).expect("it is answered").0 >= 0 {
             return session;
@@ -49,7 +60,12 @@ fn warm(cluster: &mut Cluster, osd: OsdId) -> SessionId {
 
 /// Three members, of which the first has appended 1.
 fn cluster() -> (Cluster, SessionId) {
-    let mut cluster = Cluster::new(3);
+    cluster_of(1)
+}
+
+/// The same with OSDs of so many shards.
+fn cluster_of(shards: usize) -> (Cluster, SessionId) {
+    let mut cluster = Cluster::of_shards(3, 7, shards, 1);
     let session = cluster.connect(A);
     cluster.append(A, session, 1, Epoch(1));
     cluster.settle();
@@ -105,8 +121,9 @@ fn what_not_all_have_is_not_shown() {
 #[test]
 fn a_member_that_is_left_alone_reads_nothing_that_others_have_changed() {
     // The primary stays, or is replaced, too; and is reached by the new one, or is not.
-    for (left, cut) in [(vec![1], vec![B]), (vec![0, 1], vec![A, B]), (vec![0, 1], vec![B])] {
-        let (mut cluster, _) = cluster();
+    let cases = [(vec![1], vec![B]), (vec![0, 1], vec![A, B]), (vec![0, 1], vec![B])];
+    for (shards, (left, cut)) in [1, 2, 4].into_iter().flat_map(|shards| cases.clone().map(|case| (shards, case))) {
+        let (mut cluster, _) = cluster_of(shards);
         let session = warm(&mut cluster, B);
         for osd in &cut {
             cluster.cut.extend([(*osd, C), (C, *osd)]);
@@ -129,7 +146,7 @@ fn a_member_that_is_left_alone_reads_nothing_that_others_have_changed() {
             let changed = answer(&cluster, 3).is_some();
             read(&mut cluster, B, session, tid);
             let saw = answer(&cluster, tid).expect("at once");
-            assert!(saw.0 == AGAIN || !changed && saw.1 == "1,", "{left:?} {tid}: {saw:?}");
+            assert!(saw.0 == AGAIN || !changed && saw.1 == "1,", "{shards} shards, {left:?} {tid}: {saw:?}");
             cluster.pass(Duration::from_millis(50));
         }
         let shown = answer(&cluster, 100).expect("at once");
@@ -192,11 +209,96 @@ impl Choices {
     }
 }
 
+/// Two groups on two shards, in each of which the first OSD has appended 1. Also its session.
+fn two_groups() -> (Cluster, SessionId) {
+    let mut cluster = Cluster::of_shards(3, 7, 2, 2);
+    let session = cluster.connect(A);
+    for hash in HASHES {
+        cluster.ask_of(A, session, 1, Epoch(1), 0, (hash, OBJECT), appending(1));
+    }
+    cluster.settle();
+    // What they had promised before they started is over.
+    cluster.pass(Duration::from_secs(2));
+    (cluster, session)
+}
+
+/// The new `primary` changes both objects, whose members were changed in epoch `since`, beside reads at B. After which time
+/// each of the changes was answered.
+fn changed_beside_reads(cluster: &mut Cluster, primary: OsdId, since: Epoch, at_b: SessionId) -> [Option<Duration>; 2] {
+    let begun = cluster.now();
+    let session = cluster.connect(primary);
+    for (i, hash) in HASHES.into_iter().enumerate() {
+        cluster.ask_of(primary, session, 10 + i as u64, since, 0, (hash, OBJECT), appending(2));
+    }
+    cluster.settle();
+    let mut changed = [None; 2];
+    for step in 0..50 {
+        for (i, hash) in HASHES.into_iter().enumerate() {
+            if changed[i].is_none() && answer(cluster, 10 + i as u64).is_some() {
+                changed[i] = Some(cluster.now() - begun);
+            }
+            let tid = 100 + 2 * step + i as u64;
+            ask_of(cluster, B, at_b, tid, hash, Op::read(0, 0));
+            let saw = answer(cluster, tid).expect("at once");
+            assert!(saw.0 == AGAIN || changed[i].is_none() && saw.1 == "1,", "{hash} at {step}: {saw:?}");
+        }
+        cluster.pass(Duration::from_millis(50));
+    }
+    changed
+}
+
+#[test]
+fn each_shard_tells_what_it_has_shared() {
+    for read in 0..2 {
+        let (mut cluster, _) = two_groups();
+        let session = warm_of(&mut cluster, B, HASHES[read]);
+        cluster.cut.extend([(A, B), (B, A), (C, B), (B, C)]);
+        cluster.move_group_of(PgId { seed: 0, ..PG }, &[2, 0]);
+        let since = cluster.move_group_of(PgId { seed: 1, ..PG }, &[2, 0]);
+        cluster.update(C);
+        cluster.update(A);
+        cluster.settle();
+        let changed = changed_beside_reads(&mut cluster, C, since, session);
+        let waited = changed.map(|after| after.expect("it is answered in the end"));
+        assert!(waited[read] > Duration::from_millis(500), "the share is waited for: {waited:?}");
+        assert!(waited[1 - read] < Duration::from_millis(50), "nothing of the other shard is shared: {waited:?}");
+    }
+}
+
+#[test]
+fn a_primary_that_starts_anew_remembers_no_share_of_any_shard() {
+    let (mut cluster, _) = two_groups();
+    warm_of(&mut cluster, B, HASHES[0]);
+    let session = warm_of(&mut cluster, B, HASHES[1]);
+    cluster.lose_power(A);
+    cluster.cut.extend([(A, B), (B, A), (C, B), (B, C)]);
+    cluster.mark_down(0);
+    cluster.mark_down(1);
+    let since = cluster.mark_up(0);
+    cluster.update(A);
+    cluster.update(C);
+    cluster.settle();
+    let changed = changed_beside_reads(&mut cluster, A, since, session);
+    let waited = changed.map(|after| after.expect("it is answered in the end"));
+    let least = Duration::from_millis(500);
+    assert!(waited.iter().all(|waited| *waited > least), "both are waited for: {waited:?}");
+}
+
 #[test]
 fn reads_never_go_back_whoever_answers() {
+    reads_never_go_back(1, 80);
+}
+
+#[test]
+fn reads_never_go_back_whichever_shard_answers() {
+    reads_never_go_back(2, 80);
+}
+
+fn reads_never_go_back(shards: usize, seeds: u64) {
     let (mut served, mut refused) = (0, 0);
-    for seed in 0..80 {
-        let mut cluster = Cluster::seeded(4, seed);
+    for seed in 0..seeds {
+        let mut cluster = Cluster::of_shards(4, seed, shards, 1);
+        cluster.queues_wait = shards > 1;
         let mut choices = Choices(seed);
         let primary = cluster.connect(A);
         let members = [B, C, OsdId(3)].map(|osd| (osd, cluster.connect(osd)));
