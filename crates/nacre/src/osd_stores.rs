@@ -103,12 +103,36 @@ impl Stores<'_> {
 
     /// What has been said of all shards as one; of an only one as it is.
     pub fn as_one_report(&self, mut of_shards: Vec<Value>, status: &str) -> Value {
-        match (self.count(), of_shards.pop()) {
-            (1, Some(only)) => only,
-            (_, last) => {
-                of_shards.extend(last);
-                json!({"status": status, "shards": of_shards})
-            }
+        match self.count() {
+            1 => of_shards.pop().unwrap_or(Value::Null),
+            _ => together(of_shards, status),
         }
+    }
+}
+
+/// Reports of several shards, with the sums of what all of them count.
+fn together(of_shards: Vec<Value>, status: &str) -> Value {
+    let mut report = json!({"status": status});
+    for (name, value) in of_shards.first().and_then(Value::as_object).into_iter().flatten() {
+        let counts: Option<Vec<u64>> = of_shards.iter().map(|shard| shard[name].as_u64()).collect();
+        if let Some(counts) = counts.filter(|_| value.is_u64()) {
+            report[name] = counts.iter().sum::<u64>().into();
+        }
+    }
+    report["shards"] = of_shards.into();
+    report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_shards_count_is_summed() {
+        let shard = |objects: u64, status: &str| json!({"status": status, "objects": objects, "findings": []});
+        let shards = vec![shard(3, "clean"), shard(4, "damaged")];
+        let report = together(shards.clone(), "damaged");
+        assert_eq!(report, json!({"status": "damaged", "objects": 7, "shards": shards}));
+        assert_eq!(together(Vec::new(), "done"), json!({"status": "done", "shards": []}));
     }
 }
