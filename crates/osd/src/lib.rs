@@ -38,5 +38,5 @@ pub use pg::hops::DEFAULT_PER_SECOND as KEPT_OPS_PER_SECOND;
 pub use pg::{CHECK_PERIOD, LIGHT_SCRUB_PERIOD};
 pub use pg::{Homes, SHARDS_MAX};
 pub use run::{Stop, run};
-pub use shards::Division;
+pub use shards::{Division, OsdInOneLoop, ShardLimits};
 pub use store_paths::StorePaths;

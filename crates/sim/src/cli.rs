@@ -38,6 +38,9 @@ pub struct SimOptions {
     /// Data and parity shards, as in 2+1, of an erasure-coded pool. [default: none, 2+1 or 2+2, by the seed]
     #[arg(long, value_name = "K+M", value_parser = coding, conflicts_with = "copies")]
     pub coded: Option<(u8, u8)>,
+    /// Shards of each OSD: 1, 2, 4, 8 or 16. [default: 1, 2 or 4, by the seed]
+    #[arg(long, value_name = "N", value_parser = shards)]
+    pub shards: Option<usize>,
     /// Kinds of misfortunes: calm, resets, quick-restarts, long-absences, replaced, moved, changed, monitor, blackout,
     /// partitions, everything, clocks, slowness, membership, full, rot, quorum. [default: some, by the seed]
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = mix)]
@@ -97,6 +100,11 @@ fn mix(text: &str) -> Result<Mix, String> {
     })
 }
 
+fn shards(text: &str) -> Result<usize, String> {
+    let shards = text.parse().ok().filter(|n: &usize| n.is_power_of_two() && *n <= osd::SHARDS_MAX);
+    shards.ok_or_else(|| format!("an OSD has a power of two of shards, {} at most", osd::SHARDS_MAX))
+}
+
 impl SimOptions {
     fn wishes(&self) -> Wishes {
         Wishes {
@@ -106,6 +114,7 @@ impl SimOptions {
             osds: self.osds.map(usize::from),
             copies: self.copies,
             coding: self.coded,
+            shards: self.shards,
             mixes: self.faults.clone(),
         }
     }
@@ -286,6 +295,7 @@ mod tests {
             osds: Some(7),
             copies: Some(2),
             coding: None,
+            shards: Some(4),
             mixes: vec![Mix::Clocks, Mix::LongAbsences],
         };
         let coded = Wishes { copies: None, coding: Some((2, 2)), ..replicated.clone() };
@@ -306,6 +316,7 @@ mod tests {
             "--seed 1 --faults rain",
             "--seed 1 --copies 1",
             "--seed 1 --coded 8+3",
+            "--seed 1 --shards 3",
         ] {
             assert!(parsed(line).is_err(), "{line}");
         }

@@ -2,7 +2,7 @@
 //! concerns monitors only.
 
 use crate::client_process::{ClientProcess, POOL, Purpose};
-use crate::disk_overlay::DiskOverlay;
+use crate::disk_overlay::{DiskOverlay, PartOfDisk};
 use crate::format_process::FormatProcess;
 use crate::history::Operation;
 use crate::monitors::Monitors;
@@ -13,7 +13,7 @@ use crate::window::Window;
 use crate::witness::Witness;
 use mon::BootstrapSpec;
 use osd::heartbeat::{Board, HeartbeatNode};
-use osd::{Osd, OsdConfig, Stop};
+use osd::{OsdConfig, OsdInOneLoop, ShardLimits, Stop};
 use pg::ops::Limits;
 use reactor::sim::{Crash, DiskFault, NodeId, Rng, SimDisk, SimIo, World, WorldConfig};
 use std::net::SocketAddr;
@@ -53,7 +53,9 @@ pub struct ClusterConfig {
     pub backfill_objects: usize,
     /// Size of the log of each OSD's store.
     pub wal_bytes: u64,
-    /// Size of each disk.
+    /// Shards of each OSD: a power of two.
+    pub shards: usize,
+    /// Size of each disk, or of each shard's part of it; that of the log likewise.
     pub disk_bytes: u64,
     /// Stores have so little memory for metadata that most lookups wait for the device.
     pub little_memory: bool,
@@ -74,6 +76,7 @@ impl Default for ClusterConfig {
             window: u64::MAX,
             backfill_objects: 4,
             wal_bytes: 1 << 20,
+            shards: 1,
             disk_bytes: DISK_BYTES,
             little_memory: false,
         }
@@ -114,8 +117,8 @@ pub struct Cluster {
     pub(crate) monitors: Monitors,
     pub(crate) witness: Witness,
     osds: Vec<OsdNode>,
-    /// What disks are made with: the seed, and the sizes of disks and logs.
-    disks_of: (u64, (u64, u64)),
+    /// What disks are made with: the seed, each OSD's shards, and the sizes of disks and logs.
+    disks_of: (u64, usize, (u64, u64)),
     /// Disks replaced so far.
     replaced: u8,
     clients: Vec<ClientNode>,
@@ -156,7 +159,7 @@ impl Cluster {
             monitors,
             witness: Witness::default(),
             osds: Vec::new(),
-            disks_of: (seed, (config.disk_bytes, config.wal_bytes)),
+            disks_of: (seed, config.shards, (config.disk_bytes, config.wal_bytes)),
             replaced: 0,
             clients: Vec::new(),
             window: Window::new(config.window),
@@ -180,11 +183,11 @@ impl Cluster {
 
     /// A machine with formatted disks, on which the next OSD can be started; its number.
     pub fn add_osd(&mut self) -> usize {
-        let (osd, (seed, sizes)) = (self.osds.len(), self.disks_of);
+        let (osd, (seed, shards, sizes)) = (self.osds.len(), self.disks_of);
         self.osds.push(OsdNode {
             presence: Presence::Here,
             node: self.world.add_node(),
-            disks: StoreDisks::of(seed, osd, FSID, sizes),
+            disks: StoreDisks::of(seed, osd, FSID, shards, sizes),
             stop: stop(),
             is_stopping: false,
             may_fail: false,
@@ -205,7 +208,8 @@ impl Cluster {
     pub fn replace_disks(&mut self, osd: usize) {
         assert_eq!(self.osds[osd].presence, Presence::Lost, "osd.{osd} has its disks");
         self.replaced += 1;
-        self.osds[osd].disks.config.uuid.0[0] = 0x80 | self.replaced;
+        let replaced = self.replaced;
+        self.osds[osd].disks.made_anew(replaced);
         self.osds[osd].presence = Presence::Here;
         self.format(osd);
     }
@@ -287,17 +291,15 @@ impl Cluster {
         known.may_fail &= known.stop.failure().is_none();
         (known.stop, known.is_stopping, known.epoch) = (stop.clone(), false, Epoch(0));
         let limits = self.limits;
-        let memory = self.little_memory.then(|| little_memory(self.rng()));
+        let division = known.disks.division;
+        let store_memory = self.little_memory.then(|| little_memory(self.rng()));
         self.start(node, format!("osd.{osd}"), |io| {
             let board = Arc::new(Board::default());
             let heartbeats = HeartbeatNode::new(io, &config, board.clone()).expect("addresses are there");
-            let osd = Osd::new(io, config, stop).expect("an OSD's disk and addresses are there");
-            let mut osd = osd.with_limits(limits);
+            let given = ShardLimits { limits, store_memory };
+            let osd = OsdInOneLoop::new(io, &config, stop, division, given);
+            let mut osd = osd.expect("an OSD's disk and addresses are there");
             osd.set_heartbeats(board, heartbeats.addrs().clone());
-            let osd = match memory {
-                Some(memory) => osd.with_store_memory(memory),
-                None => osd,
-            };
             Program::Osd(Box::new(osd), Box::new(heartbeats))
         });
     }
@@ -387,14 +389,30 @@ impl Cluster {
         self.disk_of(osd, devices[which])
     }
 
-    pub(crate) fn disks_of(&self, osd: usize) -> DiskOverlay<'_> {
-        let OsdNode { node, disks, .. } = &self.osds[osd];
-        let peek = |path| self.world.peek_disk(*node, path).expect("formatted at the beginning");
-        DiskOverlay::new(disks.all().map(|(device, path)| (device, peek(path))).collect())
+    /// Shards of each OSD.
+    pub fn shards(&self) -> usize {
+        self.disks_of.1
     }
 
-    pub(crate) fn store_config(&self, osd: usize) -> &StoreConfig {
-        &self.osds[osd].disks.config
+    /// Where a shard's part of an OSD's main disk begins.
+    pub(crate) fn part_begin(&self, osd: usize, shard: usize) -> u64 {
+        self.osds[osd].disks.division.offset(shard, Device::Main)
+    }
+
+    /// A shard's part of an OSD's disks.
+    pub(crate) fn disks_of(&self, osd: usize, shard: usize) -> DiskOverlay<'_> {
+        let OsdNode { node, disks, .. } = &self.osds[osd];
+        let part = |(device, path)| {
+            let disk = self.world.peek_disk(*node, path).expect("formatted at the beginning");
+            let (begin, bytes) =
+                (disks.division.offset(shard, device), disks.division.bytes(shard, device, disk.len_bytes()));
+            (device, PartOfDisk { disk, begin, bytes })
+        };
+        DiskOverlay::new(disks.all().map(part).collect())
+    }
+
+    pub(crate) fn store_config(&self, osd: usize, shard: usize) -> StoreConfig {
+        self.osds[osd].disks.config_of(shard)
     }
 
     /// Has a client give a monitor command.

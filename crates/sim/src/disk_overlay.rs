@@ -5,27 +5,35 @@ use std::collections::{BTreeMap, VecDeque};
 use store::{Device, IoDone, IoRequest};
 use types::BLOCK_BYTES;
 
+/// A disk, or a shard's part of it.
+pub struct PartOfDisk<'a> {
+    pub disk: &'a SimDisk,
+    /// Where it begins.
+    pub begin: u64,
+    pub bytes: u64,
+}
+
 /// The disks, and blocks written since, which they do not see.
 pub struct DiskOverlay<'a> {
-    disks: Vec<(Device, &'a SimDisk)>,
+    disks: Vec<(Device, PartOfDisk<'a>)>,
     blocks: BTreeMap<(Device, u64), Vec<u8>>,
     done: VecDeque<IoDone>,
 }
 
 impl<'a> DiskOverlay<'a> {
-    pub fn new(disks: Vec<(Device, &'a SimDisk)>) -> DiskOverlay<'a> {
+    pub fn new(disks: Vec<(Device, PartOfDisk<'a>)>) -> DiskOverlay<'a> {
         DiskOverlay { disks, blocks: BTreeMap::new(), done: VecDeque::new() }
     }
 
     pub fn carry_out(&mut self, request: IoRequest) -> IoDone {
         match request {
             IoRequest::Read { id, device, offset, mut buf } => {
-                let disk = self.disks.iter().find(|(of, _)| *of == device).expect("a device of the store").1;
+                let part = &self.disks.iter().find(|(of, _)| *of == device).expect("a device of the store").1;
                 for (i, block) in buf.as_mut_slice().chunks_mut(BLOCK_BYTES).enumerate() {
                     let at = offset + (i * BLOCK_BYTES) as u64;
                     match self.blocks.get(&(device, at)) {
                         Some(written) => block.copy_from_slice(written),
-                        None => block.copy_from_slice(&disk.peek(at, block.len())),
+                        None => block.copy_from_slice(&part.disk.peek(part.begin + at, block.len())),
                     }
                 }
                 IoDone { id, result: Ok(Some(buf)) }
@@ -40,15 +48,16 @@ impl<'a> DiskOverlay<'a> {
         }
     }
 
-    /// What was written, with its offsets.
+    /// What was written, with its offsets on the disks.
     pub fn into_blocks(self) -> impl Iterator<Item = (Device, u64, Vec<u8>)> {
-        self.blocks.into_iter().map(|((device, offset), block)| (device, offset, block))
+        let begins: BTreeMap<Device, u64> = self.disks.iter().map(|(device, part)| (*device, part.begin)).collect();
+        self.blocks.into_iter().map(move |((device, offset), block)| (device, begins[&device] + offset, block))
     }
 }
 
 impl osd::offline::Device for DiskOverlay<'_> {
     fn bytes_of(&self, device: Device) -> Option<u64> {
-        self.disks.iter().find(|(of, _)| *of == device).map(|(_, disk)| disk.len_bytes())
+        self.disks.iter().find(|(of, _)| *of == device).map(|(_, part)| part.bytes)
     }
 
     fn submit(&mut self, request: IoRequest) {

@@ -9,31 +9,38 @@ use store::{Device, IoRequest, Store};
 /// Writes a new store's first blocks, one request after another, then ends.
 pub struct FormatProcess {
     files: Vec<(Device, FileId)>,
-    requests: VecDeque<IoRequest>,
+    /// Each with where the part begins that it is for.
+    requests: VecDeque<(u64, IoRequest)>,
 }
 
 impl FormatProcess {
     pub fn start(io: &mut SimIo, disks: &StoreDisks) -> FormatProcess {
         let mut open = |(device, path)| {
-            let len_bytes = disks.config.bytes_of(device).expect("each device has a size");
+            let len_bytes = disks.bytes_of(device).expect("each device has a size");
             let options = FileOptions { create: true, len_bytes, direct: true, ..FileOptions::default() };
             (device, io.open_file(path, options).expect("a new disk opens"))
         };
         let files = disks.all().map(&mut open).collect();
-        let requests = Store::format(&disks.config).expect("the disks have sizes that a store takes").into();
+        let requests_of = |shard| {
+            let requests = Store::format(&disks.config_of(shard)).expect("the disks have sizes that a store takes");
+            requests.into_iter().map(move |request| (disks.division.offset(shard, request.device()), request))
+        };
+        let requests = (0..disks.shards()).flat_map(requests_of).collect();
         let mut process = FormatProcess { files, requests };
         process.next(io);
         process
     }
 
     fn next(&mut self, io: &mut SimIo) {
-        let Some(request) = self.requests.pop_front() else { return io.stop() };
+        let Some((begin, request)) = self.requests.pop_front() else { return io.stop() };
         let device = request.device();
         let file = self.files.iter().find(|(of, _)| *of == device).expect("a device of the store").1;
         match request {
-            IoRequest::Write { id, offset, data, .. } => io.write(file, offset, data.into_pieces().collect(), id.0),
+            IoRequest::Write { id, offset, data, .. } => {
+                io.write(file, begin + offset, data.into_pieces().collect(), id.0)
+            }
             IoRequest::Flush { id, .. } => io.flush(file, id.0),
-            IoRequest::Discard { id, offset, len, .. } => io.discard(file, offset, len, id.0),
+            IoRequest::Discard { id, offset, len, .. } => io.discard(file, begin + offset, len, id.0),
             IoRequest::Read { .. } => unreachable!("a new store has nothing to read"),
         }
     }

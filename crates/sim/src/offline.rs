@@ -5,22 +5,29 @@ use crate::stored::Stored;
 use osd::offline::{self, CheckReport, OfflineStore, RepairReport};
 
 impl Cluster {
-    /// What the store of an OSD holds.
+    /// What the store of an OSD of one shard holds.
     ///
     /// Errors: it does not open.
     pub fn stored(&self, osd: usize) -> Result<Stored<'_>, String> {
-        Stored::open(self.disks_of(osd), self.store_config(osd).clone())
+        self.stored_by(osd, 0)
     }
 
-    /// What `nacre store check` finds.
-    pub fn check(&self, osd: usize) -> Result<CheckReport, String> {
-        offline::check(self.disks_of(osd), &mut |_, _| {}).map_err(|error| error.to_string())
+    /// What the store of a shard holds.
+    ///
+    /// Errors: it does not open.
+    pub fn stored_by(&self, osd: usize, shard: usize) -> Result<Stored<'_>, String> {
+        Stored::open(self.disks_of(osd, shard), self.store_config(osd, shard))
     }
 
-    /// What `nacre store repair --yes` does.
-    pub fn repair(&mut self, osd: usize) -> Result<RepairReport, String> {
+    /// What `nacre store check` finds of a shard's store.
+    pub fn check(&self, osd: usize, shard: usize) -> Result<CheckReport, String> {
+        offline::check(self.disks_of(osd, shard), &mut |_, _| {}).map_err(|error| error.to_string())
+    }
+
+    /// What `nacre store repair --yes` does to a shard's store.
+    pub fn repair(&mut self, osd: usize, shard: usize) -> Result<RepairReport, String> {
         let text = |error: offline::OfflineError| error.to_string();
-        let mut store = OfflineStore::open_to_mend(self.disks_of(osd)).map_err(text)?;
+        let mut store = OfflineStore::open_to_mend(self.disks_of(osd, shard)).map_err(text)?;
         let plan = offline::plan_repair(&mut store, &[], &mut |_, _| {}).map_err(text)?;
         let (disks, report) = offline::repair(store, &plan, &mut |_, _| {}).map_err(text)?;
         let written: Vec<_> = disks.into_blocks().collect();

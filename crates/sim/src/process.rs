@@ -4,7 +4,7 @@ use crate::client_process::ClientProcess;
 use crate::format_process::FormatProcess;
 use crate::mon_process::MonProcess;
 use crate::timeline;
-use osd::Osd;
+use osd::OsdInOneLoop;
 use osd::heartbeat::HeartbeatNode;
 use reactor::sim::SimIo;
 use reactor::{Event, Handler};
@@ -12,7 +12,7 @@ use reactor::{Event, Handler};
 /// The program that a process runs.
 pub enum Program {
     /// With its heartbeats, which have a thread of their own elsewhere.
-    Osd(Box<Osd>, Box<HeartbeatNode>),
+    Osd(Box<OsdInOneLoop>, Box<HeartbeatNode>),
     Mon(Box<MonProcess>),
     Client(Box<ClientProcess>),
     Format(FormatProcess),

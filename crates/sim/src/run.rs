@@ -235,6 +235,7 @@ impl Run {
             // Few, so that there are many steps at which it can be interrupted.
             backfill_objects: 1 + (seed / 3 % 8) as usize,
             wal_bytes,
+            shards: setup.shards,
             disk_bytes,
             little_memory: seed / Mix::COUNT % 2 == 1,
         };
@@ -389,7 +390,7 @@ impl Run {
         let clients = self.cluster.client_count() + workers + watchers;
         self.plan = Mix::plan(&self.setup, &mut self.rng, clients);
         if self.setup.splits {
-            splits::add(&mut self.plan, &mut self.rng, self.groups, self.setup.merges);
+            splits::add(&mut self.plan, &mut self.rng, self.groups, self.setup.merges, self.setup.shards);
         }
         if self.setup.places {
             let pool = (self.cluster.find_pool(), self.groups);

@@ -51,6 +51,11 @@ pub const BALANCED_SEEDS: u64 = 1 << 49;
 /// From this seed on, clients of small runs call the class `version`, too, if the pool is replicated; so do those of the swarm
 /// from [`BALANCED_SWARM_FROM`] on.
 pub const VERSION_SEEDS: u64 = 1 << 50;
+/// From this seed on, OSDs of small runs have two shards, or four.
+pub const SHARD_SEEDS: u64 = 1 << 51;
+/// From this seed of the swarm on, so do those of one seed in so many.
+const SHARD_SWARM_FROM: u64 = 60_000;
+const SHARDS_ONE_IN: u64 = 3;
 /// From this seed of the swarm on, so do those of one seed in so many.
 const BALANCED_SWARM_FROM: u64 = 40_000;
 const BALANCED_ONE_IN: u64 = 3;
@@ -88,6 +93,8 @@ pub struct Setup {
     pub versions: bool,
     /// Members that are not the primary are read from, too.
     pub balanced: bool,
+    /// Shards of each OSD.
+    pub shards: usize,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -100,6 +107,7 @@ pub struct Wishes {
     pub osds: Option<usize>,
     pub copies: Option<u8>,
     pub coding: Option<(u8, u8)>,
+    pub shards: Option<usize>,
     pub mixes: Vec<Mix>,
 }
 
@@ -138,6 +146,7 @@ impl Setup {
             watches,
             versions: seed & VERSION_SEEDS != 0,
             balanced: seed & BALANCED_SEEDS != 0 && !is_coded,
+            shards: if seed & SHARD_SEEDS != 0 { 2 << rng.below(2) } else { 1 },
         }
     }
 
@@ -180,6 +189,7 @@ impl Setup {
             watches: false,
             versions: seed >= BALANCED_SWARM_FROM,
             balanced: false,
+            shards: 1,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -198,6 +208,9 @@ impl Setup {
         }
         if seed >= BALANCED_SWARM_FROM {
             setup.balanced = setup.coding.is_none() && rng.one_in(BALANCED_ONE_IN);
+        }
+        if seed >= SHARD_SWARM_FROM && rng.one_in(SHARDS_ONE_IN) {
+            setup.shards = 2 << rng.below(2);
         }
         setup
     }
@@ -218,6 +231,7 @@ impl Setup {
         setup.balanced &= setup.coding.is_none();
         setup.osds = wishes.osds.unwrap_or(setup.osds).max(setup.members());
         setup.operations = wishes.operations.or(setup.operations);
+        setup.shards = wishes.shards.unwrap_or(setup.shards);
         setup
     }
 
@@ -241,6 +255,9 @@ impl Setup {
         }
         if let Some((k, m)) = wishes.coding {
             text += &format!(" --coded {k}+{m}");
+        }
+        if let Some(shards) = wishes.shards {
+            text += &format!(" --shards {shards}");
         }
         if !wishes.mixes.is_empty() {
             let names: Vec<&str> = wishes.mixes.iter().map(|mix| mix.name()).collect();
@@ -331,6 +348,14 @@ mod tests {
         }
         assert!((0..BALANCED_SWARM_FROM).step_by(100).all(|seed| !Setup::swarm(seed).balanced));
         assert!((0..60).any(|seed| Setup::swarm(BALANCED_SWARM_FROM + seed).balanced));
+    }
+
+    #[test]
+    fn seeds_of_old_have_osds_of_one_shard() {
+        assert!((0..SHARD_SWARM_FROM).step_by(100).all(|seed| Setup::swarm(seed).shards == 1));
+        let later: Vec<usize> = (0..60).map(|seed| Setup::swarm(SHARD_SWARM_FROM + seed).shards).collect();
+        assert!([1, 2, 4].iter().all(|shards| later.contains(shards)), "{later:?}");
+        assert!((0..40).all(|seed| Setup::small(seed).shards == 1 && Setup::small(SHARD_SEEDS + seed).shards > 1));
     }
 
     #[test]

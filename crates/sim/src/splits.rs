@@ -17,8 +17,9 @@ pub fn careful(on: bool) -> String {
     format!(r#"{{"prefix": "config set", "who": "mgr", "name": "mgr/pg_numbers/careful", "value": "{on}"}}"#)
 }
 
-/// Adds changes of the number of groups to what happens to a pool of `groups` groups; they become fewer, too, if it `merges`.
-pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, merges: bool) {
+/// Adds changes of the number of groups to what happens to a pool of `groups` groups; they become fewer, too, if it `merges`,
+/// but not fewer than OSDs have `shards`, which is refused.
+pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, merges: bool, shards: usize) {
     let command = |command: String| Fault::Change { command, undo: None, lasts: Away(Duration::ZERO) };
     if !rng.one_in(4) {
         plan.push((Duration::ZERO, command(careful(false))));
@@ -36,7 +37,9 @@ pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, merges
     let mut groups = u64::from(groups);
     for at in times {
         if merges && rng.one_in(2) {
-            groups = if rng.one_in(3) { 1 + rng.below(groups) } else { groups.div_ceil(2 + rng.below(3)) };
+            let least = groups.min(shards as u64);
+            let fewer = if rng.one_in(3) { 1 + rng.below(groups) } else { groups.div_ceil(2 + rng.below(3)) };
+            groups = fewer.max(least);
             let set = format!(r#"{{"prefix": "osd pool set", "pool": "{POOL}", "var": "pg_num", "val": "{groups}"}}"#);
             plan.push((at, command(set)));
             continue;

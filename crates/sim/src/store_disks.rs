@@ -1,6 +1,6 @@
 //! Which disks an OSD's store lies on.
 
-use osd::StorePaths;
+use osd::{Division, StorePaths};
 use std::path::{Path, PathBuf};
 use store::{Device, StoreConfig};
 use types::{Fsid, OsdId};
@@ -8,11 +8,13 @@ use types::{Fsid, OsdId};
 /// What disks have if nothing else is wished for.
 pub(crate) const DISK_BYTES: u64 = 256 << 20;
 
-/// The disks of one store, and what it is made with.
+/// The disks of an OSD, and what its stores are made with.
 #[derive(Clone, Debug)]
 pub struct StoreDisks {
     pub paths: StorePaths,
-    pub config: StoreConfig,
+    pub division: Division,
+    /// Of the first shard's store; the others' differ in their identity and part.
+    config: StoreConfig,
 }
 
 fn uuid(osd: usize) -> Fsid {
@@ -21,8 +23,8 @@ fn uuid(osd: usize) -> Fsid {
 
 impl StoreDisks {
     /// Under half of all seeds every store lies on one disk. Under the others log, metadata or both have disks of their own,
-    /// on each OSD otherwise. The sizes are those of each disk and of the log.
-    pub fn of(seed: u64, osd: usize, fsid: Fsid, (disk_bytes, wal_bytes): (u64, u64)) -> StoreDisks {
+    /// on each OSD otherwise. The sizes are those of each shard's part of a disk, and of its log.
+    pub fn of(seed: u64, osd: usize, fsid: Fsid, shards: usize, (disk_bytes, wal_bytes): (u64, u64)) -> StoreDisks {
         let one = StoreConfig::one_device(disk_bytes, wal_bytes, fsid, OsdId(osd as i32), uuid(osd));
         let (wal, metadata) = match seed % 4 {
             0 | 1 => (false, false),
@@ -33,12 +35,42 @@ impl StoreDisks {
         };
         let own = |wanted: bool, name: &str| wanted.then(|| PathBuf::from(name));
         let paths = StorePaths { main: "disk".into(), wal: own(wal, "wal"), metadata: own(metadata, "metadata") };
-        let config = StoreConfig {
+        let mut config = StoreConfig {
             wal_device_bytes: wal.then_some(wal_bytes + StoreConfig::LABEL_BYTES),
             metadata_device_bytes: metadata.then_some(disk_bytes),
             ..one
         };
-        StoreDisks { paths, config }
+        let mut division = Division::WHOLE;
+        if shards > 1 {
+            let unit = Division::PART_UNIT_BYTES;
+            config.device_bytes = disk_bytes.next_multiple_of(unit);
+            config.wal_device_bytes = config.wal_device_bytes.map(|bytes| bytes.next_multiple_of(unit));
+            config.metadata_device_bytes = config.metadata_device_bytes.map(|bytes| bytes.next_multiple_of(unit));
+            let all = Device::ALL.map(|device| config.bytes_of(device).map(|bytes| bytes * shards as u64));
+            division = Division::of(shards, all);
+        }
+        StoreDisks { paths, division, config }
+    }
+
+    /// What a shard's store is made with.
+    pub fn config_of(&self, shard: usize) -> StoreConfig {
+        let mut uuid = self.config.uuid;
+        uuid.0[14] ^= shard as u8;
+        StoreConfig { uuid, slice: self.division.slice(shard), ..self.config.clone() }
+    }
+
+    /// The same disks with other stores, so many of which there have been.
+    pub fn made_anew(&mut self, replaced: u8) {
+        self.config.uuid.0[0] = 0x80 | replaced;
+    }
+
+    pub fn shards(&self) -> usize {
+        self.division.shards()
+    }
+
+    /// Bytes of a disk.
+    pub fn bytes_of(&self, device: Device) -> Option<u64> {
+        Some(self.config.bytes_of(device)? * self.shards() as u64)
     }
 
     /// Its devices, the main one first, and where they are.

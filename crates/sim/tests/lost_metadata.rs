@@ -101,7 +101,7 @@ fn check(seed: u64, part: Part, outcome: &mut Outcome) {
     let why = cluster.take_failure(victim).expect("it says why it has stopped");
     assert!(why.contains("nacre store repair"), "{why}");
 
-    let report = cluster.repair(victim).unwrap_or_else(|error| panic!("{error}"));
+    let report = cluster.repair(victim, 0).unwrap_or_else(|error| panic!("{error}"));
     assert!(report.after.is_clean(), "{:?}", report.after.findings);
     for action in &report.done {
         match action {
@@ -145,7 +145,7 @@ fn lose_metadata(
         let disk = cluster.disk_of(victim, device);
         let before = disk.peek(at, BLOCK as usize);
         disk.rot(at..at + 100, 1, rng);
-        let report = cluster.check(victim).unwrap_or_else(|error| panic!("{error}"));
+        let report = cluster.check(victim, 0).unwrap_or_else(|error| panic!("{error}"));
         let has = |is: fn(&Finding) -> bool| report.findings.iter().any(is);
         if has(|finding| matches!(finding, Finding::Hopeless { .. } | Finding::DoesNotOpen { .. })) {
             outcome.hopeless += 1;

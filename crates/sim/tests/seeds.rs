@@ -27,6 +27,7 @@ const WATCH_RUNS: u64 = 20;
 const BALANCED_RUNS: u64 = 40;
 /// Of those with calls of the class `version`.
 const VERSION_RUNS: u64 = 20;
+const SHARD_RUNS: u64 = 6;
 const ISLAND_RUNS: u64 = 30;
 /// Of those with several monitors.
 const QUORUM_RUNS: u64 = 80;
@@ -162,6 +163,25 @@ fn whoever_answers_reads_never_go_back() {
 fn versions_grow_as_the_class_says() {
     let count = number("NACRE_SIM_VERSION_SEEDS").unwrap_or(VERSION_RUNS);
     check((0..count).map(|seed| sim::setup::VERSION_SEEDS + seed));
+}
+
+/// OSDs have two shards, or four, and pools of any kind. `NACRE_SIM_SHARD_SEEDS=n`: so many of each kind instead of the usual
+/// number.
+#[test]
+fn osds_of_several_shards_keep_their_promises() {
+    use sim::setup::{BALANCED_SEEDS, CODED_SEEDS, ISLAND_SEEDS, MERGE_SEEDS, SHARD_SEEDS, SNAP_SEEDS, SPLIT_SEEDS};
+    let count = number("NACRE_SIM_SHARD_SEEDS").unwrap_or(SHARD_RUNS);
+    let kinds = [
+        0,
+        CODED_SEEDS,
+        SPLIT_SEEDS,
+        SPLIT_SEEDS + CODED_SEEDS,
+        MERGE_SEEDS,
+        SNAP_SEEDS,
+        BALANCED_SEEDS,
+        BALANCED_SEEDS + ISLAND_SEEDS,
+    ];
+    check((0..count).flat_map(|seed| kinds.map(|kind| SHARD_SEEDS + kind + seed)));
 }
 
 /// Clients watch objects and notify those who do. `NACRE_SIM_WATCH_SEEDS=n`: so many instead of the usual number.

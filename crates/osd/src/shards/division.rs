@@ -18,7 +18,7 @@ pub struct Division {
 
 impl Division {
     /// Parts begin at multiples of this: no unit that drives write in belongs to two.
-    pub(crate) const PART_UNIT_BYTES: u64 = 1 << 20;
+    pub const PART_UNIT_BYTES: u64 = 1 << 20;
     /// One part, which is everything.
     pub const WHOLE: Division = Division { shards: 1, part_bytes: [None; 3] };
 

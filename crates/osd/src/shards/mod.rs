@@ -7,7 +7,7 @@
 //!
 //! * [`division`]: the parts of the devices.
 //! * [`messages`]: what goes through the queues.
-//! * [`worker`]: the reactor's handler of a worker; [`thread`] runs it.
+//! * [`worker`]: the reactor's handler of a worker; [`thread`] runs it, or [`one_loop`] with all others in turns.
 //! * [`others`]: the workers as the front sees them.
 //! * [`facts`]: what operators ask, gathered from all shards.
 
@@ -15,7 +15,9 @@ pub(crate) mod division;
 pub(crate) mod facts;
 pub(crate) mod messages;
 mod meter;
+mod one_loop;
 pub(crate) mod others;
+mod part_io;
 pub(crate) mod queue;
 pub(crate) mod thread;
 mod worker;
@@ -24,5 +26,6 @@ pub use division::Division;
 pub(crate) use facts::ShardFacts;
 pub(crate) use messages::{FromWorker, ToWorker};
 pub(crate) use meter::Meter;
+pub use one_loop::{OsdInOneLoop, ShardLimits};
 pub(crate) use others::Others;
 pub(crate) use worker::Worker;

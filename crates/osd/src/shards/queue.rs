@@ -11,8 +11,23 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 /// Batches in a queue at most.
 const BATCHES_MAX: usize = 64;
 
-/// A loop that waits for its queue. `None` where somebody calls it in turns.
-pub(crate) type Bell = Option<Waker>;
+/// How a loop learns that it is to look at its queues.
+#[derive(Clone, Debug)]
+pub(crate) enum Bell {
+    /// It waits in the kernel.
+    Wake(Waker),
+    /// Somebody runs it in turns, and looks at this.
+    Mark(Arc<AtomicBool>),
+}
+
+impl Bell {
+    fn ring(&self) {
+        match self {
+            Bell::Wake(waker) => waker.wake(),
+            Bell::Mark(mark) => mark.store(true, Ordering::SeqCst),
+        }
+    }
+}
 
 pub(crate) struct Sender<T> {
     batches: SyncSender<Vec<T>>,
@@ -28,7 +43,7 @@ pub(crate) struct Inbox<T> {
     sender: Bell,
 }
 
-/// A queue between two loops, which are woken by these.
+/// A queue between two loops, which are told by these.
 pub(crate) fn queue<T>(sender: Bell, receiver: Bell) -> (Sender<T>, Inbox<T>) {
     let (give, take) = sync_channel(BATCHES_MAX);
     let waits = Arc::new(AtomicBool::new(false));
@@ -71,9 +86,7 @@ impl<T> Sender<T> {
 
     /// Has the receiver look.
     pub fn ring(&self) {
-        if let Some(receiver) = &self.receiver {
-            receiver.wake();
-        }
+        self.receiver.ring();
     }
 
     /// Whether the last flush found no room.
@@ -95,9 +108,7 @@ impl<T> Inbox<T> {
 
     /// Has the sender look.
     pub fn ring(&self) {
-        if let Some(sender) = &self.sender {
-            sender.wake();
-        }
+        self.sender.ring();
     }
 }
 
@@ -105,9 +116,13 @@ impl<T> Inbox<T> {
 mod tests {
     use super::*;
 
+    fn mark() -> Bell {
+        Bell::Mark(Arc::default())
+    }
+
     #[test]
     fn a_turn_goes_as_one_batch_and_a_full_queue_keeps_the_order() {
-        let (mut sender, mut inbox) = queue::<usize>(None, None);
+        let (mut sender, mut inbox) = queue::<usize>(mark(), mark());
         sender.push(0);
         sender.push(1);
         assert_eq!(inbox.take(), None, "not sent yet");
@@ -131,7 +146,7 @@ mod tests {
     fn everything_arrives_in_order_across_threads() {
         const ITEMS: u64 = 20_000;
         let bell = Waker::new().unwrap();
-        let (mut sender, mut inbox) = queue::<u64>(Some(bell.clone()), None);
+        let (mut sender, mut inbox) = queue::<u64>(Bell::Wake(bell.clone()), mark());
         let taker = std::thread::spawn(move || {
             let mut next = 0;
             while next < ITEMS {
@@ -153,7 +168,7 @@ mod tests {
 
     #[test]
     fn whoever_has_ended_is_not_waited_for() {
-        let (mut sender, inbox) = queue::<usize>(None, None);
+        let (mut sender, inbox) = queue::<usize>(mark(), mark());
         drop(inbox);
         sender.push(1);
         sender.flush();

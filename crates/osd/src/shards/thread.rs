@@ -1,13 +1,14 @@
 //! Runs a worker on a thread of its own.
 
-use super::queue::{Inbox, Sender, queue};
+use super::one_loop::ShardLimits;
+use super::queue::{Bell, Inbox, Sender, queue};
 use super::worker::WorkerParts;
 use super::{Division, FromWorker, Meter, ToWorker, Worker};
 use crate::OsdConfig;
 use crate::device_files::DeviceFiles;
 use crate::mkfs::store_config;
-use crate::shard_making::{limits, store_memory};
-use reactor::{Pulse, Reactor, Waker};
+use crate::shard_making::store_memory;
+use reactor::{Io, Pulse, Reactor, Waker};
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -20,6 +21,7 @@ pub(crate) struct WorkerThread {
     pub inbox: Inbox<FromWorker>,
     pub meter: Arc<Meter>,
     pub pulse: Pulse,
+    /// Absent where shards run in turns.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -46,24 +48,17 @@ impl WorkerThread {
         front: &Waker,
     ) -> io::Result<WorkerThread> {
         let waker = Waker::new()?;
-        let (outbox, worker_inbox) = queue(Some(front.clone()), Some(waker.clone()));
-        let (worker_outbox, inbox) = queue(Some(waker.clone()), Some(front.clone()));
-        let meter = Arc::new(Meter::default());
-        let end = WorkerEnd {
-            index,
-            config: config.clone(),
-            division,
-            inbox: worker_inbox,
-            outbox: worker_outbox,
-            meter: meter.clone(),
-        };
+        let bells = [Bell::Wake(front.clone()), Bell::Wake(waker.clone())];
+        let (mut link, end) = ends(index, config, division, bells);
         // No sockets: the least there is.
         let reactor_config =
             reactor::Config { waker: Some(waker), receive_buffer_bytes: 4096, receive_buffers: 1, ..base.clone() };
         let (begun, begin) = mpsc::channel();
-        let osd = config.id;
+        let (osd, given) = (config.id, ShardLimits::of(config));
         let run = move || {
-            let (mut reactor, mut worker) = match end.begin(reactor_config) {
+            let made = Reactor::new(reactor_config)
+                .and_then(|mut reactor| end.begin(reactor.io(), given).map(|worker| (reactor, worker)));
+            let (mut reactor, mut worker) = match made {
                 Ok(made) => made,
                 Err(e) => return drop(begun.send(Err(e))),
             };
@@ -77,27 +72,52 @@ impl WorkerThread {
         };
         let thread = std::thread::Builder::new().name(format!("shard.{index}")).spawn(run)?;
         let pulse = begin.recv().map_err(|_| io::Error::other("the shard's thread ended at once"))??;
-        Ok(WorkerThread { outbox, inbox, meter, pulse, thread: Some(thread) })
+        (link.pulse, link.thread) = (pulse, Some(thread));
+        Ok(link)
+    }
+
+    /// The same without a thread: the worker is run by who calls this. The bells are those of the front and the worker.
+    ///
+    /// Errors: a device that cannot be opened.
+    pub fn in_turns(
+        io: &mut impl Io,
+        index: usize,
+        config: &OsdConfig,
+        division: Division,
+        bells: [Bell; 2],
+        given: ShardLimits,
+    ) -> io::Result<(WorkerThread, Worker)> {
+        let (link, end) = ends(index, config, division, bells);
+        Ok((link, end.begin(io, given)?))
     }
 }
 
+/// Both ends of a worker's queues: what the front has, without a thread, and what the worker is made of.
+fn ends(index: usize, config: &OsdConfig, division: Division, bells: [Bell; 2]) -> (WorkerThread, WorkerEnd) {
+    let [front, worker] = bells;
+    let (outbox, worker_inbox) = queue(front.clone(), worker.clone());
+    let (worker_outbox, inbox) = queue(worker, front);
+    let meter = Arc::new(Meter::default());
+    let config = config.clone();
+    let end = WorkerEnd { index, config, division, inbox: worker_inbox, outbox: worker_outbox, meter: meter.clone() };
+    (WorkerThread { outbox, inbox, meter, pulse: Pulse::default(), thread: None }, end)
+}
+
 impl WorkerEnd {
-    fn begin(self, reactor_config: reactor::Config) -> io::Result<(Reactor, Worker)> {
+    fn begin(self, io: &mut impl Io, given: ShardLimits) -> io::Result<Worker> {
         let WorkerEnd { index, config, division, inbox, outbox, meter } = self;
-        let mut reactor = Reactor::new(reactor_config)?;
-        let io = reactor.io();
         // Locked by the front for all.
         let files = DeviceFiles::open_part(io, &config.devices, division, index)?;
         let opening = Store::open(store_config(&config, division.slice(index), files.bytes(io)?, Fsid::default()));
-        let (limits, store_memory) = (limits(&config), store_memory(&config));
-        let parts = WorkerParts { index, config, limits, store_memory, inbox, outbox, meter };
-        let worker = Worker::new(io, files, opening, parts);
-        Ok((reactor, worker))
+        let store_memory = given.store_memory.unwrap_or_else(|| store_memory(&config));
+        let parts = WorkerParts { index, config, limits: given.limits, store_memory, inbox, outbox, meter };
+        Ok(Worker::new(io, files, opening, parts))
     }
 }
 
 impl Drop for WorkerThread {
     fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
         self.outbox.push(ToWorker::End);
         // A worker that is so far behind takes in what it has, and then this.
         while {
@@ -106,8 +126,6 @@ impl Drop for WorkerThread {
         } {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let _ = thread.join();
     }
 }

@@ -26,15 +26,25 @@ pub(super) fn what_groups_hold<T>(
     for osd in (0..osds).filter(|osd| cluster.is_present(*osd)).collect::<Vec<_>>() {
         let id = OsdId(osd as i32);
         let failed = |why: String| Violation(format!("the disks of {id}: {why}"));
-        let report = cluster.check(osd).map_err(failed)?;
-        if let Some(finding) = report.findings.iter().find(|finding| finding.is_damage()) {
-            return Err(failed(finding.to_string()));
+        let mut shards = Vec::new();
+        for shard in 0..cluster.shards() {
+            let report = cluster.check(osd, shard).map_err(failed)?;
+            if let Some(finding) = report.findings.iter().find(|finding| finding.is_damage()) {
+                return Err(failed(finding.to_string()));
+            }
+            shards.push(cluster.stored_by(osd, shard).map_err(failed)?);
         }
-        let mut stored = cluster.stored(osd).map_err(failed)?;
         for pg in (0..pg_num).map(|seed| PgId { pool, seed }) {
             let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
             if let Some(place) = placed.acting.iter().position(|other| *other == id) {
-                let held = read(&mut stored, pg, place).map_err(failed)?;
+                let has = |stored: &&mut Stored| stored.groups().iter().any(|group| group.base() == pg);
+                let mut having = shards.iter_mut().filter(has);
+                let held = match (having.next(), having.next()) {
+                    (Some(stored), None) => read(stored, pg, place),
+                    (Some(_), Some(_)) => Err(format!("pg {pg} is on two shards")),
+                    (None, _) => read(&mut shards[0], pg, place),
+                };
+                let held = held.map_err(failed)?;
                 groups.entry(pg).or_default().push((id, place, held));
             }
         }

@@ -4,7 +4,6 @@
 use super::{Away, Fault, change, long, quick};
 use crate::check::Violation;
 use crate::run::Run;
-use crate::stored::Stored;
 use reactor::sim::{Crash, Rng};
 use std::ops::Range;
 use std::time::Duration;
@@ -45,21 +44,24 @@ impl Run {
         let pool = self.cluster.find_pool();
         let failed = |why: String| Violation(format!("the disk of osd.{osd}: {why}"));
         let map = self.cluster.monitor().expect("the monitor runs").state().osdmap().clone();
-        let config = self.cluster.store_config(osd).clone();
-        let mut stored = Stored::open(self.cluster.disks_of(osd), config).map_err(failed)?;
         let mut runs = Vec::new();
-        for seed in 0..self.groups {
-            let pg = types::PgId { pool, seed };
-            // Of shards only the one that it acts for: another one may be on its way out, and nobody reads that.
-            let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
-            let shard = placed.acting.iter().position(|other| *other == types::OsdId(osd as i32));
-            let pg = match (self.setup.coding, shard) {
-                (None, _) => pg,
-                (Some(_), Some(shard)) => pg.of_shard(shard as u8),
-                (Some(_), None) => continue,
-            };
-            let (from, until) = osdmap::pg_range(pg, self.groups);
-            runs.extend(stored.data_runs(&from, &until).map_err(failed)?);
+        for part in 0..self.cluster.shards() {
+            let begin = self.cluster.part_begin(osd, part);
+            let mut stored = self.cluster.stored_by(osd, part).map_err(failed)?;
+            for seed in 0..self.groups {
+                let pg = types::PgId { pool, seed };
+                // Of shards only the one that it acts for: another one may be on its way out, and nobody reads that.
+                let placed = map.pg_to_up_acting(pg).expect("the pool can be placed");
+                let shard = placed.acting.iter().position(|other| *other == types::OsdId(osd as i32));
+                let pg = match (self.setup.coding, shard) {
+                    (None, _) => pg,
+                    (Some(_), Some(shard)) => pg.of_shard(shard as u8),
+                    (Some(_), None) => continue,
+                };
+                let (from, until) = osdmap::pg_range(pg, self.groups);
+                let of_pg = stored.data_runs(&from, &until).map_err(failed)?;
+                runs.extend(of_pg.into_iter().map(|run| begin + run.start..begin + run.end));
+            }
         }
         Ok(runs)
     }

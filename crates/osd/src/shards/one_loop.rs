@@ -1,0 +1,141 @@
+//! An OSD whose shards all run in one loop, where the simulator has them.
+//!
+//! It does in turns what threads do beside each other. When a shard rings the bell of another one, that one looks after a
+//! random time, so that queues are emptied in any order.
+
+use super::part_io::{PartIo, part_of, without_part};
+use super::queue::Bell;
+use super::thread::WorkerThread;
+use super::worker::Worker;
+use super::{Division, Others};
+use crate::heartbeat::{Board, HeartbeatAddrs};
+use crate::shard_making::limits;
+use crate::{Osd, OsdConfig, Stop};
+use pg::ops::Limits;
+use reactor::{ConnId, Event, Handler, Io};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use types::Epoch;
+
+/// Whoever is rung for looks after so long at most, most often much sooner.
+const LOOKS_AFTER_MAX: Duration = Duration::from_millis(1);
+
+/// A timer of the loop itself, of shard `n` less this.
+const LOOK: u64 = 1 << 40;
+
+struct InTurns {
+    /// The shard is to look at its queue.
+    bell: Arc<AtomicBool>,
+    /// When it does is settled.
+    will_look: bool,
+    /// Absent for the front.
+    worker: Option<Worker>,
+    /// Something has happened to it in this turn.
+    is_due: bool,
+}
+
+impl InTurns {
+    fn rung(&mut self) -> bool {
+        self.bell.swap(false, Ordering::SeqCst) && !std::mem::replace(&mut self.will_look, true)
+    }
+}
+
+/// An OSD with all its shards.
+pub struct OsdInOneLoop {
+    front: Osd,
+    /// All shards. Nobody rings where there is one only.
+    shards: Vec<InTurns>,
+}
+
+/// What tests replace of an OSD, for each of its shards.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardLimits {
+    pub limits: Limits,
+    /// What the store's metadata may take of memory; `None`: what follows from the configuration.
+    pub store_memory: Option<store::Memory>,
+}
+
+impl ShardLimits {
+    /// Those that follow from what a shard has.
+    pub(crate) fn of(config: &OsdConfig) -> ShardLimits {
+        ShardLimits { limits: limits(config), store_memory: None }
+    }
+}
+
+impl OsdInOneLoop {
+    /// As [`Osd::new`], over devices that are divided like this. `config` is what each shard has.
+    pub fn new(
+        io: &mut impl Io,
+        config: &OsdConfig,
+        stop: Stop,
+        division: Division,
+        given: ShardLimits,
+    ) -> std::io::Result<OsdInOneLoop> {
+        let mut front = Osd::of_shards(io, config.clone(), stop, division)?.with_limits(given.limits);
+        if let Some(memory) = given.store_memory {
+            front = front.with_store_memory(memory);
+        }
+        let in_turns = |_| InTurns { bell: Arc::default(), will_look: false, worker: None, is_due: false };
+        let mut shards: Vec<InTurns> = (0..division.shards()).map(in_turns).collect();
+        let mut links = Vec::new();
+        for shard in 1..division.shards() {
+            let bells = [0, shard].map(|shard: usize| Bell::Mark(shards[shard].bell.clone()));
+            let mut io = PartIo::new(io, shard);
+            let (link, worker) = WorkerThread::in_turns(&mut io, shard, config, division, bells, given)?;
+            links.push(link);
+            shards[shard].worker = Some(worker);
+        }
+        if !links.is_empty() {
+            front.set_others(Others::new(links));
+        }
+        Ok(OsdInOneLoop { front, shards })
+    }
+
+    /// As [`Osd::set_heartbeats`].
+    pub fn set_heartbeats(&mut self, board: Arc<Board>, addrs: HeartbeatAddrs) {
+        self.front.set_heartbeats(board, addrs);
+    }
+
+    /// As [`Osd::epoch`].
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.front.epoch()
+    }
+}
+
+impl<I: Io> Handler<I> for OsdInOneLoop {
+    fn received(&mut self, io: &mut I, conn: ConnId, bytes: &[u8]) -> usize {
+        self.front.received(io, conn, bytes)
+    }
+
+    fn event(&mut self, io: &mut I, event: Event) {
+        let shard = part_of(&event);
+        match (&mut self.shards[shard], without_part(event)) {
+            // Whoever is to look does at the turn's end.
+            (rung, Event::Timer { token: LOOK }) => (rung.will_look, rung.is_due) = (false, true),
+            (InTurns { worker: Some(worker), is_due, .. }, event) => {
+                *is_due = true;
+                worker.event(&mut PartIo::new(io, shard), event);
+            }
+            (InTurns { worker: None, .. }, event) => self.front.event(io, event),
+        }
+    }
+
+    fn turn_end(&mut self, io: &mut I) {
+        self.front.turn_end(io);
+        for (shard, InTurns { worker, is_due, .. }) in self.shards.iter_mut().enumerate() {
+            if let Some(worker) = worker.as_mut().filter(|_| std::mem::take(is_due)) {
+                worker.turn_end(&mut PartIo::new(io, shard));
+            }
+        }
+        for shard in 0..self.shards.len() {
+            if self.shards[shard].rung() {
+                // Soon most often: the lower of two numbers.
+                let most = LOOKS_AFTER_MAX.as_micros() as u64;
+                let after = Duration::from_micros((io.random() % most).min(io.random() % most));
+                let at = io.now() + after;
+                PartIo::new(io, shard).set_timer(at, LOOK);
+            }
+        }
+    }
+}
