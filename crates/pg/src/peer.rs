@@ -177,7 +177,7 @@ pub struct PgNotify {
     pub unknown_promises: u64,
     /// For how many microseconds its promises to other OSDs last.
     pub promises: Vec<(OsdId, u64)>,
-    /// For how many microseconds others may read in groups that the sender leads or led ([`ReadShare`]).
+    /// For how many microseconds others may read in groups that the sender leads or led ([`crate::peer_share::ReadShare`]).
     pub shares: Vec<(OsdId, u64)>,
 }
 
