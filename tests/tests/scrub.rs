@@ -8,8 +8,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// So much of a store is searched for an object's bytes.
-const SEARCHED_BYTES: u64 = 1 << 30;
 
 /// 64 KiB that are nowhere else.
 fn content(seed: u64) -> Vec<u8> {
@@ -33,9 +31,9 @@ fn put(cluster: &TestCluster, object: &str, bytes: &[u8]) {
 fn rot(cluster: &TestCluster, osd: u32, bytes: &[u8]) {
     let path = cluster.dir().join(format!("osd.{osd}")).join("block");
     let store = OpenOptions::new().read(true).write(true).open(&path).expect("an OSD's store");
-    let wanted = &bytes[8192..12_288];
+    let (wanted, store_bytes) = (&bytes[8192..12_288], store.metadata().expect("it is open").len());
     let mut chunk = vec![0; 1 << 20];
-    for at in (0..SEARCHED_BYTES).step_by(chunk.len()) {
+    for at in (0..store_bytes).step_by(chunk.len()) {
         let read = store.read_at(&mut chunk, at).expect("the store can be read");
         let found = chunk[..read].chunks(4096).position(|block| block == wanted);
         if let Some(index) = found {
