@@ -20,6 +20,9 @@ use types::Epoch;
 
 /// Whoever is rung for looks after so long at most, most often much sooner.
 const LOOKS_AFTER_MAX: Duration = Duration::from_millis(1);
+/// Once in so many times it is busy with something else, and looks after so many times as long.
+const BUSY_ONE_IN: u64 = 50;
+const BUSY_TIMES: u32 = 300;
 
 /// A timer of the loop itself, of shard `n` less this.
 const LOOK: u64 = 1 << 40;
@@ -132,7 +135,8 @@ impl<I: Io> Handler<I> for OsdInOneLoop {
             if self.shards[shard].rung() {
                 // Soon most often: the lower of two numbers.
                 let most = LOOKS_AFTER_MAX.as_micros() as u64;
-                let after = Duration::from_micros((io.random() % most).min(io.random() % most));
+                let soon = Duration::from_micros((io.random() % most).min(io.random() % most));
+                let after = if io.random() % BUSY_ONE_IN == 0 { soon * BUSY_TIMES } else { soon };
                 let at = io.now() + after;
                 PartIo::new(io, shard).set_timer(at, LOOK);
             }
