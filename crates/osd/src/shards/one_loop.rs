@@ -136,7 +136,7 @@ impl<I: Io> Handler<I> for OsdInOneLoop {
                 // Soon most often: the lower of two numbers.
                 let most = LOOKS_AFTER_MAX.as_micros() as u64;
                 let soon = Duration::from_micros((io.random() % most).min(io.random() % most));
-                let after = if io.random() % BUSY_ONE_IN == 0 { soon * BUSY_TIMES } else { soon };
+                let after = if io.random().is_multiple_of(BUSY_ONE_IN) { soon * BUSY_TIMES } else { soon };
                 let at = io.now() + after;
                 PartIo::new(io, shard).set_timer(at, LOOK);
             }
