@@ -73,7 +73,7 @@ mutants! {
     ReadsWithoutLease "reads-without-lease" Leases "a primary answers reads without leases",
     LeaseTooLong "lease-too-long" Leases "a lease counts for twice its time",
     LeaseForOlderMap "lease-for-older-map" Leases "a grant of a member with a newer map counts at once",
-    FirstShardGrants "first-shard-grants" Leases "a lease is granted once one shard of an OSD has granted it",
+    FirstShardGrants "first-shard-grants" Leases "the first shard of an OSD grants leases for all, and the others know nothing of it",
     PromisesForgotten "promises-forgotten" Leases "who has just started tells of no promises made before",
     ClocksAgree "clocks-agree" Leases "a promise lasts no longer than the lease, as if all clocks ran at one rate",
     ShareNeverEnds "share-never-ends" Leases "a member that its primary once let read goes on reading",

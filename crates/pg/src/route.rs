@@ -4,6 +4,7 @@
 //! shard: each takes what is its own.
 
 use crate::peer::PgInterval;
+use mutant::Mutant;
 use types::{Epoch, PgId};
 use wire::basic::SPgId;
 use wire::messages::{OsdOp, OsdOpReply};
@@ -30,6 +31,7 @@ pub enum Addressee {
 /// Errors: it is malformed.
 pub fn of_peer_message(envelope: &Envelope) -> Result<Addressee, DecodeError> {
     Ok(match envelope.header.kind {
+        kind::LEASE_GET if mutant::is(Mutant::FirstShardGrants) => Addressee::Shard(0),
         kind::REP_OP_REPLY
         | kind::PG_QUERY
         | kind::PG_INFO
