@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub struct TestCluster {
     dir: PathBuf,
     osds: u32,
-    port: u16,
+    ports: Ports,
     kind: Kind,
 }
 
@@ -52,18 +52,31 @@ pub fn binary() -> PathBuf {
     path
 }
 
-/// A port at which a stretch of ports is free, below the range that the kernel gives to outgoing connections.
-fn free_ports() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    for _ in 0..200 {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = 20_000 + (std::process::id() * 7 + step) % 110 * 100;
-        let port = u16::try_from(port).expect("below 65536");
-        if (port..port + 30).all(|p| TcpListener::bind(("127.0.0.1", p)).is_ok()) {
-            return port;
+/// A stretch of free ports, which no other test takes as long as this lives.
+struct Ports {
+    first: u16,
+    /// Locked, for tests of other processes: a cluster binds its ports only a while after they were looked for.
+    _lock: fs::File,
+}
+
+impl Ports {
+    /// Ports below the range that the kernel gives to outgoing connections.
+    fn free() -> Ports {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        for _ in 0..200 {
+            let step = NEXT.fetch_add(1, Ordering::Relaxed);
+            let first = 20_000 + (std::process::id() * 7 + step) % 110 * 100;
+            let first = u16::try_from(first).expect("below 65536");
+            let path = std::env::temp_dir().join(format!("nacre-test-ports-{first}"));
+            // Another user's file is a stretch that another user has.
+            let Ok(lock) = fs::File::create(path) else { continue };
+            let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+            if lock.try_lock().is_ok() && (first..first + 30).all(is_free) {
+                return Ports { first, _lock: lock };
+            }
         }
+        panic!("no free stretch of ports");
     }
-    panic!("no free stretch of ports");
 }
 
 impl TestCluster {
@@ -110,7 +123,7 @@ impl TestCluster {
     fn begin(name: &str, osds: u32, kind: Kind) -> TestCluster {
         let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
-        let cluster = TestCluster { dir, osds, port: free_ports(), kind };
+        let cluster = TestCluster { dir, osds, ports: Ports::free(), kind };
         cluster.up();
         cluster
     }
@@ -118,7 +131,7 @@ impl TestCluster {
     /// Starts what is not running, and waits for health.
     #[track_caller]
     pub fn up(&self) {
-        let (osds, port) = (self.osds.to_string(), self.port.to_string());
+        let (osds, port) = (self.osds.to_string(), self.ports.first.to_string());
         let size = if let Kind::Small(size) = self.kind { size } else { "2GiB" };
         let args = ["up", "--detach", "--osds", &osds, "--port", &port, "--osd-size", size];
         let drives = ["wal", "metadata"].map(|drive| self.drive(drive).display().to_string());
