@@ -26,3 +26,6 @@ for line in open(path):
         sys.exit(f"{name} of {size} bytes was acknowledged and is wrong from byte {at} ({len(have)} bytes are there)")
     count += 1
 print(f"{count} objects are whole")
+# Not left to the end of the interpreter: threads of librados that still run may crash it then.
+io.close()
+cluster.shutdown()

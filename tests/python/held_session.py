@@ -15,3 +15,5 @@ result, output, status = cluster.mon_command(json.dumps({"prefix": "osd dump", "
 assert result == 0, status
 json.loads(output)
 print(time.monotonic() - began, flush=True)
+# Not left to the end of the interpreter: threads of librados that still run may crash it then.
+cluster.shutdown()
