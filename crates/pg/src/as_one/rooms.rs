@@ -4,6 +4,9 @@ use crate::peer_room::{RoomSeen, RoomTold};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId};
 
+/// Instead of an epoch: the shards that give a window follow different maps.
+const DIFFERENT_MAPS: Epoch = Epoch(u32::MAX);
+
 /// What a primary was told.
 #[derive(Debug)]
 struct Given {
@@ -50,7 +53,10 @@ impl GivenWindows {
             return None;
         }
         let bytes = by.iter().map(|told| told.bytes).min().expect("an OSD has a shard");
-        let epoch = by.iter().map(|told| told.epoch).max().expect("an OSD has a shard");
+        // A shard with another map may have closed its window because it shares no group with the primary yet, or any more.
+        // That is no lack of room, which a primary does not take it for if the map is newer than its own.
+        let epoch = by.iter().map(|told| told.epoch).reduce(|a, b| if a == b { a } else { DIFFERENT_MAPS });
+        let epoch = epoch.expect("an OSD has a shard");
         given.told = by.iter().map(|told| told.number).collect();
         given.number += 1;
         Some(RoomTold { bytes, number: given.number, epoch })
@@ -112,12 +118,15 @@ mod tests {
         let mut given = GivenWindows::new(2);
         let up = Some(Epoch(3));
         assert_eq!(given.told(0, OTHER, told(100, 1, 5), up), None, "nothing is known of the other shard");
-        assert_eq!(given.told(1, OTHER, told(80, 1, 4), up), Some(told(80, 1, 5)));
-        assert_eq!(given.told(0, OTHER, told(30, 2, 5), up), Some(told(30, 2, 5)));
-        assert_eq!(given.seen(OTHER, &RoomSeen { number: 1 }), [], "a newer one is on its way");
+        assert_eq!(given.told(1, OTHER, told(80, 1, 4), up), Some(told(80, 1, u32::MAX)), "by different maps");
+        assert_eq!(given.told(1, OTHER, told(80, 1, 5), up), Some(told(80, 2, 5)));
+        assert_eq!(given.told(0, OTHER, told(30, 2, 5), up), Some(told(30, 3, 5)));
+        for old in [1, 2] {
+            assert_eq!(given.seen(OTHER, &RoomSeen { number: old }), [], "a newer one is on its way");
+        }
         let seen = [(0, RoomSeen { number: 2 }), (1, RoomSeen { number: 1 })];
-        assert_eq!(given.seen(OTHER, &RoomSeen { number: 2 }), seen);
-        assert_eq!(given.seen(OsdId(9), &RoomSeen { number: 2 }), [], "who was told nothing");
+        assert_eq!(given.seen(OTHER, &RoomSeen { number: 3 }), seen);
+        assert_eq!(given.seen(OsdId(9), &RoomSeen { number: 3 }), [], "who was told nothing");
     }
 
     #[test]
@@ -128,7 +137,7 @@ mod tests {
         let again = Some(Epoch(7));
         assert_eq!(given.told(0, OTHER, told(100, 2, 6), again), None, "from before it came up");
         assert_eq!(given.told(0, OTHER, told(100, 1, 7), again), None, "the other shard has said nothing to it");
-        assert_eq!(given.told(1, OTHER, told(90, 1, 8), again), Some(told(90, 2, 8)), "numbers go on");
+        assert_eq!(given.told(1, OTHER, told(90, 1, 7), again), Some(told(90, 2, 7)), "numbers go on");
         assert_eq!(given.told(1, OTHER, told(90, 1, 8), None), None, "it is down");
     }
 
