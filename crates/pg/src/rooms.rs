@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{EVersion, Epoch, OsdId, PgId};
 
-/// No window is larger: while there is much room, nothing need be said about it.
+/// No window of one shard of a primary is larger: while there is much room, nothing need be said about it.
 const WINDOW_BYTES_MAX: u64 = 256 << 20;
 /// Members are asked again no sooner.
 const ASK_EVERY: Duration = Duration::from_millis(100);
@@ -56,8 +56,10 @@ pub(crate) enum Fit {
 }
 
 /// Room for updates on this OSD and on others.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Rooms {
+    /// No window is larger.
+    window_bytes_max: u64,
     now: Duration,
     epoch: Epoch,
     windows: BTreeMap<OsdId, Window>,
@@ -79,7 +81,32 @@ pub(crate) struct Rooms {
     up_from: BTreeMap<OsdId, Epoch>,
 }
 
+impl Default for Rooms {
+    fn default() -> Rooms {
+        Rooms::of_shards(1)
+    }
+}
+
 impl Rooms {
+    /// In a cluster whose OSDs have so many shards as this one, among which a primary divides its window.
+    pub fn of_shards(shards: usize) -> Rooms {
+        Rooms {
+            window_bytes_max: WINDOW_BYTES_MAX * shards as u64,
+            now: Duration::ZERO,
+            epoch: Epoch(0),
+            windows: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            has_come: false,
+            promises: BTreeMap::new(),
+            sharing: BTreeSet::new(),
+            sharing_changed: false,
+            asking: BTreeSet::new(),
+            settled_bytes: 0,
+            up_from: BTreeMap::new(),
+        }
+    }
+
     pub fn set_time(&mut self, now: Duration) {
         self.now = now;
     }
@@ -218,7 +245,7 @@ impl Rooms {
         let asking = std::mem::take(&mut self.asking);
         // One part is for this OSD's own updates.
         let unknown = asking.iter().filter(|osd| !self.sharing.contains(osd)).count();
-        let share = (room_bytes / (self.sharing.len() + unknown + 1) as u64).min(WINDOW_BYTES_MAX);
+        let share = (room_bytes / (self.sharing.len() + unknown + 1) as u64).min(self.window_bytes_max);
         let mut told = Vec::new();
         let primaries: BTreeSet<OsdId> = asking.iter().chain(self.promises.keys()).copied().collect();
         for primary in primaries {
@@ -407,6 +434,17 @@ mod tests {
         rooms.asked(OsdId(1));
         let told = rooms.settle(1000, false);
         let epoch = map.epoch;
+        for (shards, bytes) in [(1, WINDOW_BYTES_MAX), (4, 4 * WINDOW_BYTES_MAX)] {
+            let mut rooms = Rooms::of_shards(shards);
+            rooms.follow_map(&map, [OsdId(1)].into());
+            rooms.asked(OsdId(1));
+            let told = rooms.settle(1 << 40, false);
+            assert_eq!(
+                told,
+                [(OsdId(1), RoomTold { bytes, number: 1, epoch })],
+                "each shard of the primary gets its part"
+            );
+        }
         assert_eq!(told, [(OsdId(1), RoomTold { bytes: 500, number: 1, epoch })]);
         rooms.told(OsdId(1), &RoomTold { bytes: 300, number: 1, epoch });
         rooms.sent(PG, OsdId(1), EVersion { epoch: Epoch(1), version: 1 }, 200);

@@ -246,6 +246,7 @@ impl Shard {
         Shard {
             index,
             reservations: Reservations::of_shards(homes.shards()),
+            rooms: Rooms::of_shards(homes.shards()),
             copies: Copies::numbered_from(route::first_tid(index)),
             homes,
             ..self

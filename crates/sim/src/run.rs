@@ -218,7 +218,9 @@ impl Run {
         // Under half of the short logs requests are remembered no longer than the log keeps them.
         let dups_max = if short_logs && !is_small && seed.is_multiple_of(2) { 0 } else { Limits::default().dups_max };
         // Small disks are written all over, so that blocks are used again soon after they were freed.
-        let disk_bytes = if !is_small && rng.one_in(3) { SMALL_DISK_BYTES } else { DISK_BYTES };
+        // Several shards divide windows for updates, which must be as large as with one.
+        let small_bytes = SMALL_DISK_BYTES * setup.shards as u64;
+        let disk_bytes = if !is_small && rng.one_in(3) { small_bytes } else { DISK_BYTES };
         let ballast = if rng.one_in(2) { 0 } else { 10 + rng.below(50) as u8 };
         let out_soon = setup.has(Mix::Replaced) || (setup.has(Mix::Everything) && rng.one_in(2));
         let config = ClusterConfig {
