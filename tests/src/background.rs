@@ -6,9 +6,20 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+/// A process that is killed when this is dropped, also by a test that fails: one that is left holds the pipe that tests write to.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // Both fail harmlessly if it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A process in the background, and what it says on standard error; dropped, it is killed.
 pub struct Background {
-    child: Child,
+    child: Killed,
     lines: Receiver<String>,
 }
 
@@ -21,7 +32,7 @@ impl Background {
         let errors = BufReader::new(child.stderr.take().expect("asked for a pipe"));
         // What it says must find a reader.
         std::thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line))));
-        Background { child, lines }
+        Background { child: Killed(child), lines }
     }
 
     /// The first line from now on that holds `words`.
@@ -39,12 +50,12 @@ impl Background {
     }
 
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process id")).expect("not zero");
+        let pid = Pid::from_raw(i32::try_from(self.child.0.id()).expect("a process id")).expect("not zero");
         kill_process(pid, signal).expect("it runs");
     }
 
     pub fn is_running(&mut self) -> bool {
-        self.child.try_wait().expect("child can be waited for").is_none()
+        self.child.0.try_wait().expect("child can be waited for").is_none()
     }
 
     /// Waits for its end. `None`: ended by a signal.
@@ -52,19 +63,11 @@ impl Background {
     pub fn exit_code(&mut self, limit: Duration) -> Option<i32> {
         let end = Instant::now() + limit;
         while Instant::now() < end {
-            if let Some(status) = self.child.try_wait().expect("child can be waited for") {
+            if let Some(status) = self.child.0.try_wait().expect("child can be waited for") {
                 return status.code();
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         panic!("still runs after {limit:?}");
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        // Both fail harmlessly if it has ended.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -12,7 +12,7 @@ mod journal;
 mod processes;
 mod streams;
 
-pub use background::Background;
+pub use background::{Background, Killed};
 pub use cluster::{TestCluster, binary};
 pub use command::{Outcome, clients_are_here, python, run};
 pub use files::{Pattern, assert_same_bytes};

@@ -1,10 +1,11 @@
 //! Clients that write and give commands all the time, and how long they had to wait.
 
+use crate::background::Killed;
 use crate::cluster::TestCluster;
 use crate::command::{python, run};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep, spawn};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// A client that writes objects, and when the last of them was acknowledged.
 pub struct Writer {
-    child: Child,
+    child: Killed,
     reader: JoinHandle<()>,
     seen: Arc<Mutex<Seen>>,
 }
@@ -49,7 +50,7 @@ impl Writer {
                 line.clear();
             }
         });
-        Writer { child, reader, seen }
+        Writer { child: Killed(child), reader, seen }
     }
 
     /// The longest time without an acknowledgement, since this was last asked.
@@ -62,8 +63,8 @@ impl Writer {
     /// Ends the client, and compares every object that was acknowledged.
     #[track_caller]
     pub fn end(mut self, cluster: &TestCluster, pool: &str) {
-        self.child.kill().expect("the writer runs");
-        let _ = self.child.wait();
+        self.child.0.kill().expect("the writer runs");
+        let _ = self.child.0.wait();
         self.reader.join().expect("it read what the writer said");
         let seen = self.seen.lock().expect("no panic");
         let text: String = seen.sizes.iter().map(|(number, size)| format!("{number} {size}\n")).collect();

@@ -1,8 +1,8 @@
 //! Erasure-coded pools as Ceph's clients see them, while OSDs die, come back and are replaced.
 
-use cluster_tests::{Journal, Pattern, TestCluster, assert_same_bytes, binary, clients_are_here, python};
+use cluster_tests::{Journal, Killed, Pattern, TestCluster, assert_same_bytes, binary, clients_are_here, python};
 use rustix::process::Signal;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -63,16 +63,6 @@ impl Pool<'_> {
     }
 }
 
-/// An OSD that is started by hand, and ends with the test.
-struct ByHand(Child);
-
-impl Drop for ByHand {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn osd_command(cluster: &TestCluster, osd: &str) -> Command {
     let mut command = Command::new(binary());
     command.args(["osd", "--id", osd, "--conf"]).arg(cluster.conf());
@@ -80,8 +70,8 @@ fn osd_command(cluster: &TestCluster, osd: &str) -> Command {
     command
 }
 
-fn start_osd(cluster: &TestCluster, osd: &str) -> ByHand {
-    let child = ByHand(osd_command(cluster, osd).spawn().expect("nacre runs"));
+fn start_osd(cluster: &TestCluster, osd: &str) -> Killed {
+    let child = Killed(osd_command(cluster, osd).spawn().expect("nacre runs"));
     let started = Instant::now();
     loop {
         let up = cluster.ceph_json(&["osd", "info", osd])["up"].as_u64();

@@ -1,22 +1,12 @@
 //! A cluster that is written full: no OSD stops, deletes make room, and what was stored is there.
 
-use cluster_tests::{Pattern, TestCluster, assert_same_bytes, clients_are_here};
-use std::process::{Child, Stdio};
+use cluster_tests::{Killed, Pattern, TestCluster, assert_same_bytes, clients_are_here};
+use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const OSDS: u32 = 3;
 const LIMIT: Duration = Duration::from_secs(120);
-
-/// A client that may have to be stopped.
-struct Client(Child);
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn alarms(cluster: &TestCluster) -> String {
     cluster.ceph_json(&["health"])["checks"].to_string()
@@ -55,7 +45,7 @@ fn a_cluster_that_is_written_full_goes_on_once_something_is_deleted() {
             ["-p", "p", "bench", "300", "write", "-b", bytes, "-t", writers, "--no-cleanup", "--run-name", bytes];
         let mut command = cluster.command("rados", &args);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let bench = Client(command.spawn().expect("rados runs"));
+        let bench = Killed(command.spawn().expect("rados runs"));
         wait_until("the pool does not become full", &cluster, |alarms| alarms.contains("POOL_FULL"));
         // What was on its way comes to an end, or waits.
         sleep(Duration::from_secs(3));

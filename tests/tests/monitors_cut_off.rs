@@ -1,13 +1,13 @@
 //! Three monitors on hosts of their own, each of which is cut off in turn while clients go on.
 
 use cluster_tests::{
-    Commands, Host, Switch, TestCluster, Writer, binary, clients_are_here, hosts_can_be_made, python, run,
+    Commands, Host, Killed, Switch, TestCluster, Writer, binary, clients_are_here, hosts_can_be_made, python, run,
     wait_for_quorum,
 };
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
@@ -19,17 +19,10 @@ const COMMAND_PAUSE_MAX: Duration = Duration::from_secs(10);
 const CUT: Duration = Duration::from_secs(12);
 const PORT: u16 = 3300;
 
-/// A monitor on a host; dropped, its process is killed before its host is removed.
+/// A monitor on a host. Its process is dropped, and so killed, before its host is removed.
 struct Monitor {
-    process: Child,
+    process: Killed,
     host: Host,
-}
-
-impl Drop for Monitor {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 /// `ceph.conf` of the cluster with these monitors instead of those that it names.
@@ -57,12 +50,12 @@ fn join(conf: &PathBuf, log: &PathBuf, name: &str, host: Host) -> Monitor {
     let mut command: Command = nacre(&[]);
     command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
     let process = command.spawn().expect("the monitor starts");
-    Monitor { process, host }
+    Monitor { process: Killed(process), host }
 }
 
 /// A client whose session is with one monitor.
 struct Held {
-    child: Child,
+    child: Killed,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
@@ -75,14 +68,14 @@ impl Held {
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let said = lines.next().expect("it says something").expect("text");
         assert_eq!(said, "connected");
-        Held { child, lines }
+        Held { child: Killed(child), lines }
     }
 
     /// How long a command takes that it gives now.
     fn command_takes(mut self) -> Duration {
-        self.child.stdin.take().expect("piped").write_all(b"go\n").expect("it listens");
+        self.child.0.stdin.take().expect("piped").write_all(b"go\n").expect("it listens");
         let said = self.lines.next().expect("it says how long").expect("text");
-        assert!(self.child.wait().expect("it ends").success());
+        assert!(self.child.0.wait().expect("it ends").success());
         Duration::from_secs_f64(said.parse().expect("seconds"))
     }
 }
@@ -148,7 +141,7 @@ fn clients_go_on_while_each_monitor_is_cut_off() {
         }
         let health = cluster.ceph(&["health", "detail"]).ok();
         assert!(health.contains("1/3 mons down") && health.contains(&format!("mon.{name} (rank ")), "{health}");
-        assert!(monitors[index].process.try_wait().expect("it can be waited for").is_none(), "it goes on alone");
+        assert!(monitors[index].process.0.try_wait().expect("it can be waited for").is_none(), "it goes on alone");
         monitors[index].host.mend();
         wait_for_quorum(&cluster, &NAMES);
         let held = held.join().expect("its command is answered");
