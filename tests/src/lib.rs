@@ -10,6 +10,7 @@ mod files;
 mod host;
 mod journal;
 mod processes;
+mod rados_bench;
 mod streams;
 
 pub use background::{Background, Killed};
@@ -18,4 +19,5 @@ pub use command::{Outcome, clients_are_here, python, run};
 pub use files::{Pattern, assert_same_bytes};
 pub use host::{Host, Switch, hosts_can_be_made};
 pub use journal::Journal;
+pub use rados_bench::{check_benched, write_benched};
 pub use streams::{Commands, Writer, wait_for_quorum};

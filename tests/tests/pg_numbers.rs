@@ -1,32 +1,22 @@
 //! Pools get more placement groups, and fewer, while clients write and daemons die.
 
-use cluster_tests::{TestCluster, clients_are_here};
+use cluster_tests::{TestCluster, check_benched, clients_are_here, write_benched};
 use rustix::process::Signal;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// `rados bench` writes for 20 s, 30,000 objects at most; every write must succeed. Gives their number.
+/// Writes for 20 s, 30,000 objects at most. Gives their number.
 #[track_caller]
 fn bench(cluster: &TestCluster, pool: &str) -> usize {
-    let options =
-        ["-p", pool, "bench", "20", "write", "-b", "8192", "-t", "2", "--max-objects", "30000", "--no-cleanup"];
-    let out = cluster.rados_within(&options, LIMIT).ok();
-    let made = out.lines().find_map(|line| line.strip_prefix("Total writes made:")).unwrap_or_default();
-    eprintln!("{pool}: {} writes", made.trim());
-    made.trim().parse().expect("a number")
+    write_benched(cluster, pool, 20, 2, 30_000)
 }
 
 /// All that was written is listed, once, and reads back; then it is removed.
 #[track_caller]
 fn check_contents(cluster: &TestCluster, pool: &str, written: usize) {
-    let out = cluster.rados_within(&["-p", pool, "bench", "60", "seq", "-t", "8"], LIMIT).ok();
-    assert!(!out.contains("does not match") && !out.contains("is not correct"), "{pool}: {out}");
-    // Beside the data there is what `rados bench` notes of it.
-    let listed = cluster.rados_within(&["-p", pool, "ls"], LIMIT).ok();
-    let data = listed.lines().filter(|name| name.starts_with("benchmark_data")).count();
-    assert_eq!((data, listed.lines().count()), (written, written + 1), "{pool}");
+    check_benched(cluster, pool, written);
     cluster.rados_within(&["-p", pool, "cleanup"], LIMIT).ok();
     assert_eq!(cluster.rados(&["-p", pool, "ls"]).ok(), "", "{pool}");
 }

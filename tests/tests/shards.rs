@@ -1,6 +1,6 @@
 //! OSDs of several shards.
 
-use cluster_tests::{Outcome, TestCluster, binary, clients_are_here, run};
+use cluster_tests::{Outcome, TestCluster, binary, check_benched, clients_are_here, run, write_benched};
 use rustix::process::Signal;
 use std::process::Command;
 use std::thread::sleep;
@@ -8,27 +8,6 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const OSDS: u32 = 4;
-
-/// `rados bench` writes for 12 s; every write must succeed. Gives their number.
-#[track_caller]
-fn bench(cluster: &TestCluster, pool: &str) -> usize {
-    let options =
-        ["-p", pool, "bench", "12", "write", "-b", "8192", "-t", "4", "--max-objects", "20000", "--no-cleanup"];
-    let out = cluster.rados_within(&options, LIMIT).ok();
-    let made = out.lines().find_map(|line| line.strip_prefix("Total writes made:")).unwrap_or_default();
-    eprintln!("{pool}: {} writes", made.trim());
-    made.trim().parse().expect("a number")
-}
-
-/// All that was written is listed, once, and reads back.
-#[track_caller]
-fn check_contents(cluster: &TestCluster, pool: &str, written: usize) {
-    let out = cluster.rados_within(&["-p", pool, "bench", "60", "seq", "-t", "8"], LIMIT).ok();
-    assert!(!out.contains("does not match") && !out.contains("is not correct"), "{pool}: {out}");
-    let listed = cluster.rados_within(&["-p", pool, "ls"], LIMIT).ok();
-    let data = listed.lines().filter(|name| name.starts_with("benchmark_data")).count();
-    assert_eq!(data, written, "{pool}");
-}
 
 #[track_caller]
 fn wait_for_groups(cluster: &TestCluster, pool: &str, wanted: u64) {
@@ -84,7 +63,7 @@ fn two_shards_serve_heal_split_merge_stop_and_are_looked_into_as_one_osd() {
     assert_eq!(status["shards"], 2, "{status:#}");
 
     let written = std::thread::scope(|scope| {
-        let benches = ["p", "e"].map(|pool| scope.spawn(|| bench(&cluster, pool)));
+        let benches = ["p", "e"].map(|pool| scope.spawn(|| write_benched(&cluster, pool, 12, 4, 20_000)));
         sleep(Duration::from_secs(2));
         for pool in ["p", "e"] {
             cluster.ceph(&["osd", "pool", "set", pool, "pg_num", "32"]).ok();
@@ -95,7 +74,7 @@ fn two_shards_serve_heal_split_merge_stop_and_are_looked_into_as_one_osd() {
     });
     ["p", "e"].iter().for_each(|pool| wait_for_groups(&cluster, pool, 32));
     cluster.wait_until_clean(LIMIT);
-    ["p", "e"].iter().zip(written).for_each(|(pool, written)| check_contents(&cluster, pool, written));
+    ["p", "e"].iter().zip(written).for_each(|(pool, written)| check_benched(&cluster, pool, written));
     // Groups of either shard are asked for by name.
     for seed in ["0", "1", "2", "3"] {
         let query = cluster.ceph_json(&["pg", &format!("1.{seed}"), "query"]);
@@ -113,7 +92,7 @@ fn two_shards_serve_heal_split_merge_stop_and_are_looked_into_as_one_osd() {
     cluster.ceph(&["osd", "pool", "set", "p", "pg_num", "4"]).ok();
     wait_for_groups(&cluster, "p", 4);
     cluster.wait_until_clean(LIMIT);
-    check_contents(&cluster, "p", written[0]);
+    check_benched(&cluster, "p", written[0]);
 
     cluster.kill_all();
     stores_are_clean(&cluster);
@@ -147,5 +126,5 @@ fn two_shards_serve_heal_split_merge_stop_and_are_looked_into_as_one_osd() {
     stores_are_clean(&cluster);
     cluster.up();
     cluster.wait_until_clean(LIMIT);
-    ["p", "e"].iter().zip(written).for_each(|(pool, written)| check_contents(&cluster, pool, written));
+    ["p", "e"].iter().zip(written).for_each(|(pool, written)| check_benched(&cluster, pool, written));
 }

@@ -1,32 +1,18 @@
 //! An OSD that is stopped in good order leaves a store whose next opening replays nothing. On a real file.
 
-use osd::{OsdConfig, Stop, StorePaths};
+mod common;
+
+use common::{Device, FSID, OSD, config};
+use osd::Stop;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use store::{IoDone, IoRequest, Lookup, Step, Store, StoreConfig, StoreEvent, Transaction};
-use types::{Fsid, ObjectId, OsdId, PgId, PoolId};
+use types::{Fsid, ObjectId, PgId, PoolId};
 use wire::Rope;
 
-const FSID: Fsid = Fsid([1; 16]);
-const OSD: OsdId = OsdId(3);
 const DEVICE_BYTES: u64 = 64 << 20;
 const OBJECTS: u32 = 500;
-
-/// A file that is removed afterwards.
-struct Device(PathBuf);
-
-impl Device {
-    fn new(name: &str) -> Device {
-        Device(std::env::temp_dir().join(format!("nacre-test-{}-{name}", std::process::id())))
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 fn carry_out(file: &File, request: IoRequest) -> IoDone {
     match request {
@@ -91,24 +77,7 @@ fn fill(path: &Path) {
 #[test]
 fn the_next_start_replays_nothing() {
     let device = Device::new("orderly-stop");
-    let loopback = "127.0.0.1:0".parse().unwrap();
-    let config = OsdConfig {
-        id: OSD,
-        fsid: FSID,
-        devices: StorePaths::one(device.0.clone()),
-        public_bind: loopback,
-        cluster_bind: loopback,
-        public_advertise: None,
-        cluster_advertise: None,
-        monitors: Vec::new(),
-        location: Default::default(),
-        device_class: "ssd".to_owned(),
-        memory_bytes: 64 << 20,
-        check_period: pg::CHECK_PERIOD,
-        scrub_period: osd::LIGHT_SCRUB_PERIOD,
-        unix_zero: Default::default(),
-        kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
-    };
+    let config = config(&device.0, 64 << 20);
     osd::mkfs(&config, DEVICE_BYTES, Fsid([2; 16]), 1).unwrap();
     fill(&device.0);
     assert!(open(&device.0).1.replayed_records() > 0);

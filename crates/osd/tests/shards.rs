@@ -1,49 +1,14 @@
 //! OSDs of several shards, without a cluster.
 
+mod common;
+
+use common::{Device, config};
 use osd::offline::{self, FileDevice};
-use osd::{Division, MkfsError, OsdConfig, Stop, StorePaths};
+use osd::{Division, MkfsError, OsdConfig, Stop};
 use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
-use types::{Fsid, OsdId};
+use types::Fsid;
 
 const DEVICE_BYTES: u64 = 128 << 20;
-
-struct Device(PathBuf);
-
-impl Device {
-    fn new(name: &str) -> Device {
-        let path = std::env::temp_dir().join(format!("nacre-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        Device(path)
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
-fn config(device: &Path, memory_bytes: u64) -> OsdConfig {
-    let loopback = "127.0.0.1:0".parse().unwrap();
-    OsdConfig {
-        id: OsdId(3),
-        fsid: Fsid([1; 16]),
-        devices: StorePaths::one(device.to_owned()),
-        public_bind: loopback,
-        cluster_bind: loopback,
-        public_advertise: None,
-        cluster_advertise: None,
-        monitors: Vec::new(),
-        location: Default::default(),
-        device_class: "ssd".to_owned(),
-        memory_bytes,
-        check_period: osd::CHECK_PERIOD,
-        scrub_period: osd::LIGHT_SCRUB_PERIOD,
-        unix_zero: Default::default(),
-        kept_ops_per_second: osd::KEPT_OPS_PER_SECOND,
-    }
-}
 
 /// Starts it, and stops it at once.
 fn run(config: OsdConfig) -> Result<(), String> {

@@ -1,0 +1,47 @@
+//! An OSD on a file of its own.
+
+use osd::{OsdConfig, StorePaths};
+use std::path::{Path, PathBuf};
+use types::{Fsid, OsdId};
+
+pub const FSID: Fsid = Fsid([1; 16]);
+pub const OSD: OsdId = OsdId(3);
+
+/// A file that is removed afterwards.
+pub struct Device(pub PathBuf);
+
+impl Device {
+    pub fn new(name: &str) -> Device {
+        let path = std::env::temp_dir().join(format!("nacre-test-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        Device(path)
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// On free ports of loopback, without monitors.
+pub fn config(device: &Path, memory_bytes: u64) -> OsdConfig {
+    let loopback = "127.0.0.1:0".parse().unwrap();
+    OsdConfig {
+        id: OSD,
+        fsid: FSID,
+        devices: StorePaths::one(device.to_owned()),
+        public_bind: loopback,
+        cluster_bind: loopback,
+        public_advertise: None,
+        cluster_advertise: None,
+        monitors: Vec::new(),
+        location: Default::default(),
+        device_class: "ssd".to_owned(),
+        memory_bytes,
+        check_period: osd::CHECK_PERIOD,
+        scrub_period: osd::LIGHT_SCRUB_PERIOD,
+        unix_zero: Default::default(),
+        kept_ops_per_second: osd::KEPT_OPS_PER_SECOND,
+    }
+}
