@@ -127,8 +127,7 @@ pub struct Up {
 
 /// A value of `--shards`.
 fn parse_shards(text: &str) -> Result<u32, String> {
-    let shards = text.parse().ok().filter(|n: &u32| n.is_power_of_two() && *n as usize <= osd::SHARDS_MAX);
-    shards.ok_or_else(|| format!("an OSD has a power of two of shards, {} at most", osd::SHARDS_MAX))
+    osd::parse_shards(text).map(|shards| shards as u32)
 }
 
 /// A value of `--osd-size`.

@@ -3,7 +3,7 @@
 use crate::OsdConfig;
 use crate::shards::Division;
 use crate::store_paths::beside;
-use pg::SHARDS_MAX;
+use pg::{SHARDS_MAX, can_be_shards};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, symlink};
@@ -75,7 +75,7 @@ impl Target {
 /// size, files as large as suits the store. Links beside the main device, under names that [`StorePaths::beside`](crate::StorePaths::beside) finds,
 /// lead to them.
 pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> Result<(), MkfsError> {
-    if !shards.is_power_of_two() || shards > SHARDS_MAX {
+    if !can_be_shards(shards) {
         return Err(MkfsError::Shards { shards });
     }
     let paths = &config.devices;
@@ -114,9 +114,7 @@ pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> R
     let division = Division::of(shards, bytes);
     let configs = (0..shards).map(|shard| {
         let of_shard = |device: Device| bytes[device as usize].map(|bytes| division.bytes(shard, device, bytes));
-        let mut own = uuid;
-        own.0[14] ^= shard as u8;
-        let sizes = store_config(config, division.slice(shard), Device::ALL.map(of_shard), own);
+        let sizes = store_config(config, division.slice(shard), Device::ALL.map(of_shard), Division::uuid(uuid, shard));
         let room = sizes.wal_device_bytes.map_or(u64::MAX, |bytes| bytes.saturating_sub(StoreConfig::LABEL_BYTES));
         StoreConfig { wal_bytes: sizes.wal_bytes.min(room - room % BLOCK_BYTES as u64), ..sizes }
     });

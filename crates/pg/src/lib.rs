@@ -76,7 +76,7 @@ pub mod watch;
 
 pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
 pub use context::Output;
-pub use homes::{Homes, SHARDS_MAX, TwoHomes};
+pub use homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
 pub use leases::ReplicaReadCounts;
 pub use maps::MapError;
 pub use pacing::PacingView;

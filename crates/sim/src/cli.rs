@@ -39,7 +39,7 @@ pub struct SimOptions {
     #[arg(long, value_name = "K+M", value_parser = coding, conflicts_with = "copies")]
     pub coded: Option<(u8, u8)>,
     /// Shards of each OSD: 1, 2, 4, 8 or 16. [default: 1, 2 or 4, by the seed]
-    #[arg(long, value_name = "N", value_parser = shards)]
+    #[arg(long, value_name = "N", value_parser = osd::parse_shards)]
     pub shards: Option<usize>,
     /// Kinds of misfortunes: calm, resets, quick-restarts, long-absences, replaced, moved, changed, monitor, blackout,
     /// partitions, everything, clocks, slowness, membership, full, rot, quorum. [default: some, by the seed]
@@ -98,11 +98,6 @@ fn mix(text: &str) -> Result<Mix, String> {
         let names: Vec<&str> = Mix::all().map(Mix::name).collect();
         format!("known are {}", names.join(", "))
     })
-}
-
-fn shards(text: &str) -> Result<usize, String> {
-    let shards = text.parse().ok().filter(|n: &usize| n.is_power_of_two() && *n <= osd::SHARDS_MAX);
-    shards.ok_or_else(|| format!("an OSD has a power of two of shards, {} at most", osd::SHARDS_MAX))
 }
 
 impl SimOptions {

@@ -54,8 +54,7 @@ impl StoreDisks {
 
     /// What a shard's store is made with.
     pub fn config_of(&self, shard: usize) -> StoreConfig {
-        let mut uuid = self.config.uuid;
-        uuid.0[14] ^= shard as u8;
+        let uuid = Division::uuid(self.config.uuid, shard);
         StoreConfig { uuid, slice: self.division.slice(shard), ..self.config.clone() }
     }
 

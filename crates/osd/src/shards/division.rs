@@ -1,12 +1,20 @@
 //! The parts that an OSD's devices are divided into, one for each shard.
 
 use crate::StorePaths;
-use pg::SHARDS_MAX;
+use pg::{SHARDS_MAX, can_be_shards};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use store::{Device, LABEL_OFFSETS, LabelBlock, Labels, Slice, StoreLabel};
-use types::BLOCK_BYTES;
+use types::{BLOCK_BYTES, Fsid};
+
+/// A number of shards as users give it.
+///
+/// Errors: no OSD has so many; a sentence.
+pub fn parse_shards(text: &str) -> Result<usize, String> {
+    let shards = text.parse().ok().filter(|count| can_be_shards(*count));
+    shards.ok_or_else(|| format!("an OSD has a power of two of shards, {SHARDS_MAX} at most"))
+}
 
 /// How the devices of a store are divided: all into the same number of equal parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,12 +34,19 @@ impl Division {
     ///
     /// Panics unless the number is a power of two and at most [`SHARDS_MAX`].
     pub fn of(shards: usize, bytes: [Option<u64>; 3]) -> Division {
-        assert!(shards.is_power_of_two() && shards <= SHARDS_MAX, "{shards} shards");
+        assert!(can_be_shards(shards), "{shards} shards");
         if shards == 1 {
             return Division::WHOLE;
         }
         let part = |bytes: u64| bytes / shards as u64 / Division::PART_UNIT_BYTES * Division::PART_UNIT_BYTES;
         Division { shards: shards as u32, part_bytes: bytes.map(|bytes| bytes.map(part)) }
+    }
+
+    /// What identifies the store of a shard, where `whole` identifies the OSD's.
+    pub fn uuid(whole: Fsid, shard: usize) -> Fsid {
+        let mut uuid = whole;
+        uuid.0[14] ^= shard as u8;
+        uuid
     }
 
     /// The division that the label of a store's first part tells.
@@ -54,7 +69,7 @@ impl Division {
             let block = read.as_ref().map(|()| &block[..]).map_err(|e| e.raw_os_error().unwrap_or(0));
             let LabelBlock::Sound(label) = Labels::superblock(block) else { continue };
             let shards = label.slice.count as usize;
-            if !shards.is_power_of_two() || shards > SHARDS_MAX {
+            if !can_be_shards(shards) {
                 let why = format!("it is divided into {shards} parts: only powers of two up to {SHARDS_MAX} are known");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, why));
             }

@@ -22,7 +22,7 @@ pub(crate) mod queue;
 pub(crate) mod thread;
 mod worker;
 
-pub use division::Division;
+pub use division::{Division, parse_shards};
 pub(crate) use facts::ShardFacts;
 pub(crate) use messages::{FromWorker, ToWorker};
 pub(crate) use meter::Meter;
