@@ -7,7 +7,7 @@ use crate::hops::{MemberTimes, Recorder};
 use crate::leases::Leases;
 use crate::ops::Limits;
 use crate::pacing::Pacing;
-use crate::peer::{MemberState, PgInterval, PgNotify};
+use crate::peer::{Agreed, MemberState, PgInterval, PgNotify};
 use crate::reservations::Reservations;
 use crate::rooms::Rooms;
 use crate::trim_turns::TrimTurns;
@@ -127,7 +127,7 @@ pub(crate) struct Context<'a> {
     pub waiters: &'a mut BTreeMap<LookupId, Waiter>,
     pub monitor: &'a mut MonitorRequests,
     /// Questions to other members, gathered over a turn.
-    pub queries: &'a mut BTreeMap<OsdId, Vec<(PgInterval, Vec<OsdId>)>>,
+    pub queries: &'a mut BTreeMap<OsdId, Vec<(PgInterval, Agreed)>>,
     /// Reports that should go out with the next beacon at once.
     pub reports: &'a mut BTreeMap<PgId, PgReport>,
     pub out: &'a mut Vec<Output>,

@@ -5,7 +5,7 @@ use crate::context::{Context, Waiter};
 use crate::info::{INFO_KEY, PgInfo};
 use crate::log::{LogEntry, PgLog, log_key_range, log_keys_through};
 use crate::lookup::{NoAnswer, ready};
-use crate::peer::PgInterval;
+use crate::peer::{Agreed, PgInterval};
 use crate::pg::{Interval, MISSING_PREFIX, Pg};
 use crate::scrub::{SCRUB_KEY, ScrubMark};
 use bytes::Bytes;
@@ -37,7 +37,7 @@ pub(crate) struct Loading {
     part: Part,
     waits_for: Option<LookupId>,
     /// Primaries that have asked what this member has: the newest question of each.
-    queries: BTreeMap<OsdId, (PgInterval, Vec<OsdId>)>,
+    queries: BTreeMap<OsdId, (PgInterval, Agreed)>,
     /// The table is read to be merged with others: the group as such takes part in nothing.
     to_merge: bool,
 }
@@ -98,10 +98,10 @@ impl Pg {
     }
 
     /// Keeps a primary's question until it can be answered. False if it can be now.
-    pub(crate) fn hold_query(&mut self, from: OsdId, pg: PgInterval, acting: &[OsdId]) -> bool {
+    pub(crate) fn hold_query(&mut self, from: OsdId, pg: PgInterval, agreed: &Agreed) -> bool {
         match &mut self.loading {
             Some(loading) => {
-                loading.queries.insert(from, (pg, acting.to_vec()));
+                loading.queries.insert(from, (pg, agreed.clone()));
                 true
             }
             None => false,
@@ -155,8 +155,8 @@ impl Pg {
             false => drop(self.split(cx, map)),
         }
         self.enter_interval(cx);
-        for (from, (pg, acting)) in loading.queries {
-            if let Some(state) = self.join(from, pg, &acting) {
+        for (from, (pg, agreed)) in loading.queries {
+            if let Some(state) = self.join(from, pg, &agreed) {
                 cx.notify(from, vec![(pg, state)]);
             }
         }

@@ -134,16 +134,52 @@ impl Message for RepOpReply {
     }
 }
 
-/// Primary to member: an interval begins, tell me what you have. `acting` lets the member check that both speak of
-/// the same set.
+/// What the members of one interval agree about. A member may have a newer map than the primary, whose interval may be
+/// over there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Agreed {
+    /// The acting set, in erasure-coded pools followed by the one that they should come to, which tells who is brought which
+    /// shard.
+    pub sets: Vec<OsdId>,
+    /// How many groups the pool has, and how many there are to be next: they tell which objects are the group's, and whether it
+    /// is about to be merged. `None`: from software that does not tell.
+    pub pg_nums: Option<(u32, u32)>,
+}
+
+/// Primary to member: an interval begins, tell me what you have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgQuery {
     /// The member must have this map before it answers.
     pub epoch: Epoch,
-    pub groups: Vec<(PgInterval, Vec<OsdId>)>,
+    pub groups: Vec<(PgInterval, Agreed)>,
 }
 
-message!(PgQuery = kind::PG_QUERY, version 1 { epoch, groups });
+impl Message for PgQuery {
+    const TYPE: u16 = kind::PG_QUERY;
+
+    fn encode_front(&self, w: &mut Writer) {
+        w.versioned(2, 1, |w| {
+            w.put(&self.epoch);
+            w.put(&(self.groups.len() as u32));
+            for (pg, agreed) in &self.groups {
+                w.put(pg);
+                w.put(&agreed.sets);
+            }
+            let pg_nums = self.groups.iter().map(|(_, agreed)| agreed.pg_nums.unwrap_or_default());
+            w.put(&pg_nums.collect::<Vec<(u32, u32)>>());
+        });
+    }
+
+    fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<PgQuery, DecodeError> {
+        let (version, mut r) = front.versioned("PgQuery", 2)?;
+        let epoch = r.get()?;
+        let sets: Vec<(PgInterval, Vec<OsdId>)> = r.get()?;
+        let pg_nums: Vec<(u32, u32)> = if version.version >= 2 { r.get()? } else { Vec::new() };
+        let pg_nums = pg_nums.into_iter().map(Some).chain(std::iter::repeat(None));
+        let groups = sets.into_iter().zip(pg_nums).map(|((pg, sets), pg_nums)| (pg, Agreed { sets, pg_nums }));
+        Ok(PgQuery { epoch, groups: groups.collect() })
+    }
+}
 
 /// What a member has of one group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -385,3 +421,27 @@ pub struct PgStarted {
 }
 
 message!(PgStarted = kind::PG_STARTED, version 2 { pg, merged, missing });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Target;
+
+    #[test]
+    fn questions_of_older_software_do_not_tell_the_number_of_groups() {
+        let pg = PgInterval { pgid: PgId::new(1, 2), since: Epoch(3) };
+        let agreed = Agreed { sets: vec![OsdId(4), OsdId(5)], pg_nums: Some((6, 7)) };
+        let query = PgQuery { epoch: Epoch(8), groups: vec![(pg, agreed.clone())] };
+        assert_eq!(PgQuery::open(&query.clone().seal(0, Target::default())), Ok(query));
+
+        let mut front = Writer::new(Target::default());
+        front.versioned(1, 1, |w| {
+            w.put(&Epoch(8));
+            w.put(&vec![(pg, agreed.sets.clone())]);
+        });
+        let bytes = front.into_vec();
+        let mut r = Reader::new(&bytes);
+        let older = PgQuery::decode(&Header::default(), &mut r, &Rope::default()).unwrap();
+        assert_eq!(older.groups, [(pg, Agreed { pg_nums: None, ..agreed })]);
+    }
+}

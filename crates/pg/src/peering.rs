@@ -21,7 +21,7 @@ use crate::leases::by_another_clock;
 use crate::log::{LogEntry, PgLog, log_key, log_key_range};
 use crate::members::Standing;
 use crate::merge::{NoOverlap, merge};
-use crate::peer::{MemberState, PgInterval, PgLogEntries, PgLogGet, PgStart, PgStarted};
+use crate::peer::{Agreed, MemberState, PgInterval, PgLogEntries, PgLogGet, PgStart, PgStarted};
 use crate::pg::{Interval, Pg, missing_key_range};
 use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,7 +149,7 @@ impl Pg {
                     cx.monitor.history.push(self.id.base());
                 }
                 for osd in waiting {
-                    cx.queries.entry(*osd).or_default().push((pg, self.interval.sets()));
+                    cx.queries.entry(*osd).or_default().push((pg, self.interval.agreed()));
                 }
             }
             Phase::Starting { waiting } => {
@@ -208,8 +208,8 @@ impl Pg {
     }
 
     /// The primary of an interval asks what this member has. `None` if the map says something else about the group.
-    pub(crate) fn join(&mut self, from: OsdId, pg: PgInterval, acting: &[OsdId]) -> Option<MemberState> {
-        if self.interval.primary != Some(from) || !self.interval.has_sets(acting) {
+    pub(crate) fn join(&mut self, from: OsdId, pg: PgInterval, agreed: &Agreed) -> Option<MemberState> {
+        if self.interval.primary != Some(from) || !self.interval.agrees(self.id, agreed) {
             return None;
         }
         if self.peering.joined != Some((from, pg.since)) {
@@ -316,7 +316,7 @@ impl Pg {
             if cx.map.is_up(osd) {
                 // It may know already that it does not lead, or is no member, any more.
                 let pg = self.pg_interval();
-                cx.queries.entry(osd).or_default().push((pg, self.interval.sets()));
+                cx.queries.entry(osd).or_default().push((pg, self.interval.agreed()));
             }
         }
     }

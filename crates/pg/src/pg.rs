@@ -13,7 +13,7 @@ use crate::info::PgInfo;
 use crate::loading::Loading;
 use crate::log::PgLog;
 use crate::members::Members;
-use crate::peer::{MemberState, PgInterval};
+use crate::peer::{Agreed, MemberState, PgInterval};
 use crate::peering::Peering;
 use crate::push_queue::Pushes;
 use crate::recovery::Pulls;
@@ -82,9 +82,7 @@ impl Interval {
             && osdmap::same_range(pg.seed, self.shape.pg_num, shape.pg_num)
     }
 
-    /// What the members of one interval agree about: the acting set, in erasure-coded pools followed by the one that they
-    /// should come to, which tells who is brought which shard.
-    pub(crate) fn sets(&self) -> Vec<OsdId> {
+    fn sets(&self) -> Vec<OsdId> {
         let mut sets = self.acting.clone();
         if self.shape.coding.is_some() {
             sets.extend(self.shards_to_be());
@@ -92,11 +90,23 @@ impl Interval {
         sets
     }
 
-    pub(crate) fn has_sets(&self, sets: &[OsdId]) -> bool {
-        match self.shape.coding {
-            None => self.acting == sets,
-            Some(_) => self.sets() == sets,
-        }
+    /// What all members of the interval agree about.
+    pub(crate) fn agreed(&self) -> Agreed {
+        Agreed { sets: self.sets(), pg_nums: Some((self.shape.pg_num, self.shape.pg_num_pending)) }
+    }
+
+    /// Whether what a primary says of an interval of the group is so in this one.
+    pub(crate) fn agrees(&self, pg: PgId, agreed: &Agreed) -> bool {
+        let has_sets = match self.shape.coding {
+            None => self.acting == agreed.sets,
+            Some(_) => self.sets() == agreed.sets,
+        };
+        has_sets
+            && agreed.pg_nums.is_none_or(|(pg_num, pg_num_pending)| {
+                let theirs = PoolShape { pg_num, pg_num_pending, ..self.shape };
+                osdmap::same_range(pg.seed, self.shape.pg_num, pg_num)
+                    && self.shape.is_merging(pg) == theirs.is_merging(pg)
+            })
     }
 
     /// Whether those act whom the map wants. In which order they have the shards of an erasure-coded group is all one.

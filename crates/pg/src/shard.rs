@@ -20,7 +20,7 @@ use crate::maps::{Advance, MapError, Maps};
 use crate::ops::{self, Limits};
 use crate::pacing::{Pacing, PacingView};
 use crate::peer::{
-    LeaseGet, LeaseGrant, MemberState, PgInterval, PgLogEntries, PgLogGet, PgNotify, PgPull, PgPush, PgPushAck,
+    Agreed, LeaseGet, LeaseGrant, MemberState, PgInterval, PgLogEntries, PgLogGet, PgNotify, PgPull, PgPush, PgPushAck,
     PgQuery, PgStart, PgStarted, RepOp, RepOpReply,
 };
 use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
@@ -86,7 +86,7 @@ pub struct Shard {
     commits: VecDeque<(Ticket, PgId, OnCommit)>,
     waiters: BTreeMap<LookupId, Waiter>,
     monitor: MonitorRequests,
-    queries: BTreeMap<OsdId, Vec<(PgInterval, Vec<OsdId>)>>,
+    queries: BTreeMap<OsdId, Vec<(PgInterval, Agreed)>>,
     /// Acknowledgements to primaries, gathered over a turn: the newest of each group.
     rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
     /// What goes with them about single updates.
@@ -977,16 +977,16 @@ impl Shard {
 
     fn query(&mut self, from: OsdId, message: PgQuery) {
         let mut groups = Vec::new();
-        for (pg_interval, acting) in message.groups {
+        for (pg_interval, agreed) in message.groups {
             // Another shard of this OSD answers.
             if !self.is_home_of(pg_interval.pgid) {
                 continue;
             }
             let id = self.instance(pg_interval.pgid);
             let state = match self.pgs.get_mut(&id) {
-                Some(pg) => match pg.hold_query(from, pg_interval, &acting) {
+                Some(pg) => match pg.hold_query(from, pg_interval, &agreed) {
                     true => None,
-                    false => pg.join(from, pg_interval, &acting),
+                    false => pg.join(from, pg_interval, &agreed),
                 },
                 // Not a member (any more): that alone is news to one that waits for a lease of this OSD to end.
                 None => Some(MemberState::default()),

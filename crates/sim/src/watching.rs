@@ -97,6 +97,8 @@ pub struct Watching {
     last_cookie: u64,
     /// Objects that are to be watched.
     wanted: BTreeSet<u64>,
+    /// Those that it knows to be there.
+    made: BTreeSet<u64>,
     /// Steps that are not answered.
     open: usize,
     pub witnessed: Witnessed,
@@ -134,6 +136,7 @@ impl Watching {
             calm_left: 0,
             last_cookie: 0,
             wanted: BTreeSet::new(),
+            made: BTreeSet::new(),
             open: 0,
             witnessed: Witnessed::default(),
         }
@@ -184,9 +187,11 @@ impl Watching {
                 let completion = (link.completion)(Step::Unwatch { cookie });
                 link.objecter.unwatch(cookie, Some(completion), link.messenger, link.now);
             } else {
-                self.left -= 1;
                 let object = self.rng.below(OBJECTS);
-                self.notify(object, false, link);
+                if self.made.contains(&object) {
+                    self.left -= 1;
+                    self.notify(object, false, link);
+                }
             }
         }
         self.pause / 2 + Duration::from_micros(self.rng.below(self.pause.as_micros() as u64 + 1))
@@ -230,7 +235,10 @@ impl Watching {
             Err(error) => Some(error.clone()),
         };
         match (step, error, result) {
-            (Step::Make { object }, None, _) => drop(self.wanted.insert(object)),
+            (Step::Make { object }, None, _) => {
+                self.made.insert(object);
+                self.wanted.insert(object);
+            }
             (Step::Watch { cookie }, None, _) => {
                 self.witnessed.watches.get_mut(&cookie).expect("it was asked for").since = Some(at);
             }

@@ -22,12 +22,13 @@ const SNAP_RUNS: u64 = 110;
 const CODED_SNAP_RUNS: u64 = 20;
 /// Of those with clients that watch.
 const WATCH_RUNS: u64 = 20;
-/// Of those with OSDs that only clients still reach.
 /// Of those with reads that any member answers, of either kind.
 const BALANCED_RUNS: u64 = 40;
 /// Of those with calls of the class `version`.
 const VERSION_RUNS: u64 = 20;
+/// Of those with several shards of an OSD.
 const SHARD_RUNS: u64 = 6;
+/// Of those with OSDs that only clients still reach.
 const ISLAND_RUNS: u64 = 30;
 /// Of those with several monitors.
 const QUORUM_RUNS: u64 = 80;
@@ -113,6 +114,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(29495), check_swarm);
     // Who had served before, with the shard that others lacked, did not lead.
     check_by(std::iter::once(23736), check_swarm);
+    // A primary took a member's log for its group's, of which the member, with a newer map, had only a part.
+    check_by(std::iter::once(63094), check_swarm);
 }
 
 #[test]
