@@ -9,7 +9,7 @@ use crate::counts::Recovered;
 use crate::healing::Blocked;
 use crate::healing::Healing;
 use crate::hops::{OpSample, OpState};
-use crate::info::PgInfo;
+use crate::info::{PgInfo, PgStats};
 use crate::loading::Loading;
 use crate::log::PgLog;
 use crate::members::Members;
@@ -166,10 +166,12 @@ pub struct Pg {
     pub(crate) watch_removals: i32,
     pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
+    /// What the last report was made of.
+    pub(crate) reported: (EVersion, PgStats, ReadCounters),
 }
 
 /// Client reads since the OSD started.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct ReadCounters {
     pub ops: u64,
     pub bytes: u64,
@@ -208,6 +210,7 @@ impl Pg {
             watch_removals: 0,
             reads: ReadCounters::default(),
             report_sequence: 0,
+            reported: Default::default(),
         }
     }
 
@@ -347,6 +350,16 @@ impl Pg {
         waiting.chain(queued).chain(in_flight)
     }
 
+    /// What was served up to now, by the log and the counters.
+    fn served_so_far(&self) -> (EVersion, PgStats, ReadCounters) {
+        (self.log.head(), self.info.stats, self.reads)
+    }
+
+    /// Whether reads or updates were served since the last report.
+    pub(crate) fn has_served(&self) -> bool {
+        self.reported != self.served_so_far()
+    }
+
     /// Has the monitors learn the group's state with the next beacon.
     pub(crate) fn queue_report(&mut self, cx: &mut Context<'_>) {
         if !self.is_primary(cx.whoami) {
@@ -358,6 +371,7 @@ impl Pg {
             return;
         }
         self.report_sequence += 1;
+        self.reported = self.served_so_far();
         let stats = &self.info.stats;
         let (degraded_copies, misplaced_copies) = self.degraded_and_misplaced();
         let report = PgReport {

@@ -96,8 +96,6 @@ pub struct Shard {
     interrupted: BTreeSet<SessionId>,
     client_bytes: usize,
     intake: Intake,
-    /// Groups that served updates since their last report.
-    dirty: BTreeSet<PgId>,
     check: BackgroundCheck,
     scrubs: ScrubSchedule,
     scrubs_later: BTreeSet<PgId>,
@@ -215,7 +213,6 @@ impl Shard {
             interrupted: BTreeSet::new(),
             client_bytes: 0,
             intake: Intake::default(),
-            dirty: Default::default(),
             check: BackgroundCheck::new(),
             scrubs: ScrubSchedule::default(),
             scrubs_later: BTreeSet::new(),
@@ -766,9 +763,6 @@ impl Shard {
         if as_member {
             return pg.replica_read(context!(self), ClientOp::new(session, tid, reqid, op, times).called_by(caller));
         }
-        if may_write {
-            self.dirty.insert(id);
-        }
         pg.client_op(context!(self), ClientOp::new(session, tid, reqid, op, times).called_by(caller));
     }
 
@@ -1077,10 +1071,9 @@ impl Shard {
 
     /// The beacon that is due, with all reports that have gathered.
     pub fn beacon(&mut self, heartbeat_peers: u64, commit_latency_us: u64) -> OsdBeacon {
-        let healing = self.pgs.values().filter(|pg| pg.is_primary(self.whoami) && pg.healing.may_work());
-        self.dirty.extend(healing.map(Pg::id));
-        for id in std::mem::take(&mut self.dirty) {
-            if let Some(pg) = self.pgs.get_mut(&id) {
+        let whoami = self.whoami;
+        for pg in self.pgs.values_mut() {
+            if pg.is_primary(whoami) && (pg.healing.may_work() || pg.has_served()) {
                 pg.queue_report(context!(self));
             }
         }

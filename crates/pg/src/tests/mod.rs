@@ -16,6 +16,7 @@ mod memory;
 mod merging;
 mod node;
 mod replica_reads;
+mod reports;
 mod requeue;
 mod scrub;
 mod snapshots;
