@@ -57,6 +57,11 @@ impl PoolShape {
     pub fn is_merging(&self, pg: PgId) -> bool {
         osdmap::is_merging(pg.seed, self.pg_num, self.pg_num_pending)
     }
+
+    /// Whether in both the group has the same objects, and is about to be merged or is not.
+    fn is_same_group(&self, pg: PgId, other: &PoolShape) -> bool {
+        self.is_merging(pg) == other.is_merging(pg) && osdmap::same_range(pg.seed, self.pg_num, other.pg_num)
+    }
 }
 
 /// A stretch of epochs over which the group's sets did not change.
@@ -78,8 +83,7 @@ impl Interval {
             && self.acting == placed.acting
             && self.primary == placed.acting_primary
             && self.shape == PoolShape { pg_num: self.shape.pg_num, pg_num_pending: self.shape.pg_num_pending, ..shape }
-            && self.shape.is_merging(pg) == shape.is_merging(pg)
-            && osdmap::same_range(pg.seed, self.shape.pg_num, shape.pg_num)
+            && self.shape.is_same_group(pg, &shape)
     }
 
     fn sets(&self) -> Vec<OsdId> {
@@ -103,9 +107,7 @@ impl Interval {
         };
         has_sets
             && agreed.pg_nums.is_none_or(|(pg_num, pg_num_pending)| {
-                let theirs = PoolShape { pg_num, pg_num_pending, ..self.shape };
-                osdmap::same_range(pg.seed, self.shape.pg_num, pg_num)
-                    && self.shape.is_merging(pg) == theirs.is_merging(pg)
+                self.shape.is_same_group(pg, &PoolShape { pg_num, pg_num_pending, ..self.shape })
             })
     }
 

@@ -97,8 +97,6 @@ pub struct Watching {
     last_cookie: u64,
     /// Objects that are to be watched.
     wanted: BTreeSet<u64>,
-    /// Those that it knows to be there.
-    made: BTreeSet<u64>,
     /// Steps that are not answered.
     open: usize,
     pub witnessed: Witnessed,
@@ -136,7 +134,6 @@ impl Watching {
             calm_left: 0,
             last_cookie: 0,
             wanted: BTreeSet::new(),
-            made: BTreeSet::new(),
             open: 0,
             witnessed: Witnessed::default(),
         }
@@ -188,7 +185,8 @@ impl Watching {
                 link.objecter.unwatch(cookie, Some(completion), link.messenger, link.now);
             } else {
                 let object = self.rng.below(OBJECTS);
-                if self.made.contains(&object) {
+                // What it has watched is there.
+                if self.witnessed.watches.values().any(|watch| watch.object == object) {
                     self.left -= 1;
                     self.notify(object, false, link);
                 }
@@ -235,10 +233,7 @@ impl Watching {
             Err(error) => Some(error.clone()),
         };
         match (step, error, result) {
-            (Step::Make { object }, None, _) => {
-                self.made.insert(object);
-                self.wanted.insert(object);
-            }
+            (Step::Make { object }, None, _) => drop(self.wanted.insert(object)),
             (Step::Watch { cookie }, None, _) => {
                 self.witnessed.watches.get_mut(&cookie).expect("it was asked for").since = Some(at);
             }
