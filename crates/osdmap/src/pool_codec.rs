@@ -37,8 +37,8 @@ impl Encode for PgPool {
                 None => {}
             }
             if tentacle {
-                put_varint(w, self.nonprimary_shards as u64);
-                put_varint(w, (self.nonprimary_shards >> 64) as u64);
+                w.varint(self.nonprimary_shards as u64);
+                w.varint((self.nonprimary_shards >> 64) as u64);
             }
         });
     }
@@ -143,7 +143,7 @@ impl Decode for PgPool {
             pool.peering_crush = Some(crush);
         }
         if head.version >= 32 {
-            let (low, high) = (varint(r)?, varint(r)?);
+            let (low, high) = (r.varint()?, r.varint()?);
             pool.nonprimary_shards = u128::from(high) << 64 | u128::from(low);
         }
         Ok(pool)
@@ -269,25 +269,4 @@ impl Decode for PgMergeMeta {
             target_version: r.get()?,
         })
     }
-}
-
-/// Seven bits a byte, lowest first, the top bit set on all but the last.
-fn put_varint(w: &mut Writer, mut value: u64) {
-    while value >= 0x80 {
-        w.u8(value as u8 | 0x80);
-        value >>= 7;
-    }
-    w.u8(value as u8);
-}
-
-fn varint(r: &mut Reader<'_>) -> Result<u64, DecodeError> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let byte = r.u8()?;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
-    }
-    Err(DecodeError::Value { what: "number of variable length", value })
 }

@@ -1,6 +1,6 @@
 //! What a placement group keeps about an object beside the object's bytes.
 
-use crate::snap_set::SnapSet;
+use crate::snap_set::{Overlaps, SnapSet};
 use crate::watch::WatchInfo;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -69,14 +69,14 @@ impl ObjectInfo {
 impl Encode for ObjectInfo {
     fn encode(&self, w: &mut Writer) {
         // Version 2 adds the size: where the store knows it, the information is as it was. Version 3 adds watchers, and has
-        // the size as an option. Version 4 adds snapshots.
+        // the size as an option. Version 4 added snapshots, version 5 has them in less space.
         let version = match (self.snap_set.is_empty(), self.watchers.is_empty(), self.size_bytes) {
             (true, true, None) => 1,
             (true, true, Some(_)) => 2,
             (true, false, _) => 3,
-            (false, ..) => 4,
+            (false, ..) => 5,
         };
-        w.versioned(version, 1, |w| {
+        w.versioned(version, if version < 5 { 1 } else { 5 }, |w| {
             w.put(&self.version);
             w.put(&self.prior_version);
             w.u64(self.user_version);
@@ -96,7 +96,7 @@ impl Encode for ObjectInfo {
             if version >= 3 {
                 w.put(&self.watchers);
             }
-            if version >= 4 {
+            if version >= 5 {
                 w.put(&self.snap_set);
             }
         });
@@ -107,7 +107,7 @@ impl Decode for ObjectInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<ObjectInfo, DecodeError> {
-        let (version, mut r) = r.versioned("object information", 4)?;
+        let (version, mut r) = r.versioned("object information", 5)?;
         Ok(ObjectInfo {
             version: r.get()?,
             prior_version: r.get()?,
@@ -126,7 +126,11 @@ impl Decode for ObjectInfo {
                 _ => None,
             },
             watchers: if version.version >= 3 { r.get()? } else { BTreeMap::new() },
-            snap_set: if version.version >= 4 { r.get()? } else { SnapSet::default() },
+            snap_set: match version.version {
+                ..4 => SnapSet::default(),
+                4 => SnapSet::decode(&mut r, Overlaps::Plain)?,
+                _ => SnapSet::decode(&mut r, Overlaps::Compact)?,
+            },
         })
     }
 }
@@ -134,20 +138,44 @@ impl Decode for ObjectInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use types::SnapId;
     use wire::EntityAddr;
+
+    #[test]
+    fn what_clones_share_is_read_as_it_was_written_before() {
+        let mut snap_set = SnapSet { seq: SnapId(4), ..SnapSet::default() };
+        snap_set.add_clone(SnapId(4), vec![SnapId(4), SnapId(2)], 0x3000);
+        snap_set.head_changed(&[0x1001].into_iter().collect());
+        let info = ObjectInfo { user_version: 3, snap_set, ..ObjectInfo::default() };
+        // Version 4: what version 1 has, no size, no watchers, and what is known of snapshots.
+        let mut w = wire::Writer::new(Target::default());
+        w.versioned(4, 1, |w| {
+            let plain = ObjectInfo { snap_set: SnapSet::default(), ..info.clone() }.to_bytes();
+            w.raw(&plain[6..]);
+            w.raw(&[0; 5]);
+            w.u64(4);
+            w.u32(1);
+            w.put(&SnapId(4));
+            w.put(&vec![SnapId(4), SnapId(2)]);
+            w.u64(0x3000);
+            w.put(&info.snap_set.clones[0].overlap);
+            w.bool(false);
+        });
+        assert_eq!(ObjectInfo::from_slice(w.as_slice()), Ok(info));
+    }
 
     #[test]
     fn object_information_reads_back_in_each_of_its_versions() {
         let watcher = WatchInfo { timeout_s: 30, addr: EntityAddr::default() };
         let none = SnapSet::default;
-        let seen = SnapSet { seq: types::SnapId(4), ..SnapSet::default() };
+        let seen = SnapSet { seq: SnapId(4), ..SnapSet::default() };
         for (size_bytes, watchers, snap_set, version) in [
             (None, BTreeMap::new(), none(), 1),
             (Some(7), BTreeMap::new(), none(), 2),
             (None, BTreeMap::from([((94_000_000, EntityName::client(4)), watcher)]), none(), 3),
             (Some(7), BTreeMap::from([((1, EntityName::client(4)), watcher)]), none(), 3),
-            (None, BTreeMap::new(), seen.clone(), 4),
-            (Some(7), BTreeMap::from([((1, EntityName::client(4)), watcher)]), seen, 4),
+            (None, BTreeMap::new(), seen.clone(), 5),
+            (Some(7), BTreeMap::from([((1, EntityName::client(4)), watcher)]), seen, 5),
         ] {
             let info = ObjectInfo { user_version: 3, size_bytes, watchers, snap_set, ..ObjectInfo::default() };
             let bytes = info.to_bytes();

@@ -2,7 +2,7 @@
 
 use types::SnapId;
 use wire::basic::IntervalSet;
-use wire::{Decode, DecodeError, Encode, Reader, Writer};
+use wire::{DecodeError, Encode, Reader, Writer};
 
 /// An object as it was before it was first changed after a snapshot: an object of its own, named by [`ObjectClone::id`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -111,18 +111,11 @@ impl Encode for ObjectClone {
         w.put(&self.id);
         w.put(&self.snaps);
         w.u64(self.size_bytes);
-        w.put(&self.overlap);
+        self.overlap.encode_compact(w);
     }
 }
 
-impl Decode for ObjectClone {
-    const MIN_BYTES: usize = 24;
-
-    fn decode(r: &mut Reader<'_>) -> Result<ObjectClone, DecodeError> {
-        Ok(ObjectClone { id: r.get()?, snaps: r.get()?, size_bytes: r.u64()?, overlap: r.get()? })
-    }
-}
-
+/// Every update of an object writes this anew and every read decodes it, so it has what clones share in the compact form.
 impl Encode for SnapSet {
     fn encode(&self, w: &mut Writer) {
         w.put(&self.seq);
@@ -131,11 +124,29 @@ impl Encode for SnapSet {
     }
 }
 
-impl Decode for SnapSet {
-    const MIN_BYTES: usize = 13;
+/// How what clones share is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Overlaps {
+    /// As Ceph has interval sets: until version 4 of object information.
+    Plain,
+    Compact,
+}
 
-    fn decode(r: &mut Reader<'_>) -> Result<SnapSet, DecodeError> {
-        Ok(SnapSet { seq: r.get()?, clones: r.get()?, is_whiteout: r.bool()? })
+impl SnapSet {
+    pub(crate) fn decode(r: &mut Reader<'_>, overlaps: Overlaps) -> Result<SnapSet, DecodeError> {
+        let seq = r.get()?;
+        // An id, the number of snapshots, a size, and a set of two bytes at least.
+        let count = r.count("clones", 22)?;
+        let mut clones = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (id, snaps, size_bytes) = (r.get()?, r.get()?, r.u64()?);
+            let overlap = match overlaps {
+                Overlaps::Plain => r.get()?,
+                Overlaps::Compact => IntervalSet::decode_compact(r)?,
+            };
+            clones.push(ObjectClone { id, snaps, size_bytes, overlap });
+        }
+        Ok(SnapSet { seq, clones, is_whiteout: r.bool()? })
     }
 }
 
@@ -185,7 +196,8 @@ mod tests {
         assert_eq!((known.clone_bytes(), known.overlap_with_head(SnapId(1))), (20, set(&[(10, 80)])));
         known.remove_clone(SnapId(2));
         assert_eq!((known.clone_bytes(), known.overlap_with_head(SnapId(1))), (20, set(&[(10, 80)])));
-        assert_eq!(SnapSet::from_slice(&known.to_vec(Target::default())), Ok(known));
+        let bytes = known.to_vec(Target::default());
+        assert_eq!(SnapSet::decode(&mut Reader::new(&bytes), Overlaps::Compact), Ok(known));
     }
 
     /// A byte of an object with many states, as a list of its contents from the oldest to the present one.

@@ -1,11 +1,12 @@
 //! What the store has answered to one operation, kept over its runs.
 
 use crate::lookup::{NoAnswer, ready};
+use crate::object_info::ObjectInfo;
 use bytes::Bytes;
 use std::sync::Arc;
 use store::{Lookup, LookupId, ObjectStat, ReadError, Store};
 use types::ObjectId;
-use wire::Rope;
+use wire::{DecodeError, Rope};
 
 /// Answers to the lookups of one operation, in the order in which its steps make them. A run that comes back to a lookup
 /// finds its answer here: so a later run sees the same object, and an operation that waits for several lookups one after
@@ -13,6 +14,8 @@ use wire::Rope;
 #[derive(Debug, Default)]
 pub struct Answers {
     stat: Option<Option<Arc<ObjectStat>>>,
+    /// The object information in it.
+    info: Option<Arc<ObjectInfo>>,
     /// The state of the object that a snapshot preserves and that is read, or gone back to.
     clone: Option<(ObjectId, Option<Arc<ObjectStat>>)>,
     answers: Vec<Answer>,
@@ -44,7 +47,15 @@ impl Answers {
         Ok(self.stat.clone().expect("just set"))
     }
 
-    /// The same of the object at a snapshot, of which one operation needs one.
+    /// The object information in `stat`, which is what [`Self::stat`] gave.
+    pub(super) fn info(&mut self, stat: &ObjectStat) -> Result<Arc<ObjectInfo>, DecodeError> {
+        if self.info.is_none() {
+            self.info = Some(Arc::new(ObjectInfo::of(stat)?));
+        }
+        Ok(self.info.clone().expect("just set"))
+    }
+
+    /// The object at a snapshot, of which one operation needs one.
     pub(super) fn clone_stat(
         &mut self,
         store: &mut Store,

@@ -3,6 +3,7 @@
 use super::execute::{Execution, StepOutput, Stop, own};
 use crate::copy::{Copied, CopySource};
 use crate::object_info::user_attr;
+use std::sync::Arc;
 use store::Step;
 use types::{Errno, SnapId};
 use wire::basic::Locator;
@@ -78,7 +79,8 @@ impl Execution<'_> {
                 self.step(&Op::omap_set_vals(&omap))?;
             }
         }
-        (self.info.truncate_seq, self.info.truncate_size) = truncation.unwrap_or_default();
+        let info = Arc::make_mut(&mut self.info);
+        (info.truncate_seq, info.truncate_size) = truncation.unwrap_or_default();
         self.copied = Some((version, mtime));
         debug_assert_eq!(self.size, len, "the copy is as long as its source");
         Ok((0, Rope::new()))

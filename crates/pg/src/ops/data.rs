@@ -2,6 +2,7 @@
 
 use super::execute::{Execution, StepOutput, Stop, done, output};
 use bytes::Bytes;
+use std::sync::Arc;
 use store::Step;
 use types::Errno;
 use wire::Rope;
@@ -216,9 +217,10 @@ impl Execution<'_> {
                 let OpArgs::AllocHint(hint) = op.args else { return Err(Errno::EINVAL.into()) };
                 self.ensure_exists();
                 let hint = (hint.expected_object_size, hint.expected_write_size, hint.flags);
-                let info = &mut self.info;
+                let info = &self.info;
                 let known = (info.expected_object_bytes, info.expected_write_bytes, info.alloc_hint_flags);
                 if hint != known {
+                    let info = Arc::make_mut(&mut self.info);
                     (info.expected_object_bytes, info.expected_write_bytes, info.alloc_hint_flags) = hint;
                     self.modified = true;
                 }
@@ -296,7 +298,8 @@ impl Execution<'_> {
             if self.exists && self.size > range.truncate_size {
                 self.truncate(range.truncate_size);
             }
-            (self.info.truncate_seq, self.info.truncate_size) = (range.truncate_seq, range.truncate_size);
+            let info = Arc::make_mut(&mut self.info);
+            (info.truncate_seq, info.truncate_size) = (range.truncate_seq, range.truncate_size);
         }
     }
 

@@ -255,8 +255,9 @@ pub(super) struct Execution<'a> {
     /// What the store had of it, also if that was there in name only.
     pub stored_before: Option<Arc<ObjectStat>>,
     pub size_before: u64,
-    pub info_before: &'a ObjectInfo,
-    pub info: ObjectInfo,
+    pub info_before: Arc<ObjectInfo>,
+    /// Copied when it is first changed: reads change nothing.
+    pub info: Arc<ObjectInfo>,
     /// Ranges that have changed, as far as snapshots go.
     pub changed: IntervalSet,
     /// What the object was before the operation is replaced by what it was at a snapshot.
@@ -283,7 +284,7 @@ pub(super) struct Execution<'a> {
 /// How far a run had come: what a step that fails is taken back to.
 pub(super) struct Mark {
     steps: Vec<Step>,
-    info: ObjectInfo,
+    info: Arc<ObjectInfo>,
     exists: bool,
     size: u64,
     user_modified: bool,
@@ -435,16 +436,17 @@ impl Execution<'_> {
                 self.steps.push(Step::Touch { object });
                 effects.is_removal = true;
             }
-            self.info.snap_set.is_whiteout = is_whiteout;
-            self.info.prior_version = self.info.version;
-            self.info.version = after(self.request.next_version, effects.others.len());
-            self.info.user_version = user_version;
-            self.info.last_reqid = self.request.reqid;
+            let info = Arc::make_mut(&mut self.info);
+            info.snap_set.is_whiteout = is_whiteout;
+            info.prior_version = info.version;
+            info.version = after(self.request.next_version, effects.others.len());
+            info.user_version = user_version;
+            info.last_reqid = self.request.reqid;
             if self.user_modified {
-                self.info.mtime = self.copied.map_or(self.request.mtime, |(_, mtime)| mtime);
+                info.mtime = self.copied.map_or(self.request.mtime, |(_, mtime)| mtime);
             }
             effects.user_version = user_version;
-            self.info.size_bytes = self.request.layout.map(|_| self.size);
+            info.size_bytes = self.request.layout.map(|_| self.size);
             let (object, value) = (self.object(), self.info.to_bytes());
             self.steps.push(Step::SetAttr { object, name: OBJECT_INFO_ATTR.to_vec(), value });
         } else if self.modified {
@@ -486,8 +488,8 @@ pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, 
         Err(Stop::Blocked(id)) => return Run::Blocked(id),
         Err(_) => return failed(Errno::EIO),
     };
-    let info = match before.as_deref().map(ObjectInfo::of) {
-        None => ObjectInfo::default(),
+    let info = match before.as_deref().map(|stat| answers.info(stat)) {
+        None => Arc::default(),
         Some(Ok(info)) => info,
         Some(Err(e)) => {
             tracing::error!(object = %request.object, "object information is damaged: {e}");
@@ -501,7 +503,7 @@ pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, 
         Ok(AtSnap::Head) => {}
         Ok(AtSnap::Clone(snap)) => {
             let clone = ObjectId { snap, ..request.object.clone() };
-            return execute_at_clone(store, &Request { object: &clone, ..*request }, answers, limits, info.snap_set);
+            return execute_at_clone(store, &Request { object: &clone, ..*request }, answers, limits, &info.snap_set);
         }
         Ok(AtSnap::Nothing) => return failed(Errno::ENOENT),
         Err(errno) => return failed(errno),
@@ -522,7 +524,7 @@ fn execute_at_clone(
     request: &Request<'_>,
     answers: &mut Answers,
     limits: &Limits,
-    snap_set: SnapSet,
+    snap_set: &SnapSet,
 ) -> Run {
     let failed = |errno: Errno| Run::Done(Effects { result: errno.as_result(), ..Effects::default() });
     if request.at_hand != Some(request.object) {
@@ -537,7 +539,8 @@ fn execute_at_clone(
     match ObjectInfo::of(&stat) {
         Ok(info) => {
             let before = (Some(stat.clone()), Some(stat));
-            run_steps(store, request, answers, limits, before, ObjectInfo { snap_set, ..info })
+            let info = ObjectInfo { snap_set: snap_set.clone(), ..info };
+            run_steps(store, request, answers, limits, before, Arc::new(info))
         }
         Err(e) => {
             tracing::error!(object = %request.object, "object information is damaged: {e}");
@@ -552,7 +555,7 @@ fn run_steps(
     answers: &mut Answers,
     limits: &Limits,
     (before, stored_before): (Option<Arc<ObjectStat>>, Option<Arc<ObjectStat>>),
-    info: ObjectInfo,
+    info: Arc<ObjectInfo>,
 ) -> Run {
     let size_before = match (&before, info.size_bytes) {
         (Some(_), Some(size)) => size,
@@ -568,8 +571,8 @@ fn run_steps(
         size_before,
         before,
         stored_before,
-        info_before: &info,
-        info: info.clone(),
+        info_before: info.clone(),
+        info,
         changed: IntervalSet::new(),
         sources: Vec::new(),
         store,

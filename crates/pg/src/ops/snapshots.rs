@@ -11,6 +11,7 @@ use crate::log::LogKind;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::snap_set::{AtSnap, ObjectClone, SnapSet};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use store::{ObjectStat, SNAPS_ATTR, Step, Store};
 use types::{EVersion, Errno, ObjectId, SnapId};
 use wire::Writer;
@@ -55,13 +56,13 @@ impl Execution<'_> {
             let clone = ObjectId { snap: snaps.seq, ..object.clone() };
             let newer: Vec<SnapId> = snaps.snaps.iter().copied().take_while(|snap| *snap > seq).collect();
             let snaps_value = store::snaps_attr(&newer);
-            self.info.snap_set.add_clone(snaps.seq, newer, self.size_before);
+            Arc::make_mut(&mut self.info).snap_set.add_clone(snaps.seq, newer, self.size_before);
             let info = ObjectInfo {
                 version: after(self.request.next_version, effects.others.len()),
                 prior_version: self.info_before.version,
                 snap_set: SnapSet::default(),
                 watchers: BTreeMap::new(),
-                ..self.info_before.clone()
+                ..(*self.info_before).clone()
             };
             let keep = [
                 Step::Clone { from: object, to: clone.clone() },
@@ -78,8 +79,9 @@ impl Execution<'_> {
             });
         }
         let changed = std::mem::take(&mut self.changed);
-        effects.bytes_delta += self.info.snap_set.head_changed(&changed) as i64;
-        self.info.snap_set.seq = seq.max(snaps.seq);
+        let known = &mut Arc::make_mut(&mut self.info).snap_set;
+        effects.bytes_delta += known.head_changed(&changed) as i64;
+        known.seq = seq.max(snaps.seq);
     }
 
     pub(super) fn list_snaps(&mut self) -> StepOutput {
@@ -106,7 +108,7 @@ impl Execution<'_> {
     pub(super) fn roll_back(&mut self, op: &Op) -> StepOutput {
         let OpArgs::Snap(snap) = op.args else { return Err(Errno::EINVAL.into()) };
         // Where it was is told by what the object was before this operation.
-        let before = self.info_before;
+        let before = self.info_before.clone();
         let known = &before.snap_set;
         let is_there = self.before.is_some() || known.is_whiteout;
         let at = match snap {

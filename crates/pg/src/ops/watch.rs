@@ -3,6 +3,7 @@
 use super::execute::{Execution, StepOutput, done, output, own};
 use crate::watch::WatchInfo;
 use bytes::Bytes;
+use std::sync::Arc;
 use types::{EntityName, Errno};
 use wire::Decode;
 use wire::messages::listing::{Watcher, Watchers};
@@ -105,7 +106,7 @@ impl Execution<'_> {
         match what {
             Watch::WATCH | Watch::LEGACY_WATCH => {
                 if !is_known {
-                    self.info.watchers.insert(key, info);
+                    Arc::make_mut(&mut self.info).watchers.insert(key, info);
                     // Clients see no change of the object.
                     self.modified = true;
                 }
@@ -118,7 +119,7 @@ impl Execution<'_> {
             Watch::PING if !self.request.connected.contains(&cookie) => return Err(Errno::ETIMEDOUT.into()),
             Watch::PING => self.watch.push(WatchEffect::Ping { cookie }),
             Watch::UNWATCH if is_known => {
-                self.info.watchers.remove(&key);
+                Arc::make_mut(&mut self.info).watchers.remove(&key);
                 self.modified = true;
                 self.watch.push(WatchEffect::Ended { cookie, watcher: client, object_removed: false });
             }
@@ -130,7 +131,10 @@ impl Execution<'_> {
 
     /// The object is being removed.
     pub(super) fn end_all_watches(&mut self) {
-        for (cookie, watcher) in std::mem::take(&mut self.info.watchers).into_keys() {
+        if self.info.watchers.is_empty() {
+            return;
+        }
+        for (cookie, watcher) in std::mem::take(&mut Arc::make_mut(&mut self.info).watchers).into_keys() {
             self.watch.push(WatchEffect::Ended { cookie, watcher, object_removed: true });
         }
     }

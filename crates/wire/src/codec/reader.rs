@@ -88,6 +88,23 @@ impl<'a> Reader<'a> {
         Ok(self.raw(N)?.try_into().expect("raw returns as many bytes as asked"))
     }
 
+    /// A number of seven bits a byte, lowest first, the top bit set on all but the last.
+    pub fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(DecodeError::Value { what: "number of variable length", value })
+    }
+
     pub fn skip(&mut self, n: usize) -> Result<(), DecodeError> {
         self.raw(n).map(drop)
     }

@@ -51,6 +51,15 @@ impl Writer {
         self.raw(bytes);
     }
 
+    /// Seven bits a byte, lowest first, the top bit set on all but the last.
+    pub fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.u8(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.u8(value as u8);
+    }
+
     pub fn str(&mut self, s: &str) {
         self.blob(s.as_bytes());
     }
