@@ -32,6 +32,7 @@ pub mod monitor;
 mod osd_shards;
 mod pg_numbers;
 pub mod pools;
+mod shard_orders;
 pub mod state;
 pub mod survivor;
 pub mod update;

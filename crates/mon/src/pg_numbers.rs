@@ -94,7 +94,8 @@ pub(crate) fn merge(map: &OsdMap, id: PoolId, versions: (EVersion, EVersion), in
     incremental.new_pools.insert(id, changed);
 }
 
-fn forget_exceptions(map: &OsdMap, pg: PgId, incremental: &mut Incremental) {
+/// Has a group placed by CRUSH alone.
+pub(crate) fn forget_exceptions(map: &OsdMap, pg: PgId, incremental: &mut Incremental) {
     if map.pg_upmap.contains_key(&pg) {
         incremental.old_pg_upmap.insert(pg);
     }
@@ -103,6 +104,23 @@ fn forget_exceptions(map: &OsdMap, pg: PgId, incremental: &mut Incremental) {
     }
     if map.pg_upmap_primaries.contains_key(&pg) {
         incremental.old_pg_upmap_primary.insert(pg);
+    }
+}
+
+/// Has a group placed by the exceptions of another one.
+pub(crate) fn place_as(map: &OsdMap, source: PgId, target: PgId, incremental: &mut Incremental) {
+    forget_exceptions(map, source, incremental);
+    if let Some(osds) = map.pg_upmap.get(&target) {
+        incremental.old_pg_upmap.remove(&source);
+        incremental.new_pg_upmap.insert(source, osds.to_vec());
+    }
+    if let Some(items) = map.pg_upmap_items.get(&target) {
+        incremental.old_pg_upmap_items.remove(&source);
+        incremental.new_pg_upmap_items.insert(source, items.to_vec());
+    }
+    if let Some(osd) = map.pg_upmap_primaries.get(&target) {
+        incremental.old_pg_upmap_primary.remove(&source);
+        incremental.new_pg_upmap_primary.insert(source, *osd);
     }
 }
 
@@ -119,21 +137,27 @@ pub(crate) fn follow_exceptions(map: &OsdMap, id: PoolId, incremental: &mut Incr
             continue;
         }
         any = true;
-        forget_exceptions(map, source, incremental);
-        if let Some(osds) = map.pg_upmap.get(&target) {
-            incremental.old_pg_upmap.remove(&source);
-            incremental.new_pg_upmap.insert(source, osds.to_vec());
-        }
-        if let Some(items) = map.pg_upmap_items.get(&target) {
-            incremental.old_pg_upmap_items.remove(&source);
-            incremental.new_pg_upmap_items.insert(source, items.to_vec());
-        }
-        if let Some(osd) = map.pg_upmap_primaries.get(&target) {
-            incremental.old_pg_upmap_primary.remove(&source);
-            incremental.new_pg_upmap_primary.insert(source, *osd);
-        }
+        place_as(map, source, target, incremental);
     }
     any
+}
+
+/// An erasure-coded pool is to have `pg_num` groups: those that are not to be merged any more are placed by CRUSH again, as what places
+/// them otherwise may be of the way that they were on. They go on where they are until those have everything.
+pub(crate) fn end_orders(map: &OsdMap, id: PoolId, pg_num: u32, incremental: &mut Incremental) {
+    let pool = &map.pools[&id];
+    for seed in pool.pg_num_target.min(pg_num)..pool.pg_num.min(pg_num) {
+        let pg = PgId { pool: id, seed };
+        if !map.pg_upmap.contains_key(&pg) {
+            continue;
+        }
+        forget_exceptions(map, pg, incremental);
+        let acting = map.pg_to_up_acting(pg).map(|placed| placed.acting).unwrap_or_default();
+        let is_full = acting.len() == usize::from(pool.size) && acting.iter().all(|osd| osd.is_some());
+        if is_full && map.pg_temp.get(&pg).map_or(&[][..], |osds| osds) != acting {
+            incremental.new_pg_temp.insert(pg, acting);
+        }
+    }
 }
 
 /// How many groups the pool gets next; `None` if it has as many as it should have.

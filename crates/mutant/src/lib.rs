@@ -111,6 +111,7 @@ mutants! {
     AbsentPassedOver "absent-passed-over" Watching "notifications are not awaited from watchers that are not connected",
     WatchesNotLearned "watches-not-learned" Watching "a new primary waits for nobody whose watch it has not seen itself",
     MergeUnrecorded "merge-unrecorded" Merging "groups are merged though they are not recorded as having stopped",
+    MergesOtherShards "merges-other-shards" Merging "groups of erasure-coded pools are merged though OSDs have different shards of them",
     StaleRecord "stale-record" Monitor "an acting set that is not the newest map's is recorded",
     PastForgotten "past-forgotten" Monitor "the record forgets who served before",
     VoteNotDurable "vote-not-durable" Quorum "a monitor's vote is told before it is durable",

@@ -4,7 +4,8 @@
 //!   the difference from one epoch to the next, [`OsdMap::apply`] applies it.
 //! * [`OsdMap::object_to_pg`], [`OsdMap::pg_to_up_acting`]: from an object's name to the OSDs that hold it;
 //!   [`PgMapping`] holds that for all placement groups of an epoch.
-//! * [`shard_of`], [`shards_to_be`]: which of the OSDs of an erasure-coded pool's group has which shard.
+//! * [`shard_of`], [`shards_to_be`]: which of the OSDs of an erasure-coded pool's group has which shard;
+//!   [`next_order`]: how they come to have them in another order.
 //! * [`balance()`]: exceptions that make the spread of copies over OSDs even; [`stale_upmaps`]: those to be removed.
 //! * [`PgPool`], [`OsdInfo`], [`OsdXInfo`]: what the map says of one pool, of one OSD.
 //! * [`MonMap`], [`MgrMap`].
@@ -31,6 +32,7 @@ mod placement;
 mod pool;
 mod pool_codec;
 mod pool_opts;
+mod shard_orders;
 mod shard_places;
 
 pub use balance::{BalanceLimits, RulePlaces, Spread, UpmapChanges, balance, spread, stale_upmaps};
@@ -48,4 +50,5 @@ pub use pg_range::{is_merging, pg_cursor_end, pg_range, same_range, split_bits, 
 pub use placement::{PlacementScratch, UpActing};
 pub use pool::{AutoscaleMode, PeeringCrush, PgMergeMeta, PgPool, PoolKind, PoolSnap};
 pub use pool_opts::{PoolOpt, PoolOptKey, PoolOpts};
+pub use shard_orders::next_order;
 pub use shard_places::{shard_of, shards_to_be};

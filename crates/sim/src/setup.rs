@@ -15,7 +15,8 @@ pub const CODED_SEEDS: u64 = 1 << 40;
 /// erasure-coded.
 pub const SPLIT_SEEDS: u64 = 1 << 41;
 
-/// From this seed on, pools of small runs get more placement groups and fewer again, if they are replicated.
+/// From this seed on, pools of small runs get more placement groups and fewer again; those that are also [`CODED_SEEDS`] are
+/// erasure-coded.
 pub const MERGE_SEEDS: u64 = 1 << 43;
 
 /// From this seed on, if they are also [`CODED_SEEDS`], the operator places groups of small runs anywhere.
@@ -31,6 +32,10 @@ const MORE_SWARM_FROM: u64 = QUORUM_SWARM_FROM;
 /// From this seed of the swarm on, in some runs pools get more placement groups, and replicated ones fewer again, groups of
 /// erasure-coded pools are placed anywhere, and clients watch.
 const ALL_SWARM_FROM: u64 = 20_000;
+/// From this seed of the swarm on, erasure-coded ones get fewer again, too.
+const CODED_MERGES_SWARM_FROM: u64 = 80_000;
+/// Groups of erasure-coded pools may have to exchange shards before they are merged, for which it takes another OSD.
+const SPARE_TO_MERGE: usize = 1;
 /// One seed of a swarm in so many has each of these.
 const SPLITS_ONE_IN: u64 = 4;
 const WATCH_ONE_IN: u64 = 4;
@@ -120,9 +125,12 @@ impl Setup {
         let has_both = seed & CODED_SNAP_SEEDS != 0;
         let is_coded = has_both || seed & CODED_SEEDS != 0;
         let places = seed & PLACE_SEEDS != 0 && is_coded;
-        let osds =
+        let mut osds =
             (if mix.wants_spare_osds() || is_coded { 4 } else { 3 }) + rng.below(2) as usize + usize::from(places);
-        let (coding, merges) = (is_coded.then(|| (2, 1 + rng.below(2) as u8)), seed & MERGE_SEEDS != 0 && !is_coded);
+        let (coding, merges) = (is_coded.then(|| (2, 1 + rng.below(2) as u8)), seed & MERGE_SEEDS != 0);
+        if let Some((k, m)) = coding.filter(|_| merges) {
+            osds = osds.max(usize::from(k + m) + SPARE_TO_MERGE);
+        }
         let splits = merges || seed & SPLIT_SEEDS != 0;
         let snapshots = has_both || seed & SNAP_SEEDS != 0 && !is_coded;
         let (mut mixes, operations, mut mons) = (vec![mix], None, 1);
@@ -212,6 +220,10 @@ impl Setup {
         if seed >= SHARD_SWARM_FROM && rng.one_in(SHARDS_ONE_IN) {
             setup.shards = 2 << rng.below(2);
         }
+        if seed >= CODED_MERGES_SWARM_FROM && setup.coding.is_some() {
+            setup.merges = setup.splits && rng.one_in(2);
+            setup.osds = setup.osds.max(setup.members() + SPARE_TO_MERGE * usize::from(setup.merges));
+        }
         setup
     }
 
@@ -226,7 +238,7 @@ impl Setup {
         }
         setup.coding = wishes.coding.or(setup.coding);
         setup.snapshots &= setup.coding.is_none() || wishes.small && seed & CODED_SNAP_SEEDS != 0;
-        setup.merges &= setup.coding.is_none();
+        setup.merges &= setup.coding.is_none() || wishes.coding.is_none();
         setup.watches &= setup.coding.is_none();
         setup.balanced &= setup.coding.is_none();
         setup.osds = wishes.osds.unwrap_or(setup.osds).max(setup.members());
@@ -326,6 +338,9 @@ mod tests {
         let count = |has: fn(&Setup) -> bool| setups.iter().filter(|setup| has(setup)).count();
         assert!(count(|setup| setup.splits) > 50 && count(|setup| setup.splits && setup.coding.is_some()) > 5);
         assert!(count(|setup| setup.merges) > 25 && count(|setup| setup.merges && setup.coding.is_some()) == 0);
+        let setups: Vec<Setup> = (CODED_MERGES_SWARM_FROM..CODED_MERGES_SWARM_FROM + 400).map(Setup::swarm).collect();
+        let coded: Vec<&Setup> = setups.iter().filter(|setup| setup.merges && setup.coding.is_some()).collect();
+        assert!(coded.len() > 3 && coded.iter().all(|setup| setup.osds > setup.members()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::pool_print::{opt_text, opt_value};
 use super::table::Command;
 use super::{Answer, Format, Reply, done, refuse};
 use crate::osd_shards;
-use crate::pg_numbers::check_growth;
+use crate::pg_numbers::{check_growth, end_orders};
 use crate::pools::PG_NUM_MAX;
 use osdmap::{AutoscaleMode, PgPool, PoolFlags, PoolOpt, PoolOptKey};
 use serde_json::{Map, Value, json};
@@ -324,13 +324,6 @@ fn set_pg_num(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
         return refuse(Errno::EINVAL, format!("specified pg_num {n} > pg_num_max {max}"));
     }
     let pg_num = n as u32;
-    if pg_num < pool.pg_num && pool.is_erasure() {
-        let now = pool.pg_num;
-        let sentence = format!(
-            "merging placement groups of an erasure-coded pool is not supported yet; it has {now} and may get more"
-        );
-        return refuse(Errno::EOPNOTSUPP, sentence);
-    }
     if let Some((osd, shards)) = osd_shards::most(c.state).filter(|(_, shards)| pg_num < pool.pg_num.min(*shards)) {
         let sentence = format!(
             "specified pg_num {pg_num} < {shards}, the number of shards of {osd}: it could not merge groups on different shards"
@@ -340,11 +333,16 @@ fn set_pg_num(c: &Context<'_>, id: PoolId, pool: &PgPool, val: &str) -> Answer {
     if pg_num > pool.pg_num {
         check_growth(c.state, pool, pg_num).map_err(|e| Reply::error(e.errno(), e.to_string()))?;
     }
-    c.change_pool(id, format!("set pool {id} pg_num to {val}"), |pool| {
-        // One that is set apart stays so, as far as there are groups.
-        let follows = pool.pgp_num_target == pool.pg_num_target;
-        pool.pgp_num_target = if follows { pg_num } else { pool.pgp_num_target.min(pg_num) };
-        pool.pg_num_target = pg_num;
+    // One that is set apart stays so, as far as there are groups.
+    let follows = pool.pgp_num_target == pool.pg_num_target;
+    let pgp_num_target = if follows { pg_num } else { pool.pgp_num_target.min(pg_num) };
+    c.change_map(format!("set pool {id} pg_num to {val}"), |incremental| {
+        if pool.is_erasure() {
+            end_orders(c.map(), id, pg_num, incremental);
+        }
+        let last_change = incremental.epoch;
+        let changed = PgPool { pg_num_target: pg_num, pgp_num_target, last_change, ..pool.clone() };
+        incremental.new_pools.insert(id, changed);
     })
 }
 

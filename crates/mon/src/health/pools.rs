@@ -1,6 +1,7 @@
 //! Alarms about pools.
 
 use super::{HealthReport, Severity, warns};
+use crate::shard_orders::without_room;
 use crate::{MonState, Volatile};
 use osdmap::PoolFlags;
 
@@ -11,6 +12,7 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     let mut no_redundancy = Vec::new();
     let mut smaller_pgp_num = Vec::new();
     let mut uneven = Vec::new();
+    let mut no_room = Vec::new();
     let (mut full, mut backfillfull, mut nearfull) = (Vec::new(), Vec::new(), Vec::new());
     for (id, pool) in &map.pools {
         let name = name(*id);
@@ -25,6 +27,14 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
         }
         if pool.pg_num > pool.pgp_num {
             smaller_pgp_num.push(format!("pool {name} pg_num {} > pgp_num {}", pool.pg_num, pool.pgp_num));
+        }
+        if let Some((source, target)) = without_room(state, volatile, *id, pool) {
+            no_room.push(format!(
+                "pool '{name}' should have {} placement groups and has {}: {source} and {target} have their shards on the same OSDs in \
+                 different orders, and no other OSD is up, in, not too full and in a failure domain of its own to take one for a \
+                 while; add such an OSD, or set pg_num to {} again",
+                pool.pg_num_target, pool.pg_num, pool.pg_num
+            ));
         }
         if pool.flags.contains(PoolFlags::FULL) {
             let why = if pool.flags.contains(PoolFlags::FULL_QUOTA) { "running out of quota" } else { "no space" };
@@ -54,6 +64,7 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     let not_power_of_two = "mon_warn_on_pool_pg_num_not_power_of_two";
     raise("POOL_PG_NUM_NOT_POWER_OF_TWO", not_power_of_two, uneven, "pool(s) have non-power-of-two pg_num");
     raise("SMALLER_PGP_NUM", "", smaller_pgp_num, "pools have pg_num > pgp_num");
+    raise("POOL_PG_MERGE_NO_ROOM", "", no_room, "pool(s) cannot merge placement groups for want of a spare OSD");
     raise("POOL_FULL", "", full, "pool(s) full");
     raise("POOL_BACKFILLFULL", "", backfillfull, "pool(s) backfillfull");
     raise("POOL_NEARFULL", "", nearfull, "pool(s) nearfull");

@@ -35,6 +35,7 @@ impl Monitor {
         self.liveness.hear_all(now.since_start);
         self.balancing.begin(self.state.osdmap().epoch);
         self.pg_numbers.begin(self.state.osdmap().epoch);
+        self.shard_orders = Default::default();
         self.osd_changes.look(now.since_start);
         self.advance(now, out);
     }

@@ -5,7 +5,7 @@
 //! * `client_messages.rs`, `osd_messages.rs`: what clients and OSDs send.
 //! * `osd_changes.rs`: from boots, failures and time to the next OSD map; `failures.rs`, `liveness.rs`, `newcomers.rs` under it.
 //! * `blocklist.rs`: clients that were locked out are let in again. `balancing.rs`: rounds of the balancer.
-//! * `pg_numbers.rs`, `pg_merges.rs`: pools get more placement groups, or fewer.
+//! * `pg_numbers.rs`, `pg_merges.rs`, `shard_orders.rs`: pools get more placement groups, or fewer.
 //! * `leading.rs`: to lead and to follow, where there are several monitors.
 //! * `publish.rs`: subscriptions.
 //! * `statistics.rs`: what OSDs report, summed up. `health_watch.rs`: alarms that come and go.
@@ -27,6 +27,7 @@ mod pg_numbers;
 mod proposals;
 mod publish;
 mod session;
+mod shard_orders;
 mod snap_purge;
 mod statistics;
 mod subscriptions;
@@ -46,6 +47,7 @@ use pg_numbers::PgNumbers;
 use proposals::Proposals;
 pub use proposals::SNAPSHOT_EVERY;
 use session::Session;
+use shard_orders::ShardOrders;
 use statistics::Covered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -136,6 +138,7 @@ pub struct Monitor {
     balancing: Balancing,
     pg_numbers: PgNumbers,
     pg_merges: PgMerges,
+    shard_orders: ShardOrders,
     liveness: Liveness,
     members: Members,
     /// What `ceph mon metadata` shows of this monitor.
@@ -171,6 +174,7 @@ impl Monitor {
             balancing: Balancing::default(),
             pg_numbers: PgNumbers::default(),
             pg_merges: PgMerges::default(),
+            shard_orders: ShardOrders::default(),
             liveness: Liveness::default(),
             members: Members::default(),
             metadata: BTreeMap::new(),

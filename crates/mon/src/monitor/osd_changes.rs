@@ -118,6 +118,7 @@ impl Monitor {
         self.liveness.follow(up, down_and_in, now.since_start);
         self.sync_statistics_with_map();
         self.follow_merges(now);
+        self.shard_orders.follow(self.state.osdmaps.current());
     }
 
     /// Adds what the OSDs' present condition makes necessary.

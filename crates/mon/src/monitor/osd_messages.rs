@@ -155,6 +155,10 @@ impl Monitor {
     pub(super) fn pg_temp(&mut self, now: Now, session: SessionId, request: nacre::PgTemp) {
         let Some(osd) = self.sessions[&session].osd() else { return };
         for (pgid, osds) in request.pgs {
+            if !self.shard_orders.knows_step(pgid, request.epoch) {
+                debug!("{pgid}: {osd} asks for an acting set by epoch {}, from before the last step", request.epoch);
+                continue;
+            }
             self.osd_changes.pg_temp(pgid, osd, osds, now.since_start);
         }
     }

@@ -4,18 +4,21 @@
 //! the interval that began with that epoch, with the same members, each of which has everything: then no update is on its
 //! way, and members know by that interval that they have all of both. If that does not come to pass soon, or the interval
 //! ends, the groups serve again.
+//!
+//! Before, groups are placed alike: replicated ones by the same exceptions, those of erasure-coded pools also with their shards in the
+//! same order (`shard_orders.rs`).
 
 use super::osd_changes::Draft;
 use super::{Monitor, Now};
 use crate::osd_shards;
 use crate::pg_numbers::{fewest_next, follow_exceptions, merge, merge_pairs};
+use crate::shard_orders::{clean_report, same_osds};
 use crate::state::{LogPriority, PgRecord};
 use mutant::Mutant;
 use osdmap::{OsdMap, PgPool, UpActing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Epoch, OsdId, PgId, PoolId};
-use wire::nacre::mon::pg_state;
 
 /// Groups serve nobody for so long at most while a merge is prepared.
 const PREPARED_MAX: Duration = Duration::from_secs(6);
@@ -126,15 +129,21 @@ impl Monitor {
                 let record = |pg| self.state.pgs.get(&pg).filter(|record| record.last_epoch_started == known.since);
                 let (Some(a), Some(b)) = (record(source), record(target)) else { return false };
                 let members = |record: &PgRecord| record.members.iter().copied().collect::<BTreeSet<OsdId>>();
+                // Of erasure-coded groups each must also have the same shard of both: what is merged is the tables of one shard.
                 let acting = known.placed.get(&target).map(|placed| placed.acting.iter().copied().collect());
                 let are_whole = a.past.is_empty() && b.past.is_empty() && a.members.len() == usize::from(pool.size);
                 let holders = |record: &PgRecord| record.holders().collect::<BTreeSet<_>>();
-                are_whole && holders(a) == holders(b) && Some(members(a)) == acting
+                let are_alike = match mutant::is(Mutant::MergesOtherShards) {
+                    false => holders(a) == holders(b),
+                    true => members(a) == members(b),
+                };
+                are_whole && are_alike && Some(members(a)) == acting
             })
     }
 
-    /// Prepares the next merge of a pool that should have fewer groups. Returns whether there is a change.
-    pub(super) fn prepare_merge(
+    /// Brings a pool that should have fewer groups a step further: prepares the next merge, or places groups such that it can be made.
+    /// Returns whether there is a change.
+    pub(super) fn merge_step(
         &mut self,
         now: Now,
         (id, pool): (PoolId, &PgPool),
@@ -143,22 +152,46 @@ impl Monitor {
     ) -> bool {
         let map = self.state.osdmaps.current().clone();
         let name = map.pool_name(id).unwrap_or_default();
-        if follow_exceptions(&map, id, draft.incremental()) {
+        if !pool.is_erasure() && follow_exceptions(&map, id, draft.incremental()) {
             draft.note(LogPriority::DEBUG, format!("pool '{name}': groups that are to be merged are placed alike"));
             return true;
         }
+        if self.prepare_merge(now, (id, pool), is_careful, draft) {
+            return true;
+        }
+        let room = if is_careful { self.room(id) } else { Some(f64::INFINITY) };
+        if let Some(room) = room.filter(|_| pool.is_erasure()) {
+            self.order_shards(id, pool, room * f64::from(pool.pg_num) * f64::from(pool.size), draft);
+        }
+        let is_any = !draft.is_empty();
+        if is_any {
+            draft.note(LogPriority::DEBUG, format!("pool '{name}': shards of groups that are to be merged are put in order"));
+        }
+        is_any
+    }
+
+    /// Prepares the next merge, if the groups concerned are ready for it. Returns whether they are.
+    fn prepare_merge(&mut self, now: Now, (id, pool): (PoolId, &PgPool), is_careful: bool, draft: &mut Draft) -> bool {
+        let map = self.state.osdmaps.current().clone();
+        let name = map.pool_name(id).unwrap_or_default();
         if self.pg_merges.retry_at.get(&id).is_some_and(|at| now.since_start < *at) || self.has_unsettled(id) {
             return false;
         }
-        let is_clean = |pg: PgId| {
-            let state = self.volatile.pgs.get(&pg).map_or(0, |stat| stat.report.state);
-            state & pg_state::CLEAN != 0 && state & pg_state::STALE == 0
+        let is_clean = |pg: PgId| clean_report(&self.volatile, pg).is_some();
+        // The places of the acting set are an erasure-coded group's shards, whatever order the up set has.
+        let is_there = |placed: &UpActing| match pool.is_erasure() {
+            false => placed.up == placed.acting || !is_careful,
+            true => same_osds(&placed.up, &placed.acting),
+        };
+        let are_alike = |x: &UpActing, y: &UpActing| match mutant::is(Mutant::MergesOtherShards) {
+            false => x == y,
+            true => same_osds(&x.acting, &y.acting),
         };
         let is_ready = |source: u32| {
             let [a, b] = [source, osdmap::split_parent(source, source)].map(|seed| PgId { pool: id, seed });
             let (Ok(x), Ok(y)) = (map.pg_to_up_acting(a), map.pg_to_up_acting(b)) else { return false };
             let is_full = x.acting.len() == usize::from(pool.size) && x.acting.iter().all(|osd| osd.is_some());
-            x == y && is_full && (!is_careful || x.up == x.acting && is_clean(a) && is_clean(b))
+            are_alike(&x, &y) && is_full && is_there(&x) && (!is_careful || is_clean(a) && is_clean(b))
         };
         // An OSD with more shards may have come since fewer were asked for.
         let kept = osd_shards::groups_min(&self.state).min(pool.pg_num);

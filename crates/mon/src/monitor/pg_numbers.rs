@@ -5,6 +5,7 @@ use super::{Monitor, Now};
 use crate::autoscaler;
 use crate::balancer::{BalancerSettings, obstacle};
 use crate::pg_numbers::{next_pg_num, next_pgp_num, split};
+use crate::shard_orders::has_room;
 use crate::state::LogPriority;
 use osdmap::{AutoscaleMode, PgPool};
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ impl Monitor {
                 draft.incremental().new_pools.insert(*id, changed);
                 let of = pool.pgp_num_target;
                 draft.note(LogPriority::DEBUG, format!("pool '{}': pgp_num becomes {pgp_num} of {of}", name(id)));
-            } else if !self.prepare_merge(now, (*id, pool), is_careful, draft) {
+            } else if !self.merge_step(now, (*id, pool), is_careful, draft) {
                 continue;
             }
             self.pg_numbers.changed_in = draft.incremental().epoch;
@@ -88,7 +89,7 @@ impl Monitor {
     }
 
     /// The share of a pool's groups that may be placed elsewhere now; `None`: none at all.
-    fn room(&self, id: PoolId) -> Option<f64> {
+    pub(super) fn room(&self, id: PoolId) -> Option<f64> {
         let settings = BalancerSettings::of(&self.state, &self.volatile.name);
         if obstacle(&self.volatile, settings.misplaced_max).is_some() {
             return None;
@@ -123,12 +124,13 @@ impl Monitor {
             let is_left_to_us = pool.autoscale_mode == AutoscaleMode::ON
                 && !pool.flags.contains(osdmap::PoolFlags::NOPGCHANGE)
                 && pool.pg_num == pool.pg_num_target;
-            // It takes that OSDs have the same shard of both to merge groups of erasure-coded pools.
-            let is_possible = plan.pg_num_final > pool.pg_num || plan.pg_num_final < pool.pg_num && !pool.is_erasure();
-            if !plan.would_adjust || !is_possible || !is_left_to_us {
+            let target = plan.pg_num_final;
+            // Groups of erasure-coded pools may have to exchange shards first, for which it takes an OSD that is spare.
+            let may_shrink = || !pool.is_erasure() || has_room(&map, id, pool);
+            let is_possible = || target > pool.pg_num || target < pool.pg_num && may_shrink();
+            if !plan.would_adjust || !is_left_to_us || !is_possible() {
                 continue;
             }
-            let target = plan.pg_num_final;
             let how = if target > pool.pg_num { "more" } else { "fewer" };
             let follows = pool.pgp_num_target == pool.pg_num_target;
             let pgp_num_target = if follows { target } else { pool.pgp_num_target.min(target) };

@@ -228,10 +228,9 @@ impl Pool {
     /// `None` if the pool cannot be placed, or its rule is not understood.
     fn new(map: &OsdMap, mapping: &PgMapping, id: PoolId) -> Option<Pool> {
         let pool = map.pool(id)?;
-        let rule = map.crush.find_rule(pool.crush_rule, crush::RuleKind(pool.kind.0), pool.size.into())?;
         let mut of = Pool {
             id,
-            places: RulePlaces::of(&map.crush, rule)?,
+            places: RulePlaces::of_pool(map, pool)?,
             raw: Vec::new(),
             placed: Vec::new(),
             items: BTreeMap::new(),

@@ -1,6 +1,7 @@
 //! Where a CRUSH rule may put the copies of a placement group.
 
-use crush::{CrushMap, WEIGHT_ONE, op};
+use crate::{OsdMap, PgPool};
+use crush::{CrushMap, RuleKind, WEIGHT_ONE, op};
 use std::collections::BTreeMap;
 use types::OsdId;
 
@@ -43,6 +44,12 @@ impl RulePlaces {
             }
         }
         Some(places)
+    }
+
+    /// [`RulePlaces::of`] the pool's rule. `None`, too, if no rule fits the pool.
+    pub fn of_pool(map: &OsdMap, pool: &PgPool) -> Option<RulePlaces> {
+        let rule = map.crush.find_rule(pool.crush_rule, RuleKind(pool.kind.0), pool.size.into())?;
+        RulePlaces::of(&map.crush, rule)
     }
 
     /// Adds every device below `item`. `above`: the items from the root down to it.
@@ -92,6 +99,17 @@ impl RulePlaces {
             *member != to && other.is_none_or(|other| other.take != new.take || other.path.last() != new.path.last())
         });
         from != to && members.contains(&from) && new.weight > 0.0 && same_outer && is_free
+    }
+
+    /// Whether the OSD can stand beside all members, in place of any one that is chosen by the same choices but for the last: none of
+    /// them is in its failure domain.
+    pub fn is_apart(&self, members: &[OsdId], osd: OsdId) -> bool {
+        self.devices.get(&osd).filter(|place| place.weight > 0.0).is_some_and(|place| {
+            let others = members.iter().filter_map(|member| self.devices.get(member));
+            !members.contains(&osd) && others.into_iter().all(|other| {
+                (other.take, other.path.last()) != (place.take, place.path.last())
+            })
+        })
     }
 
     /// Whether a group can be held by exactly these: all within the rule's reach, and no two in one failure domain.

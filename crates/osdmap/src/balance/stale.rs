@@ -14,11 +14,7 @@ pub fn stale_upmaps(map: &OsdMap, mapping: &PgMapping) -> UpmapChanges {
     let mut changes = UpmapChanges::default();
     let mut rules: BTreeMap<PoolId, Option<RulePlaces>> = BTreeMap::new();
     let mut places_of = |id: PoolId| -> Option<RulePlaces> {
-        let read = || {
-            let pool = map.pool(id)?;
-            let rule = map.crush.find_rule(pool.crush_rule, crush::RuleKind(pool.kind.0), pool.size.into())?;
-            RulePlaces::of(&map.crush, rule)
-        };
+        let read = || RulePlaces::of_pool(map, map.pool(id)?);
         rules.entry(id).or_insert_with(read).clone()
     };
     for (pg, osds) in &map.pg_upmap {

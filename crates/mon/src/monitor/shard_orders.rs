@@ -1,0 +1,102 @@
+//! Brings the shards of erasure-coded groups that are to be merged into the same order ([`osdmap::next_order`]).
+//!
+//! One step per group at a time, from a clean state to a clean state: the group is given another up set, that of the next order, and
+//! in the same epoch goes on with the acting set that it has (`pg_temp`). The OSDs do the rest, as whenever one is to be replaced. The
+//! last step places a group as the one that it is to be merged into, so that nothing is left of the way.
+
+use super::Monitor;
+use super::osd_changes::Draft;
+use crate::pg_numbers::{forget_exceptions, place_as};
+use crate::shard_orders::{Spares, clean_report, goal, is_of};
+use osdmap::{OsdMap, PgPool};
+use std::collections::BTreeMap;
+use types::{Epoch, OsdId, PgId, PoolId};
+
+/// Groups whose placement is computed at a time.
+const LOOKED_AT_MAX: usize = 256;
+
+/// What is kept from step to step.
+#[derive(Default)]
+pub(super) struct ShardOrders {
+    /// The epoch in which a group was last given another place here.
+    stepped: BTreeMap<PgId, Epoch>,
+}
+
+impl ShardOrders {
+    /// Whether a primary that has this map knows the last step of the group. What one that does not know it asks for was meant for the
+    /// step before, and would end this one before anybody has the shard that moves.
+    pub fn knows_step(&self, pg: PgId, epoch: Epoch) -> bool {
+        self.stepped.get(&pg).is_none_or(|since| epoch >= *since)
+    }
+
+    /// Another map is the newest one.
+    pub fn follow(&mut self, map: &OsdMap) {
+        self.stepped.retain(|pg, _| map.pools.get(&pg.pool).is_some_and(|pool| pg.seed < pool.pg_num));
+    }
+}
+
+impl Monitor {
+    /// Adds the next step of each group of the pool that is to be merged and can take one; at most so many that `shards_max` shards
+    /// move. The groups that are to be merged first come first.
+    pub(super) fn order_shards(&mut self, id: PoolId, pool: &PgPool, shards_max: f64, draft: &mut Draft) {
+        let map = self.state.osdmaps.current().clone();
+        let (mut spares, mut moving, mut looked_at) = (None, 0, 0);
+        for seed in (goal(pool)..pool.pg_num).rev() {
+            let [source, target] = [seed, osdmap::split_parent(seed, goal(pool))].map(|seed| PgId { pool: id, seed });
+            let [told, told_of_target] = [source, target].map(|pg| clean_report(&self.volatile, pg));
+            let (Some(told), Some(told_of_target)) = (told, told_of_target) else { continue };
+            if (&told.up, &told.acting) == (&told_of_target.up, &told_of_target.acting) {
+                continue;
+            }
+            looked_at += 1;
+            if looked_at > LOOKED_AT_MAX || moving > 0 && f64::from(moving) >= shards_max {
+                break;
+            }
+            let (Ok(is), Ok(wanted)) = (map.pg_to_up_acting(source), map.pg_to_up_acting(target)) else { continue };
+            let is_full = is.acting.len() == usize::from(pool.size) && is.acting.iter().all(|osd| osd.is_some());
+            if !is_full || !is_of(told, &is) || !is_of(told_of_target, &wanted) {
+                continue;
+            }
+            let strangers = is.acting.iter().filter(|osd| !wanted.acting.contains(osd)).count() as u32;
+            let next = match strangers {
+                0 | 1 => spares
+                    .get_or_insert_with(|| Spares::of(&map, pool))
+                    .as_ref()
+                    .and_then(|spares| spares.next_order(seed, &is.acting, &wanted.acting)),
+                // Placement by exceptions of its own, which end.
+                _ => Some(wanted.acting.clone()),
+            };
+            let incremental = draft.incremental();
+            let keep = |order: &[OsdId]| match map.pg_temp.get(&source).map_or(&[][..], |osds| osds) == order {
+                true => None,
+                false => Some((source, order.to_vec())),
+            };
+            match next {
+                // The order is as it should be, the map does not say it in the same words.
+                Some(next) if next == is.acting => {
+                    place_as(&map, source, target, incremental);
+                    incremental.new_pg_temp.extend(keep(map.pg_temp.get(&target).map_or(&[][..], |osds| osds)));
+                }
+                Some(next) if next != wanted.acting => {
+                    forget_exceptions(&map, source, incremental);
+                    incremental.old_pg_upmap.remove(&source);
+                    incremental.new_pg_upmap.insert(source, next);
+                    incremental.new_pg_temp.extend(keep(&is.acting));
+                }
+                // The last step; or the way is barred, and the group comes to the same OSDs at least.
+                Some(_) => {
+                    place_as(&map, source, target, incremental);
+                    incremental.new_pg_temp.extend(keep(&is.acting));
+                }
+                None if strangers > 0 => {
+                    place_as(&map, source, target, incremental);
+                    incremental.new_pg_temp.extend(keep(&is.acting));
+                }
+                None => continue,
+            }
+            moving += strangers.max(1);
+            let epoch = draft.incremental().epoch;
+            self.shard_orders.stepped.insert(source, epoch);
+        }
+    }
+}
