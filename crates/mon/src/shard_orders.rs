@@ -71,9 +71,8 @@ impl Spares {
 /// its own.
 pub(crate) fn has_room(map: &OsdMap, id: PoolId, pool: &PgPool) -> bool {
     let Some(spares) = Spares::of(map, pool) else { return false };
-    (0..pool.pg_num.min(SAMPLE)).all(|seed| {
-        map.pg_to_up_acting(PgId { pool: id, seed }).is_ok_and(|placed| spares.any_may_leave(&placed.up))
-    })
+    (0..pool.pg_num.min(SAMPLE))
+        .all(|seed| map.pg_to_up_acting(PgId { pool: id, seed }).is_ok_and(|placed| spares.any_may_leave(&placed.up)))
 }
 
 /// A group that cannot be merged, though the pool should have fewer, as no OSD is spare while shards change their places; and the one

@@ -317,6 +317,10 @@ impl Run {
         }
         if let Some(monitor) = self.cluster.monitor() {
             groups_serve_with_enough_members(monitor.state())?;
+            // Nobody else places groups as a whole in such runs.
+            if self.setup.merges && !self.setup.places && !monitor.state().osdmap().pg_upmap.is_empty() {
+                self.struck.insert(splits::ORDERED, 1);
+            }
         }
         self.cluster.end_stopped_mons().map_err(Violation)?;
         self.cluster.witness_osds();
@@ -392,7 +396,7 @@ impl Run {
         let clients = self.cluster.client_count() + workers + watchers;
         self.plan = Mix::plan(&self.setup, &mut self.rng, clients);
         if self.setup.splits {
-            splits::add(&mut self.plan, &mut self.rng, self.groups, self.setup.merges, self.setup.shards);
+            splits::add(&mut self.plan, &mut self.rng, self.groups, &self.setup);
         }
         if self.setup.places {
             let pool = (self.cluster.find_pool(), self.groups);

@@ -3,23 +3,27 @@
 use crate::client_process::POOL;
 use crate::cluster::Cluster;
 use crate::faults::{Away, Fault};
+use crate::setup::Setup;
 use reactor::sim::Rng;
 use std::time::Duration;
 
 /// No pool gets more groups than this.
 const GROUPS_MAX: u64 = 48;
 
-/// How reports count that groups were merged.
+/// How reports count that groups were merged,
 pub const MERGED: &str = "groups merged";
+/// and that shards were put in order for that.
+pub const ORDERED: &str = "shards put in order";
 
 /// Whether numbers of groups are changed only while everything is clean, and placement in small steps.
 pub fn careful(on: bool) -> String {
     format!(r#"{{"prefix": "config set", "who": "mgr", "name": "mgr/pg_numbers/careful", "value": "{on}"}}"#)
 }
 
-/// Adds changes of the number of groups to what happens to a pool of `groups` groups; they become fewer, too, if it `merges`,
-/// but not fewer than OSDs have `shards`, which is refused.
-pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, merges: bool, shards: usize) {
+/// Adds changes of the number of groups to what happens to a pool of `groups` groups; they become fewer, too, if `setup` has it so,
+/// but not fewer than OSDs have shards, which is refused.
+pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, setup: &Setup) {
+    let (merges, shards) = (setup.merges, setup.shards);
     let command = |command: String| Fault::Change { command, undo: None, lasts: Away(Duration::ZERO) };
     if !rng.one_in(4) {
         plan.push((Duration::ZERO, command(careful(false))));
@@ -47,6 +51,13 @@ pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, merges
         let factor = 2 + rng.below(3);
         groups = if rng.one_in(3) { groups + 1 + rng.below(groups) } else { groups * factor }.min(GROUPS_MAX);
         let set = format!(r#"{{"prefix": "osd pool set", "pool": "{POOL}", "var": "pg_num", "val": "{groups}"}}"#);
+        plan.push((at, command(set)));
+    }
+    // Erasure-coded groups need longer, and what is wanted last is carried out in any case.
+    if merges && setup.coding.is_some() && rng.one_in(2) {
+        let fewest = (1 + rng.below(3)).max(shards as u64);
+        let at = Duration::from_millis(lasts_ms / 2 + rng.below(lasts_ms));
+        let set = format!(r#"{{"prefix": "osd pool set", "pool": "{POOL}", "var": "pg_num", "val": "{fewest}"}}"#);
         plan.push((at, command(set)));
     }
     plan.sort_by_key(|(at, _)| *at);

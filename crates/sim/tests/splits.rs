@@ -3,24 +3,30 @@
 
 use sim::check_seed;
 use sim::setup::{CODED_SEEDS, MERGE_SEEDS, SPLIT_SEEDS};
-use sim::splits::MERGED;
+use sim::splits::{MERGED, ORDERED};
 
 const SEEDS: u64 = 44;
 
-/// In how many of how many runs groups were merged.
-fn check(from: u64) -> (u64, u64) {
+/// What happened in how many of `count` runs.
+struct Runs {
+    count: u64,
+    merged: u64,
+    ordered: u64,
+}
+
+fn check(from: u64) -> Runs {
     let count = std::env::var("NACRE_SIM_SPLIT_SEEDS").map_or(SEEDS, |n| n.parse().expect("a number"));
-    let mut merged = 0;
+    let (mut merged, mut ordered) = (0, 0);
     for seed in from..from + count {
         match check_seed(seed) {
             Ok(report) => {
-                eprintln!("DBG seed {} merged {} took {:?} healed {:?} mixes {:?} osds {} coding {:?}", seed - from, report.faults.contains_key(MERGED), report.took, report.healed_in, report.setup.mixes, report.setup.osds, report.setup.coding);
-                merged += u64::from(report.faults.contains_key(MERGED))
+                merged += u64::from(report.faults.contains_key(MERGED));
+                ordered += u64::from(report.faults.contains_key(ORDERED));
             }
             Err(failure) => panic!("{failure}"),
         }
     }
-    (merged, count)
+    Runs { count, merged, ordered }
 }
 
 #[test]
@@ -35,12 +41,13 @@ fn erasure_coded_pools_keep_their_promises() {
 
 #[test]
 fn replicated_pools_that_shrink_keep_their_promises() {
-    let (merged, count) = check(MERGE_SEEDS);
+    let Runs { count, merged, .. } = check(MERGE_SEEDS);
     assert!(merged * 2 > count, "in {merged} of {count} runs only");
 }
 
 #[test]
 fn erasure_coded_pools_that_shrink_keep_their_promises() {
-    let (merged, count) = check(MERGE_SEEDS + CODED_SEEDS);
-    assert!(merged * 2 > count, "in {merged} of {count} runs only");
+    let Runs { count, merged, ordered } = check(MERGE_SEEDS + CODED_SEEDS);
+    assert!(merged * 3 > count * 2, "in {merged} of {count} runs only");
+    assert!(ordered * 2 > count, "shards were put in order in {ordered} of {count} runs only");
 }

@@ -165,7 +165,10 @@ impl Monitor {
         }
         let is_any = !draft.is_empty();
         if is_any {
-            draft.note(LogPriority::DEBUG, format!("pool '{name}': shards of groups that are to be merged are put in order"));
+            draft.note(
+                LogPriority::DEBUG,
+                format!("pool '{name}': shards of groups that are to be merged are put in order"),
+            );
         }
         is_any
     }

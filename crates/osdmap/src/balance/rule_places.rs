@@ -106,9 +106,8 @@ impl RulePlaces {
     pub fn is_apart(&self, members: &[OsdId], osd: OsdId) -> bool {
         self.devices.get(&osd).filter(|place| place.weight > 0.0).is_some_and(|place| {
             let others = members.iter().filter_map(|member| self.devices.get(member));
-            !members.contains(&osd) && others.into_iter().all(|other| {
-                (other.take, other.path.last()) != (place.take, place.path.last())
-            })
+            !members.contains(&osd)
+                && others.into_iter().all(|other| (other.take, other.path.last()) != (place.take, place.path.last()))
         })
     }
 

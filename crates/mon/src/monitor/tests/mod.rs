@@ -10,6 +10,7 @@ mod maps;
 mod osds;
 mod pg_numbers;
 mod pools;
+mod shard_orders;
 
 /// What the tests speak of.
 mod prelude {
