@@ -206,7 +206,10 @@ impl Run {
         let seed = setup.seed;
         let mut rng = Rng::new(seed ^ 0x5eed);
         let short_logs = rng.one_in(3);
-        let groups = if short_logs { 1 + rng.below(2) as u32 } else { 1 << rng.below(5) };
+        let mut groups = if short_logs { 1 + rng.below(2) as u32 } else { 1 << rng.below(5) };
+        if setup.merges && setup.coding.is_some() {
+            groups = groups.max(splits::CODED_GROUPS_MIN);
+        }
         // The smaller, the more often it wraps around, and the more checkpoints there are.
         let is_small = setup.operations.is_none();
         let wal_bytes = if is_small { (256 << 10) << rng.below(4) } else { (64 << 10) << rng.below(6) };

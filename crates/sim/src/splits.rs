@@ -10,6 +10,9 @@ use std::time::Duration;
 /// No pool gets more groups than this.
 const GROUPS_MAX: u64 = 48;
 
+/// Erasure-coded pools that get fewer groups begin with so many: one or two are rarely to become fewer.
+pub const CODED_GROUPS_MIN: u32 = 8;
+
 /// How reports count that groups were merged,
 pub const MERGED: &str = "groups merged";
 /// and that shards were put in order for that.
@@ -25,6 +28,8 @@ pub fn careful(on: bool) -> String {
 pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, setup: &Setup) {
     let (merges, shards) = (setup.merges, setup.shards);
     let command = |command: String| Fault::Change { command, undo: None, lasts: Away(Duration::ZERO) };
+    let set =
+        |groups: u64| format!(r#"{{"prefix": "osd pool set", "pool": "{POOL}", "var": "pg_num", "val": "{groups}"}}"#);
     if !rng.one_in(4) {
         plan.push((Duration::ZERO, command(careful(false))));
     }
@@ -39,26 +44,24 @@ pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, setup:
         .collect();
     times.sort();
     let mut groups = u64::from(groups);
+    // Erasure-coded groups need longer, so others are not always wanted meanwhile.
+    if merges && setup.coding.is_some() && !rng.one_in(3) {
+        let last = Duration::from_millis(lasts_ms / 2 + rng.below(lasts_ms / 2));
+        times.retain(|at| *at < last);
+        let fewest = (1 + rng.below(2)).max(shards as u64);
+        plan.push((last, command(set(fewest))));
+    }
     for at in times {
         if merges && rng.one_in(2) {
             let least = groups.min(shards as u64);
             let fewer = if rng.one_in(3) { 1 + rng.below(groups) } else { groups.div_ceil(2 + rng.below(3)) };
             groups = fewer.max(least);
-            let set = format!(r#"{{"prefix": "osd pool set", "pool": "{POOL}", "var": "pg_num", "val": "{groups}"}}"#);
-            plan.push((at, command(set)));
+            plan.push((at, command(set(groups))));
             continue;
         }
         let factor = 2 + rng.below(3);
         groups = if rng.one_in(3) { groups + 1 + rng.below(groups) } else { groups * factor }.min(GROUPS_MAX);
-        let set = format!(r#"{{"prefix": "osd pool set", "pool": "{POOL}", "var": "pg_num", "val": "{groups}"}}"#);
-        plan.push((at, command(set)));
-    }
-    // Erasure-coded groups need longer, and what is wanted last is carried out in any case.
-    if merges && setup.coding.is_some() && rng.one_in(2) {
-        let fewest = (1 + rng.below(3)).max(shards as u64);
-        let at = Duration::from_millis(lasts_ms / 2 + rng.below(lasts_ms));
-        let set = format!(r#"{{"prefix": "osd pool set", "pool": "{POOL}", "var": "pg_num", "val": "{fewest}"}}"#);
-        plan.push((at, command(set)));
+        plan.push((at, command(set(groups))));
     }
     plan.sort_by_key(|(at, _)| *at);
 }
