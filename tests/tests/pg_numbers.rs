@@ -76,8 +76,6 @@ fn clients_write_on_while_groups_are_split() {
         assert_eq!(group_count(&cluster, pool), 64, "{pool}");
         check_contents(&cluster, pool, written);
     }
-    let fewer = cluster.ceph(&["osd", "pool", "set", "e", "pg_num", "32"]).failure();
-    assert!(fewer.contains("merging placement groups of an erasure-coded pool is not supported yet"), "{fewer}");
 }
 
 #[test]
@@ -107,4 +105,47 @@ fn clients_write_on_while_groups_are_merged() {
     eprintln!("8 groups, clean, {:.1} s after the last write", begun.elapsed().as_secs_f64());
     assert_eq!((group_count(&cluster, "p"), number(&cluster, "p", "pgp_num")), (8, 8));
     check_contents(&cluster, "p", written);
+}
+
+#[test]
+fn clients_write_on_while_groups_of_an_erasure_coded_pool_are_merged() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start_supervised("pg-merges-coded", 4);
+    cluster.ceph(&["osd", "erasure-code-profile", "set", "small", "k=2", "m=1", "crush-failure-domain=osd"]).ok();
+    cluster.ceph(&["osd", "pool", "create", "e", "16", "16", "erasure", "small"]).ok();
+    cluster.ceph(&["osd", "pool", "application", "enable", "e", "rados"]).ok();
+    cluster.ceph(&["config", "set", "mgr", "target_max_misplaced_ratio", "1"]).ok();
+    cluster.wait_until_clean(LIMIT);
+    let stays: Vec<u8> = (0..3 << 20).map(|n: u32| (n.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    let file = cluster.scratch("stays");
+    std::fs::write(&file, &stays).expect("a file");
+    cluster.rados(&["-p", "e", "put", "stays", &file.display().to_string()]).ok();
+    let written = std::thread::scope(|scope| {
+        let bench = scope.spawn(|| bench(&cluster, "e"));
+        sleep(Duration::from_secs(2));
+        cluster.ceph(&["osd", "pool", "set", "e", "pg_num", "4"]).ok();
+        sleep(Duration::from_secs(6));
+        cluster.signal("osd.1", Signal::KILL);
+        bench.join().expect("every write succeeds")
+    });
+    let begun = Instant::now();
+    while number(&cluster, "e", "pg_num") > 4 {
+        let now = number(&cluster, "e", "pg_num");
+        assert!(begun.elapsed() < 2 * LIMIT, "pg_num of pool e stays at {now}");
+        let health = cluster.ceph(&["health", "detail"]).ok();
+        assert!(!health.contains("POOL_PG_MERGE_NO_ROOM"), "{health}");
+        sleep(Duration::from_secs(1));
+    }
+    cluster.wait_until_clean(LIMIT);
+    eprintln!("4 groups, clean, {:.1} s after the last write", begun.elapsed().as_secs_f64());
+    assert_eq!((group_count(&cluster, "e"), number(&cluster, "e", "pgp_num")), (4, 4));
+    let dump = cluster.ceph_json(&["osd", "dump"]);
+    assert_eq!(dump["pg_upmap"].as_array().map(Vec::len), Some(0), "nothing is left of the way: {dump:#}");
+    let back = cluster.scratch("back");
+    cluster.rados(&["-p", "e", "get", "stays", &back.display().to_string()]).ok();
+    assert!(std::fs::read(&back).expect("it was read") == stays, "its bytes are others");
+    cluster.rados(&["-p", "e", "rm", "stays"]).ok();
+    check_contents(&cluster, "e", written);
 }

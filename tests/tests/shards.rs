@@ -89,10 +89,12 @@ fn two_shards_serve_heal_split_merge_stop_and_are_looked_into_as_one_osd() {
     // Fewer groups than shards could lie on different ones.
     let fewer = cluster.ceph(&["osd", "pool", "set", "p", "pg_num", "1"]).failure();
     assert!(fewer.contains("the number of shards of osd."), "{fewer}");
-    cluster.ceph(&["osd", "pool", "set", "p", "pg_num", "4"]).ok();
-    wait_for_groups(&cluster, "p", 4);
+    for pool in ["p", "e"] {
+        cluster.ceph(&["osd", "pool", "set", pool, "pg_num", "4"]).ok();
+    }
+    ["p", "e"].iter().for_each(|pool| wait_for_groups(&cluster, pool, 4));
     cluster.wait_until_clean(LIMIT);
-    check_benched(&cluster, "p", written[0]);
+    ["p", "e"].iter().zip(written).for_each(|(pool, written)| check_benched(&cluster, pool, written));
 
     cluster.kill_all();
     stores_are_clean(&cluster);

@@ -6,7 +6,7 @@ use osdmap::{OsdMap, OsdState, PgPool, RulePlaces, UpActing};
 use types::{OsdId, PgId, PoolId};
 use wire::nacre::mon::{PgReport, pg_state};
 
-/// So many groups are looked at to tell whether a pool has spare OSDs: where it has some, nearly all groups do.
+/// So many groups are looked at to tell whether a pool has spare OSDs: what one of them has, nearly all have.
 const SAMPLE: u32 = 16;
 
 /// The fewest groups that a pool can come to while it is placed as it is.
@@ -36,6 +36,7 @@ pub(crate) fn is_of(report: &PgReport, placed: &UpActing) -> bool {
 /// The OSDs that a pool may use, and where its rule lets them stand.
 pub(crate) struct Spares {
     places: RulePlaces,
+    /// In their order.
     usable: Vec<OsdId>,
 }
 
@@ -54,7 +55,7 @@ impl Spares {
         let mut spares = self.usable.clone();
         let first = seed as usize % spares.len().max(1);
         spares.rotate_left(first);
-        let is_usable = |osd| self.usable.contains(&osd);
+        let is_usable = |osd| self.usable.binary_search(&osd).is_ok();
         osdmap::next_order(present, wanted, &spares, |members, from, to| {
             is_usable(to) && self.places.may_replace(members, from, to)
         })
@@ -87,7 +88,7 @@ pub(crate) fn without_room(state: &MonState, volatile: &Volatile, id: PoolId, po
         let [present, wanted] = [source, target].map(|pg| clean_report(volatile, pg).map(|report| &report.acting));
         present.zip(wanted).filter(|(a, b)| a != b && same_osds(a, b)).map(|orders| ((source, target), orders))
     });
-    let mut orders = orders.peekable();
+    let mut orders = orders.take(SAMPLE as usize).peekable();
     orders.peek()?;
     let spares = Spares::of(state.osdmap(), pool);
     let is_stuck = |(present, wanted): (&Vec<OsdId>, &Vec<OsdId>)| {
