@@ -156,21 +156,32 @@ impl Dups {
     }
 }
 
+/// Of the requests that groups remember a merged one keeps so many. They are written in one transaction.
+const MERGED_MAX: usize = 4 * DUPS_MAX;
+
 /// The requests that two logs remember, as entries, oldest first, for a log that begins at the counter `start`: they get the
-/// counters before it. Those that are in the logs still are all kept; of older ones the newest, within `limit`.
-pub(crate) fn merged(logs: [&PgLog; 2], start: u64, limit: DupsLimit) -> Vec<LogEntry> {
-    let trimmed = logs.iter().flat_map(|log| log.dups().dups.iter().cloned()).map(|dup| (dup, false));
-    let logged = logs.iter().flat_map(|log| log.requests().filter_map(Dup::of)).map(|dup| (dup, true));
-    let mut all: Vec<(Dup, bool)> = trimmed.chain(logged).collect();
-    // Newest first. Versions of one group and of the other have nothing to do with each other but for their epochs.
-    all.sort_by_key(|(dup, _)| Reverse(dup.version));
-    let (mut updates, mut bytes) = (0, 0);
-    all.retain(|(dup, is_logged)| {
-        (updates, bytes) = (updates + 1, bytes + dup_bytes(&dup.op_results));
-        *is_logged || updates <= limit.updates && bytes <= limit.bytes
-    });
+/// counters before it. Those that are in the logs still are all kept; of older ones the newest of each log, until there are
+/// [`MERGED_MAX`] that take `bytes_max`.
+///
+/// How many a group may keep otherwise is looked at when it trims its log next: dups of groups that are merged again and again can be of
+/// updates that were made just before.
+pub(crate) fn merged(logs: [&PgLog; 2], start: u64, bytes_max: usize) -> Vec<LogEntry> {
+    let (mut all, mut older) = (Vec::new(), Vec::new());
+    for log in logs {
+        all.extend(log.requests().filter_map(Dup::of));
+        older.extend(log.dups().dups.iter().rev().cloned().enumerate());
+    }
+    let mut bytes: usize = all.iter().map(|dup| dup_bytes(&dup.op_results)).sum();
+    // Counters of one group and of the other have nothing to do with each other.
+    older.sort_by_key(|(rank, _)| *rank);
+    let older = older.into_iter().map(|(_, dup)| dup).take(MERGED_MAX.saturating_sub(all.len()));
+    all.extend(older.take_while(|dup| {
+        bytes += dup_bytes(&dup.op_results);
+        bytes <= bytes_max
+    }));
+    all.sort_by_key(|dup| Reverse(dup.version));
     let first = start.saturating_sub(all.len() as u64).max(1);
-    let entries = all.into_iter().rev().zip(first..start).map(|((dup, _), counter)| {
+    let entries = all.into_iter().rev().zip(first..start).map(|(dup, counter)| {
         let version = EVersion { version: counter, ..dup.version };
         Dup { version, ..dup }.entry()
     });
@@ -245,8 +256,8 @@ mod tests {
         };
         let (a, b) = (log(100..120, 9), log(200..205, 2));
         let answer = |e: &LogEntry| (e.reqid.tid, e.object.hash, e.user_version, e.result, e.op_results.clone());
-        for (updates, kept) in [(100, 25), (14, 16), (0, 12)] {
-            let merged = merged([&a, &b], 26, DupsLimit { updates, bytes: 1 << 20 });
+        for (bytes_max, kept) in [(1 << 20, 25), (14 * 202, 14), (0, 12)] {
+            let merged = merged([&a, &b], 26, bytes_max);
             assert_eq!(merged.len(), kept, "those in the logs, 12 in all, are kept anyhow");
             assert_eq!(merged.last().map(|e| e.version.version), Some(25));
             assert!(merged.windows(2).all(|pair| pair[0].version.version + 1 == pair[1].version.version));
@@ -256,6 +267,32 @@ mod tests {
                 assert_eq!(log.find_request(&entry.reqid).as_ref().map(answer), Some(answer(entry)));
             }
         }
+    }
+
+    #[test]
+    fn groups_that_are_merged_again_and_again_forget_nobody_who_was_answered_just_now() {
+        let log = |tids: std::ops::Range<u64>| {
+            let mut log = PgLog::default();
+            tids.enumerate().for_each(|(n, tid)| log.append(entry(n as u64 + 1, tid)));
+            log
+        };
+        let together = |logs: [&PgLog; 2]| {
+            let start = logs.iter().map(|log| log.head().version).sum::<u64>() + 1;
+            let mut log = PgLog::starting_at(EVersion { epoch: Epoch(7), version: start });
+            merged(logs, start, usize::MAX).iter().for_each(|dup| log.add_dup(dup));
+            log
+        };
+        let (quiet, busy) = (log(100..103), log(1000..1000 + 2 * MERGED_MAX as u64));
+        let mut all = together([&quiet, &log(200..205)]);
+        for n in 3..6 {
+            all = together([&all, &log(100 * n..100 * n + 50)]);
+        }
+        all = together([&all, &together([&busy, &log(900..901)])]);
+        assert!(all.dups().entries().count() <= MERGED_MAX);
+        for entry in quiet.entries() {
+            assert!(all.find_request(&entry.reqid).is_some(), "{}", entry.reqid.tid);
+        }
+        assert!(all.find_request(&busy.entries().last().unwrap().reqid).is_some());
     }
 
     #[test]

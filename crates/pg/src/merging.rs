@@ -86,7 +86,7 @@ fn merged_table(cx: &Context<'_>, pg_num: u32, lower: &Pg, upper: &Pg) -> Vec<St
     };
     let mut steps = vec![no_table()];
     if !mutant::is(Mutant::MergeForgetsRequests) {
-        for dup in dups::merged(both.map(|pg| &pg.log), start.version, cx.dups_limit) {
+        for dup in dups::merged(both.map(|pg| &pg.log), start.version, cx.dups_limit.bytes) {
             steps.push(Step::PgSet { key: log_key(dup.version), value: dup.to_vec(Target::default()).into() });
         }
     }

@@ -116,6 +116,10 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(23736), check_swarm);
     // A primary took a member's log for its group's, of which the member, with a newer map, had only a part.
     check_by(std::iter::once(63094), check_swarm);
+    // What is set aside for the tree was missed as room by updates.
+    check_by(std::iter::once(81831), check_swarm);
+    // A group that was merged twice forgot a request of just before.
+    check_by(std::iter::once(85852), check_swarm);
 }
 
 #[test]

@@ -369,9 +369,9 @@ impl Store {
             return self.metadata.adjust(wanted, &mut self.allocator);
         }
         let spare = u64::from(self.allocator.free_blocks()).saturating_sub(promised);
-        if spare == 0 {
-            self.metadata.give_back(wanted, &mut self.allocator);
-        } else {
+        // What is kept beyond what is wanted is room that is missed when there is little.
+        self.metadata.give_back(wanted + spare, &mut self.allocator);
+        if spare > 0 {
             self.metadata.adjust(wanted.min(self.metadata.blocks() + spare), &mut self.allocator);
         }
     }

@@ -100,3 +100,35 @@ fn what_stores_nothing_new_needs_no_room() {
     assert_eq!(growth_bytes(&[Step::Remove { object: object(1) }, log]), 0);
     assert!(growth_bytes(&[write(1, 0, vec![1; 4 << 20])]) < (4 << 20) + (256 << 10));
 }
+
+/// The tree was to change much, and so much was set aside for it; then that was over, and there is little room.
+#[test]
+fn no_more_is_set_aside_beyond_what_is_wanted_than_is_free() {
+    let mut bench = Bench::with(StoreConfig { device_bytes: 8 << 20, wal_bytes: 2 << 20, ..config() }, 1);
+    let change_all = |bench: &mut Bench, byte: u8| {
+        for n in 0..2000 {
+            let key = format!("key{n:06}").into_bytes();
+            bench.submit(txn(vec![Step::PgSet { key: key.into(), value: vec![byte; 200].into() }])).unwrap();
+            if n % 50 == 0 {
+                bench.settle();
+            }
+        }
+    };
+    change_all(&mut bench, 1);
+    bench.store.checkpoint();
+    bench.settle();
+    change_all(&mut bench, 2);
+    for n in 0.. {
+        if bench.store.room_bytes() < 200 << 10 {
+            break;
+        }
+        bench.submit(txn(vec![write(n, 0, vec![n as u8; 30_000])])).unwrap();
+        bench.settle();
+    }
+    bench.store.checkpoint();
+    bench.settle();
+    let store = &bench.store;
+    let (aside, wanted) = (store.metadata.blocks(), store.metadata_blocks_wanted());
+    let free = u64::from(store.allocator.free_blocks());
+    assert!(aside >= wanted && aside - wanted <= free, "{aside} of {wanted} wanted, {free} free");
+}
