@@ -30,22 +30,37 @@ def tool(*words):
     return done.stdout.decode() if done.returncode == 0 else f"failed ({done.returncode})\n"
 
 
-def list_snaps(pool, name):
-    print(f"listsnaps {name}:\n{tool('rados', '-p', pool, 'listsnaps', name)}", end="")
+def list_snaps(pool, name, ordinal=str):
+    """`ordinal`: how a snapshot's number is shown."""
+    print(f"listsnaps {name}:")
+    for line in tool("rados", "-p", pool, "listsnaps", name).splitlines():
+        columns = line.split("\t")
+        if columns[0].isdigit():
+            columns[:2] = [ordinal(columns[0]), ",".join(ordinal(snap) for snap in columns[1].split(","))]
+        print("\t".join(columns))
 
 
 class Snapshots:
-    """A pool whose snapshots its client manages."""
+    """A pool whose snapshots its client manages. They are shown by the order in which they were taken: a snapshot that a
+    client of a busy cluster asks for twice, as it got no answer, takes a number more."""
 
     def __init__(self, pool, io):
         self.pool, self.io, self.snaps, self.seq, self.numbers = pool, io, [], 0, []
 
     def take(self):
         snap = self.io.create_self_managed_snap()
+        assert snap > max(self.numbers, default=0), f"{snap} after {self.numbers}"
         self.snaps.insert(0, snap)
         self.numbers.append(snap)
         self.tell()
         return snap
+
+    def ordinal(self, snap):
+        if snap == HEAD:
+            return "head"
+        if int(snap) > max(self.numbers, default=0):
+            return "none yet"
+        return str(self.numbers.index(int(snap)) + 1) if int(snap) in self.numbers else f"number {snap}"
 
     def tell(self):
         self.io.set_self_managed_snap_write(self.snaps)
@@ -72,18 +87,18 @@ class Snapshots:
 
     def show(self, *names):
         for name in names:
-            list_snaps(self.pool, name)
+            list_snaps(self.pool, name, self.ordinal)
             for snap in sorted(self.snaps) + [self.seq + 1, HEAD]:
-                print(f"{name} at {snap if snap != HEAD else 'head'}: {self.content(name, snap)}")
+                print(f"{name} at {self.ordinal(snap)}: {self.content(name, snap)}")
 
 
 def single_steps(s):
     io = s.io
     io.write_full("a", b"before" * 100)
-    print("first snapshot", s.take())
+    print("first snapshot", s.ordinal(s.take()))
     io.write("a", b"X", 3)
     io.set_xattr("a", "attr", b"1")
-    print("second snapshot", s.take())
+    print("second snapshot", s.ordinal(s.take()))
     io.write_full("a", b"short")
     s.show("a")
     s.take()
@@ -96,7 +111,7 @@ def single_steps(s):
     io.write("a", b"anew", 10)
     s.show("a")
     for snap in sorted(s.snaps) + [0, s.snaps[0] + 5, HEAD]:
-        attempt(f"roll back to {snap}", lambda: io.rollback_self_managed_snap("a", snap))
+        attempt(f"roll back to {s.ordinal(snap)}", lambda: io.rollback_self_managed_snap("a", snap))
         s.show("a")
     attempt("roll back what is not there", lambda: io.rollback_self_managed_snap("nothing", s.snaps[0]))
     attempt("stat", lambda: io.stat("nothing"))
@@ -135,7 +150,7 @@ def ranges(s):
     ]):
         attempt(f"step {at}", step)
         s.take()
-    list_snaps(s.pool, "r")
+    list_snaps(s.pool, "r", s.ordinal)
     s.show("r")
 
 
@@ -168,14 +183,13 @@ def by_chance(s):
             attempt("omap", lambda: omap(name, f"k{step % 5}"))
         elif what == 10:
             snap = chance.choice(s.snaps)
-            attempt(f"roll back {name} to {snap}", lambda: io.rollback_self_managed_snap(name, snap))
+            attempt(f"roll back {name} to {s.ordinal(snap)}", lambda: io.rollback_self_managed_snap(name, snap))
         elif what == 11 and len(s.snaps) < 30:
             s.take()
         else:
             snap = chance.choice(s.snaps)
-            print(f"{name} at {snap}: {s.content(name, snap)}")
+            print(f"{name} at {s.ordinal(snap)}: {s.content(name, snap)}")
     s.show(*names)
-    print("numbers", s.numbers)
 
 
 STRIPE_BYTES = 8192
@@ -191,10 +205,10 @@ def coded_steps(s):
             io.operate_write_op(op, name)
 
     io.write_full("a", b"1" * STRIPE_BYTES)
-    print("first snapshot", s.take())
+    print("first snapshot", s.ordinal(s.take()))
     attempt("append", lambda: io.append("a", b"2" * 2 * STRIPE_BYTES))
     io.set_xattr("a", "attr", b"1")
-    print("second snapshot", s.take())
+    print("second snapshot", s.ordinal(s.take()))
     attempt("append a part of a stripe", lambda: io.append("a", b"end"))
     s.show("a")
     s.take()
@@ -217,7 +231,7 @@ def coded_steps(s):
     attempt("append to what is there in name", lambda: io.append("a", b"anew" * STRIPE_BYTES))
     s.show("a")
     for snap in sorted(s.snaps) + [0, s.snaps[0] + 5, HEAD]:
-        attempt(f"roll back to {snap}", lambda: io.rollback_self_managed_snap("a", snap))
+        attempt(f"roll back to {s.ordinal(snap)}", lambda: io.rollback_self_managed_snap("a", snap))
         attempt("append behind it", lambda: io.append("a", b"4" * STRIPE_BYTES))
         s.show("a")
     s.take()
@@ -255,14 +269,13 @@ def coded_by_chance(s):
             attempt("attribute", lambda: io.set_xattr(name, f"k{step % 3}", data[:5]))
         elif what == 7:
             snap = chance.choice(s.snaps)
-            attempt(f"roll back {name} to {snap}", lambda: io.rollback_self_managed_snap(name, snap))
+            attempt(f"roll back {name} to {s.ordinal(snap)}", lambda: io.rollback_self_managed_snap(name, snap))
         elif what == 8 and len(s.snaps) < 30:
             s.take()
         else:
             snap = chance.choice(s.snaps)
-            print(f"{name} at {snap}: {s.content(name, snap)}")
+            print(f"{name} at {s.ordinal(snap)}: {s.content(name, snap)}")
     s.show(*names)
-    print("numbers", s.numbers)
 
 
 def queues():
