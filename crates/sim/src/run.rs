@@ -218,8 +218,10 @@ impl Run {
             (true, false) => 80,
             (false, _) => 1000,
         };
-        // Under half of the short logs requests are remembered no longer than the log keeps them.
-        let dups_max = if short_logs && !is_small && seed.is_multiple_of(2) { 0 } else { Limits::default().dups_max };
+        // Under half of the short logs requests are remembered no longer than the log keeps them. Watchers make updates, too, of
+        // which windows know nothing.
+        let no_dups = short_logs && !is_small && seed.is_multiple_of(2) && !setup.watches;
+        let dups_max = if no_dups { 0 } else { Limits::default().dups_max };
         // Small disks are written all over, so that blocks are used again soon after they were freed.
         // Several shards divide windows for updates, which must be as large as with one.
         let small_bytes = SMALL_DISK_BYTES * setup.shards as u64;
