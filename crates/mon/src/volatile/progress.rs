@@ -4,10 +4,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{OsdId, Utime};
 
-/// The estimate goes by how fast it went during this time.
-const MEASURED_OVER: Duration = Duration::from_secs(60);
+/// The estimate goes by how fast it went during the last half of the time in which anything moved, within these bounds: the
+/// pace changes with what clients do, and a short time says little.
+const MEASURED_MIN: Duration = Duration::from_secs(4);
+const MEASURED_MAX: Duration = Duration::from_secs(60);
 /// What has caused nothing to move within this time will not.
-const NOTHING_AFTER: Duration = Duration::from_secs(30);
+const NOTHING_AFTER: Duration = Duration::from_secs(8);
 /// Finished ones that are remembered.
 const KEPT: usize = 50;
 
@@ -22,6 +24,8 @@ pub struct Event {
     pub left: u64,
     /// What was left at some times, oldest first.
     measured: VecDeque<(Utime, u64)>,
+    /// When it began to become less.
+    moves_since: Option<Utime>,
 }
 
 /// All of them.
@@ -54,11 +58,17 @@ impl Event {
             // More has come to it: how fast it went shows from here on.
             self.measured.clear();
         }
+        if left >= self.most {
+            // Nothing has moved yet: groups agree who serves, which says nothing of how fast it will go.
+            self.measured.clear();
+            self.moves_since = Some(now);
+        }
         self.left = left;
         self.most = self.most.max(left);
         self.measured.push_back((now, left));
         let age = |at: Utime| now.to_unix().saturating_sub(at.to_unix());
-        while self.measured.len() > 2 && age(self.measured[1].0) >= MEASURED_OVER {
+        let measured_over = (self.moves_since.map_or(Duration::ZERO, age) / 2).clamp(MEASURED_MIN, MEASURED_MAX);
+        while self.measured.len() > 2 && age(self.measured[1].0) >= measured_over {
             self.measured.pop_front();
         }
     }
@@ -119,8 +129,8 @@ mod tests {
         let mut progress = Progress::default();
         progress.follow_map(osds(&[0, 1, 2]), at(0));
         assert!(progress.events.is_empty(), "the first map is no news");
-        progress.follow_map(osds(&[0, 1]), at(10));
-        for second in 10..20 {
+        progress.follow_map(osds(&[0, 1]), at(14));
+        for second in 14..20 {
             progress.measure(0, false, at(second));
         }
         // 100 bytes a second, after some seconds in which nothing moved.
@@ -138,6 +148,27 @@ mod tests {
         progress.measure(0, false, at(60));
         assert!(progress.events.is_empty());
         assert_eq!(progress.completed.len(), 1);
+    }
+
+    #[test]
+    fn the_estimate_follows_the_pace_and_begins_with_the_first_bytes() {
+        let mut progress = Progress::default();
+        // Five seconds in which nothing moves, twenty at one pace, then twice as fast.
+        let left_at = |second: u64| match second {
+            0..5 => 6000,
+            5..25 => 6000 - 100 * (second - 5),
+            _ => 4000 - 200 * (second - 25),
+        };
+        for second in 0..45 {
+            progress.measure(left_at(second), true, at(second));
+            let truth = match second {
+                8 => 5700.0 / 100.0,
+                36.. => left_at(second) as f64 / 200.0,
+                _ => continue,
+            };
+            let remaining = progress.events[0].remaining().unwrap().as_secs_f64();
+            assert!((remaining / truth - 1.0).abs() < 0.3, "at {second}: {remaining}, {truth} is left");
+        }
     }
 
     #[test]
