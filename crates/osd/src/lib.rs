@@ -10,6 +10,7 @@
 //! * [`heartbeat`]: signs of life between OSDs.
 //! * [`offline`]: what operators do with a store whose OSD does not run.
 
+mod beacon;
 mod command;
 mod config;
 mod device_files;

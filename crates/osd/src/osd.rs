@@ -3,6 +3,7 @@
 mod handing_over;
 
 use crate::OsdConfig;
+use crate::beacon;
 use crate::device_files::DeviceFiles;
 use crate::heartbeat::{self, Board, DiskWait, HeartbeatAddrs, Reports, UNWELL_AFTER};
 use crate::leaving::{Leaving, SETTLE_EVERY};
@@ -35,8 +36,6 @@ const MESSENGERS: u64 = 2;
 const SETTLE: u64 = 3;
 
 pub(crate) const TICK_EVERY: Duration = Duration::from_secs(1);
-/// A beacon goes out at least this often: the monitors take an OSD for dead without it.
-const BEACON_EVERY: Duration = Duration::from_secs(5);
 /// Changed states of groups are reported after this time, so that those of a moment share a beacon.
 const REPORT_AFTER: Duration = Duration::from_millis(100);
 
@@ -531,8 +530,8 @@ impl Running {
         if now >= self.beacon_at && self.monitor.is_open() {
             let mut beacon = self.shard.beacon(self.peers.len() as u64, 0);
             self.others.add_to_beacon(&mut beacon);
+            self.beacon_at = now + beacon::until_next(&beacon, self.shard.map().up_osds().count());
             self.monitor.send(&mut self.public.messenger, beacon.seal(0, Target::default()));
-            self.beacon_at = now + BEACON_EVERY;
         }
         self.beacon_at
     }

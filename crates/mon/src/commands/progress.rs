@@ -5,12 +5,19 @@ use super::context::Context;
 use super::units;
 use crate::volatile::ProgressEvent;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 /// Characters between the brackets.
 const BAR_WIDTH: usize = 28;
 
-fn remaining(event: &ProgressEvent) -> String {
-    event.remaining().map(|left| format!(" (remaining: {})", units::age(left))).unwrap_or_default()
+/// To the nearest second.
+fn remaining(c: &Context<'_>, event: &ProgressEvent) -> Option<Duration> {
+    let left = event.remaining(c.request.now)?;
+    Some(Duration::from_secs((left + Duration::from_millis(500)).as_secs()))
+}
+
+fn remaining_text(c: &Context<'_>, event: &ProgressEvent) -> String {
+    remaining(c, event).map(|left| format!(" (remaining: {})", units::age(left))).unwrap_or_default()
 }
 
 fn title(c: &Context<'_>, event: &ProgressEvent) -> String {
@@ -22,7 +29,7 @@ fn lines(c: &Context<'_>) -> String {
     let one = |event: &ProgressEvent| {
         let done = ((event.share() * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
         let (done, left) = ("=".repeat(done), ".".repeat(BAR_WIDTH - done));
-        format!("    {}\n      [{done}{left}]{}\n", title(c, event), remaining(event))
+        format!("    {}\n      [{done}{left}]{}\n", title(c, event), remaining_text(c, event))
     };
     c.volatile.progress.events.iter().map(one).collect()
 }
@@ -36,7 +43,7 @@ pub(super) fn status_text(c: &Context<'_>) -> String {
 /// The same as a value.
 pub(super) fn status_value(c: &Context<'_>) -> Value {
     let one = |event: &ProgressEvent| {
-        let message = format!("{}{}", title(c, event), remaining(event));
+        let message = format!("{}{}", title(c, event), remaining_text(c, event));
         (event.id.to_string(), json!({"message": message, "progress": event.share(), "add_to_ceph_s": true}))
     };
     Value::Object(c.volatile.progress.events.iter().map(one).collect::<Map<_, _>>())
@@ -57,7 +64,7 @@ pub(super) fn json(c: &Context<'_>) -> Answer {
             "add_to_ceph_s": true,
             "progress": event.share(),
             "started_at": seconds(event.began),
-            "time_remaining": event.remaining().map(|left| left.as_secs()),
+            "time_remaining": remaining(c, event).map(|left| left.as_secs()),
         })
     };
     let events: Vec<Value> = c.volatile.progress.events.iter().map(one).collect();

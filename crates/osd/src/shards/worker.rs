@@ -3,6 +3,7 @@
 use super::queue::{Inbox, Sender};
 use super::{FromWorker, Meter, ShardFacts, ToWorker};
 use crate::OsdConfig;
+use crate::beacon;
 use crate::device_files::DeviceFiles;
 use crate::heartbeat::DiskWait;
 use crate::leaving::SETTLE_EVERY;
@@ -20,7 +21,7 @@ use store::{IoDone, IoId, Opening, Store};
 const TICK: u64 = 1;
 const TURN: u64 = 2;
 
-/// Counts go to the front this often.
+/// Counts go to the front this often, and more often while groups heal.
 const BEACON_EVERY: Duration = Duration::from_secs(2);
 /// Changed states of groups go to the front after this time, so that those of a moment go together.
 const REPORT_AFTER: Duration = Duration::from_millis(20);
@@ -213,8 +214,10 @@ impl Worker {
             self.beacon_at = self.beacon_at.min(now + REPORT_AFTER);
         }
         if now >= self.beacon_at && self.retiring.is_none() {
-            outbox.push(FromWorker::Beacon(shard.beacon(0, 0)));
-            self.beacon_at = now + BEACON_EVERY;
+            let beacon = shard.beacon(0, 0);
+            let until_next = beacon::until_next(&beacon, shard.map().up_osds().count());
+            self.beacon_at = now + until_next.min(BEACON_EVERY);
+            outbox.push(FromWorker::Beacon(beacon));
         }
         let store = shard.store();
         if self.retiring == Some(false) && store.is_idle() {

@@ -1,0 +1,43 @@
+//! How often the monitors hear from an OSD.
+
+use std::time::Duration;
+use wire::nacre::mon::{OsdBeacon, pg_state};
+
+/// The monitors take an OSD for dead without one.
+const BEACON_EVERY: Duration = Duration::from_secs(5);
+/// While groups heal: so that it is seen how far they are, and what is left can be told.
+const HEALING_BEACON_EVERY: Duration = Duration::from_secs(1);
+/// But so many come to the monitors of a large cluster at most.
+const HEALING_BEACONS_PER_S: u32 = 1000;
+
+/// When the next one is due after this, in a cluster of so many OSDs, if nothing happens.
+pub(crate) fn until_next(beacon: &OsdBeacon, osds: usize) -> Duration {
+    let heals = |state: u64| state & (pg_state::RECOVERING | pg_state::BACKFILLING) != 0;
+    if !beacon.pgs.iter().any(|report| heals(report.state)) {
+        return BEACON_EVERY;
+    }
+    let share = Duration::from_secs(osds as u64) / HEALING_BEACONS_PER_S;
+    share.clamp(HEALING_BEACON_EVERY, BEACON_EVERY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{Epoch, OsdId};
+    use wire::nacre::mon::{OsdStats, PgReport};
+
+    #[test]
+    fn while_groups_heal_the_monitors_hear_more_often_within_what_they_can_bear() {
+        let beacon = |state| OsdBeacon {
+            osd: OsdId(0),
+            epoch: Epoch(1),
+            stats: OsdStats::default(),
+            pgs: vec![PgReport { state, ..PgReport::default() }],
+        };
+        let (healing, waiting) = (beacon(pg_state::BACKFILLING), beacon(pg_state::BACKFILL_WAIT));
+        assert_eq!(until_next(&waiting, 6), Duration::from_secs(5));
+        assert_eq!(until_next(&healing, 6), Duration::from_secs(1));
+        assert_eq!(until_next(&healing, 3000), Duration::from_secs(3));
+        assert_eq!(until_next(&healing, 10_000), Duration::from_secs(5));
+    }
+}
