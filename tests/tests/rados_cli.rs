@@ -107,3 +107,39 @@ fn bench_writes_reads_and_cleans_up() {
         assert_eq!(cluster.rados(&["-p", "p", "ls"]).ok(), "", "after {size}");
     }
 }
+
+/// `perf dump` of the OSDs counts what their clients have done.
+#[test]
+fn operations_are_counted() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start("counted", 3);
+    cluster.make_pool("p", 16, 3);
+    let counted = || {
+        let dumps =
+            (0..3).map(|osd| cluster.ceph_json(&["tell", &format!("osd.{osd}"), "perf", "dump"])["osd"].clone());
+        let dumps: Vec<_> = dumps.collect();
+        ["op", "op_w", "op_r", "op_w_in_bytes", "op_r_out_bytes"].map(|name| {
+            dumps.iter().map(|osd| osd[name].as_u64().unwrap_or_else(|| panic!("{name} is counted"))).sum::<u64>()
+        })
+    };
+    let before = counted();
+    cluster
+        .rados(&["-p", "p", "bench", "60", "write", "-t", "8", "-b", "65536", "--max-objects", "200", "--no-cleanup"])
+        .ok();
+    let written = counted();
+    // The benchmark keeps notes of its own in an object or two.
+    let writes = written[1] - before[1];
+    assert!((200..=205).contains(&writes), "{writes}");
+    assert!((200 * 65_536..201 * 65_536).contains(&(written[3] - before[3])), "{written:?}");
+    cluster.rados(&["-p", "p", "bench", "60", "seq", "-t", "8"]).ok();
+    let read = counted();
+    assert_eq!(read[1], written[1], "reading changes nothing");
+    assert!((200..=205).contains(&(read[2] - written[2])), "{read:?}");
+    assert!((200 * 65_536..201 * 65_536).contains(&(read[4] - written[4])), "{read:?}");
+    assert_eq!(read[0], read[1] + read[2]);
+    let latency = cluster.ceph_json(&["tell", "osd.0", "perf", "dump"])["osd"]["op_w_latency"].clone();
+    let (sum, count) = (latency["sum"].as_f64().unwrap(), latency["avgcount"].as_u64().unwrap());
+    assert!(count > 0 && sum > 0.0 && sum < 60.0 * 8.0, "{latency}");
+}

@@ -164,7 +164,9 @@ fn mkfs(settings: &Settings<'_>, options: &cli::Osd, config: &OsdConfig) -> Resu
     let uuid = Fsid::from_random(random_bytes()?);
     let shards = match (options.shards, settings.conf.get(&settings.who, "osd op num shards")) {
         (Some(shards), _) => shards as usize,
-        (None, Some(text)) => text.parse().with_context(|| format!("'osd op num shards' is {text:?}, not a number"))?,
+        (None, Some(text)) => {
+            osd::parse_shards(&text).map_err(|why| anyhow!("'osd op num shards' is {text:?}: {why}"))?
+        }
         (None, None) => 1,
     };
     osd::mkfs(config, size, uuid, shards)?;

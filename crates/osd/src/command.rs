@@ -4,6 +4,7 @@ use crate::op_dump::OpDump;
 use crate::pg_command;
 use crate::shards::ShardFacts;
 use osdmap::OsdMap;
+use pg::hops::OpCount;
 use serde_json::{Value, json};
 use types::{Errno, OsdId};
 use wire::Rope;
@@ -94,12 +95,24 @@ pub(crate) fn answer(command: &Command, facts: &Facts<'_>) -> CommandReply {
 /// Running counts. Names are Ceph's where Ceph counts the same.
 fn perf_dump(facts: &Facts<'_>) -> Value {
     let (usage, caches) = (&facts.of_shards.usage, &facts.of_shards.caches);
+    let ops = &facts.of_shards.ops;
+    let all = ops.all();
     json!({
         "osd": {
             "stat_bytes": usage.total_bytes,
             "stat_bytes_used": usage.total_bytes.saturating_sub(usage.free_bytes),
             "stat_bytes_avail": usage.free_bytes,
             "client_sessions": facts.sessions,
+            "op": all.ops,
+            "op_in_bytes": all.in_bytes,
+            "op_out_bytes": all.out_bytes,
+            "op_latency": average(all),
+            "op_r": ops.reads.ops,
+            "op_r_out_bytes": ops.reads.out_bytes,
+            "op_r_latency": average(ops.reads),
+            "op_w": ops.updates.ops,
+            "op_w_in_bytes": ops.updates.in_bytes,
+            "op_w_latency": average(ops.updates),
             "replica_read": facts.of_shards.replica_reads.asked,
             "replica_read_served": facts.of_shards.replica_reads.served,
         },
@@ -117,6 +130,12 @@ fn perf_dump(facts: &Facts<'_>) -> Value {
             "page_cache_misses": caches.page_misses,
         },
     })
+}
+
+/// How long operations take, in seconds, in the form that Ceph's averages have.
+fn average(count: OpCount) -> Value {
+    let sum = count.took.as_secs_f64();
+    json!({ "avgcount": count.ops, "sum": sum, "avgtime": if count.ops > 0 { sum / count.ops as f64 } else { 0.0 } })
 }
 
 /// Whether the OSD is asked to forget data that was read.

@@ -1,6 +1,6 @@
 //! What operators ask an OSD, put together from its shards.
 
-use pg::hops::{OpSample, OpState};
+use pg::hops::{OpCounts, OpSample, OpState};
 use pg::{CheckCounts, PacingView, ReplicaReadCounts, Shard};
 use store::{BlockCacheStats, CacheCounts, DeviceUsage, SpaceUsage};
 
@@ -15,6 +15,7 @@ pub(crate) struct ShardFacts {
     pub check: CheckCounts,
     pub recovery: PacingView,
     pub replica_reads: ReplicaReadCounts,
+    pub ops: OpCounts,
     /// One in how many operations is kept.
     pub one_op_kept_in: u64,
     /// Oldest first.
@@ -31,6 +32,7 @@ impl ShardFacts {
             check: shard.check_counts(),
             recovery: shard.pacing_view(),
             replica_reads: shard.replica_reads(),
+            ops: shard.op_counts(),
             one_op_kept_in: shard.one_op_kept_in(),
             recent_ops: shard.recent_ops().cloned().collect(),
             slowest_ops: shard.slowest_ops().cloned().collect(),
@@ -59,6 +61,7 @@ impl ShardFacts {
             asked: self.replica_reads.asked + other.replica_reads.asked,
             served: self.replica_reads.served + other.replica_reads.served,
         };
+        self.ops = self.ops.and(other.ops);
         self.one_op_kept_in = self.one_op_kept_in.max(other.one_op_kept_in);
         self.recent_ops.extend(other.recent_ops);
         self.recent_ops.sort_by_key(|op| op.began);

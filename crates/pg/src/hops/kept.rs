@@ -1,5 +1,6 @@
 //! What a shard tells of its operations.
 
+use super::counts::OpCounts;
 use super::sample::OpSample;
 use super::times::OpTimes;
 use crate::Shard;
@@ -20,6 +21,11 @@ impl Shard {
     /// One in how many operations is chosen to be kept, at present.
     pub fn one_op_kept_in(&self) -> u64 {
         self.recorder.one_in()
+    }
+
+    /// Clients' operations that were answered so far.
+    pub fn op_counts(&self) -> OpCounts {
+        self.recorder.counts()
     }
 
     /// Operations that were chosen, oldest first: those of the last half minute at least.

@@ -3,6 +3,7 @@
 //! A stamp is the time that the driver told last, so the hops of an operation are as fine as turns of its loop. Members of
 //! a group have clocks of their own and tell durations ([`MemberHops`]).
 
+mod counts;
 mod kept;
 mod member;
 mod recorder;
@@ -11,6 +12,7 @@ mod sample;
 mod tests;
 mod times;
 
+pub use counts::{OpCount, OpCounts};
 pub use kept::OpState;
 pub use member::MemberHops;
 pub(crate) use member::{MemberAck, MemberTimes};

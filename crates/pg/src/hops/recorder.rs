@@ -1,5 +1,6 @@
 //! Which operations are kept, and for how long.
 
+use super::counts::OpCounts;
 use super::member::MemberAck;
 use super::sample::OpSample;
 use super::times::OpTimes;
@@ -34,6 +35,7 @@ struct Slowest {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     per_second: u32,
+    counts: OpCounts,
     /// One operation in two to the power of this is chosen.
     shift: u32,
     /// Operations since the last tick, and those chosen of them.
@@ -58,6 +60,7 @@ impl Recorder {
     pub fn new(per_second: u32) -> Recorder {
         Recorder {
             per_second,
+            counts: OpCounts::default(),
             shift: 0,
             seen: 0,
             chosen: 0,
@@ -111,12 +114,16 @@ impl Recorder {
         reply: &OsdOpReply,
         way: Option<Replicated<'_>>,
     ) {
-        if !op.times.sampled && op.times.stamp(now).0 <= self.floor_us {
+        let (took_us, in_bytes) = (op.times.stamp(now).0, op.op.input_bytes() as u64);
+        let out_bytes = reply.ops.iter().map(|part| part.outdata.len() as u64).sum::<u64>();
+        let count = if op.may_write { &mut self.counts.updates } else { &mut self.counts.reads };
+        count.add(in_bytes, out_bytes, Duration::from_micros(u64::from(took_us)));
+        if !op.times.sampled && took_us <= self.floor_us {
             return;
         }
         let mut sample = OpSample::of(pg, op);
         sample.result = reply.result;
-        sample.bytes += reply.ops.iter().map(|part| part.outdata.len() as u64).sum::<u64>();
+        sample.bytes += out_bytes;
         if let Some(way) = way {
             sample.replicated = op.times.stamp(now);
             sample.add_members(&op.times, way.acks);
@@ -153,6 +160,11 @@ impl Recorder {
         if minute.ops.len() == SLOWEST_PER_MINUTE {
             self.floor_us = minute.ops.last().expect("not empty").total_us();
         }
+    }
+
+    /// All that were answered so far.
+    pub fn counts(&self) -> OpCounts {
+        self.counts
     }
 
     /// One in how many operations is chosen at present.
