@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """How long it takes until a replaced OSD has everything again, and what clients feel meanwhile: Nacre beside a real Ceph.
 
 Both clusters are started by `nacre up`, one after the other, with three copies of some large and many small objects. Then,
@@ -6,7 +6,8 @@ without and with clients, one OSD is killed and its folder emptied, as when its 
 started, and the time from there until every placement group is active+clean is taken. The clients are `nacre bench run` at a fixed
 rate of 4 KiB operations on a pool of their own, and their latency before and during recovery is compared.
 
-Prints a table; writes recovery.json and recovery.md to --out. Needs Debian's Ceph packages and a release build of Nacre.
+Prints a table; writes recovery.json and recovery.md to --out. Needs Debian's Ceph packages and a release build of Nacre. The
+clusters are watched over a connection of Debian's python3-rados, which only Debian's own interpreter finds.
 """
 import argparse
 import json
@@ -19,7 +20,10 @@ import sys
 import tempfile
 import time
 
-import rados
+try:
+    import rados
+except ImportError:
+    sys.exit("error: this interpreter has no `rados`: install python3-rados (`make packages`) and run this file with /usr/bin/python3")
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from clusters import Failure, run, wait_for
@@ -192,13 +196,14 @@ def latencies(child, what):
 
 def recover(cluster, what, healed_mib, command):
     start = cluster.start(command)
-    shown, estimates = 0, []
+    shown, estimates, curve = 0, [], []
     def clean():
         nonlocal shown
         for event in cluster.ask("progress json")["events"]:
-            left = event.get("time_remaining")
+            now, left = time.monotonic() - start, event.get("time_remaining")
+            curve.append((round(now, 2), round(event["progress"], 4), left))
             if left:
-                estimates.append((time.monotonic() - start, float(left)))
+                estimates.append((now, float(left)))
         if time.monotonic() - shown > 5:
             shown = time.monotonic()
             print(f"  {what}: {time.monotonic() - start:.0f} s, {cluster.pgs()[0]}", file=sys.stderr, flush=True)
@@ -211,7 +216,13 @@ def recover(cluster, what, healed_mib, command):
         near = min(estimates, key=lambda e: abs(e[0] - seconds * part / 100), default=None)
         if near and abs(near[0] - seconds * part / 100) < max(1.5, seconds * 0.05):
             result[f"estimate_at_{part}_percent"] = round(near[1] / (seconds - near[0]), 2)
+    # At which time which share was said to be done, and how many seconds were said to be left.
+    result["curve"] = curve
     return result
+
+
+def without_curve(result):
+    return {key: value for key, value in result.items() if key != "curve"}
 
 
 def measure(engine, a, place):
@@ -226,7 +237,7 @@ def measure(engine, a, place):
         result = {}
         if not a.only_clients:
             result["alone"] = recover(cluster, f"{engine}, no clients", healed_mib, cluster.remove())
-            print(f"{engine}, no clients: {result['alone']}", flush=True)
+            print(f"{engine}, no clients: {without_curve(result['alone'])}", flush=True)
         if not a.no_clients:
             before = latencies(cluster.load(a, f"{place}/{engine}-before", a.baseline_s), "before")
             command = cluster.remove()
@@ -236,7 +247,7 @@ def measure(engine, a, place):
             result["clients"] = recover(cluster, f"{engine}, with clients", healed_mib, command)
             load.send_signal(signal.SIGINT)
             result["clients"] |= {"before": before, "during": latencies(load, "during")}
-            print(f"{engine}, with clients: {result['clients']}", flush=True)
+            print(f"{engine}, with clients: {without_curve(result['clients'])}", flush=True)
         return result
     finally:
         cluster.down()
@@ -272,6 +283,10 @@ def main():
     place = tempfile.mkdtemp(prefix="nacre-recovery-", dir=a.dir)
     results = {}
     try:
+        # Three copies, and once more for logs and what is made anew. The clusters are there one after the other.
+        needed, free = 6 * (a.large * 4 + a.small // 256) + 1024 * a.osds, shutil.disk_usage(place).free >> 20
+        if free < needed:
+            raise Failure(f"{place} has {free} MiB free, and about {needed} MiB are needed: give another --dir, or fewer objects")
         for engine in a.engines:
             results[engine] = measure(engine, a, place)
     finally:
