@@ -7,8 +7,8 @@ use wire::nacre::mon::{OsdBeacon, pg_state};
 const BEACON_EVERY: Duration = Duration::from_secs(5);
 /// While groups heal: so that it is seen how far they are, and what is left can be told.
 const HEALING_BEACON_EVERY: Duration = Duration::from_secs(1);
-/// But so many come to the monitors of a large cluster at most.
-const HEALING_BEACONS_PER_S: u32 = 1000;
+/// But so many come to the monitors of a large cluster at most: as many as of a thousand OSDs that do not heal.
+const HEALING_BEACONS_PER_S: u32 = 200;
 
 /// When the next one is due after this, in a cluster of so many OSDs, if nothing happens.
 pub(crate) fn until_next(beacon: &OsdBeacon, osds: usize) -> Duration {
@@ -37,7 +37,7 @@ mod tests {
         let (healing, waiting) = (beacon(pg_state::BACKFILLING), beacon(pg_state::BACKFILL_WAIT));
         assert_eq!(until_next(&waiting, 6), Duration::from_secs(5));
         assert_eq!(until_next(&healing, 6), Duration::from_secs(1));
-        assert_eq!(until_next(&healing, 3000), Duration::from_secs(3));
+        assert_eq!(until_next(&healing, 600), Duration::from_secs(3));
         assert_eq!(until_next(&healing, 10_000), Duration::from_secs(5));
     }
 }
