@@ -40,7 +40,17 @@ impl PushQueue {
     }
 
     pub fn is_on_its_way(&self, object: &ObjectId) -> bool {
-        self.unacked.contains_key(object) || self.reading.as_ref().is_some_and(|reading| reading.object == *object)
+        self.unacked.contains_key(object) || self.reads(object)
+    }
+
+    /// Whether its pieces are being sent.
+    pub fn reads(&self, object: &ObjectId) -> bool {
+        self.reading.as_ref().is_some_and(|reading| reading.object == *object)
+    }
+
+    /// Whether a client waits for something that is yet to be sent.
+    pub fn has_urgent(&self) -> bool {
+        self.urgent.iter().any(|object| self.queue.contains_key(object))
     }
 
     /// Nothing is left to be sent, and nothing will be.

@@ -26,7 +26,7 @@ const PULLS_MAX: usize = 16;
 /// What the primary gets from others.
 #[derive(Debug, Default)]
 pub(crate) struct Pulls {
-    in_flight: BTreeMap<ObjectId, OsdId>,
+    in_flight: BTreeMap<ObjectId, Pull>,
     /// Members that turned out not to have what the primary lacks.
     tried: BTreeMap<ObjectId, BTreeSet<OsdId>>,
     /// What has come and is not durable here yet, with how often it has. If this OSD stopped now it would lack these
@@ -34,15 +34,30 @@ pub(crate) struct Pulls {
     settling: BTreeMap<ObjectId, usize>,
 }
 
+/// An object that somebody was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Pull {
+    source: OsdId,
+    /// The source knows that a client waits for it.
+    urgent: bool,
+}
+
 impl Pulls {
     /// From whom the object is pulled.
     pub fn source_in_flight(&self, object: &ObjectId) -> Option<OsdId> {
-        self.in_flight.get(object).copied()
+        self.in_flight.get(object).map(|pull| pull.source)
     }
 
     /// The object is pulled from `source`.
     pub fn comes_from(&mut self, object: &ObjectId, source: OsdId) {
-        self.in_flight.insert(object.clone(), source);
+        self.in_flight.insert(object.clone(), Pull { source, urgent: true });
+    }
+
+    /// A client waits for the object, which is pulled. Gives who is to be told.
+    fn hurry(&mut self, object: &ObjectId) -> Option<OsdId> {
+        let pull = self.in_flight.get_mut(object).filter(|pull| !pull.urgent)?;
+        pull.urgent = true;
+        Some(pull.source)
     }
 
     pub fn forget(&mut self, object: &ObjectId) {
@@ -161,7 +176,7 @@ impl Pg {
         let reads_old = !may_write && mutant::is(Mutant::ReadsMissing);
         if let Some(version) = self.missing.get(object).copied().filter(|_| !reads_old) {
             if self.pulls.in_flight.contains_key(object) {
-                self.hurry_rebuild(cx, object);
+                self.hurry_pull(cx, object);
             } else if let Some(source) = self.source_of(object, version) {
                 self.pull(cx, source, vec![object.clone()], true);
             }
@@ -186,6 +201,12 @@ impl Pg {
             queue.want(object.clone());
             queue.hurry(object);
             self.push_on(cx, *osd);
+        }
+        // What is being read for one already does not go on at recovery's pace either.
+        let held = self.pushes.iter().filter(|(_, queue)| queue.reads(object)).map(|(osd, _)| *osd);
+        for osd in held.collect::<Vec<_>>() {
+            self.pushes.get_mut(&osd).expect("just seen").reading_is_urgent = true;
+            self.push_on(cx, osd);
         }
         lacking.is_empty() && !self.pushes.values().any(|queue| queue.is_on_its_way(object))
     }
@@ -234,7 +255,8 @@ impl Pg {
     }
 
     fn pull(&mut self, cx: &mut Context<'_>, source: OsdId, objects: Vec<ObjectId>, urgent: bool) {
-        self.pulls.in_flight.extend(objects.iter().map(|object| (object.clone(), source)));
+        let pulls = objects.iter().map(|object| (object.clone(), Pull { source, urgent }));
+        self.pulls.in_flight.extend(pulls);
         if self.coded.is_some() {
             for object in objects {
                 let version = self.missing.get(&object).copied().expect("what is pulled is missing");
@@ -243,6 +265,16 @@ impl Pg {
             return;
         }
         cx.send_osd(source, PgPull { pg: self.pg_interval(), objects, urgent });
+    }
+
+    /// A client waits for what is pulled.
+    fn hurry_pull(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        let source = self.pulls.hurry(object);
+        if self.coded.is_some() {
+            self.hurry_rebuild(cx, object);
+        } else if let Some(source) = source {
+            cx.send_osd(source, PgPull { pg: self.pg_interval(), objects: vec![object.clone()], urgent: true });
+        }
     }
 
     /// A member turned out not to have what the primary lacks.
@@ -317,6 +349,7 @@ impl Pg {
             queue.want(object.clone());
             if message.urgent {
                 queue.hurry(&object);
+                queue.reading_is_urgent |= queue.reads(&object);
             }
         }
         self.push_on(cx, from);
@@ -351,7 +384,8 @@ impl Pg {
     /// further failure would cost data or service.
     fn may_send_now(&mut self, cx: &mut Context<'_>, to: OsdId) -> bool {
         let queue = &self.pushes[&to];
-        let is_urgent = if queue.reading.is_some() { queue.reading_is_urgent } else { !queue.urgent.is_empty() };
+        // Also when it must wait for the rest of another.
+        let is_urgent = queue.reading.is_some() && queue.reading_is_urgent || queue.has_urgent();
         if is_urgent || self.is_primary(cx.whoami) && self.is_at_risk() {
             return true;
         }
@@ -500,7 +534,7 @@ impl Pg {
         }
         let former = self.former_version(&push.object).filter(|_| as_primary);
         if as_primary {
-            if self.pulls.in_flight.get(&push.object) != Some(&from) {
+            if self.pulls.source_in_flight(&push.object) != Some(from) {
                 return;
             }
             let is_wanted = || {

@@ -11,6 +11,7 @@ mod full;
 mod going_back;
 mod healing;
 mod hops;
+mod hurried;
 mod maps;
 mod memory;
 mod merging;
