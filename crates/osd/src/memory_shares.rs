@@ -11,6 +11,8 @@ const MEMORY_BYTES_DEFAULT_MIN: u64 = 256 << 20;
 pub struct MemoryShares {
     /// What clients' requests and their answers may hold at once; beyond it nothing more is read from clients.
     pub client_bytes: usize,
+    /// What notifications and their watchers' answers may hold until they are complete.
+    pub notify_bytes: usize,
     /// Buffers that are kept for the next use.
     pub spare_bytes: usize,
     /// Data on its way to the device beyond which nothing more is read from other OSDs.
@@ -28,6 +30,7 @@ impl MemoryShares {
     pub fn of(memory_bytes: u64) -> MemoryShares {
         MemoryShares {
             client_bytes: (memory_bytes / 6) as usize,
+            notify_bytes: (memory_bytes / 64) as usize,
             spare_bytes: (memory_bytes / 7).min(32 << 20) as usize,
             uncommitted_bytes: memory_bytes / 8,
             block_cache_bytes: (memory_bytes / 9) as usize,
@@ -52,7 +55,8 @@ mod tests {
         for memory in [MEMORY_BYTES_MIN, 112 << 20, 1 << 30, 64 << 30] {
             let shares = MemoryShares::of(memory);
             let caches = (shares.block_cache_bytes + shares.metadata_bytes + shares.dups_bytes) as u64;
-            let buffers = (shares.client_bytes + shares.spare_bytes) as u64 + shares.uncommitted_bytes;
+            let buffers =
+                (shares.client_bytes + shares.notify_bytes + shares.spare_bytes) as u64 + shares.uncommitted_bytes;
             assert!(caches + buffers <= memory - memory / 5, "{memory}: {shares:?}");
         }
     }

@@ -54,7 +54,12 @@ pub(crate) fn make_shard(config: &OsdConfig, store: Store, limits: Limits, publi
 /// A shard's limits.
 pub(crate) fn limits(config: &OsdConfig) -> Limits {
     let shares = config.memory();
-    Limits { client_bytes: shares.client_bytes, dups_bytes: shares.dups_bytes, ..Limits::default() }
+    Limits {
+        client_bytes: shares.client_bytes,
+        notify_bytes: shares.notify_bytes,
+        dups_bytes: shares.dups_bytes,
+        ..Limits::default()
+    }
 }
 
 /// What the metadata of a shard's store may take.

@@ -137,6 +137,8 @@ pub(crate) struct Context<'a> {
     pub interrupted: &'a mut BTreeSet<SessionId>,
     /// Bytes that client requests hold until they are answered.
     pub client_bytes: &'a mut usize,
+    /// Notifications take more of memory than before.
+    pub notifications_grew: &'a mut bool,
     pub recorder: &'a mut Recorder,
     pub pacing: &'a mut Pacing,
     pub reservations: &'a mut Reservations,

@@ -95,6 +95,7 @@ pub struct Shard {
     out: Vec<Output>,
     interrupted: BTreeSet<SessionId>,
     client_bytes: usize,
+    notifications_grew: bool,
     intake: Intake,
     check: BackgroundCheck,
     scrubs: ScrubSchedule,
@@ -147,6 +148,7 @@ macro_rules! context {
             clients: &$shard.clients,
             interrupted: &mut $shard.interrupted,
             client_bytes: &mut $shard.client_bytes,
+            notifications_grew: &mut $shard.notifications_grew,
             recorder: &mut $shard.recorder,
             pacing: &mut $shard.pacing,
             reservations: &mut $shard.reservations,
@@ -212,6 +214,7 @@ impl Shard {
             out: Vec::new(),
             interrupted: BTreeSet::new(),
             client_bytes: 0,
+            notifications_grew: false,
             intake: Intake::default(),
             check: BackgroundCheck::new(),
             scrubs: ScrubSchedule::default(),
@@ -499,6 +502,7 @@ impl Shard {
             self.dispatch_op(session, tid, op, times);
         }
         self.settle_reservations();
+        self.bound_notifications();
         self.copy_on();
         while !self.coded_reads.done.is_empty() {
             self.coded_reads_done();
@@ -512,6 +516,20 @@ impl Shard {
     }
 
     /// Lets updates go on for which there is room now, and tells primaries how much there is.
+    /// Ends the largest notifications while all together take more of memory than they may. So they hold up nobody: what their
+    /// watchers answer is read whatever they take.
+    fn bound_notifications(&mut self) {
+        if !std::mem::take(&mut self.notifications_grew) {
+            return;
+        }
+        let held = |shard: &Shard| shard.pgs.values().map(|pg| pg.watches.held_bytes()).sum::<usize>();
+        while held(self) > self.limits.notify_bytes
+            && let Some(pg) = self.pgs.values_mut().max_by_key(|pg| pg.watches.largest_bytes())
+        {
+            pg.end_largest_notification(context!(self));
+        }
+    }
+
     fn settle_room(&mut self) {
         let is_tick = std::mem::take(&mut self.room_tick);
         if std::mem::take(&mut self.rooms.has_come) || is_tick {

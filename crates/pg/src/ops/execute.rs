@@ -39,6 +39,8 @@ pub struct Limits {
     pub dups_bytes: usize,
     /// What clients' operations may hold in memory at once. One is always taken, however large.
     pub client_bytes: usize,
+    /// What notifications and the answers to them may hold beside that.
+    pub notify_bytes: usize,
     /// Objects that are compared at a time when a member is backfilled.
     pub backfill_objects: usize,
 }
@@ -54,6 +56,7 @@ impl Default for Limits {
             dups_max: crate::dups::DUPS_MAX,
             dups_bytes: 32 << 20,
             client_bytes: 64 << 20,
+            notify_bytes: 4 << 20,
             backfill_objects: 256,
         }
     }

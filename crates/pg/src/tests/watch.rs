@@ -276,3 +276,42 @@ fn acknowledgements_of_clients_of_old_name_only_the_notification() {
     let told = w.told();
     assert_eq!(replies(&told[0].1).replies.len(), 2);
 }
+
+/// Payloads and answers of notifications that are not complete are bounded: the largest ends first, as if its time were up.
+#[test]
+fn notifications_that_take_too_much_end_early() {
+    let mut w = Watched::new();
+    let (a, b, notifier) = (w.client(4001), w.client(4002), w.client(4003));
+    w.watch(a, 11);
+    let payload = |kib: usize| Bytes::from(vec![b'x'; kib << 10]);
+    let mut ids = Vec::new();
+    for (cookie, kib) in [(1, 0), (2, 1500), (3, 1600), (4, 1500)] {
+        assert_eq!(w.ask(notifier, Op::notify(cookie, 10, payload(kib))), 0);
+        let told = w.told();
+        assert_eq!((told[0].0, told[0].1.op, told[0].1.payload.len()), (a, WatchNotifyOp::Notify, kib << 10));
+        ids.push(told[0].1.notify_id);
+        let ended = told.get(1).map(|(session, m)| (*session, m.op, m.cookie, m.result, replies(m).timeouts));
+        let complete = WatchNotifyOp::NotifyComplete;
+        let late = Errno::ETIMEDOUT.as_result();
+        // All together would be more than the 4 MiB of the tests' limits.
+        let wanted = (cookie == 4).then(|| (notifier, complete, 3, late, vec![(4001, 11)]));
+        assert_eq!(ended, wanted, "{cookie}");
+    }
+    for (nth, cookie) in [(0, 1), (1, 2), (3, 4)] {
+        assert_eq!(w.ask(a, Op::notify_ack(ids[nth], 11, bytes("answer"))), 0);
+        let told = w.told();
+        assert_eq!((told.len(), told[0].0, told[0].1.cookie, told[0].1.result), (1, notifier, cookie, 0));
+    }
+    // Its answers make a notification large, too.
+    (12..15).for_each(|cookie| w.watch(b, cookie));
+    assert_eq!(w.ask(notifier, Op::notify(5, 10, bytes("all"))), 0);
+    let id = w.told()[0].1.notify_id;
+    for cookie in [12, 13, 14] {
+        assert!(w.told().is_empty(), "{cookie}");
+        assert_eq!(w.ask(b, Op::notify_ack(id, cookie, payload(1500))), 0);
+    }
+    let told = w.told();
+    assert_eq!((told.len(), told[0].1.cookie, told[0].1.result), (1, 5, Errno::ETIMEDOUT.as_result()));
+    let replies = replies(&told[0].1);
+    assert_eq!((replies.replies.len(), replies.timeouts), (3, vec![(4001, 11)]));
+}

@@ -53,12 +53,14 @@ impl Pg {
                     self.watches.end(object, &(cookie, watcher), is_news)
                 }
                 WatchEffect::Notify { id, cookie, timeout_s, payload } => {
+                    *cx.notifications_grew = true;
                     let timeout = Duration::from_secs(timeout_s.into());
                     let (session, notifier) = (op.session, client);
                     let request = NotifyRequest { id, session, notifier, cookie, version, timeout, payload };
                     self.watches.notify(object, request, now)
                 }
                 WatchEffect::Ack { notify_id, cookie, reply } => {
+                    *cx.notifications_grew = true;
                     self.watches.answered(object, notify_id, (cookie, client), &reply).into_iter().collect()
                 }
             };
@@ -77,6 +79,13 @@ impl Pg {
             tracing::info!(pg = %self.id, %object, %client, cookie, "watch is removed: its client is silent");
             self.remove_watch(cx, object, cookie, client);
         }
+    }
+
+    /// There is no room for all notifications: the largest ends, as if its time were up.
+    pub(crate) fn end_largest_notification(&mut self, cx: &mut Context<'_>) {
+        let told = self.watches.end_largest();
+        tracing::warn!(pg = %self.id, "a notification is not waited for any more: it takes too much memory");
+        tell(cx, told.into_iter().collect());
     }
 
     /// Ends a watch, as an update like any other.

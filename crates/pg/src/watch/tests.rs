@@ -44,6 +44,8 @@ enum Event {
     Pass {
         seconds: u64,
     },
+    /// There is no room for all notifications.
+    EndLargest,
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -56,6 +58,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (1..9u64).prop_map(|timeout_s| Event::Notify { timeout_s }),
         4 => (client, cookie, 0..6usize).prop_map(|(client, cookie, nth)| Event::Ack { client, cookie, nth }),
         2 => (1..4u64).prop_map(|seconds| Event::Pass { seconds }),
+        1 => Just(Event::EndLargest),
     ]
 }
 
@@ -78,6 +81,8 @@ struct Model {
     /// By client and cookie: over which session, and when it was heard of last.
     known: BTreeMap<(u64, u64), (Option<SessionId>, Duration)>,
     notifies: BTreeMap<u64, Seen>,
+    /// One is ended though there is time left.
+    ending: bool,
 }
 
 fn object() -> ObjectId {
@@ -110,7 +115,7 @@ impl Model {
                     assert_eq!(replies.timeouts.into_iter().collect::<BTreeSet<_>>(), seen.awaited);
                     let timed_out = message.result == Errno::ETIMEDOUT.as_result();
                     assert_eq!(timed_out, !seen.awaited.is_empty());
-                    assert!(!timed_out || seen.deadline <= self.now, "there was time left");
+                    assert!(!timed_out || seen.deadline <= self.now || self.ending, "there was time left");
                 }
                 WatchNotifyOp::Disconnect => panic!("nobody asks for that here"),
             }
@@ -164,8 +169,8 @@ impl Model {
                 let seen = Seen { deadline: self.now + timeout, awaited, ..Seen::default() };
                 assert!(self.notifies.insert(id, seen).is_none(), "a number is given once");
                 let (session, notifier) = (NOTIFIER, EntityName::client(99));
-                let request =
-                    NotifyRequest { id, session, notifier, cookie: 5, version: 1, timeout, payload: Bytes::new() };
+                let payload = Bytes::from(vec![1; 1000 * timeout_s as usize]);
+                let request = NotifyRequest { id, session, notifier, cookie: 5, version: 1, timeout, payload };
                 let told = self.watches.notify(&object(), request, self.now);
                 self.hear(told);
             }
@@ -176,8 +181,18 @@ impl Model {
                     seen.answered.insert((client, cookie));
                 }
                 let by = (Some(cookie), EntityName::client(client));
-                let told = self.watches.answered(&object(), id, by, &Bytes::new());
+                let told = self.watches.answered(&object(), id, by, &Bytes::from_static(b"answer"));
                 self.hear(told.into_iter().collect());
+            }
+            Event::EndLargest => {
+                self.ending = true;
+                let open = self.notifies.values().filter(|seen| !seen.completed).count();
+                let (before, largest) = (self.watches.held_bytes(), self.watches.largest_bytes());
+                let told = self.watches.end_largest();
+                assert_eq!((told.is_some(), largest > 1000), (open > 0, open > 0));
+                assert_eq!(before - self.watches.held_bytes(), largest);
+                self.hear(told.into_iter().collect());
+                self.ending = false;
             }
             Event::Pass { seconds } => {
                 self.now += Duration::from_secs(seconds);
@@ -212,5 +227,6 @@ proptest! {
         model.happen(Event::Pass { seconds: 20 });
         prop_assert!(model.notifies.values().all(|seen| seen.completed));
         prop_assert!(model.watches.is_empty());
+        prop_assert_eq!(model.watches.held_bytes(), 0);
     }
 }

@@ -10,6 +10,10 @@ use wire::messages::{NotifyReplies, WatchNotify, WatchNotifyOp};
 use wire::msgr::SessionId;
 use wire::{Encode, EntityAddr, Rope, Target};
 
+/// What a notification holds beside its payload and the answers to it, and for each watch whose answer is awaited.
+const NOTIFY_BYTES: usize = 512;
+const AWAITED_BYTES: usize = 64;
+
 /// The cookie of a watch, and the client that chose it.
 pub(crate) type WatchKey = (u64, EntityName);
 
@@ -47,6 +51,8 @@ struct Notify {
     /// Watches whose answer is awaited.
     awaited: BTreeSet<WatchKey>,
     replies: BTreeMap<(u64, u64), Bytes>,
+    /// What it takes of memory.
+    held_bytes: usize,
 }
 
 /// A notification as its client asks for it.
@@ -69,6 +75,8 @@ pub(crate) struct Watches {
     notifies: BTreeMap<u64, Notify>,
     /// How many notifications there were.
     notify_count: u32,
+    /// What they take of memory.
+    held_bytes: usize,
 }
 
 fn watcher_id(&(cookie, client): &WatchKey) -> (u64, u64) {
@@ -105,6 +113,16 @@ impl Notify {
 impl Watches {
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.notifies.is_empty()
+    }
+
+    /// What notifications take of memory: their payloads, and the answers that have come.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// What the largest notification takes of memory; 0: there is none.
+    pub fn largest_bytes(&self) -> usize {
+        self.notifies.values().map(|notify| notify.held_bytes).max().unwrap_or(0)
     }
 
     /// What the next notification is called: never the same again by this start of this OSD.
@@ -219,8 +237,10 @@ impl Watches {
         self.notify_count = self.notify_count.wrapping_add(1);
         let watches = self.objects.get(object);
         let is_awaited = |watch: &Watch| watch.session.is_some() || !mutant::is(Mutant::AbsentPassedOver);
-        let awaited =
+        let awaited: BTreeSet<WatchKey> =
             watches.into_iter().flatten().filter(|(_, watch)| is_awaited(watch)).map(|(key, _)| *key).collect();
+        let held_bytes = NOTIFY_BYTES + payload.len() + awaited.len() * AWAITED_BYTES;
+        self.held_bytes += held_bytes;
         let notify = Notify {
             object: object.clone(),
             session,
@@ -231,6 +251,7 @@ impl Watches {
             deadline: now + timeout,
             awaited,
             replies: BTreeMap::new(),
+            held_bytes,
         };
         let connected = |(key, watch): (&WatchKey, &Watch)| Some((watch.session?, notify.to_watcher(id, key)));
         let mut out: Vec<Told> = watches.into_iter().flatten().filter_map(connected).collect();
@@ -250,6 +271,10 @@ impl Watches {
         let notify = self.notifies.get_mut(&id).filter(|notify| notify.object == *object)?;
         let is_meant = |key: &WatchKey| key.1 == client && cookie.is_none_or(|cookie| cookie == key.0);
         let answering: Vec<WatchKey> = notify.awaited.iter().filter(|key| is_meant(key)).copied().collect();
+        if !answering.is_empty() {
+            notify.held_bytes += reply.len();
+            self.held_bytes += reply.len();
+        }
         for key in answering {
             notify.awaited.remove(&key);
             notify.replies.insert(watcher_id(&key), reply.clone());
@@ -259,13 +284,26 @@ impl Watches {
 
     fn complete_if_answered(&mut self, id: u64) -> Option<Told> {
         self.notifies.get(&id).filter(|notify| notify.awaited.is_empty())?;
-        self.notifies.remove(&id).map(|notify| notify.completion(id, false))
+        self.complete(id, false)
+    }
+
+    fn complete(&mut self, id: u64, timed_out: bool) -> Option<Told> {
+        let notify = self.notifies.remove(&id)?;
+        self.held_bytes -= notify.held_bytes;
+        Some(notify.completion(id, timed_out))
+    }
+
+    /// Ends the notification that takes most of memory, as if its time were up.
+    pub fn end_largest(&mut self) -> Option<Told> {
+        let (id, _) = self.notifies.iter().max_by_key(|(_, notify)| notify.held_bytes)?;
+        self.complete(*id, true)
     }
 
     /// Ends notifications whose time is up.
     pub fn time_out(&mut self, now: Duration) -> Vec<Told> {
-        let late = self.notifies.extract_if(.., |_, notify| notify.deadline <= now);
-        late.map(|(id, notify)| notify.completion(id, true)).collect()
+        let late = self.notifies.iter().filter(|(_, notify)| notify.deadline <= now);
+        let late: Vec<u64> = late.map(|(id, _)| *id).collect();
+        late.into_iter().filter_map(|id| self.complete(id, true)).collect()
     }
 
     /// Clients that are locked out count as silent for too long.
