@@ -344,7 +344,7 @@ impl<D: Device> OfflineStore<D> {
     }
 
     /// Submits a transaction and lets what is under way go on. It is durable after [`OfflineStore::settle`].
-    pub(crate) fn submit(&mut self, txn: Transaction) -> Result<(), OfflineError> {
+    pub fn submit(&mut self, txn: Transaction) -> Result<(), OfflineError> {
         self.store.submit(txn)?;
         self.store.end_turn();
         self.submit_io();
@@ -352,7 +352,7 @@ impl<D: Device> OfflineStore<D> {
     }
 
     /// Makes everything submitted durable, and a checkpoint if wanted.
-    pub(crate) fn settle(&mut self, checkpoint: bool) -> Result<(), OfflineError> {
+    pub fn settle(&mut self, checkpoint: bool) -> Result<(), OfflineError> {
         if checkpoint {
             self.store.checkpoint();
         }

@@ -4,12 +4,14 @@ use super::map::{ObjectScan, ScrubMap};
 use super::mark::{ScrubCursor, ScrubMark};
 use super::messages::{ScrubDone, ScrubGet, ScrubGot};
 use super::scan::{CHUNK_OBJECTS, Progress, Scan, just_behind};
+use super::snapshots::{Families, Seen, SnapFinding};
 use super::verdict::{Finding, Logged, Verdict, judge};
 use crate::context::{Context, OnCommit, Waiter};
 use crate::log::LogKind;
 use crate::lookup::{NoAnswer, ready};
 use crate::object_info::ObjectInfo;
 use crate::pg::Pg;
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::{LookupId, ReadError, Transaction};
@@ -25,6 +27,8 @@ const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
 const MARK_BYTES: u64 = 64 << 20;
 /// Findings kept for `list-inconsistent-obj`.
 const FINDINGS_MAX: usize = 1024;
+/// Of attributes that are kept with them.
+const FINDING_ATTRS_BYTES: usize = 1 << 20;
 
 /// What is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +49,8 @@ pub(crate) struct Scrub {
     scans: BTreeMap<OsdId, Scan>,
     /// What is wrong and not repaired, as the last scrub of this interval found it; `None`: there was none.
     pub findings: Option<BTreeMap<ObjectId, Finding>>,
+    /// States of objects that do not go with the others, as that scrub found them.
+    pub snap_findings: BTreeMap<ObjectId, SnapFinding>,
     rounds: u64,
     /// A deep scrub has found nothing bad, which the background check does not know yet.
     pub found_sound: bool,
@@ -58,6 +64,10 @@ struct Run {
     state: State,
     head: EVersion,
     found: BTreeMap<ObjectId, Finding>,
+    /// Of attributes in them.
+    attr_bytes: usize,
+    families: Families,
+    snaps_found: BTreeMap<ObjectId, SnapFinding>,
     repaired: u64,
     unmarked_bytes: u64,
     /// Objects before the cursor and their bytes, if the run began with the first.
@@ -117,6 +127,7 @@ impl Scrub {
     pub fn interval_ended(&mut self) {
         self.scans.clear();
         self.findings = None;
+        self.snap_findings.clear();
         if let Some(run) = self.run.take().filter(|run| run.order.deep && !run.order.repair) {
             self.mark.cursor = Some(run.cursor.clone());
         }
@@ -169,6 +180,11 @@ impl Scrub {
     }
 }
 
+/// Whether what the finding's verdict says is done.
+fn acts(finding: &Finding, order: ScrubOrder) -> bool {
+    finding.verdict != Verdict::Undecided && (finding.proven || order.repair)
+}
+
 /// How long a whole object is, with what snapshots preserve of it. That is counted with its present state.
 fn object_bytes(scan: &ObjectScan) -> i64 {
     if scan.object.is_clone() {
@@ -219,12 +235,19 @@ impl Pg {
         });
         let is_first = cursor.next == osdmap::pg_range(self.id, self.interval.shape.pg_num).0;
         tracing::debug!(pg = %self.id, ?order, "scrub begins");
+        let mut families = Families::default();
+        if !is_first {
+            families.pass_over(&cursor.next);
+        }
         self.scrub.run = Some(Box::new(Run {
             order,
             cursor,
             state: State::Between,
             head: self.log.head(),
             found: BTreeMap::new(),
+            attr_bytes: 0,
+            families,
+            snaps_found: BTreeMap::new(),
             repaired: 0,
             unmarked_bytes: 0,
             counted: is_first.then(Counted::default),
@@ -458,16 +481,50 @@ impl Pg {
         for object in logged.keys() {
             objects.entry((*object).clone()).or_default();
         }
-        let mut findings = Vec::new();
+        let (mut findings, mut snap_findings) = (Vec::new(), Vec::new());
+        let (log, run) = (&self.log, self.scrub.run.as_mut().expect("just seen"));
+        let has_changed = |object: &ObjectId, since: EVersion| {
+            log.tail() > since || log.entries().any(|e| e.version > since && e.object.head_of() == *object)
+        };
         for (object, mut scans) in objects {
-            let copies = known.iter().map(|osd| (*osd, scans.remove(osd))).collect();
             let logged = logged.get(&object).copied().unwrap_or(Logged::Nothing);
-            findings.extend(judge(&object, cx.whoami, logged, copies));
+            let copies: BTreeMap<OsdId, _> = known.iter().map(|osd| (*osd, scans.remove(osd))).collect();
+            let size_and_info = |scan: &ObjectScan| (scan.size_bytes, scan.info.clone());
+            let first = copies.values().flatten().next().map(size_and_info);
+            let finding = judge(&object, cx.whoami, logged, copies);
+            let good = match &finding {
+                None => first,
+                Some(finding) => finding.selected.and_then(|osd| finding.copies[&osd].scan.as_ref()).map(size_and_info),
+            };
+            let is_known = finding.as_ref().is_none_or(|finding| acts(finding, order));
+            let info = good.as_ref().and_then(|(_, info)| ObjectInfo::from_slice(info.as_ref()?).ok());
+            let seen = match (&good, &info) {
+                (Some((size, _)), Some(info)) if is_known => Seen::Is(info, info.size_bytes.unwrap_or(*size)),
+                // It is nowhere, or removed now.
+                (None, _) if is_known => Seen::Nothing,
+                _ => Seen::Unknown,
+            };
+            snap_findings.extend(run.families.see(&object, seen, log.head(), has_changed));
+            findings.extend(finding);
         }
-        let run = self.scrub.run.as_mut().expect("just seen");
+        if known.len() < self.interval.acting.iter().filter(|osd| osd.is_some()).count() {
+            run.families.pass_over(&until);
+            snap_findings.clear();
+        }
+        if until >= osdmap::pg_range(self.id, self.interval.shape.pg_num).1 {
+            snap_findings.extend(run.families.end(has_changed));
+        }
         run.cost = Some(cost);
         run.unmarked_bytes += cost;
         run.cursor.next = until.clone();
+        for finding in snap_findings {
+            tracing::error!(pg = %self.id, object = %finding.object, errors = finding.errors, missing = ?finding.missing,
+                extra = ?finding.extra, "scrub: states that snapshots preserve are not those that the object lists");
+            run.cursor.shallow_errors += 1;
+            if run.snaps_found.len() < FINDINGS_MAX {
+                run.snaps_found.insert(finding.object.clone(), finding);
+            }
+        }
         for finding in findings {
             self.found(cx, order, finding);
         }
@@ -496,7 +553,7 @@ impl Pg {
         }
         tracing::error!(pg = %self.id, object = %finding.object, errors = finding.errors, proven = finding.proven,
             verdict = ?finding.verdict, reason = finding.reason, "scrub: copies are not equal and whole");
-        let acts = finding.verdict != Verdict::Undecided && (finding.proven || order.repair);
+        let acts = acts(&finding, order);
         let run = self.scrub.run.as_mut().expect("the caller runs it");
         // Of those that are replaced, others may still be bad: ones whose metadata is damaged.
         let left = acts && finding.copies.values().any(|copy| copy.errors & super::verdict::copy_error::STAT != 0);
@@ -508,7 +565,21 @@ impl Pg {
             run.cursor.deep_errors += deep;
         }
         if (!acts || left) && run.found.len() < FINDINGS_MAX {
-            run.found.insert(finding.object.clone(), finding.clone());
+            let mut kept = finding.clone();
+            let mut attrs_crcs = kept.copies.values().filter_map(|copy| Some(copy.scan.as_ref()?.attrs_crc));
+            let first = attrs_crcs.next();
+            let differ = attrs_crcs.any(|crc| Some(crc) != first);
+            for scan in kept.copies.values_mut().filter_map(|copy| copy.scan.as_mut()) {
+                let Some(attrs) = scan.attrs.take().filter(|_| differ) else { continue };
+                let bytes = attrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+                if run.attr_bytes + bytes <= FINDING_ATTRS_BYTES {
+                    run.attr_bytes += bytes;
+                    // Kept for long: they must not pin what they were read from.
+                    let own = attrs.into_iter().map(|(name, value)| (name, Bytes::copy_from_slice(&value)));
+                    scan.attrs = Some(own.collect());
+                }
+            }
+            run.found.insert(kept.object.clone(), kept);
         }
         if acts {
             self.repair(cx, &finding);
@@ -531,7 +602,7 @@ impl Pg {
             let stats = &mut self.info.stats;
             (stats.objects, stats.clones, stats.bytes) = (objects, clones, bytes);
         }
-        let mut found = std::mem::take(&mut run.found);
+        let (mut found, snaps_found) = (std::mem::take(&mut run.found), std::mem::take(&mut run.snaps_found));
         if run.order.deep {
             (mark.deep_at, mark.deep_version) = (now, run.head);
             mark.deep_errors = found_up_to.deep_errors;
@@ -548,6 +619,7 @@ impl Pg {
             mark.clean_at = now;
         }
         self.scrub.findings = Some(found);
+        self.scrub.snap_findings = snaps_found;
         let (errors, repaired, deep) = (mark.errors(), run.repaired, run.order.deep);
         match errors + repaired {
             0 => tracing::debug!(pg = %self.id, deep, "scrub: all is well"),

@@ -20,6 +20,8 @@ const CHUNK_BYTES: u64 = 2 << 20;
 const PIECE_BYTES: u64 = 256 << 10;
 /// Omap entries listed at a time.
 const OMAP_ENTRIES: usize = 512;
+/// Attributes beside object information that are sent with the objects of a chunk.
+const ATTRS_BYTES: usize = 256 << 10;
 /// Steps that need no device in one turn: some tens of microseconds.
 const STEPS: usize = 16;
 
@@ -40,6 +42,8 @@ pub(super) struct Scan {
     listed: Option<VecDeque<ObjectId>>,
     reading: Option<Reading>,
     bytes_read: u64,
+    /// Of attributes in the map.
+    attr_bytes: usize,
     map: ScrubMap,
 }
 
@@ -59,7 +63,8 @@ struct Reading {
 
 impl Scan {
     pub fn new(asked: ScrubGet) -> Scan {
-        Scan { asked, waits_for: None, listed: None, reading: None, bytes_read: 0, map: ScrubMap::default() }
+        let map = ScrubMap::default();
+        Scan { asked, waits_for: None, listed: None, reading: None, bytes_read: 0, attr_bytes: 0, map }
     }
 
     pub fn advance(&mut self, store: &mut Store) -> Progress {
@@ -74,7 +79,7 @@ impl Scan {
                 Err(NoAnswer::Damaged(damage)) => match self.reading.take() {
                     Some(mut reading) => {
                         reading.scan.metadata_error = Some(damage.to_string());
-                        self.map.objects.push(reading.scan);
+                        self.is_scanned(reading.scan);
                     }
                     None => {
                         self.map.list_error = Some(damage.to_string());
@@ -90,6 +95,16 @@ impl Scan {
     pub fn data_came(&mut self, result: Result<Rope, ReadError>) {
         let Some(reading) = &mut self.reading else { return };
         self.bytes_read += reading.piece_read(result);
+    }
+
+    fn is_scanned(&mut self, mut scan: ObjectScan) {
+        let attrs = scan.attrs.iter().flatten();
+        let bytes = attrs.map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        match self.attr_bytes + bytes <= ATTRS_BYTES {
+            true => self.attr_bytes += bytes,
+            false => scan.attrs = None,
+        }
+        self.map.objects.push(scan);
     }
 
     /// One step. True: that was all.
@@ -110,7 +125,9 @@ impl Scan {
             }
             let reading = self.reading.take().expect("just seen");
             // What is listed may turn out to be gone.
-            self.map.objects.extend(reading.stat.is_some().then(|| reading.finished(self.asked.deep)));
+            if reading.stat.is_some() {
+                self.is_scanned(reading.finished(self.asked.deep));
+            }
             return Ok(false);
         }
         match listed.pop_front() {
@@ -150,10 +167,13 @@ impl Reading {
             self.scan.omap_bytes = header.len() as u64;
             self.omap_after = stat.has_omap.then(Bytes::new);
             self.scan.size_bytes = stat.size_bytes;
+            let attrs = self.scan.attrs.get_or_insert_default();
             for (name, value) in stat.attrs.iter() {
-                match name == OBJECT_INFO_ATTR {
-                    true => self.scan.info = Some(value.clone()),
-                    false => self.scan.attrs_crc = with_length(with_length(self.scan.attrs_crc, name), value),
+                if name == OBJECT_INFO_ATTR {
+                    self.scan.info = Some(value.clone());
+                } else {
+                    self.scan.attrs_crc = with_length(with_length(self.scan.attrs_crc, name), value);
+                    attrs.insert(Bytes::copy_from_slice(name), value.clone());
                 }
             }
             self.stat = Some(stat);

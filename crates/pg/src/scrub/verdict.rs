@@ -5,6 +5,7 @@
 
 use super::map::ObjectScan;
 use crate::object_info::ObjectInfo;
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};
 use wire::Decode;
@@ -16,20 +17,26 @@ pub mod copy_error {
     pub const STAT: u64 = 1 << 2;
     /// Bytes cannot be read, or fail their checksums.
     pub const READ: u64 = 1 << 3;
+    /// How long it is is not what the object information says that was taken, or its own.
+    pub const SIZE_MISMATCH_INFO: u64 = 1 << 11;
+    pub const OWN_SIZE_MISMATCH_INFO: u64 = 1 << 18;
     pub const INFO_MISSING: u64 = 1 << 14;
     pub const INFO_CORRUPTED: u64 = 1 << 15;
+    pub const SNAP_SET_MISSING: u64 = 1 << 16;
     /// Found by deep scrubs only.
     pub const DEEP: u64 = READ;
 }
 
 /// What differs between copies; bits are those of librados (`obj_err_t`).
 pub mod object_error {
-    /// Copies are in different versions.
+    /// Copies are in different versions, or what is kept of one version differs.
     pub const INFO_INCONSISTENCY: u64 = 1 << 1;
     pub const DATA_DIGEST_MISMATCH: u64 = 1 << 4;
     pub const OMAP_DIGEST_MISMATCH: u64 = 1 << 5;
     pub const SIZE_MISMATCH: u64 = 1 << 6;
     pub const ATTR_VALUE_MISMATCH: u64 = 1 << 7;
+    pub const ATTR_NAME_MISMATCH: u64 = 1 << 8;
+    pub const SNAP_SET_INCONSISTENCY: u64 = 1 << 9;
     pub const DEEP: u64 = DATA_DIGEST_MISMATCH | OMAP_DIGEST_MISMATCH;
 }
 
@@ -69,6 +76,8 @@ pub struct Finding {
     /// Bits of [`object_error`].
     pub errors: u64,
     pub copies: BTreeMap<OsdId, CopyState>,
+    /// The copy whose object information is taken for the object's; `None`: there is none that could be.
+    pub selected: Option<OsdId>,
     pub verdict: Verdict,
     /// It follows from checksums, the log or a majority that agrees on the version; else an operator must order it.
     pub proven: bool,
@@ -119,12 +128,25 @@ fn content(copy: &CopyState) -> impl PartialEq + use<> {
 }
 
 /// In what two copies differ.
-fn differences(a: &CopyState, b: &CopyState) -> u64 {
-    let (Some(a), Some(b)) = (&a.scan, &b.scan) else { return 0 };
+pub(super) fn differences(copy: &CopyState, other: &CopyState) -> u64 {
+    let snap_set = |copy: &CopyState| copy.info.as_ref().map(|info| info.snap_set.clone());
+    let snap_sets_differ = snap_set(copy).zip(snap_set(other)).is_some_and(|(a, b)| a != b);
+    let (Some(a), Some(b)) = (&copy.scan, &other.scan) else { return 0 };
     let mut errors = 0;
     let mut differ = |differ: bool, bit: u64| errors |= if differ { bit } else { 0 };
     differ(a.size_bytes != b.size_bytes, object_error::SIZE_MISMATCH);
-    differ(a.attrs_crc != b.attrs_crc || a.info != b.info, object_error::ATTR_VALUE_MISMATCH);
+    differ(a.info != b.info, object_error::INFO_INCONSISTENCY);
+    differ(snap_sets_differ, object_error::SNAP_SET_INCONSISTENCY);
+    if a.attrs_crc != b.attrs_crc {
+        let attrs = a.attrs.as_ref().zip(b.attrs.as_ref());
+        let names_differ = attrs.is_some_and(|(a, b)| !a.keys().eq(b.keys()));
+        let other_value = |(name, value): (&Bytes, &Bytes), b: &BTreeMap<Bytes, Bytes>| {
+            b.get(name).is_some_and(|other| other != value)
+        };
+        let values_differ = attrs.is_none_or(|(a, b)| a.iter().any(|attr| other_value(attr, b)));
+        differ(names_differ, object_error::ATTR_NAME_MISMATCH);
+        differ(values_differ, object_error::ATTR_VALUE_MISMATCH);
+    }
     differ((a.omap_keys, a.omap_crc) != (b.omap_keys, b.omap_crc), object_error::OMAP_DIGEST_MISMATCH);
     differ(a.data_crc != b.data_crc, object_error::DATA_DIGEST_MISMATCH);
     errors
@@ -138,8 +160,15 @@ pub fn judge(
     copies: BTreeMap<OsdId, Option<ObjectScan>>,
 ) -> Option<Finding> {
     let copies: BTreeMap<OsdId, CopyState> = copies.into_iter().map(|(osd, scan)| (osd, state(scan))).collect();
-    let finding =
-        Finding { object: object.clone(), errors: 0, copies, verdict: Verdict::Undecided, proven: false, reason: "" };
+    let finding = Finding {
+        object: object.clone(),
+        errors: 0,
+        copies,
+        selected: None,
+        verdict: Verdict::Undecided,
+        proven: false,
+        reason: "",
+    };
     match logged {
         Logged::Removed => finding.judge_removed(),
         Logged::Version(version) => finding.judge_version(primary, Some(version)),
@@ -197,6 +226,8 @@ impl Finding {
         };
         let differ = candidates.iter().fold(0, |errors, osd| errors | differences(first, &self.copies[osd]));
         self.errors |= differ;
+        let preferred = |of: &[OsdId]| of.iter().find(|osd| **osd == primary).or(of.first()).copied();
+        self.selected = preferred(&candidates);
         let good = match differ {
             0 => candidates,
             _ => {
@@ -217,6 +248,7 @@ impl Finding {
                 }
             }
         };
+        self.selected = preferred(&good);
         let all_bad = self.osds(|_| true).into_iter().filter(|osd| !good.contains(osd)).collect::<Vec<_>>();
         if all_bad.is_empty() {
             return None;
@@ -248,7 +280,6 @@ impl Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
     use types::PoolId;
 
     fn object() -> ObjectId {
@@ -322,6 +353,29 @@ mod tests {
             assert_eq!(judged(logged, [other(1), other(2), other(7)]), Some((replace(&[1, 2], 5), false)));
             assert_eq!(judged(logged, [None, other(2), other(7)]), Some((Verdict::Undecided, false)));
         }
+    }
+
+    #[test]
+    fn attributes_differ_by_name_or_value() {
+        let with = |attrs: &[(&'static str, &'static str)]| {
+            let attrs: BTreeMap<_, _> =
+                attrs.iter().map(|(name, value)| (Bytes::from(*name), Bytes::from(*value))).collect();
+            let attrs_crc = attrs
+                .iter()
+                .fold(7, |crc, (name, value)| types::crc32c::update(types::crc32c::update(crc, name), value));
+            state(Some(ObjectScan { attrs: Some(attrs), attrs_crc, ..scan(5) }))
+        };
+        let plain = with(&[("_a", "1")]);
+        assert_eq!(differences(&plain, &plain), 0);
+        assert_eq!(differences(&plain, &with(&[("_a", "2")])), object_error::ATTR_VALUE_MISMATCH);
+        assert_eq!(differences(&plain, &with(&[("_b", "1")])), object_error::ATTR_NAME_MISMATCH);
+        let both = object_error::ATTR_NAME_MISMATCH | object_error::ATTR_VALUE_MISMATCH;
+        assert_eq!(differences(&plain, &with(&[("_a", "2"), ("_b", "1")])), both);
+        let unsent = CopyState {
+            scan: plain.scan.clone().map(|scan| ObjectScan { attrs: None, attrs_crc: 1, ..scan }),
+            ..plain.clone()
+        };
+        assert_eq!(differences(&plain, &unsent), object_error::ATTR_VALUE_MISMATCH, "what differs is not known");
     }
 
     #[test]

@@ -126,11 +126,11 @@ fn bytes(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) -> Vec<u8> {
     bytes
 }
 
-fn listed(cluster: &mut Cluster) -> Result<usize, Errno> {
+fn page(cluster: &mut Cluster, snapsets: bool) -> Result<Vec<Vec<u8>>, Errno> {
     let mut args = wire::Writer::new(Target::default());
     args.versioned(1, 1, |w| {
         w.u32(0);
-        w.u32(0);
+        w.u32(snapsets.into());
         w.blob(b"");
         w.blob(b"");
         w.u64(0);
@@ -140,7 +140,117 @@ fn listed(cluster: &mut Cluster) -> Result<usize, Errno> {
     let mut r = wire::Reader::new(&page);
     let (_, mut r) = r.versioned("scrub_ls_result_t", 1).unwrap();
     assert_eq!(r.u32().unwrap(), pg(cluster, A).interval.since.0);
-    Ok(r.u32().unwrap() as usize)
+    let count = r.u32().unwrap();
+    Ok((0..count).map(|_| r.blob().unwrap().to_vec()).collect())
+}
+
+fn listed(cluster: &mut Cluster) -> Result<usize, Errno> {
+    page(cluster, false).map(|found| found.len())
+}
+
+/// One copy as `list-inconsistent-obj` tells it: the errors, names of attributes, size, and whether it was taken for good.
+type ToldCopy = (u64, Vec<String>, u64, bool);
+
+/// An object as it is told: its errors, name, version, copies, and the errors of all of them.
+fn told(inconsistent: &[u8]) -> (u64, String, u64, Vec<ToldCopy>, u64) {
+    let mut r = wire::Reader::new(inconsistent);
+    let (_, mut r) = r.versioned("inconsistent_obj_t", 2).unwrap();
+    let errors = r.u64().unwrap();
+    let name = {
+        let (_, mut r) = r.versioned("object_id_t", 1).unwrap();
+        String::from_utf8(r.blob().unwrap().to_vec()).unwrap()
+    };
+    let version = r.u64().unwrap();
+    let mut copies = Vec::new();
+    for osd in 0..r.u32().unwrap() {
+        let (_, mut role) = r.versioned("osd_shard_t", 1).unwrap();
+        assert_eq!((role.u32().unwrap(), role.u8().unwrap()), (osd, 0xff));
+        let (_, mut r) = r.versioned("shard_info_t", 3).unwrap();
+        let (errors, is_primary) = (r.u64().unwrap(), r.bool().unwrap());
+        assert_eq!(is_primary, osd == 0);
+        if errors & 2 != 0 {
+            copies.push((errors, Vec::new(), 0, false));
+            continue;
+        }
+        let attrs: std::collections::BTreeMap<Bytes, Bytes> = r.get().unwrap();
+        let names = attrs.keys().map(|name| String::from_utf8(name.to_vec()).unwrap()).collect();
+        let size = r.u64().unwrap();
+        for _ in 0..2 {
+            r.bool().unwrap();
+            r.u32().unwrap();
+        }
+        copies.push((errors, names, size, r.bool().unwrap()));
+    }
+    (errors, name, version, copies, r.u64().unwrap())
+}
+
+#[test]
+fn what_is_told_of_an_object_is_what_clients_can_read() {
+    let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+    let info = names(&["_", "snapset"]);
+    let mut cluster = filled(7);
+    let (attr, size, other) = (object(3), object(4), object(5));
+    submit(
+        &mut cluster,
+        B,
+        vec![
+            Step::SetAttr { object: attr.clone(), name: b"_name".to_vec(), value: Bytes::from_static(b"other") },
+            Step::SetAttr { object: attr, name: b"_new".to_vec(), value: Bytes::from_static(b"one") },
+            Step::Truncate { object: size, size: 100 },
+        ],
+    );
+    // The log names it, and nobody has it in that version.
+    let old = ObjectInfo { version: EVersion::new(1, 1), user_version: 9, ..ObjectInfo::default() };
+    let set_info = Step::SetAttr { object: other, name: OBJECT_INFO_ATTR.to_vec(), value: old.to_bytes() };
+    submit(&mut cluster, C, vec![set_info]);
+    scrub(&mut cluster, false, false);
+    let found: Vec<_> = page(&mut cluster, false).unwrap().iter().map(|one| told(one)).collect();
+    assert_eq!(found.len(), 2, "the third one is proven: {found:?}");
+    let of = |name: &str| found.iter().find(|told| told.1 == name).unwrap().clone();
+    let with = |more: &[&str]| [names(&["_"]), names(more), names(&["snapset"])].concat();
+    // Names and a value.
+    let good = (0, with(&["_name"]), 60_000, true);
+    let copies = vec![good.clone(), (0, with(&["_name", "_new"]), 60_000, false), (good.0, good.1, good.2, false)];
+    assert_eq!(of("o3"), (1 << 7 | 1 << 8, "o3".to_owned(), 1, copies, 0));
+    // It is not as long as the information says.
+    let (shorter, good) = (1 << 11 | 1 << 18, (0, info.clone(), 60_000, true));
+    let copies = vec![good.clone(), (shorter, info.clone(), 100, false), (0, info, 60_000, false)];
+    assert_eq!(of("o4"), (1 << 6, "o4".to_owned(), 1, copies, shorter));
+}
+
+#[test]
+fn states_that_their_object_does_not_list_are_told() {
+    let mut cluster = filled(8);
+    let clone = |n: u32, snap: u64| ObjectId { snap: types::SnapId(snap), ..object(n) };
+    let info = ObjectInfo { version: EVersion::new(1, 40), user_version: 1, ..ObjectInfo::default() };
+    for osd in ALL {
+        let put = |object: ObjectId| Step::SetAttr { object, name: OBJECT_INFO_ATTR.to_vec(), value: info.to_bytes() };
+        submit(&mut cluster, osd, vec![put(clone(20, 3)), put(clone(20, 5)), put(clone(100, 7))]);
+    }
+    let mark = scrub(&mut cluster, false, false);
+    assert_eq!((mark.shallow_errors, listed(&mut cluster)), (4, Ok(0)));
+    let mut told = Vec::new();
+    for found in page(&mut cluster, true).unwrap() {
+        let mut r = wire::Reader::new(&found);
+        let (_, mut r) = r.versioned("inconsistent_snapset_t", 2).unwrap();
+        let errors = r.u64().unwrap();
+        let (_, mut id) = r.versioned("object_id_t", 1).unwrap();
+        let name = String::from_utf8(id.blob().unwrap().to_vec()).unwrap();
+        id.blob().unwrap();
+        id.blob().unwrap();
+        let (extra, missing): (Vec<u64>, Vec<u64>) = (r.get().unwrap(), r.get().unwrap());
+        told.push((name, id.u64().unwrap(), errors, extra, missing));
+        assert_eq!(r.blob().unwrap().is_empty(), errors == 1 << 5);
+    }
+    told.sort();
+    let headless = |name: &str, snap: u64| (name.to_owned(), snap, 1 << 5, Vec::new(), Vec::new());
+    let head = ("o20".to_owned(), types::SnapId::HEAD.0, 1 << 9, vec![3, 5], Vec::new());
+    assert_eq!(told, [headless("o100", 7), headless("o20", 3), headless("o20", 5), head]);
+    for osd in ALL {
+        let gone = [clone(20, 3), clone(20, 5), clone(100, 7)].map(|object| Step::Remove { object });
+        submit(&mut cluster, osd, gone.to_vec());
+    }
+    assert_eq!((scrub(&mut cluster, false, false).errors(), page(&mut cluster, true)), (0, Ok(Vec::new())));
 }
 
 #[test]
