@@ -17,7 +17,7 @@ use crate::intake::output_bytes;
 use crate::log::LogEntry;
 use crate::lookup::NoAnswer;
 use crate::object_info::ObjectInfo;
-use crate::ops::{self, Answers, Effects, ListError, ListingRun, Request, Run};
+use crate::ops::{self, Answers, Effects, GiveUp, ListError, ListingRun, Request, Run};
 use crate::pg::Pg;
 use crate::snap_trim::Trim;
 use crate::unfound::NO_SESSION;
@@ -57,6 +57,8 @@ pub(crate) struct ClientOp {
     pub object: ObjectId,
     /// Nobody has asked for this: what snapshots do not need any more is removed.
     pub trim: Option<Trim>,
+    /// An operator has asked for this: what nobody has of the object is given up.
+    pub give_up: Option<Box<GiveUp>>,
     pub may_write: bool,
     pub times: OpTimes,
     /// Whom class methods see.
@@ -78,6 +80,7 @@ impl ClientOp {
             op,
             object,
             trim: None,
+            give_up: None,
             may_write,
             times,
             caller: Caller { name: reqid.name, addr: EntityAddr::BLANK },
@@ -180,12 +183,6 @@ impl ClientOps {
     fn hold(&mut self, cx: &mut Context<'_>, bytes: usize) {
         self.held_bytes += bytes;
         *cx.client_bytes += bytes;
-    }
-
-    /// An update that no client has asked for is about to be submitted.
-    pub fn count_update(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
-        self.hold(cx, op.held_bytes());
-        self.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
     }
 
     /// Whether an update of an object in `from .. until` is on its way.
@@ -362,7 +359,14 @@ impl Pg {
                 false => queue.updates_in_flight > 0 && !mutant::is(Mutant::ReadsBesideUpdates),
             };
             let is_held = may_write && self.scrub.holds(object);
-            if queue.front_blocked || must_wait || is_held || !self.is_where_needed(cx, object, may_write) {
+            if queue.front_blocked || must_wait || is_held {
+                return;
+            }
+            let is_ready = match self.ops.ops[&number].give_up {
+                Some(_) => self.rest_is_here(cx, number),
+                None => self.is_where_needed(cx, object, may_write),
+            };
+            if !is_ready {
                 return;
             }
             if !may_write && !self.may_read(cx) {
@@ -469,6 +473,11 @@ impl Pg {
                 self.trimmed(cx, op.object, Trim::default());
                 Ran::Ended
             }
+            Run::Done(effects) if op.give_up.is_some() && effects.steps.is_empty() => {
+                let op = self.ops.ops.remove(&number).expect("operation is known");
+                self.ops.release(cx, op.held_bytes());
+                Ran::Ended
+            }
             Run::Done(effects) if op.may_write => {
                 self.watches.learn(&op.object, &effects.watchers, |addr| cx.map.is_blocklisted(addr), cx.now);
                 let (object, flags, since) = (op.object.clone(), op.op.flags, op.waits_for_room.unwrap_or(cx.now));
@@ -487,6 +496,9 @@ impl Pg {
                 self.ops.queued_requests.remove(&op.reqid);
                 match admission {
                     Admission::Now(growth_bytes) => {
+                        if let Some(give_up) = op.give_up.take() {
+                            self.is_given_up(cx, &give_up.lost);
+                        }
                         self.ops.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
                         self.submit_update(cx, op, effects, growth_bytes);
                     }
@@ -553,6 +565,9 @@ impl Pg {
             removed_snaps,
             at_hand: progress.at_hand.as_ref(),
         };
+        if let Some(give_up) = &mut op.give_up {
+            return ops::give_up(cx.store, &request, give_up);
+        }
         match (&mut op.trim, removed_snaps) {
             (None, _) => ops::execute(cx.store, &request, &mut progress.answers, cx.limits),
             (Some(_), None) => Run::Done(Effects::default()),
@@ -598,6 +613,57 @@ impl Pg {
         self.ops.ops.insert(number, op);
         self.ops.objects.entry(object.clone()).or_default().queue.push_back(number);
         self.run_object(cx, &object);
+    }
+
+    /// What nobody has of an object is given up, before anything else is done to the object, as an update like any other.
+    pub(crate) fn queue_give_up(&mut self, cx: &mut Context<'_>, object: ObjectId, lost: BTreeMap<ObjectId, EVersion>) {
+        let queue = self.ops.objects.entry(object.clone()).or_default();
+        let asked = queue.queue.iter().find(|number| self.ops.ops[*number].give_up.is_some());
+        if let Some(give_up) = asked.and_then(|number| self.ops.ops.get_mut(number)).and_then(|op| op.give_up.as_mut())
+        {
+            // More of it was lost before that was done.
+            give_up.also(lost);
+            return self.run_object(cx, &object);
+        }
+        let pgid = SPgId { pg: self.id, shard: NO_SHARD };
+        let name = Bytes::copy_from_slice(&object.name);
+        let request = OsdOp::new(pgid, object.hash, cx.epoch, Locator::pool(self.id.pool), name, Vec::new());
+        let pool = cx.map.pools.get(&self.id.pool.base());
+        let pool = pool.filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS));
+        let snaps = pool.map(|pool| pool.snaps.keys().copied().collect());
+        let op = ClientOp::new(NO_SESSION, 0, ReqId::default(), request, OpTimes::new(cx.now, cx.now));
+        let give_up = Some(Box::new(GiveUp::new(lost, snaps)));
+        let op = ClientOp { give_up, may_write: true, object: object.clone(), ..op };
+        self.ops.hold(cx, op.held_bytes());
+        let number = self.ops.next_number;
+        self.ops.next_number += 1;
+        self.ops.ops.insert(number, op);
+        let queue = self.ops.objects.get_mut(&object).expect("just seen");
+        queue.queue.insert(usize::from(queue.front_blocked), number);
+        self.run_object(cx, &object);
+    }
+
+    /// Whether all that is not lost of an object of which something is given up is here. What is not lost after all stays.
+    fn rest_is_here(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
+        let op = &self.ops.ops[&number];
+        let head = op.object.clone();
+        let asked = op.give_up.as_ref().expect("the caller has seen it").lost.keys();
+        let unfound: BTreeSet<ObjectId> = asked.filter(|state| self.is_unfound(state)).cloned().collect();
+        let give_up = self.ops.ops.get_mut(&number).and_then(|op| op.give_up.as_mut()).expect("just seen");
+        give_up.keep(|state| unfound.contains(state));
+        let is_lost = |state: &ObjectId| give_up.lost.contains_key(state);
+        let states = head.before_all_states()..=head.clone();
+        let mut rest: Vec<ObjectId> =
+            self.missing.range(states).map(|(state, _)| state).filter(|state| !is_lost(state)).cloned().collect();
+        if !is_lost(&head) && rest.last() != Some(&head) {
+            rest.push(head);
+        }
+        // Each is asked for, also if another one is not there.
+        let mut are_here = true;
+        for state in rest {
+            are_here &= self.is_where_needed(cx, &state, true);
+        }
+        are_here
     }
 
     /// A lookup that an operation waited for is done; for data reads, with its outcome.

@@ -160,6 +160,8 @@ pub struct Pg {
     pub(crate) recovered: Recovered,
     pub(crate) scrub: Scrub,
     pub(crate) snap_trim: SnapTrim,
+    /// Something has been given up, and what waited for it goes on in the next turn.
+    pub(crate) gave_up: bool,
     /// Of erasure-coded pools.
     pub(crate) coded: Option<Box<Coded>>,
     /// Of the objects' watchers, as primary.
@@ -208,6 +210,7 @@ impl Pg {
             recovered: Recovered::default(),
             scrub: Scrub::default(),
             snap_trim: SnapTrim::default(),
+            gave_up: false,
             watches: Watches::default(),
             watch_removals: 0,
             reads: ReadCounters::default(),

@@ -213,7 +213,8 @@ impl Pg {
             let stats = &mut self.info.stats;
             stats.objects += effects.objects_delta;
             let own = if op.object.is_clone() { effects.objects_delta } else { 0 };
-            stats.clones += own + effects.others.iter().map(OtherChange::objects_delta).sum::<i64>();
+            let clones = effects.others.iter().filter(|other| other.object.is_clone());
+            stats.clones += own + clones.map(OtherChange::objects_delta).sum::<i64>();
             stats.bytes += effects.bytes_delta;
             stats.write_ops += u64::from(op.trim.is_none());
             stats.write_kib += effects.bytes_written / 1024;

@@ -397,6 +397,7 @@ impl Shard {
             if let Some(pg) = self.pgs.get_mut(&id) {
                 pg.keep_share(context!(self));
                 pg.members_changed(context!(self));
+                pg.go_on_without(context!(self));
                 pg.trim_on(context!(self));
             }
         }
@@ -501,8 +502,8 @@ impl Shard {
         {
             self.dispatch_op(session, tid, op, times);
         }
-        self.settle_reservations();
         self.bound_notifications();
+        self.settle_reservations();
         self.copy_on();
         while !self.coded_reads.done.is_empty() {
             self.coded_reads_done();
@@ -515,7 +516,6 @@ impl Shard {
         self.store.end_turn();
     }
 
-    /// Lets updates go on for which there is room now, and tells primaries how much there is.
     /// Ends the largest notifications while all together take more of memory than they may. So they hold up nobody: what their
     /// watchers answer is read whatever they take.
     fn bound_notifications(&mut self) {
@@ -530,6 +530,7 @@ impl Shard {
         }
     }
 
+    /// Lets updates go on for which there is room now, and tells primaries how much there is.
     fn settle_room(&mut self) {
         let is_tick = std::mem::take(&mut self.room_tick);
         if std::mem::take(&mut self.rooms.has_come) || is_tick {
@@ -1277,6 +1278,14 @@ impl Shard {
     pub(crate) fn forget_check(&mut self, period: Duration) {
         self.check = BackgroundCheck::new();
         self.check.set_period(period);
+    }
+
+    /// As a read that meets a bad block does.
+    pub(crate) fn object_damaged(&mut self, pgid: PgId, object: &types::ObjectId, version: types::EVersion) {
+        let id = self.instance(pgid);
+        if let Some(pg) = self.pgs.get_mut(&id) {
+            pg.object_damaged(context!(self), object, version);
+        }
     }
 
     pub(crate) fn store_mut(&mut self) -> &mut Store {

@@ -1,17 +1,10 @@
 //! Objects whose newest version nobody who is there has; and what operators see of a group, and may decide.
 
-use crate::client_ops::ClientOp;
 use crate::context::Context;
-use crate::hops::OpTimes;
 use crate::members::Standing;
-use crate::ops::Effects;
 use crate::pg::Pg;
-use bytes::Bytes;
-use std::collections::BTreeSet;
-use store::{Lookup, Step};
-use types::{EVersion, Epoch, ObjectId, OsdId, PgId, ReqId};
-use wire::basic::{Locator, NO_SHARD, SPgId};
-use wire::messages::{Op, OsdOp};
+use std::collections::BTreeMap;
+use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 use wire::msgr::SessionId;
 
 /// Nobody waits for the answer.
@@ -93,56 +86,47 @@ impl Pg {
         }
     }
 
-    /// On the operator's word: the objects that nobody has are removed, as an update like any other. Gives how many.
+    /// On the operator's word: what nobody has is given up, as updates like any other. Gives how many objects and states of
+    /// objects that is. They go once what else there is of their objects is here.
     pub(crate) fn give_up_unfound(&mut self, cx: &mut Context<'_>) -> Result<usize, GiveUpError> {
         if !self.is_active() {
             return Err(GiveUpError::NotActive);
         }
-        let unfound: BTreeSet<ObjectId> = self.unfound().map(|(object, _)| object.clone()).collect();
-        if unfound.is_empty() {
+        let mut objects: BTreeMap<ObjectId, BTreeMap<ObjectId, EVersion>> = BTreeMap::new();
+        for (state, version) in self.unfound() {
+            objects.entry(state.head_of()).or_default().insert(state.clone(), version);
+        }
+        if objects.is_empty() {
             return Err(GiveUpError::NothingUnfound);
         }
-        for object in &unfound {
-            self.give_up(cx, object);
-        }
-        self.members_changed(cx);
-        self.recover(cx);
-        Ok(unfound.len())
+        let count = objects.values().map(BTreeMap::len).sum();
+        objects.into_iter().for_each(|(object, lost)| self.queue_give_up(cx, object, lost));
+        Ok(count)
     }
 
-    fn give_up(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        let prior_version = self.missing.get(object).copied().unwrap_or_default();
-        tracing::warn!(pg = %self.id, %object, version = %prior_version, "is given up: nobody has it");
-        // What is left of it may be gone to say how large it was.
-        let bytes = match cx.store.stat(object) {
-            Lookup::Ready(Some(stat)) => stat.size_bytes as i64,
-            _ => 0,
-        };
-        let members: Vec<OsdId> = self.members.iter().map(|(osd, _)| osd).collect();
-        for osd in members {
-            self.members.has_now(osd, object);
-            if let Some(queue) = self.pushes.get_mut(&osd) {
-                queue.take(object);
+    /// These are given up by the update that comes now.
+    pub(crate) fn is_given_up(&mut self, cx: &mut Context<'_>, lost: &BTreeMap<ObjectId, EVersion>) {
+        for (object, version) in lost {
+            tracing::warn!(pg = %self.id, %object, %version, "is given up: nobody has it");
+            let members: Vec<OsdId> = self.members.iter().map(|(osd, _)| osd).collect();
+            for osd in members {
+                self.members.has_now(osd, object);
+                if let Some(queue) = self.pushes.get_mut(&osd) {
+                    queue.take(object);
+                }
             }
+            self.pulls.forget(object);
         }
-        self.pulls.forget(object);
-        let pgid = SPgId { pg: self.id, shard: NO_SHARD };
-        let locator = Locator::pool(self.id.pool);
-        let name = Bytes::copy_from_slice(&object.name);
-        let request = OsdOp::new(pgid, object.hash, cx.epoch, locator, name, vec![Op::delete()]);
-        let times = OpTimes::new(cx.now, cx.now);
-        let mut op = ClientOp::new(NO_SESSION, 0, ReqId::default(), request, times);
-        op.object = object.clone();
-        self.ops.count_update(cx, &op);
-        let effects = Effects {
-            steps: vec![Step::Remove { object: object.clone() }],
-            deleted: true,
-            is_removal: true,
-            prior_version,
-            objects_delta: -1,
-            bytes_delta: -bytes,
-            ..Effects::default()
-        };
-        self.submit_update(cx, op, effects, 0);
+        // From here, as this is within the run of an operation.
+        self.gave_up = true;
+        cx.wakes.insert((cx.now, self.id));
+    }
+
+    /// Goes on with what waited for what has been given up.
+    pub(crate) fn go_on_without(&mut self, cx: &mut Context<'_>) {
+        if std::mem::take(&mut self.gave_up) {
+            self.members_changed(cx);
+            self.recover(cx);
+        }
     }
 }

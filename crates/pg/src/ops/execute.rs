@@ -114,12 +114,15 @@ pub struct OtherChange {
     /// Its version before; zero if it was absent.
     pub prior_version: EVersion,
     pub user_version: u64,
+    /// Nobody has what it was.
+    pub is_lost: bool,
 }
 
 impl OtherChange {
     /// How a shard takes it back.
     pub fn undo(&self) -> Undo {
         match self.kind {
+            _ if self.is_lost => Undo::Lost,
             LogKind::Modify => Undo::Created,
             LogKind::Delete => Undo::KeptBack,
             LogKind::Unchanged => Undo::Nothing,

@@ -76,6 +76,7 @@ impl Execution<'_> {
                 kind: LogKind::Modify,
                 prior_version: EVersion::ZERO,
                 user_version: info.user_version,
+                is_lost: false,
             });
         }
         let changed = std::mem::take(&mut self.changed);
@@ -217,7 +218,13 @@ pub(crate) fn trim(
         if let Some(stat) = stat {
             let prior_version = ObjectInfo::of(&stat).map(|info| info.version).unwrap_or_default();
             let kind = LogKind::Delete;
-            effects.others.push(OtherChange { object: clone.clone(), kind, prior_version, user_version: 0 });
+            effects.others.push(OtherChange {
+                object: clone.clone(),
+                kind,
+                prior_version,
+                user_version: 0,
+                is_lost: false,
+            });
             effects.objects_delta -= 1;
             effects.steps.push(Step::Remove { object: clone });
         }
@@ -244,7 +251,7 @@ pub(crate) fn trim(
 
 impl Effects {
     /// In erasure-coded pools: how shards take back what becomes of the object itself, which was as `before` says.
-    fn separate_shards(&mut self, request: &Request<'_>, before: &ObjectStat, size_bytes: u64) {
+    pub(super) fn separate_shards(&mut self, request: &Request<'_>, before: &ObjectStat, size_bytes: u64) {
         self.change = request
             .layout
             .map(|layout| Box::new(take_data(request.object, &mut self.steps, Some(before), size_bytes, &layout)));

@@ -8,6 +8,7 @@ mod copy;
 mod degraded;
 mod dups;
 mod full;
+mod giving_up;
 mod going_back;
 mod healing;
 mod hops;
