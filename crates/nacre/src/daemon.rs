@@ -1,7 +1,7 @@
 //! `nacre mon` and `nacre osd`: the daemons.
 
 use crate::osd_daemon::{bind_address, monitors};
-use crate::{cli, descriptors};
+use crate::{cli, descriptors, machine};
 use anyhow::{Context, Result, bail};
 use client::{ConfFile, Who};
 use mon::Survivor;
@@ -95,7 +95,7 @@ pub fn mon(options: &cli::Mon) -> Result<()> {
     }
     let bind = addr.filter(|addr| addr.port() != 0).into_iter().collect();
     let peers = monitors(&settings).unwrap_or_default();
-    let mon_options = mon::MonOptions { name: options.id.clone(), data, bind, peers, metadata: machine() };
+    let mon_options = mon::MonOptions { name: options.id.clone(), data, bind, peers, metadata: monitor_metadata() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = asked_to_stop()?;
@@ -162,21 +162,13 @@ fn asked_to_stop() -> Result<impl Future<Output = ()>> {
     })
 }
 
-/// What there is to say about this machine.
-fn machine() -> BTreeMap<String, String> {
-    let uname = rustix::system::uname();
-    let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or("0").trim();
-    BTreeMap::from([
-        ("arch".into(), text(uname.machine())),
-        ("hostname".into(), text(uname.nodename())),
-        ("kernel_version".into(), text(uname.release())),
-        ("kernel_description".into(), text(uname.version())),
-        ("mem_total_kb".into(), memory.trim_end_matches(" kB").to_owned()),
-        ("ceph_version".into(), concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)").into()),
-        ("ceph_version_short".into(), env!("CARGO_PKG_VERSION").into()),
-        ("ceph_release".into(), "pacific".into()),
-        ("os".into(), text(uname.sysname())),
-    ])
+/// What a monitor says about itself and its machine.
+fn monitor_metadata() -> BTreeMap<String, String> {
+    let own = [
+        ("ceph_version", concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)")),
+        ("ceph_version_short", env!("CARGO_PKG_VERSION")),
+        ("ceph_release", "pacific"),
+    ];
+    let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    machine::facts().into_iter().chain(own).collect()
 }

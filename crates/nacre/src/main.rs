@@ -24,6 +24,7 @@ mod growth;
 mod health;
 mod layout;
 mod logging;
+mod machine;
 mod object_commands;
 mod osd_daemon;
 mod osd_stores;

@@ -1,13 +1,13 @@
 //! `nacre osd`: reads an OSD's settings, makes its store or runs it.
 
 use crate::byte_size::ByteSize;
-use crate::cli;
 use crate::conf_writer::random_bytes;
 use crate::daemon::Settings;
+use crate::{cli, machine};
 use anyhow::{Context, Result, anyhow, bail};
 use client::{MonHost, parse_mon_host};
 use osd::{OsdConfig, Stop, StorePaths};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -73,10 +73,12 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         text.parse::<u32>().with_context(|| format!("'osd op samples per second' is {text:?}, not a number"))
     });
     let kept_ops = kept_ops.transpose()?;
+    let devices = devices(settings)?;
     Ok(OsdConfig {
         id,
         fsid: fsid.parse().map_err(|e| anyhow!("'fsid': {e}"))?,
-        devices: devices(settings)?,
+        machine: machine(&devices),
+        devices,
         public_bind,
         // One network serves both unless told otherwise.
         cluster_bind: match (&flags.cluster_addr, get("cluster addr")) {
@@ -94,6 +96,16 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         unix_zero: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         kept_ops_per_second: kept_ops.unwrap_or(osd::KEPT_OPS_PER_SECOND),
     })
+}
+
+/// What the OSD says about its machine and the drives under its store.
+fn machine(devices: &StorePaths) -> BTreeMap<String, String> {
+    let paths = [Some(&devices.main), devices.wal.as_ref(), devices.metadata.as_ref()];
+    let drives: BTreeSet<String> = paths.into_iter().flatten().filter_map(|path| machine::drive_of(path)).collect();
+    let drives = drives.into_iter().collect::<Vec<_>>().join(",");
+    let mut facts = machine::facts();
+    facts.insert("devices".to_owned(), drives);
+    facts
 }
 
 /// The store's devices: those beside the data directory's store, or before it is made those that flags or configuration

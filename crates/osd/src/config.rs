@@ -27,6 +27,8 @@ pub struct OsdConfig {
     pub location: BTreeMap<String, String>,
     /// `ssd`, `nvme` or `hdd`; used when the cluster first sees it.
     pub device_class: String,
+    /// What `ceph osd metadata` shows of the machine, its drives among it.
+    pub machine: BTreeMap<String, String>,
     /// Bytes of memory the OSD may use for everything; [`MemoryShares`] tells for what.
     pub memory_bytes: u64,
     /// In this time everything in the store is read once and compared with its checksums. Zero: never.

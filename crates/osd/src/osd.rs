@@ -324,8 +324,9 @@ impl Running {
             weight: ((tebibytes * 65536.0) as u32).max(1),
             location: config.location.clone(),
             device_class: config.device_class.clone(),
-            metadata: metadata(config, self.others.shards(), public_addrs, cluster_addrs),
+            metadata: BTreeMap::new(),
         };
+        let boot = OsdBoot { metadata: metadata(config, self.others.shards(), &boot), ..boot };
         tracing::info!(osd = config.id.0, epoch = map.epoch.0, "asks the monitors to be marked up");
         self.monitor.send(&mut self.public.messenger, boot.seal(0, Target::default()));
     }
@@ -537,15 +538,12 @@ impl Running {
     }
 }
 
-fn metadata(
-    config: &OsdConfig,
-    shards: usize,
-    public: &EntityAddrVec,
-    cluster: &EntityAddrVec,
-) -> BTreeMap<String, String> {
+/// What `ceph osd metadata` shows.
+fn metadata(config: &OsdConfig, shards: usize, boot: &OsdBoot) -> BTreeMap<String, String> {
     let uname = rustix::system::uname();
     let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
-    [
+    let rotational = if config.device_class == "hdd" { "1" } else { "0" };
+    let own = [
         ("ceph_version", VERSION.to_owned()),
         ("ceph_version_short", env!("CARGO_PKG_VERSION").to_owned()),
         ("ceph_release", "pacific".to_owned()),
@@ -556,13 +554,17 @@ fn metadata(
         ("osd_data", config.devices.main.display().to_string()),
         ("osd_objectstore", "nacre".to_owned()),
         (OSD_SHARDS, shards.to_string()),
-        ("front_addr", public.to_string()),
-        ("back_addr", cluster.to_string()),
+        ("front_addr", boot.public_addrs.to_string()),
+        ("back_addr", boot.cluster_addrs.to_string()),
+        ("hb_front_addr", boot.hb_front_addrs.to_string()),
+        ("hb_back_addr", boot.hb_back_addrs.to_string()),
         ("default_device_class", config.device_class.clone()),
-    ]
-    .into_iter()
-    .map(|(key, value)| (key.to_owned(), value))
-    .collect()
+        ("rotational", rotational.to_owned()),
+        ("journal_rotational", rotational.to_owned()),
+    ];
+    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
+    // What is said of the machine goes before what is known without.
+    own.chain(config.machine.clone()).collect()
 }
 
 impl<I: Io> Handler<I> for Osd {

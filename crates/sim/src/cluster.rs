@@ -277,6 +277,7 @@ impl Cluster {
             monitors: self.mon_addrs(),
             location: [("host".to_owned(), format!("host{osd}"))].into(),
             device_class: "ssd".to_owned(),
+            machine: Default::default(),
             memory_bytes: 64 << 20,
             // Where lookups wait, also those of a check that is always at work.
             check_period: if self.little_memory { Duration::from_secs(20) } else { pg::CHECK_PERIOD },

@@ -38,6 +38,7 @@ pub fn config(device: &Path, memory_bytes: u64) -> OsdConfig {
         monitors: Vec::new(),
         location: Default::default(),
         device_class: "ssd".to_owned(),
+        machine: Default::default(),
         memory_bytes,
         check_period: osd::CHECK_PERIOD,
         scrub_period: osd::LIGHT_SCRUB_PERIOD,

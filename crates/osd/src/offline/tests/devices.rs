@@ -94,6 +94,7 @@ fn osd_config(devices: StorePaths) -> OsdConfig {
         monitors: Vec::new(),
         location: Default::default(),
         device_class: "ssd".to_owned(),
+        machine: Default::default(),
         memory_bytes: 64 << 20,
         check_period: pg::CHECK_PERIOD,
         scrub_period: pg::LIGHT_SCRUB_PERIOD,
