@@ -1,6 +1,6 @@
 //! `ceph balancer`.
 
-use super::context::{Context, with_status};
+use super::context::Context;
 use super::table::Command;
 use super::units;
 use super::{Answer, done, refuse};
@@ -94,7 +94,7 @@ fn eval(c: &Context<'_>) -> Answer {
     let pool = asked(c)?;
     let score = score(c, &PgMapping::compute(c.map()), pool);
     let what = c.args.text("option").map_or_else(|| "current cluster".to_owned(), |pool| format!("pool \"{pool}\""));
-    with_status(c.text(""), format!("{what} score {score:.6} (lower is better)"))
+    c.text(format!("{what} score {score:.6} (lower is better)\n"))
 }
 
 fn eval_verbose(c: &Context<'_>) -> Answer {

@@ -31,7 +31,12 @@ pub(super) const COMMANDS: &[Command] = &[
         let columns = [("DEVICE", 'l'), ("HOST:DEV", 'l'), ("DAEMONS", 'l'), ("WEAR", 'l'), ("LIFE EXPECTANCY", 'l')];
         c.either(|| TextTable::with_columns(&columns).render(true), || json!([]))
     }),
+    Command::new("device ls-by-daemon {who:String}", "r", "list devices of a daemon with health records", |c| {
+        let columns = [("DEVICE", 'l'), ("HOST:DEV", 'l'), ("EXPECTED FAILURE", 'l')];
+        c.either(|| TextTable::with_columns(&columns).render(true), || json!([]))
+    }),
     Command::new("crash ls", "r", "list crashes", |c| c.either(String::new, || json!([]))),
+    Command::new("crash stat", "r", "count crashes", |c| c.text("0 crashes recorded\n")),
     Command::new("fs ls", "r", "list file systems; there are none", |c| {
         c.either(|| "No filesystems enabled\n".to_owned(), || json!([]))
     }),
@@ -39,7 +44,7 @@ pub(super) const COMMANDS: &[Command] = &[
         c.either(|| "\n".to_owned(), || json!({"fsmap": {"epoch": 1, "standbys": [], "filesystems": []}}))
     }),
     Command::new("orch status", "r", "print the orchestrator; there is none", |_| {
-        refuse(Errno::ENOENT, "No orchestrator configured")
+        refuse(Errno::ENOENT, "No orchestrator configured (try `ceph orch set backend`)")
     }),
 ];
 

@@ -37,6 +37,7 @@ mod osd_df;
 mod osd_dump;
 mod osd_flags;
 mod osd_query;
+mod osd_status;
 mod osd_tree;
 mod pg;
 mod pg_dump;

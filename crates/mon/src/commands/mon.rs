@@ -26,6 +26,13 @@ pub(super) const COMMANDS: &[Command] = &[
         features,
     ),
     Command::new("mon ok-to-stop {ids:String,n=N}", "r", "say whether monitors can stop without harm", ok_to_stop),
+    Command::new("mon ok-to-rm {id:String}", "r", "say whether a monitor can be removed without harm", ok_to_rm),
+    Command::new(
+        "mon ok-to-add-offline",
+        "r",
+        "say whether a monitor can be added, and started later, without harm",
+        ok_to_add_offline,
+    ),
     Command::new("quorum_status", "r", "print who of the monitors decides", quorum_status),
     Command::new("time-sync-status", "r", "print how far the monitors' clocks are apart", time_sync_status),
     Command::new("mon_status", "r", "print how this monitor is", mon_status),
@@ -213,6 +220,29 @@ fn ok_to_stop(c: &Context<'_>) -> Answer {
         return refuse(Errno::EBUSY, sentence);
     }
     super::done(format!("quorum should be preserved ({left_text}) after stopping [{ids_text}]"))
+}
+
+fn ok_to_rm(c: &Context<'_>) -> Answer {
+    let id = c.args.word("id");
+    let ranks = &c.state.monmap.ranks;
+    if !ranks.iter().any(|name| name == id) {
+        return super::done(format!("mon.{id} does not exist"));
+    }
+    let deciding = c.volatile.quorum.names(&c.state.monmap);
+    let left: Vec<_> = deciding.into_iter().filter(|name| *name != id).collect();
+    if left.len() < (ranks.len() - 1) / 2 + 1 {
+        return refuse(Errno::EBUSY, format!("removing mon.{id} would break quorum"));
+    }
+    super::done(format!("safe to remove mon.{id}"))
+}
+
+fn ok_to_add_offline(c: &Context<'_>) -> Answer {
+    let (mons, deciding) = (c.state.monmap.ranks.len(), c.volatile.quorum.names(&c.state.monmap).len());
+    // A majority of one more.
+    if deciding < mons.div_ceil(2) + 1 {
+        return refuse(Errno::EBUSY, "adding a monitor may break quorum (until that monitor starts)");
+    }
+    super::done("adding another mon that is not yet online will not break quorum")
 }
 
 fn quorum_status(c: &Context<'_>) -> Answer {

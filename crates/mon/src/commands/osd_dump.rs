@@ -110,7 +110,7 @@ pub(super) fn osd_text(map: &OsdMap, id: OsdId, osd: &Osd) -> String {
     out
 }
 
-fn state_names(state: OsdState) -> Vec<&'static str> {
+pub(super) fn state_names(state: OsdState) -> Vec<&'static str> {
     let mut names: Vec<_> = state.iter_names().collect();
     names.sort_unstable();
     names

@@ -375,15 +375,9 @@ fn remove_snapshot(c: &Context<'_>) -> Answer {
     c.propose(updates, Reply::status(format!("removed pool {name} snap {snap}")))
 }
 
-/// Numbers as the autoscaler prints them: `8007k`, `6144M`.
+/// Bytes as the autoscaler prints them: `703.1k`, `46464M`.
 fn scaled(n: u64) -> String {
-    let units = ["", "k", "M", "G", "T", "P", "E"];
-    let (mut n, mut unit) = (n, 0);
-    while n >= 10_000 && unit + 1 < units.len() {
-        n /= 1024;
-        unit += 1;
-    }
-    format!("{n}{}", units[unit])
+    units::fixed(n as f64, 6, 1024)
 }
 
 fn autoscale_status(c: &Context<'_>) -> Answer {

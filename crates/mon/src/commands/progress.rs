@@ -51,32 +51,34 @@ pub(super) fn status_value(c: &Context<'_>) -> Value {
 
 pub(super) fn print(c: &Context<'_>) -> Answer {
     let text = lines(c);
-    c.text(if text.is_empty() { "Nothing in progress\n".to_owned() } else { text })
+    if text.is_empty() { super::done("Nothing in progress") } else { c.text(text) }
 }
 
 pub(super) fn json(c: &Context<'_>) -> Answer {
     let seconds = |at: types::Utime| at.to_unix().as_secs_f64();
     let one = |event: &ProgressEvent| {
         json!({
+            "duration": format!("({})", units::age(c.since(event.began))),
             "id": event.id.to_string(),
             "message": event.message,
-            "refs": [],
-            "add_to_ceph_s": true,
             "progress": event.share(),
+            "refs": [],
             "started_at": seconds(event.began),
             "time_remaining": remaining(c, event).map(|left| left.as_secs()),
         })
     };
     let events: Vec<Value> = c.volatile.progress.events.iter().map(one).collect();
     let ended = |(event, at): &(ProgressEvent, types::Utime)| {
+        // The first key is Ceph's, with its colon.
         json!({
+            "add_to_ceph_s:": true,
+            "finished_at": seconds(*at),
             "id": event.id.to_string(),
             "message": event.message,
             "refs": [],
             "started_at": seconds(event.began),
-            "finished_at": seconds(*at),
         })
     };
     let completed: Vec<Value> = c.volatile.progress.completed.iter().map(ended).collect();
-    c.value(json!({"events": events, "completed": completed}))
+    c.value(json!({"completed": completed, "events": events}))
 }

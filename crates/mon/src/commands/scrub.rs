@@ -113,10 +113,10 @@ impl ScrubAsked {
             (_, [], [osd]) => Reply::error(Errno::EAGAIN, format!("{osd} is not currently connected")),
             (_, [], [_, ..]) => Reply::error(Errno::EAGAIN, format!("osd(s) {} are not connected", names(absent))),
             (Some(pgid), [osd], []) => Reply::status(format!("instructing pg {pgid} on {osd} to {}", what.name())),
-            (_, told, []) => Reply::status(format!("osd(s) {} instructed to {}", names(told), what.name())),
+            (_, told, []) => Reply::status(format!("instructed osd(s) {} to {}", names(told), what.name())),
             (_, told, absent) => {
                 let (told, absent) = (names(told), names(absent));
-                Reply::status(format!("osd(s) {told} instructed to {}; osd(s) {absent} are not connected", what.name()))
+                Reply::status(format!("instructed osd(s) {told} to {}; osd(s) {absent} are not connected", what.name()))
             }
         }
     }

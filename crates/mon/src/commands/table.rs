@@ -3,8 +3,8 @@
 use super::signature::Signature;
 use super::{
     Answer, Context, auth, balancer, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles,
-    health, log, mgr, mon, mon_change, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_tree, pg, pg_dump,
-    pool_applications, pool_settings, pools, scrub, upmap,
+    health, log, mgr, mon, mon_change, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_status, osd_tree, pg,
+    pg_dump, pool_applications, pool_settings, pools, scrub, upmap,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -52,6 +52,7 @@ const TOPICS: &[&[Command]] = &[
     osd_dump::COMMANDS,
     osd_flags::COMMANDS,
     osd_query::COMMANDS,
+    osd_status::COMMANDS,
     osd_tree::COMMANDS,
     pg::COMMANDS,
     pg_dump::COMMANDS,

@@ -4,6 +4,7 @@ use super::signature::{Kind, Parameter, Signature};
 use super::table;
 use super::test_cluster::TestCluster;
 use super::{Outcome, Reply};
+use crate::volatile::IoRates;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -32,6 +33,10 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     // The cluster was idle on one side.
     ("osd pool stats", &[".client_io_rate"]),
     ("osd find", &[".container_name"]),
+    // There is no manager, and the test's monitor says nothing of its host.
+    ("node ls", &[".mgr.vm", ".mon."]),
+    // 16.2 prints the table in every format; as JSON this is what later releases print.
+    ("osd status", &["Ceph has null"]),
     ("status", &[".health.checks", ".pgmap.pgs_by_state"]),
     ("health", &[".checks"]),
 ];
@@ -171,6 +176,36 @@ rep2   2    4  3.8 MiB       40  7.6 MiB   0.28    1.3 GiB
     let first = " 0    ssd  1.00000   1.00000  2 GiB    1 GiB  1 MiB   0 B  256 KiB  1 GiB  50.00  1.00   ";
     assert!(df.lines().nth(1).unwrap().starts_with(first), "{df}");
     assert!(df.ends_with("MIN/MAX VAR: 1.00/1.00  STDDEV: 0\n"), "{df}");
+}
+
+#[test]
+fn osds_status_prints_as_a_manager_prints_it() {
+    let mut cluster = TestCluster::with_pools();
+    let rates = IoRates { write_ops: 5.0, write_bytes: 1_249_759.0, read_ops: 12_345.0, ..IoRates::default() };
+    cluster.volatile.osd_rates.insert(OsdId(1), rates);
+    let status = cluster.ok(json!({"prefix": "osd status"}));
+    let expected = "ID  HOST   USED  AVAIL  WR OPS  WR DATA  RD OPS  RD DATA  STATE      
+ 0  vm    1024M  1024M      0        0       0        0   exists,up  
+ 1  vm    1024M  1024M      5     1220k   12.3k       0   exists,up  
+ 2  vm    1024M  1024M      0        0       0        0   exists,up  
+";
+    assert_eq!(status, expected);
+    let one = cluster.ok(json!({"prefix": "osd status", "bucket": "host1"}));
+    assert_eq!(one.lines().skip(1).collect::<Vec<_>>(), [expected.lines().nth(2).unwrap()]);
+    check_error(&mut cluster, json!({"prefix": "osd status", "bucket": "x"}), -2, "Bucket 'x' not found");
+    let value: Value = serde_json::from_str(&cluster.ok(json!({"prefix": "osd status", "format": "json"}))).unwrap();
+    let rate = value["OSDs"][1]["write ops rate"].as_f64();
+    assert_eq!((&value["OSDs"][1]["kb used"], rate), (&json!(1 << 20), Some(5.0)));
+    assert_eq!(value["OSDs"][1]["state"], json!(["exists", "up"]));
+}
+
+#[test]
+fn monitors_say_whether_one_less_or_more_would_do() {
+    let mut cluster = TestCluster::with_osds();
+    check_error(&mut cluster, json!({"prefix": "mon ok-to-rm", "id": "a"}), -16, "removing mon.a would break quorum");
+    check_status(&mut cluster, json!({"prefix": "mon ok-to-rm", "id": "z"}), "mon.z does not exist");
+    let offline = json!({"prefix": "mon ok-to-add-offline"});
+    check_error(&mut cluster, offline, -16, "adding a monitor may break quorum (until that monitor starts)");
 }
 
 #[test]

@@ -31,6 +31,22 @@ fn scaled(n: u64, base: u64, units: &[&str]) -> String {
     [2, 1].into_iter().map(text).find(|text| text.len() <= CHARS_MAX).unwrap_or_else(|| text(0))
 }
 
+/// A number of `width` characters, the last one its unit (a blank for none): ` 703.1k`, `46464M`.
+pub fn fixed(n: f64, width: usize, base: u64) -> String {
+    let units = [' ', 'k', 'M', 'G', 'T', 'P', 'E', 'Z'];
+    let (mut unit, mut scale) = (0, 1.0);
+    while format!("{:.0}", (n / scale).floor()).len() > width - 1 && unit + 1 < units.len() {
+        unit += 1;
+        scale *= base as f64;
+    }
+    let text = match unit {
+        0 => format!("{:>1$}", n as u64, width - 1),
+        _ => format!("{:.6}", n / scale)[..width - 1].to_owned(),
+    };
+    let text = text.strip_suffix('.').map_or(text.clone(), |whole| format!(" {whole}"));
+    format!("{text}{}", units[unit])
+}
+
 /// A share in percent with two digits, `0` if it is nothing: `14.82`.
 pub fn percent(share: f64) -> String {
     if share == 0.0 { "0".to_owned() } else { format!("{:.2}", share * 100.0) }
@@ -50,6 +66,21 @@ pub fn calendar(t: Utime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_of_fixed_width_print_as_those_of_modules() {
+        for (n, width, text) in [
+            (0.0, 5, "   0 "),
+            (9999.0, 5, "9999 "),
+            (298_000.0 * 1024.0, 5, " 291M"),
+            (15.0 * 1_060_000_000.0, 5, "14.8G"),
+            (720_000.0, 6, "703.1k"),
+            (46_464.0 * 1_048_576.0, 6, "46464M"),
+            (12.7, 5, "  12 "),
+        ] {
+            assert_eq!(fixed(n, width, 1024), text, "{n}");
+        }
+    }
 
     #[test]
     fn bytes_print_as_in_ceph_df() {

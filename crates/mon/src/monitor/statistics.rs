@@ -1,7 +1,7 @@
 //! What OSDs report, summed up.
 
 use super::{Monitor, Now};
-use crate::volatile::{IoCounts, OsdStat, PgStat};
+use crate::volatile::{IoCounts, IoRates, OsdStat, PgStat};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PgId, PoolId};
 use wire::nacre::mon::{OsdBeacon, PgReport, pg_state};
@@ -14,6 +14,17 @@ const RATE_WINDOW_S: f64 = 5.0;
 pub(super) struct Covered {
     pg_nums: BTreeMap<PoolId, u32>,
     up: BTreeSet<OsdId>,
+}
+
+/// Brings rates on by what was counted in the last `seconds`.
+fn follow<K: Ord + Copy>(rates: &mut BTreeMap<K, IoRates>, counted: BTreeMap<K, IoCounts>, seconds: f64) {
+    let keys: BTreeSet<K> = counted.keys().chain(rates.keys()).copied().collect();
+    for key in keys {
+        let counts = counted.get(&key).copied().unwrap_or_default();
+        rates.entry(key).or_default().follow(&counts, seconds, RATE_WINDOW_S);
+    }
+    // What is left of a burst after a while is noise.
+    rates.retain(|_, rates| !rates.is_idle());
 }
 
 impl Monitor {
@@ -31,6 +42,7 @@ impl Monitor {
             let pool = report.pgid.pool;
             if known.update(report, now.wall) {
                 self.volatile.io.entry(pool).or_default().add(&counts);
+                self.volatile.osd_io.entry(beacon.osd).or_default().add(&counts);
             }
         }
     }
@@ -60,6 +72,8 @@ impl Monitor {
         let placed_on: BTreeSet<OsdId> = known.filter(|osd| map.exists(*osd) && map.is_in(*osd)).collect();
         self.volatile.progress.follow_map(placed_on, self.volatile.now);
         self.volatile.osds.retain(|osd, _| map.exists(*osd));
+        self.volatile.osd_io.retain(|osd, _| map.exists(*osd));
+        self.volatile.osd_rates.retain(|osd, _| map.exists(*osd));
         self.volatile.io.retain(|pool, _| map.pools.contains_key(pool));
         self.volatile.rates.retain(|pool, _| map.pools.contains_key(pool));
     }
@@ -106,18 +120,12 @@ impl Monitor {
 
     /// Turns what was counted in the last `seconds` into rates.
     pub(super) fn update_rates(&mut self, seconds: f64) {
-        let counted: BTreeMap<PoolId, IoCounts> = std::mem::take(&mut self.volatile.io);
-        let pools: BTreeSet<PoolId> = counted.keys().chain(self.volatile.rates.keys()).copied().collect();
-        for pool in pools {
-            let counts = counted.get(&pool).copied().unwrap_or_default();
-            self.volatile.rates.entry(pool).or_default().follow(&counts, seconds, RATE_WINDOW_S);
-        }
+        follow(&mut self.volatile.rates, std::mem::take(&mut self.volatile.io), seconds);
+        follow(&mut self.volatile.osd_rates, std::mem::take(&mut self.volatile.osd_io), seconds);
         let totals = self.volatile.totals(None);
         let heals = pg_state::RECOVERING | pg_state::BACKFILLING | pg_state::RECOVERY_WAIT | pg_state::BACKFILL_WAIT;
         let moves = self.volatile.pgs.values().any(|pg| pg.report.state & heals != 0);
         self.volatile.progress.measure(totals.healing_bytes, moves, self.volatile.now);
-        // What is left of a burst after a while is noise.
-        self.volatile.rates.retain(|_, rates| !rates.is_idle());
     }
 
     /// The share of an OSD's space that is used, if it has reported.

@@ -84,8 +84,11 @@ pub struct Volatile {
     pub osds: BTreeMap<OsdId, OsdStat>,
     /// Rates of client I/O by pool.
     pub rates: BTreeMap<PoolId, IoRates>,
+    /// The same by OSD, of the groups that it leads.
+    pub osd_rates: BTreeMap<OsdId, IoRates>,
     /// Client I/O by pool since the rates were last computed.
     pub(crate) io: BTreeMap<PoolId, IoCounts>,
+    pub(crate) osd_io: BTreeMap<OsdId, IoCounts>,
     /// What moves objects, and how far it is.
     pub progress: Progress,
     /// What the balancer last did.

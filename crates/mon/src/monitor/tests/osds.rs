@@ -243,11 +243,11 @@ fn osds_that_are_connected_are_told_to_scrub_though_others_are_not() {
         (ack.result, ack.status, told.iter().map(Vec::len).collect::<Vec<_>>(), groups)
     };
     let (result, status, told, groups) = order(&mut h);
-    assert_eq!((result, &*status), (0, "osd(s) 0,1,2 instructed to deep-scrub"));
+    assert_eq!((result, &*status), (0, "instructed osd(s) 0,1,2 to deep-scrub"));
     assert_eq!((told, groups), (vec![1, 1, 1], 16));
     h.input(Input::Closed { session: osds[1] });
     let (result, status, told, _) = order(&mut h);
-    assert_eq!((result, &*status), (0, "osd(s) 0,2 instructed to deep-scrub; osd(s) 1 are not connected"));
+    assert_eq!((result, &*status), (0, "instructed osd(s) 0,2 to deep-scrub; osd(s) 1 are not connected"));
     assert_eq!(told, [1, 0, 1]);
     h.input(Input::Closed { session: osds[0] });
     h.input(Input::Closed { session: osds[2] });
