@@ -146,7 +146,8 @@ pub(super) struct InFlight<C> {
 }
 
 impl<C> InFlight<C> {
-    /// The object's place in the order of listings, which is what backoffs are about.
+    /// The object's place in the order of listings, which is what backoffs are about: they name objects, whatever state
+    /// of them an operation is about.
     pub fn object(&self, hash: u32) -> ObjectId {
         match &self.request.subject {
             Subject::Object { locator, name } => ObjectId {
@@ -155,7 +156,7 @@ impl<C> InFlight<C> {
                 nspace: locator.nspace.to_vec(),
                 key: if locator.key == *name { Vec::new() } else { locator.key.to_vec() },
                 name: name.to_vec(),
-                snap: self.request.snap,
+                snap: SnapId::HEAD,
                 max: false,
             },
             Subject::Group { pool, nspace, hash } => ObjectId::head(*pool, *hash, nspace, b""),

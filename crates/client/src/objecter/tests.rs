@@ -257,6 +257,30 @@ fn an_osd_may_ask_to_wait() {
 }
 
 #[test]
+fn one_object_is_held_in_all_its_states_and_others_are_not() {
+    let mut s = Scripted::connected();
+    s.submit(write("a"), 1);
+    let (osd, tid, op) = s.only_op();
+    let session = s.link.session_of(osd);
+    let object = op.object_id().head_of();
+    let said = |op_: BackoffOp| msg::OsdBackoff {
+        pgid: op.pgid,
+        epoch: Epoch(1),
+        op: op_,
+        id: 3,
+        begin: object.clone(),
+        end: object.clone(),
+    };
+    s.says(session, said(BackoffOp::Block), 0);
+    s.submit(Request { ops: vec![Op::read(0, 0)], snap: SnapId(4), ..write("a") }, 2);
+    assert_eq!(s.ops_sent().len(), 1, "held back, too");
+    s.submit(write("b"), 3);
+    s.says(session, said(BackoffOp::Unblock), 0);
+    let sent: Vec<_> = s.ops_sent().into_iter().map(|(_, tid, op)| (tid, op.retry_attempt)).collect();
+    assert_eq!(sent, [(tid, 0), (tid + 2, 0), (tid, 1), (tid + 1, 0)]);
+}
+
+#[test]
 fn try_again_means_at_once() {
     let mut s = Scripted::connected();
     s.submit(write("a"), 1);
