@@ -84,6 +84,8 @@ mutants! {
     ResendApplied "resend-applied" Replication "a request that comes again is carried out again",
     ResendAnsweredEarly "resend-answered-early" Replication "a request that comes again is answered while its update is on its way",
     ReadsBesideUpdates "reads-beside-updates" Replication "a read is answered from an update that is not durable everywhere",
+    UnblockedUnacknowledged "unblocked-unacknowledged" Replication "a client is let send again before it has acknowledged that it is to hold back",
+    BackoffOvertaken "backoff-overtaken" Replication "what a client sent before it knew that it was to hold back is taken, behind what was dropped",
     ReadsMissing "reads-missing" Recovery "the primary answers from what it has of an object that it lacks the newest version of",
     WritesWhileLacking "writes-while-lacking" Recovery "an object is changed while a member lacks it",
     PullsAnyVersion "pulls-any-version" Recovery "the primary takes whatever version of an object it is sent",

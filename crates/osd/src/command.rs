@@ -115,6 +115,9 @@ fn perf_dump(facts: &Facts<'_>) -> Value {
             "op_w_latency": average(ops.updates),
             "replica_read": facts.of_shards.replica_reads.asked,
             "replica_read_served": facts.of_shards.replica_reads.served,
+            "backoffs": facts.of_shards.backoffs.standing,
+            "backoffs_begun": facts.of_shards.backoffs.begun,
+            "backoff_dropped_op": facts.of_shards.backoffs.dropped,
         },
         "store": {
             "block_cache_bytes": caches.blocks.bytes,

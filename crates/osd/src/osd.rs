@@ -411,8 +411,9 @@ impl Running {
             msgr::Output::Opened { session, peer } => {
                 if peer.name.kind == EntityType::CLIENT {
                     let addr = peer.addrs.front();
-                    self.others.tell_all(|| ToWorker::ClientOpened { session, name: peer.name, addr });
-                    self.shard.client_opened(session, peer.name, addr);
+                    let (name, features) = (peer.name, peer.features);
+                    self.others.tell_all(|| ToWorker::ClientOpened { session, name, addr, features });
+                    self.shard.client_opened(session, name, addr, features);
                 }
                 self.clients.insert(session, peer);
             }
@@ -445,7 +446,7 @@ impl Running {
                 self.public.messenger.send(session, pong);
                 Ok(())
             }
-            messages::OsdBackoff::TYPE => Ok(()),
+            messages::OsdBackoff::TYPE => self.client_backoff(session, envelope),
             other => {
                 tracing::debug!(kind = kind_name(other), "message ignored");
                 Ok(())

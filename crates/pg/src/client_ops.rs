@@ -9,6 +9,7 @@ mod replica_reads;
 pub(crate) use replica_reads::ReplicaReads;
 
 use crate::admission::Admission;
+use crate::backoffs::HeldBack;
 use crate::coded::gather::Wanted;
 use crate::context::{Context, Waiter};
 use crate::copy::Copied;
@@ -236,10 +237,70 @@ impl Pg {
         self.ops.hold(cx, op.held_bytes());
         match self.is_active() {
             true => self.start_op(cx, op),
+            false if self.turns_clients_away(cx) && holds_back(cx, &op) => self.hold_group_back(cx, op),
             false => {
                 op.times.waits.add(WaitReasons::INACTIVE);
                 self.ops.waiting.push_back(op);
             }
+        }
+    }
+
+    /// If the group will not serve soon, what waits for it does so with its clients from now on, as far as these can be
+    /// asked for that. All that a session has sent goes, as what follows would come first otherwise.
+    pub(crate) fn hold_clients_back(&mut self, cx: &mut Context<'_>) {
+        if self.ops.waiting.is_empty() || !self.turns_clients_away(cx) {
+            return;
+        }
+        for op in std::mem::take(&mut self.ops.waiting) {
+            match holds_back(cx, &op) {
+                true => self.hold_group_back(cx, op),
+                false => self.ops.waiting.push_back(op),
+            }
+        }
+    }
+
+    fn hold_group_back(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+        self.ops.release(cx, op.held_bytes());
+        // Who is gone sends it again by another session.
+        if cx.clients.contains_key(&op.session) {
+            let (id, pg_num) = (self.id.base(), self.interval.shape.pg_num);
+            let range = (osdmap::pg_range(id, pg_num).0, osdmap::pg_cursor_end(id, pg_num));
+            let object = op.op.object_id().head_of();
+            cx.backoffs.hold_group(held_back(cx.epoch, &op, &object), range);
+        }
+    }
+
+    /// If nobody has the state `lacks` of an object, operations that need it wait with their clients, as far as these
+    /// can be asked for that: all if it is the present state, else what has been sent by whom the first one is of.
+    /// Returns whether any does.
+    fn hold_object_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, lacks: &ObjectId) -> bool {
+        if !self.is_unfound(lacks) {
+            return false;
+        }
+        let Some(queue) = self.ops.objects.get_mut(object) else { return false };
+        let ops = &self.ops.ops;
+        let first = queue.queue.front().map(|number| &ops[number]).filter(|op| holds_back(cx, op));
+        let first = first.map(|op| op.session);
+        let needs = |op: &ClientOp| holds_back(cx, op) && (lacks == object || first == Some(op.session));
+        let (held, kept): (VecDeque<u64>, _) = queue.queue.drain(..).partition(|number| needs(&ops[number]));
+        queue.queue = kept;
+        for number in &held {
+            let op = self.ops.ops.remove(number).expect("queued operations are kept");
+            self.ops.queued_requests.remove(&op.reqid);
+            self.ops.release(cx, op.held_bytes());
+            if cx.clients.contains_key(&op.session) {
+                let object = op.op.object_id().head_of();
+                cx.backoffs.hold_object(held_back(cx.epoch, &op, &object), lacks.clone());
+            }
+        }
+        !held.is_empty()
+    }
+
+    /// Clients are let send again what they hold back for want of objects that are there, or can be had.
+    pub(crate) fn release_found(&mut self, cx: &mut Context<'_>) {
+        let id = self.id.base();
+        if cx.backoffs.any_for_objects(id) {
+            cx.backoffs.release_objects(id, cx.epoch, |lacks| !self.is_unfound(lacks));
         }
     }
 
@@ -362,29 +423,38 @@ impl Pg {
             if queue.front_blocked || must_wait || is_held {
                 return;
             }
-            let is_ready = match self.ops.ops[&number].give_up {
-                Some(_) => self.rest_is_here(cx, number),
-                None => self.is_where_needed(cx, object, may_write),
-            };
-            if !is_ready {
+            let gives_up = self.ops.ops[&number].give_up.is_some();
+            if gives_up && !self.rest_is_here(cx, number) {
                 return;
+            }
+            if !gives_up && !self.is_where_needed(cx, object, may_write) {
+                match self.hold_object_back(cx, object, object) {
+                    true => continue,
+                    false => return,
+                }
             }
             if !may_write && !self.may_read(cx) {
                 self.ops.wait_for_lease.insert(object.clone());
                 return;
             }
-            let at_hand = self.ops.ops[&number].progress.at_hand.clone();
-            if at_hand.is_some_and(|state| !self.is_where_needed(cx, &state, may_write)) {
+            if let Some(state) = self.ops.ops[&number].progress.at_hand.clone()
+                && !self.is_where_needed(cx, &state, may_write)
+            {
                 self.ops.ops.get_mut(&number).expect("just seen").progress = Progress::default();
-                return;
+                match self.hold_object_back(cx, object, &state) {
+                    true => continue,
+                    false => return,
+                }
             }
             let queue = self.ops.objects.get_mut(object).expect("just seen");
             queue.queue.pop_front();
             match self.run_op(cx, number) {
                 Ran::Ended => {}
-                Ran::Lacks => {
+                Ran::Lacks(state) => {
                     self.ops.objects.get_mut(object).expect("still there").queue.push_front(number);
-                    return;
+                    if !self.hold_object_back(cx, object, &state) {
+                        return;
+                    }
                 }
                 Ran::Blocked if may_write => {
                     let queue = self.ops.objects.get_mut(object).expect("still there");
@@ -427,7 +497,7 @@ impl Pg {
                     let progress = &mut self.ops.ops.get_mut(&number).expect("operation is known").progress;
                     if !is_there {
                         *progress = Progress::default();
-                        return Ran::Lacks;
+                        return Ran::Lacks(state);
                     }
                     progress.at_hand = Some(state);
                 }
@@ -706,7 +776,7 @@ impl Pg {
             match self.run_op(cx, number) {
                 Ran::Ended => self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1,
                 // Only now it is known which state of the object it needs, and that one is missing.
-                Ran::Lacks => self.read_anew(number),
+                Ran::Lacks(_) => self.read_anew(number),
                 Ran::Blocked | Ran::HasNoRoom => {}
             }
         }
@@ -877,7 +947,18 @@ enum Ran {
     /// As an update for which there is no room at present.
     HasNoRoom,
     /// A state of the object is not where it is needed.
-    Lacks,
+    Lacks(ObjectId),
+}
+
+/// Whether an operation can wait with its client. What is known to have been carried out stays: the log may not know it
+/// any more when it comes again.
+fn holds_back(cx: &Context<'_>, op: &ClientOp) -> bool {
+    let is_clients = op.session != NO_SESSION && op.trim.is_none() && op.repeated.is_none();
+    is_clients && cx.clients.get(&op.session).is_none_or(|client| client.takes_backoffs)
+}
+
+fn held_back<'a>(epoch: Epoch, op: &ClientOp, object: &'a ObjectId) -> HeldBack<'a> {
+    HeldBack { session: op.session, pgid: op.op.pgid, object, epoch }
 }
 
 /// What is refused before it is executed.

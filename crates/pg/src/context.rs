@@ -1,5 +1,6 @@
 //! What a placement group can reach while it handles an event: the store, the clocks, and its outputs.
 
+use crate::backoffs::Backoffs;
 use crate::coded::CodedReads;
 use crate::copy::Copies;
 use crate::dups::DupsLimit;
@@ -97,6 +98,8 @@ pub(crate) struct ClientSession {
     pub addr: EntityAddr,
     /// Newest map that it is known to have, or was sent.
     pub epoch: Epoch,
+    /// It can be asked to hold operations back.
+    pub takes_backoffs: bool,
 }
 
 /// Requests to the monitors that are gathered over a turn.
@@ -139,6 +142,7 @@ pub(crate) struct Context<'a> {
     pub client_bytes: &'a mut usize,
     /// Notifications take more of memory than before.
     pub notifications_grew: &'a mut bool,
+    pub backoffs: &'a mut Backoffs,
     pub recorder: &'a mut Recorder,
     pub pacing: &'a mut Pacing,
     pub reservations: &'a mut Reservations,

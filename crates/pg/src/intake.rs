@@ -6,7 +6,7 @@
 
 use crate::hops::{OpTimes, WaitReasons};
 use std::collections::VecDeque;
-use wire::messages::{Op, OpCode, OsdOp};
+use wire::messages::{Op, OpCode, OsdBackoff, OsdOp};
 use wire::msgr::SessionId;
 
 /// What a read without a length is taken to bring: the size that clients cut large data into. 4 MiB.
@@ -26,10 +26,20 @@ pub(crate) fn output_bytes(ops: &[Op]) -> usize {
     ops.iter().map(|op| of(op) as usize).sum()
 }
 
+/// What a client has sent.
+pub(crate) enum Sent {
+    Op {
+        tid: u64,
+        op: OsdOp,
+        times: OpTimes,
+    },
+    /// That it holds back what it was asked to; what it sent before comes first.
+    Ack(OsdBackoff),
+}
+
 #[derive(Default)]
 pub(crate) struct Intake {
-    /// Session and transaction id with each.
-    waiting: VecDeque<(SessionId, u64, OsdOp, OpTimes)>,
+    waiting: VecDeque<(SessionId, Sent)>,
     /// Answers that the network has not taken yet.
     pub unsent_bytes: usize,
 }
@@ -39,12 +49,14 @@ impl Intake {
         self.waiting.is_empty()
     }
 
-    pub fn push(&mut self, session: SessionId, tid: u64, op: OsdOp, mut times: OpTimes) {
-        times.waits.add(WaitReasons::MEMORY);
-        self.waiting.push_back((session, tid, op, times));
+    pub fn push(&mut self, session: SessionId, mut sent: Sent) {
+        if let Sent::Op { times, .. } = &mut sent {
+            times.waits.add(WaitReasons::MEMORY);
+        }
+        self.waiting.push_back((session, sent));
     }
 
-    pub fn pop(&mut self) -> Option<(SessionId, u64, OsdOp, OpTimes)> {
+    pub fn pop(&mut self) -> Option<(SessionId, Sent)> {
         self.waiting.pop_front()
     }
 

@@ -2,7 +2,7 @@
 //! clients' operations are carried out. No sockets, no clock, no device.
 //!
 //! * [`Shard`] — start here: all groups of one shard of an OSD, with their store and the maps.
-//! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `replicate` (updates on
+//! * [`pg`]: one group. Its parts: `loading` (its table on its way into memory), `client_ops` (order and answers of client operations), `backoffs` (what clients are asked to hold back), `replicate` (updates on
 //!   their way to all members), `peering` (how a group comes to serve; `merge`: how one log is brought to another), `recovery` (objects on
 //!   their way to members that lack them), `backfill` (members that are compared object by object), `healing` (whose turn it is; `reservations`: who gives it), `strays` (copies that are not needed any more), `admission` (updates for which there is no room; `rooms`: what OSDs promise each other; `sent_back`: objects for which there is none), `leases` (until when reads may be answered; `client_ops::replica_reads`: by others than the primary),
 //!   `pacing` (how fast objects go to where they are missing, so that clients hardly feel it).
@@ -21,6 +21,7 @@ mod adopted;
 pub mod as_one;
 mod backfill;
 mod background_check;
+mod backoffs;
 mod client_ops;
 pub mod coded;
 mod context;
@@ -75,6 +76,7 @@ mod unfound;
 pub mod watch;
 
 pub use background_check::{CHECK_KEY, CHECK_PERIOD, CheckCounts, CheckMark};
+pub use backoffs::BackoffCounts;
 pub use context::Output;
 pub use homes::{Homes, SHARDS_MAX, TwoHomes, can_be_shards};
 pub use leases::ReplicaReadCounts;

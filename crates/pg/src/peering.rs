@@ -185,6 +185,7 @@ impl Pg {
         self.try_full_again(cx);
         if self.is_active() {
             self.roll_forward_idle(cx);
+            self.release_found(cx);
         }
         if cx.now >= self.peering.retry_at {
             if let Phase::Remapping = self.peering.phase {
@@ -387,6 +388,17 @@ impl Pg {
             tracing::warn!(pg = %self.id, %since, ?members, "of those that served last none can lead");
             self.peering.phase = if any_down { Phase::Down } else { Phase::Incomplete };
             self.queue_report(cx);
+            self.hold_clients_back(cx);
+        }
+    }
+
+    /// Whether the group does not serve, and will not before something befalls an OSD or an object comes: operations wait
+    /// with their clients. While it is on its way to serving they wait here.
+    pub(crate) fn turns_clients_away(&self, cx: &Context<'_>) -> bool {
+        match self.peering.phase {
+            Phase::Down | Phase::Incomplete | Phase::Premerge => true,
+            Phase::Peered => cx.now >= self.peering.others_read_until(),
+            _ => false,
         }
     }
 
@@ -746,6 +758,7 @@ impl Pg {
         if self.peering.may_recover() {
             self.consider_temp(cx);
         }
+        self.hold_clients_back(cx);
         self.queue_report(cx);
     }
 
@@ -772,6 +785,7 @@ impl Pg {
             self.ask_members_for_room(cx);
             self.recover(cx);
             self.start_waiting_ops(cx);
+            cx.backoffs.release(self.id.base(), cx.epoch);
         }
         self.members_changed(cx);
     }

@@ -267,7 +267,7 @@ impl Pg {
         cx.reservations.forget(self.id);
         cx.rooms.forget(self.id);
         self.refuse_replica_reads(cx);
-        self.ops.drop_all(cx);
+        self.drop_ops(cx);
         if self.stored {
             let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
             cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
@@ -282,7 +282,14 @@ impl Pg {
         self.refuse_replica_reads(cx);
         cx.reservations.forget(self.id);
         cx.rooms.forget(self.id);
+        self.drop_ops(cx);
+    }
+
+    /// Clients have nothing to expect of this OSD any more, and are told so by the map.
+    fn drop_ops(&mut self, cx: &mut Context<'_>) {
         self.ops.drop_all(cx);
+        let held_back = cx.backoffs.release(self.id.base(), cx.epoch);
+        cx.interrupted.extend(held_back);
     }
 
     /// A new interval begins. Ceph's clients send an operation again only if the group's primary or its range of
@@ -308,9 +315,11 @@ impl Pg {
         let replication = std::mem::take(&mut self.replication);
         if stays_primary {
             self.ops.begin_anew(cx, replication.into_ops());
+            // Who holds back what is of the whole group goes on with it until the group serves.
+            cx.backoffs.release_objects(self.id.base(), cx.epoch, |_| true);
         } else {
             cx.interrupted.extend(replication.sessions());
-            self.ops.drop_all(cx);
+            self.drop_ops(cx);
         }
         self.pushes = Pushes::default();
         self.pulls = Pulls::default();

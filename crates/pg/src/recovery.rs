@@ -94,6 +94,7 @@ impl Pg {
             return;
         }
         self.plan_healing(cx);
+        self.release_found(cx);
         if self.healing.does(Work::Recovery) && !self.is_too_full(cx, cx.whoami, Work::Recovery) {
             self.pull_missing(cx);
         }

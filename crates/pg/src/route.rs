@@ -7,11 +7,11 @@ use crate::peer::PgInterval;
 use mutant::Mutant;
 use types::{Epoch, PgId};
 use wire::basic::SPgId;
-use wire::messages::{OsdOp, OsdOpReply};
+use wire::messages::{OsdBackoff, OsdOp, OsdOpReply};
 use wire::nacre::kind;
 use wire::{DecodeError, Envelope, Message, Reader};
 
-/// Questions of each shard to OSDs are numbered from here on, less one.
+/// Questions of each shard to OSDs, and backoffs of clients, are numbered from here on, less one.
 const TIDS_PER_SHARD: u64 = 1 << 56;
 
 /// Whom a message of another OSD is for.
@@ -88,7 +88,14 @@ pub fn of_client_op(envelope: &Envelope) -> Result<(PgId, Epoch), DecodeError> {
     Ok((pgid.pg, fields.get()?))
 }
 
-/// The number before that of a shard's first question.
+/// The shard whose backoff a client acknowledges.
+///
+/// Errors: the message is malformed.
+pub fn of_backoff(envelope: &Envelope) -> Result<usize, DecodeError> {
+    Ok((OsdBackoff::open(envelope)?.id / TIDS_PER_SHARD) as usize)
+}
+
+/// The number before that of a shard's first question, or backoff.
 pub(crate) fn first_tid(shard: usize) -> u64 {
     shard as u64 * TIDS_PER_SHARD
 }

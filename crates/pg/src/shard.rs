@@ -4,6 +4,7 @@
 //! the store. A turn ends with [`Shard::end_turn`], which lets the store lay out what the turn has written.
 
 use crate::background_check::{BackgroundCheck, CheckCounts};
+use crate::backoffs::{BackoffCounts, Backoffs};
 use crate::client_ops::ClientOp;
 use crate::coded::CodedReads;
 use crate::coded::peer::{RollForward, ShardRead, ShardReadReply};
@@ -14,7 +15,7 @@ use crate::copy::Copies;
 use crate::dups::DupsLimit;
 use crate::homes::Homes;
 use crate::hops::{DEFAULT_PER_SECOND, MemberHops, OpTimes, Recorder, WaitReasons};
-use crate::intake::Intake;
+use crate::intake::{Intake, Sent};
 use crate::leases::{Leases, ReplicaReadCounts};
 use crate::maps::{Advance, MapError, Maps};
 use crate::ops::{self, Limits};
@@ -45,7 +46,8 @@ use std::time::Duration;
 use store::{IoDone, IoRequest, LookupId, ReadError, Store, StoreEvent, Ticket};
 use types::{EVersion, EntityName, Epoch, Errno, OsdId, PgId, PoolId, ReqId};
 use wire::addr::{EntityAddr, EntityAddrVec};
-use wire::messages::{self, OpFlags, OsdOp, OsdOpReply};
+use wire::codec::features::RADOS_BACKOFF;
+use wire::messages::{self, BackoffOp, OpFlags, OsdBackoff, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
 use wire::nacre::mon::{
@@ -55,8 +57,21 @@ use wire::{DecodeError, Envelope, Message, Rope, Target};
 
 /// What must wait for a newer map.
 enum Deferred {
-    ClientOp { session: SessionId, tid: u64, op: Box<OsdOp>, times: OpTimes },
-    Query { from: OsdId, message: PgQuery },
+    ClientOp {
+        session: SessionId,
+        tid: u64,
+        op: Box<OsdOp>,
+        times: OpTimes,
+    },
+    /// Behind what the client sent before.
+    Ack {
+        session: SessionId,
+        ack: Box<OsdBackoff>,
+    },
+    Query {
+        from: OsdId,
+        message: PgQuery,
+    },
 }
 
 /// What a member said of an update.
@@ -96,6 +111,7 @@ pub struct Shard {
     interrupted: BTreeSet<SessionId>,
     client_bytes: usize,
     notifications_grew: bool,
+    backoffs: Backoffs,
     intake: Intake,
     check: BackgroundCheck,
     scrubs: ScrubSchedule,
@@ -149,6 +165,7 @@ macro_rules! context {
             interrupted: &mut $shard.interrupted,
             client_bytes: &mut $shard.client_bytes,
             notifications_grew: &mut $shard.notifications_grew,
+            backoffs: &mut $shard.backoffs,
             recorder: &mut $shard.recorder,
             pacing: &mut $shard.pacing,
             reservations: &mut $shard.reservations,
@@ -215,6 +232,7 @@ impl Shard {
             interrupted: BTreeSet::new(),
             client_bytes: 0,
             notifications_grew: false,
+            backoffs: Backoffs::default(),
             intake: Intake::default(),
             check: BackgroundCheck::new(),
             scrubs: ScrubSchedule::default(),
@@ -248,6 +266,7 @@ impl Shard {
             reservations: Reservations::of_shards(homes.shards()),
             rooms: Rooms::of_shards(homes.shards()),
             copies: Copies::numbered_from(route::first_tid(index)),
+            backoffs: Backoffs::numbered_from(route::first_tid(index)),
             homes,
             ..self
         }
@@ -413,6 +432,7 @@ impl Shard {
     /// replays nothing. What is not answered is forgotten; what was given to the store still becomes durable. From now
     /// on, only [`Shard::end_turn`] and the device's results may be told, until the store is idle.
     pub fn retire(&mut self) {
+        self.backoffs.forget_all();
         for mut pg in std::mem::take(&mut self.pgs).into_values() {
             pg.leave(context!(self));
         }
@@ -498,9 +518,12 @@ impl Shard {
         self.scrub_on();
         self.wake_groups();
         while self.has_room()
-            && let Some((session, tid, op, times)) = self.intake.pop()
+            && let Some((session, sent)) = self.intake.pop()
         {
-            self.dispatch_op(session, tid, op, times);
+            match sent {
+                Sent::Op { tid, op, times } => self.dispatch_op(session, tid, op, times),
+                Sent::Ack(ack) => self.dispatch_ack(session, ack),
+            }
         }
         self.bound_notifications();
         self.settle_reservations();
@@ -512,6 +535,9 @@ impl Shard {
         }
         self.settle_room();
         self.flush_gathered();
+        for (session, message) in self.backoffs.take_messages() {
+            context!(self).send_client(session, 0, message);
+        }
         self.address_answers();
         self.store.end_turn();
     }
@@ -711,6 +737,7 @@ impl Shard {
             for deferred in entry.remove() {
                 match deferred {
                     Deferred::ClientOp { session, tid, op, times } => self.dispatch_op(session, tid, *op, times),
+                    Deferred::Ack { session, ack } => self.dispatch_ack(session, *ack),
                     Deferred::Query { from, message } => self.query(from, message),
                 }
             }
@@ -724,13 +751,16 @@ impl Shard {
 
     // ---- clients ----
 
-    pub fn client_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr) {
-        self.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0) });
+    /// A client is connected. `features`: bits that both sides have.
+    pub fn client_opened(&mut self, session: SessionId, name: EntityName, addr: EntityAddr, features: u64) {
+        let takes_backoffs = features & RADOS_BACKOFF == RADOS_BACKOFF;
+        self.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0), takes_backoffs });
     }
 
     pub fn client_closed(&mut self, session: SessionId) {
         self.clients.remove(&session);
         self.intake.forget(session);
+        self.backoffs.session_ended(session);
         self.pgs.values_mut().for_each(|pg| pg.watcher_left(session, self.now));
     }
 
@@ -741,10 +771,37 @@ impl Shard {
         let op = OsdOp::open(envelope)?;
         let times = OpTimes::new(began, self.now);
         match self.is_full() {
-            true => self.intake.push(session, envelope.header.tid, op, times),
+            true => self.intake.push(session, Sent::Op { tid: envelope.header.tid, op, times }),
             false => self.dispatch_op(session, envelope.header.tid, op, times),
         }
         Ok(())
+    }
+
+    /// What a client says of backoffs.
+    ///
+    /// Errors: the message is malformed; its session must be closed.
+    pub fn client_backoff(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {
+        let ack = OsdBackoff::open(envelope)?;
+        match (ack.op, self.intake.is_empty()) {
+            (BackoffOp::AckBlock, true) => self.dispatch_ack(session, ack),
+            (BackoffOp::AckBlock, false) => self.intake.push(session, Sent::Ack(ack)),
+            (BackoffOp::Block | BackoffOp::Unblock, _) => {}
+        }
+        Ok(())
+    }
+
+    fn dispatch_ack(&mut self, session: SessionId, ack: OsdBackoff) {
+        let is_of = |deferred: &Deferred| matches!(deferred, Deferred::ClientOp { session: of, .. } if *of == session);
+        let mut newest_first = self.deferred.iter().rev();
+        match newest_first.find(|(_, deferred)| deferred.iter().any(is_of)).map(|(epoch, _)| *epoch) {
+            Some(epoch) => self.defer(epoch, Deferred::Ack { session, ack: Box::new(ack) }),
+            None => self.backoffs.acknowledged(session, &ack, self.maps.epoch()),
+        }
+    }
+
+    /// What clients have been asked to hold back.
+    pub fn backoff_counts(&self) -> BackoffCounts {
+        self.backoffs.counts()
     }
 
     fn dispatch_op(&mut self, session: SessionId, tid: u64, op: OsdOp, mut times: OpTimes) {
@@ -761,6 +818,10 @@ impl Shard {
         let caller = cls::Caller { name: client.name, addr: client.addr };
         let reqid: ReqId = op.request_id(caller.name, tid);
         self.share_map(session);
+        if self.backoffs.drops(session, &op) {
+            tracing::trace!(pg = %op.pgid.pg, %reqid, "operation dropped that its client holds back");
+            return;
+        }
         let id = self.instance(op.pgid.pg);
         let Some(pg) = self.pgs.get_mut(&id) else { return };
         // Not our operation, or sent to another primary: the newer map just shared has the client send it where it

@@ -44,6 +44,19 @@ impl Running {
         }
     }
 
+    /// What a client says of a backoff goes to the shard that has asked for it.
+    pub(super) fn client_backoff(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {
+        match route::of_backoff(envelope)? {
+            0 => self.shard.client_backoff(session, envelope),
+            shard if shard < self.others.shards() => {
+                self.others.tell(shard, ToWorker::ClientBackoff { session, envelope: envelope.clone() });
+                Ok(())
+            }
+            // Nobody asked for that.
+            _ => Ok(()),
+        }
+    }
+
     /// A message needs a map that this OSD does not have.
     pub(super) fn came_early(&mut self, early: Early) {
         self.others.keep_early(early);

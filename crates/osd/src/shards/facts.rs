@@ -1,7 +1,7 @@
 //! What operators ask an OSD, put together from its shards.
 
 use pg::hops::{OpCounts, OpSample, OpState};
-use pg::{CheckCounts, PacingView, ReplicaReadCounts, Shard};
+use pg::{BackoffCounts, CheckCounts, PacingView, ReplicaReadCounts, Shard};
 use store::{BlockCacheStats, CacheCounts, DeviceUsage, SpaceUsage};
 
 /// Operations under way that are listed at most.
@@ -15,6 +15,7 @@ pub(crate) struct ShardFacts {
     pub check: CheckCounts,
     pub recovery: PacingView,
     pub replica_reads: ReplicaReadCounts,
+    pub backoffs: BackoffCounts,
     pub ops: OpCounts,
     /// One in how many operations is kept.
     pub one_op_kept_in: u64,
@@ -32,6 +33,7 @@ impl ShardFacts {
             check: shard.check_counts(),
             recovery: shard.pacing_view(),
             replica_reads: shard.replica_reads(),
+            backoffs: shard.backoff_counts(),
             ops: shard.op_counts(),
             one_op_kept_in: shard.one_op_kept_in(),
             recent_ops: shard.recent_ops().cloned().collect(),
@@ -60,6 +62,11 @@ impl ShardFacts {
         self.replica_reads = ReplicaReadCounts {
             asked: self.replica_reads.asked + other.replica_reads.asked,
             served: self.replica_reads.served + other.replica_reads.served,
+        };
+        self.backoffs = BackoffCounts {
+            standing: self.backoffs.standing + other.backoffs.standing,
+            begun: self.backoffs.begun + other.backoffs.begun,
+            dropped: self.backoffs.dropped + other.backoffs.dropped,
         };
         self.ops = self.ops.and(other.ops);
         self.one_op_kept_in = self.one_op_kept_in.max(other.one_op_kept_in);

@@ -25,6 +25,7 @@ pub(crate) enum ToWorker {
         session: SessionId,
         name: EntityName,
         addr: EntityAddr,
+        features: u64,
     },
     ClientClosed {
         session: SessionId,
@@ -33,6 +34,11 @@ pub(crate) enum ToWorker {
         session: SessionId,
         envelope: Envelope,
         began: Duration,
+    },
+    /// About a backoff, behind the operations that the client sent before.
+    ClientBackoff {
+        session: SessionId,
+        envelope: Envelope,
     },
     FromOsd {
         from: OsdId,

@@ -134,10 +134,17 @@ impl Worker {
         let outbox = &mut self.parts.outbox;
         match message {
             ToWorker::Begin { .. } | ToWorker::End => unreachable!("seen above"),
-            ToWorker::ClientOpened { session, name, addr } => shard.client_opened(session, name, addr),
+            ToWorker::ClientOpened { session, name, addr, features } => {
+                shard.client_opened(session, name, addr, features);
+            }
             ToWorker::ClientClosed { session } => shard.client_closed(session),
             ToWorker::ClientOp { session, envelope, began } => {
                 if let Err(e) = shard.client_op(session, &envelope, began) {
+                    outbox.push(FromWorker::BadClient { session, why: e.to_string() });
+                }
+            }
+            ToWorker::ClientBackoff { session, envelope } => {
+                if let Err(e) = shard.client_backoff(session, &envelope) {
                     outbox.push(FromWorker::BadClient { session, why: e.to_string() });
                 }
             }

@@ -28,7 +28,7 @@ impl Shard {
     pub(super) fn osd_asks(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         let name = EntityName::osd(from);
         // It has its maps from the monitors.
-        let asking = ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX) };
+        let asking = ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX), takes_backoffs: false };
         self.clients.insert(session_of(from), asking);
         self.client_op(session_of(from), envelope, began)
     }

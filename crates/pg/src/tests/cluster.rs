@@ -11,7 +11,8 @@ use std::time::Duration;
 use store::{Memory, SimDevice, Store};
 use types::{EntityName, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
-use wire::messages::{self, Op, OpFlags, OsdOp, OsdOpReply, WatchNotify};
+use wire::codec::features;
+use wire::messages::{self, BackoffOp, Op, OpFlags, OsdBackoff, OsdOp, OsdOpReply, WatchNotify};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
 use wire::nacre::mon::{PgActivate, PgActivated, PgActivation, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp};
@@ -55,6 +56,8 @@ pub(super) struct Cluster {
     pub answers: Vec<Answer>,
     /// What watchers and notifiers were told.
     pub told: Vec<(SessionId, WatchNotify)>,
+    /// What clients were asked to hold back, or let send again.
+    backoffs: Vec<(SessionId, OsdBackoff)>,
     /// Maps that sessions were sent, by their newest epoch.
     pub shared: Vec<(SessionId, Epoch)>,
     /// From which epoch OSDs have asked for maps.
@@ -146,6 +149,7 @@ impl Cluster {
             stopped: BTreeSet::new(),
             answers: Vec::new(),
             told: Vec::new(),
+            backoffs: Vec::new(),
             shared: Vec::new(),
             wanted: Vec::new(),
             started: BTreeMap::new(),
@@ -346,10 +350,32 @@ impl Cluster {
 
     /// A session of another client.
     pub fn connect_as(&mut self, osd: OsdId, client: EntityName, addr: EntityAddr) -> SessionId {
+        self.open_session(osd, client, addr, 0)
+    }
+
+    /// A session of the client, which can be asked to hold back.
+    pub fn connect_patient(&mut self, osd: OsdId) -> SessionId {
+        self.open_session(osd, CLIENT, EntityAddr::default(), features::PACIFIC)
+    }
+
+    fn open_session(&mut self, osd: OsdId, client: EntityName, addr: EntityAddr, features: u64) -> SessionId {
         self.sessions += 1;
         let session = SessionId(self.sessions);
-        self.node(osd).tell_all(Duration::ZERO, move |shard, _| shard.client_opened(session, client, addr));
+        self.node(osd).tell_all(Duration::ZERO, move |shard, _| shard.client_opened(session, client, addr, features));
         session
+    }
+
+    /// What a session was asked since this was asked last.
+    pub fn backoffs_said(&mut self, session: SessionId) -> Vec<OsdBackoff> {
+        self.backoffs.extract_if(.., |(to, _)| *to == session).map(|(_, message)| message).collect()
+    }
+
+    /// The client has read what it is asked, behind all that it has sent.
+    pub fn acknowledge(&mut self, osd: OsdId, session: SessionId, block: &OsdBackoff) {
+        let ack = OsdBackoff { op: BackoffOp::AckBlock, ..block.clone() }.seal(0, Target::default());
+        let now = self.now;
+        self.node(osd).client_backoff(session, ack, now);
+        self.turn(osd);
     }
 
     pub fn disconnect(&mut self, osd: OsdId, session: SessionId) {
@@ -489,7 +515,11 @@ impl Cluster {
             let message = WatchNotify::open(envelope).expect("well-formed");
             return self.told.push((session, message));
         }
-        let reply = OsdOpReply::open(envelope).expect("clients get maps, notifications and answers");
+        if let OsdBackoff::TYPE = envelope.header.kind {
+            let message = OsdBackoff::open(envelope).expect("well-formed");
+            return self.backoffs.push((session, message));
+        }
+        let reply = OsdOpReply::open(envelope).expect("clients get maps, notifications, backoffs and answers");
         self.answers.push(Answer { session, tid: envelope.header.tid, reply });
     }
 

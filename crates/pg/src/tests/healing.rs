@@ -16,19 +16,19 @@ const D: OsdId = OsdId(3);
 /// Three blocks, the last one not full.
 const BYTES: usize = 10_000;
 
-fn name(n: u32) -> Vec<u8> {
+pub(super) fn name(n: u32) -> Vec<u8> {
     format!("o{n}").into_bytes()
 }
 
-fn object(n: u32) -> ObjectId {
+pub(super) fn object(n: u32) -> ObjectId {
     ObjectId::head(POOL, n, b"", &name(n))
 }
 
-fn text(n: u32) -> String {
+pub(super) fn text(n: u32) -> String {
     char::from(b'a' + n as u8 % 26).to_string().repeat(BYTES)
 }
 
-fn filled(osds: i32, objects: u32) -> Cluster {
+pub(super) fn filled(osds: i32, objects: u32) -> Cluster {
     let mut cluster = Cluster::limited(osds, 7, Limits { backfill_objects: 3, ..Limits::default() });
     let session = cluster.connect(A);
     for n in 0..objects {
@@ -60,14 +60,14 @@ fn ready<T>(cluster: &mut Cluster, osd: OsdId, mut ask: impl FnMut(&mut Store) -
 }
 
 /// Spoils a block of an object.
-fn spoil(cluster: &mut Cluster, osd: OsdId, n: u32) {
+pub(super) fn spoil(cluster: &mut Cluster, osd: OsdId, n: u32) {
     let extents = ready(cluster, osd, |store| store.placement(&object(n), 4096, 1));
     let at = extents[0].device_offset + (4096 - extents[0].object_offset);
     cluster.device_of(osd).corrupt(at, 0x10);
     cluster.shard(osd).drop_block_cache();
 }
 
-fn heal(cluster: &mut Cluster) {
+pub(super) fn heal(cluster: &mut Cluster) {
     for _ in 0..3 {
         cluster.settle();
         cluster.pass(Duration::from_secs(4));
@@ -91,7 +91,7 @@ fn report(cluster: &mut Cluster) -> PgReport {
     reports.into_iter().find(|report| report.pgid == PG).expect("the primary reports")
 }
 
-fn move_group(cluster: &mut Cluster, acting: &[i32]) {
+pub(super) fn move_group(cluster: &mut Cluster, acting: &[i32]) {
     cluster.move_group(acting);
     cluster.update_all();
 }

@@ -2,6 +2,7 @@
 
 mod backfill;
 mod background_check;
+mod backoffs;
 mod cluster;
 mod coded;
 mod copy;

@@ -175,6 +175,11 @@ impl Node {
         });
     }
 
+    pub fn client_backoff(&mut self, session: SessionId, envelope: Envelope, now: Duration) {
+        let shard = route::of_backoff(&envelope).expect("well-formed");
+        self.tell(shard, now, move |shard, _| shard.client_backoff(session, &envelope).expect("well-formed"));
+    }
+
     pub fn osd_message(&mut self, from: OsdId, envelope: &Envelope, now: Duration) {
         let (homes, epoch) = (self.parts[0].shard.homes(), self.parts[0].shard.map().epoch);
         let delivery = match &mut self.as_one {

@@ -61,6 +61,8 @@ pub mod features {
     pub const OSDREPLYMUX: u64 = 1 << 12;
     pub const MSG_ADDR2: u64 = 1 << 59;
     pub const SERVER_LUMINOUS: u64 = 1 << 21 | INCARNATION_2;
+    /// Clients with these bits can be asked to hold operations back.
+    pub const RADOS_BACKOFF: u64 = SERVER_LUMINOUS;
     pub const SERVER_MIMIC: u64 = 1 << 28 | INCARNATION_2;
     pub const SERVER_NAUTILUS: u64 = 1 << 2 | INCARNATION_3;
     pub const SERVER_OCTOPUS: u64 = 1 << 16 | INCARNATION_3;
