@@ -27,6 +27,8 @@ pub struct Tally {
     pub passed: u64,
     pub operations: u64,
     pub in_doubt: u64,
+    /// How often clients were asked to hold back.
+    pub backoffs: u64,
     pub virtual_ms: u64,
     /// Time of processors, in all.
     pub took_ms: u64,
@@ -64,6 +66,7 @@ impl Tally {
                 self.passed += 1;
                 self.operations += passed.operations;
                 self.in_doubt += passed.in_doubt;
+                self.backoffs += passed.backoffs;
                 self.virtual_ms += passed.virtual_ms;
                 for (name, count) in &passed.faults {
                     *self.faults.entry(name.clone()).or_default() += count;
@@ -98,6 +101,7 @@ impl Tally {
             "passed": self.passed,
             "operations": self.operations,
             "in_doubt": self.in_doubt,
+            "backoffs": self.backoffs,
             "virtual_ms": self.virtual_ms,
             "took_ms": self.took_ms,
             "faults": self.faults,
@@ -118,6 +122,8 @@ impl Tally {
             passed: number("passed")?,
             operations: number("operations")?,
             in_doubt: number("in_doubt")?,
+            // Tallies from before clients could be asked to hold back have none.
+            backoffs: number("backoffs").unwrap_or(0),
             virtual_ms: number("virtual_ms")?,
             took_ms: number("took_ms")?,
             faults: value["faults"]
@@ -288,6 +294,7 @@ mod tests {
                 fingerprint: 1,
                 operations: 10,
                 in_doubt: 1,
+                backoffs: 3,
                 osds: 3,
                 virtual_ms: 100,
                 faults: [("OSD killed".to_owned(), 2)].into(),
@@ -306,7 +313,7 @@ mod tests {
         }
         tally.compact(10);
         assert_eq!((tally.done_below, tally.done.len()), (Some(12), 1));
-        assert_eq!((tally.seeds(), tally.operations, tally.faults["OSD killed"]), (3, 20, 4));
+        assert_eq!((tally.seeds(), tally.operations, tally.faults["OSD killed"], tally.backoffs), (3, 20, 4, 6));
         tally.save(&path).expect("a temporary file can be written");
         assert_eq!(Tally::load(&path, "--ops 9").expect("just written"), tally);
         assert!(matches!(Tally::load(&path, ""), Err(TallyError::OtherFlags { .. })));

@@ -149,8 +149,8 @@ fn print_answer(seed: u64, answer: &Answer) {
             let (ms, virtual_s) = (answer.took.as_millis(), passed.virtual_ms as f64 / 1000.0);
             let faults: u64 = passed.faults.values().sum();
             println!(
-                "seed {seed} passes: {} operations ({} in doubt) on {} OSDs, {faults} misfortunes in {virtual_s:.1} s; trace {:016x}; {ms} ms",
-                passed.operations, passed.in_doubt, passed.osds, passed.fingerprint
+                "seed {seed} passes: {} operations ({} in doubt, {} backoffs) on {} OSDs, {faults} misfortunes in {virtual_s:.1} s; trace {:016x}; {ms} ms",
+                passed.operations, passed.in_doubt, passed.backoffs, passed.osds, passed.fingerprint
             );
         }
         Outcome::Failed { check, violation } => println!("seed {seed} fails ({check}): {violation}"),
@@ -221,10 +221,11 @@ fn campaign(options: &SimOptions, seeds: Range<u64>) -> Result<bool, String> {
 fn print_tally(tally: &Tally) {
     let failed = tally.failures.len();
     println!(
-        "{} seeds, {failed} failed: {} operations, {} in doubt; {:.1} hours of clusters in {:.1} minutes of processors",
+        "{} seeds, {failed} failed: {} operations, {} in doubt, {} backoffs; {:.1} hours of clusters in {:.1} minutes of processors",
         tally.seeds(),
         tally.operations,
         tally.in_doubt,
+        tally.backoffs,
         tally.virtual_ms as f64 / 3_600_000.0,
         tally.took_ms as f64 / 60_000.0
     );

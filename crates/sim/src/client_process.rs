@@ -17,10 +17,10 @@ use reactor::{Event, Handler, Io};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{EntityType, Epoch, ObjectId, OsdId, PoolId, SnapId};
-use wire::EntityAddrVec;
 use wire::basic::AuthName;
-use wire::messages::{OpFlags, PoolOpKind};
+use wire::messages::{BackoffOp, OpFlags, OsdBackoff, PoolOpKind};
 use wire::msgr::{Config, Messenger, Output};
+use wire::{EntityAddrVec, Envelope, Message};
 
 const WAKE: u64 = 1;
 const ASK: u64 = 2;
@@ -502,7 +502,12 @@ impl ClientProcess {
                 let link = &mut self.port.messenger;
                 match output {
                     Output::Opened { session, .. } => self.objecter.opened(session, link),
-                    Output::Message { session, envelope, .. } => self.objecter.message(session, envelope, link, now),
+                    Output::Message { session, envelope, .. } => {
+                        if asks_to_hold_back(&envelope) {
+                            self.witness.held_back();
+                        }
+                        self.objecter.message(session, envelope, link, now);
+                    }
                     Output::Reset { session, reason } => {
                         tracing::debug!("{reason}");
                         self.objecter.reset(session, reason, link, now);
@@ -530,6 +535,11 @@ impl ClientProcess {
             io.set_timer(at.max(io.now() + Duration::from_millis(1)), WAKE);
         }
     }
+}
+
+/// What is malformed the objecter finds.
+fn asks_to_hold_back(envelope: &Envelope) -> bool {
+    envelope.header.kind == OsdBackoff::TYPE && OsdBackoff::open(envelope).is_ok_and(|it| it.op == BackoffOp::Block)
 }
 
 impl Handler<SimIo> for ClientProcess {

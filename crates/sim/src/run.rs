@@ -69,6 +69,8 @@ pub struct Report {
     pub operations: usize,
     /// Operations that were never answered.
     pub in_doubt: usize,
+    /// How often clients were asked to hold back.
+    pub backoffs: u64,
     /// Virtual time.
     pub took: Duration,
     /// From the end of misfortunes until all was clean and answered.
@@ -302,6 +304,7 @@ impl Run {
             fingerprint: self.cluster.world.fingerprint(),
             operations: history.len(),
             in_doubt: history.iter().filter(|operation| operation.answer.is_none()).count(),
+            backoffs: self.cluster.witness.backoffs(),
             took: self.cluster.world.now(),
             healed_in,
             faults: self.struck,

@@ -39,6 +39,8 @@ struct Seen {
     /// The newest epoch of the OSD map that anybody outside the monitors has.
     epoch: Epoch,
     keys: BTreeMap<String, KeyState>,
+    /// How often clients were asked to hold back.
+    backoffs: u64,
     violation: Option<String>,
 }
 
@@ -58,6 +60,16 @@ impl Witness {
     /// The first contradiction.
     pub fn violation(&self) -> Option<String> {
         self.0.borrow().violation.clone()
+    }
+
+    /// An OSD has asked a client to hold back.
+    pub(crate) fn held_back(&self) {
+        self.0.borrow_mut().backoffs += 1;
+    }
+
+    /// How often that was.
+    pub(crate) fn backoffs(&self) -> u64 {
+        self.0.borrow().backoffs
     }
 
     fn contradicts(&self, what: String) {
