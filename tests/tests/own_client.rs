@@ -22,7 +22,7 @@ fn errno<T>(result: Result<T, Error>) -> Errno {
 }
 
 fn everything_on(cluster: TestCluster) {
-    for pool in ["plain", "kept", "managed"] {
+    for pool in ["plain", "kept", "managed", "held"] {
         cluster.ceph(&["osd", "pool", "create", pool, "8"]).ok();
     }
     cluster.wait_until_clean(LIMIT);
@@ -35,6 +35,7 @@ fn everything_on(cluster: TestCluster) {
         copies(&pool).await;
         pool_snapshots(&ours.pool("kept").await.expect("the pool")).await;
         managed_snapshots(&ours.pool("managed").await.expect("the pool")).await;
+        held_back(&cluster, &ours.pool("held").await.expect("the pool"), &pool).await;
         quota(&cluster, &pool).await;
     });
 }
@@ -49,7 +50,10 @@ fn operations_on_nacre() {
 #[test]
 fn operations_on_ceph() {
     if clients_are_here(&["ceph-mon", "ceph-osd", "ceph-mgr", "monmaptool", "ceph"]) {
-        everything_on(TestCluster::start_ceph("own-client-ceph", 3));
+        let cluster = TestCluster::start_ceph("own-client-ceph", 3);
+        // A client that says that it holds something back, and sends it, ends the OSD.
+        cluster.ceph(&["config", "set", "osd", "osd_debug_crash_on_ignored_backoff", "true"]).ok();
+        everything_on(cluster);
     }
 }
 
@@ -168,6 +172,65 @@ async fn managed_snapshots(pool: &Pool) {
     pool.remove_managed_snapshot(first).await.expect("removed");
     assert_eq!(errno(pool.at_snapshot(first).read("o", 0, 0).await), Errno::ENOENT);
     assert_eq!(pool.at_snapshot(second).read("o", 4096, 0).await.expect("read"), vec![2; 4096]);
+}
+
+/// A pool that wants more copies than there are OSDs serves nobody until it wants fewer; what was asked for meanwhile is done then, in
+/// the order in which it was asked for. Others are served by the same OSDs.
+async fn held_back(cluster: &TestCluster, held: &Pool, other: &Pool) {
+    held.write_full("h", "zero").await.expect("written");
+    let set = |what: &str, count: &str| drop(cluster.ceph(&["osd", "pool", "set", "held", what, count]).ok());
+    set("size", "4");
+    set("min_size", "4");
+    let waiting = |number: usize| {
+        let held = held.clone();
+        tokio::spawn(async move {
+            let object = format!("many{}", number % 16);
+            held.operate(object, Operation::new().append(format!("{number},"))).await
+        })
+    };
+    wait_for_state(cluster, "peered").await;
+    let mut updates = Vec::new();
+    for number in 0..160 {
+        updates.push(waiting(number));
+        // So that they are sent in this order, and some before the client has been told to hold back.
+        tokio::task::yield_now().await;
+    }
+    for round in 0..40 {
+        let name = format!("meanwhile{round}");
+        other.write_full(name.clone(), "x").await.expect("written");
+        assert_eq!(other.read(name.clone(), 0, 0).await.expect("read"), "x");
+        other.remove(name).await.expect("removed");
+    }
+    assert!(updates.iter().all(|update| !update.is_finished()), "there are too few copies");
+    set("min_size", "2");
+    set("size", "3");
+    for update in updates {
+        update.await.expect("it ends").expect("written");
+    }
+    for object in 0..16 {
+        let expected: String = (0..10).map(|round| format!("{},", round * 16 + object)).collect();
+        assert_eq!(held.read(format!("many{object}"), 0, 0).await.expect("read"), expected);
+    }
+    assert_eq!(held.read("h", 0, 0).await.expect("read"), "zero");
+    wait_for_state(cluster, "active+clean").await;
+}
+
+/// Waits until a group is in this state, of which the pools before have none, or all are if it is what they are.
+async fn wait_for_state(cluster: &TestCluster, state: &str) {
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    loop {
+        let status = cluster.ceph_json(&["status"]);
+        let groups = |name: &str| {
+            let states = status["pgmap"]["pgs_by_state"].as_array().into_iter().flatten();
+            states.filter(|entry| entry["state_name"].as_str().is_some_and(|it| it.contains(name))).count()
+        };
+        let all = status["pgmap"]["pgs_by_state"].as_array().map_or(0, Vec::len);
+        if groups(state) > 0 && (state != "active+clean" || all == 1) {
+            return;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "never {state}: {}", status["pgmap"]);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
 }
 
 /// A full pool keeps updates waiting, or refuses those that ask for that.
