@@ -2,7 +2,7 @@
 //! and whole for `nacre why`.
 
 use crate::shards::ShardFacts;
-use pg::hops::{MemberSample, OpSample, OpState, Stamp, WaitReasons};
+use pg::hops::{COMPLAIN_AFTER, MemberSample, OpSample, OpState, Stamp, WaitReasons};
 use serde_json::{Value, json};
 use std::time::Duration;
 use types::{OsdId, Utime};
@@ -13,8 +13,6 @@ const HISTORY_SIZE: usize = 20;
 const HISTORY_SECONDS: u64 = 600;
 /// From here on Ceph counts an operation as slow, in seconds.
 const SLOW_SECONDS: u64 = 10;
-/// Longer than this an operation under way counts as blocked, in seconds.
-const COMPLAINT_SECONDS: u64 = 30;
 /// Layout of [`OpDump::hops`].
 const HOPS_VERSION: u64 = 1;
 
@@ -114,8 +112,8 @@ impl OpDump<'_> {
 
     /// `dump_blocked_ops`: those of them that have waited for long.
     pub fn blocked(&self) -> Value {
-        let ops = self.under_way(COMPLAINT_SECONDS * 1_000_000);
-        json!({ "ops": ops, "complaint_time": COMPLAINT_SECONDS, "num_blocked_ops": ops.len() })
+        let ops = self.under_way(COMPLAIN_AFTER.as_micros() as u64);
+        json!({ "ops": ops, "complaint_time": COMPLAIN_AFTER.as_secs(), "num_blocked_ops": ops.len() })
     }
 
     fn under_way(&self, age_us_min: u64) -> Vec<Value> {

@@ -26,7 +26,7 @@ use store::{IoDone, IoId, Opening, Store};
 use types::{EntityType, Epoch, Fsid};
 use wire::messages::{self, Command, Ping, kind_name};
 use wire::msgr::{self, Config, Messenger, SessionId};
-use wire::nacre::mon::{OSD_SHARDS, OsdBoot, OsdFailure, OsdGoingDown};
+use wire::nacre::mon::{OSD_SHARDS, OsdBoot, OsdFailure, OsdGoingDown, OsdRefused};
 use wire::nacre::{FIRST_KIND, kind};
 use wire::{EntityAddrVec, Envelope, Message, Target};
 
@@ -66,6 +66,8 @@ struct Running {
     peers: Peers,
     beacon_at: Duration,
     boot_at: Duration,
+    /// Why the monitors last did not mark it up.
+    refused: Option<String>,
     /// How far an orderly stop has come.
     leaving: Option<Leaving>,
     /// A map has come that this OSD has not yet compared with what it is.
@@ -249,6 +251,7 @@ impl Osd {
             peers: Peers::default(),
             beacon_at: Duration::ZERO,
             boot_at: Duration::ZERO,
+            refused: None,
             leaving: None,
             map_is_new: false,
             clients: BTreeMap::new(),
@@ -306,6 +309,9 @@ impl Running {
         let too_early = map.epoch == Epoch(0) || !self.monitor.is_open() || now < self.boot_at;
         // Marked down since its drive hangs, it would only be marked down again.
         let is_unwell = heartbeats.is_some_and(|heartbeats| !heartbeats.board.drive_answers());
+        if shown {
+            self.refused = None;
+        }
         if shown || too_early || is_unwell || self.leaving.is_some() {
             return;
         }
@@ -327,7 +333,9 @@ impl Running {
             metadata: BTreeMap::new(),
         };
         let boot = OsdBoot { metadata: metadata(config, self.others.shards(), &boot), ..boot };
-        tracing::info!(osd = config.id.0, epoch = map.epoch.0, "asks the monitors to be marked up");
+        if self.refused.is_none() {
+            tracing::info!(osd = config.id.0, epoch = map.epoch.0, "asks the monitors to be marked up");
+        }
         self.monitor.send(&mut self.public.messenger, boot.seal(0, Target::default()));
     }
 
@@ -477,6 +485,12 @@ impl Running {
                 let map: osdmap::MonMap = wire::Decode::from_slice(&message.map)?;
                 self.monitor.are_now(map.by_rank().map(|mon| mon.addrs.clone()).collect());
                 Ok(())
+            }),
+            kind::OSD_REFUSED => OsdRefused::open(envelope).map(|refused| {
+                if self.refused.as_ref() != Some(&refused.reason) {
+                    tracing::error!("the monitors do not let {} serve: {}", refused.osd, refused.reason);
+                    self.refused = Some(refused.reason);
+                }
             }),
             kind::OSD_GOING_DOWN_ACK => {
                 if let Some(leaving) = &mut self.leaving {

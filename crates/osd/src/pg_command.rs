@@ -1,7 +1,7 @@
 //! `ceph pg ID ...`: what operators ask a group's primary.
 
 use crate::command::json_string;
-use pg::{PgView, Shard};
+use pg::{GiveUpError, PgView, Shard};
 use serde_json::{Value, json};
 use types::{Errno, ObjectId, OsdId, PgId, SnapId};
 use wire::Rope;
@@ -16,17 +16,24 @@ const COMMANDS: &[(&str, Option<&str>, &str, &str)] = &[
 ];
 
 /// As `get_command_descriptions` lists them.
+///
+/// There are two ways to say each: `ceph pg ID query` and `ceph tell ID query`.
 pub(crate) fn descriptions() -> Vec<Value> {
-    let one = |(cmd, choices, help, perm): &(&str, Option<&str>, &str, &str)| {
-        let mut sig = vec![
-            json!("pg"),
-            json!({"name": "pgid", "type": "CephPgid"}),
-            json!({"name": "cmd", "type": "CephChoices", "strings": cmd}),
-        ];
+    let described = |(_, choices, help, perm): &(&str, Option<&str>, &str, &str), mut sig: Vec<Value>| {
         sig.extend(choices.map(|choices| json!({"name": "mulcmd", "type": "CephChoices", "strings": choices})));
         json!({"sig": sig, "help": help, "module": "osd", "perm": perm, "flags": 0})
     };
-    COMMANDS.iter().map(one).collect()
+    let of_pg = COMMANDS.iter().map(|command| {
+        let pgid = json!({"name": "pgid", "type": "CephPgid"});
+        let cmd = json!({"name": "cmd", "type": "CephChoices", "strings": command.0});
+        described(command, vec![json!("pg"), pgid, cmd])
+    });
+    let told = COMMANDS.iter().map(|command| {
+        // Whom it is told to is the group already.
+        let pgid = json!({"name": "pgid", "type": "CephPgid", "req": "false"});
+        described(command, vec![json!(command.0), pgid])
+    });
+    of_pg.chain(told).collect()
 }
 
 /// The group that a command is about, if it is about one.
@@ -77,6 +84,7 @@ fn carry_out(cmd: &str, line: &str, shard: &mut Shard) -> Result<Done, (Errno, S
         }
         _ => match shard.give_up_unfound(pgid) {
             Ok(count) => Ok(Done::Said(format!("pg has {count} objects unfound and apparently lost marking"))),
+            Err(GiveUpError::NothingUnfound) => Ok(Done::Said("pg has no unfound objects".to_owned())),
             Err(error) => Err((Errno::EINVAL, error.to_string())),
         },
     }

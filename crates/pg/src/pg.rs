@@ -1,7 +1,7 @@
 //! One placement group as one OSD sees it.
 
 use crate::backfill::Scan;
-use crate::client_ops::{ClientOps, ReplicaReads};
+use crate::client_ops::{ClientOp, ClientOps, ReplicaReads};
 use crate::coded::Coded;
 use crate::coded::coding::{Coding, CodingError};
 use crate::context::{Context, OnCommit};
@@ -355,6 +355,12 @@ impl Pg {
     }
 
     /// Operations that are not answered.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = &ClientOp> {
+        let (waiting, queued) = self.ops.unanswered();
+        waiting.chain(queued).chain(self.replication.ops())
+    }
+
+    /// The same as they are shown.
     pub(crate) fn ops_in_flight(&self) -> impl Iterator<Item = (OpSample, OpState)> {
         let (waiting, queued) = self.ops.unanswered();
         let id = self.id;

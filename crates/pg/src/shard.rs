@@ -1159,6 +1159,7 @@ impl Shard {
         }
         self.fullness_told = self.fullness();
         let usage = self.store.usage();
+        let (slow_ops, oldest) = self.slow_ops(self.now);
         let stats = OsdStats {
             total_bytes: usage.total_bytes,
             free_bytes: usage.free_bytes_for_cluster(),
@@ -1169,6 +1170,8 @@ impl Shard {
             commit_latency_us,
             pg_count: self.pgs.len() as u64,
             heartbeat_peers,
+            slow_ops,
+            oldest_slow_op_ms: oldest.as_millis() as u64,
         };
         let pgs = std::mem::take(&mut self.reports).into_values().collect();
         OsdBeacon { osd: self.whoami, epoch: self.maps.epoch(), stats, pgs }

@@ -56,6 +56,18 @@ const OPTIONS: &[ConfigOption] = &[
         "Whether POOL_PG_NUM_NOT_POWER_OF_TWO is raised",
     ),
     option("mon_warn_on_too_few_osds", OptionKind::Bool, "true", "Whether TOO_FEW_OSDS is raised"),
+    option(
+        "mon_warn_pg_not_scrubbed_ratio",
+        OptionKind::Float,
+        "0.5",
+        "How late scrubs are at PG_NOT_SCRUBBED; 0: never",
+    ),
+    option(
+        "mon_warn_pg_not_deep_scrubbed_ratio",
+        OptionKind::Float,
+        "0.75",
+        "How late deep scrubs are at PG_NOT_DEEP_SCRUBBED; 0: never",
+    ),
     option("osd_pool_default_min_size", OptionKind::Uint, "0", "Replicas a pool needs to serve; 0: more than half"),
     option("osd_pool_default_pg_num", OptionKind::Uint, "32", "Placement groups of a new pool"),
     option("osd_pool_default_size", OptionKind::Uint, "3", "Replicas of a new pool"),

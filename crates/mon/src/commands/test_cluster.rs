@@ -81,6 +81,7 @@ impl TestCluster {
                 commit_latency_us: 1500,
                 pg_count: 12,
                 heartbeat_peers: 2,
+                ..OsdStats::default()
             };
             let stat = OsdStat { stats, epoch: cluster.state.osdmap().epoch, at: NOW };
             cluster.volatile.osds.insert(OsdId(id), stat);
@@ -122,7 +123,7 @@ impl TestCluster {
                 write_kib: 980,
                 ..PgReport::default()
             };
-            let mut stat = PgStat::default();
+            let mut stat = PgStat { first_known: NOW, ..PgStat::default() };
             stat.update(report, NOW);
             cluster.volatile.pgs.insert(pg, stat);
         }

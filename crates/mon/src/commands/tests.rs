@@ -452,6 +452,11 @@ fn flags_and_ratios_are_set() {
     assert!(c.ok(json!({"prefix": "osd dump"})).contains(" exists,noout,noup,up "));
     let dump: Value = serde_json::from_str(&c.ok(json!({"prefix": "osd dump", "format": "json"}))).unwrap();
     assert_eq!(dump["crush_node_flags"], json!({"host1": ["noout", "noup"]}));
+    c.ok(json!({"prefix": "osd set-group", "flags": "nodown", "who": ["ssd"]}));
+    let alarms = crate::health::evaluate(&c.state, &c.volatile).checks;
+    let lines =
+        ["osd.0 has flags noup,noout", "host host1 has flags noup,noout", "device class 'ssd' has flags nodown"];
+    assert_eq!(alarms["OSD_FLAGS"].detail, lines);
     let reply = c.run(json!({"prefix": "osd set-group", "flags": "x", "who": ["osd.0"]}));
     assert_eq!(
         reply,

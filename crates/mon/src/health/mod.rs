@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 pub fn evaluate(state: &MonState, volatile: &Volatile) -> HealthReport {
     let mut report = HealthReport::default();
     mons::check(state, volatile, &mut report);
-    osds::check(state, &mut report);
+    osds::check(state, volatile, &mut report);
     pools::check(state, volatile, &mut report);
-    pgs::check(volatile, &mut report);
+    pgs::check(state, volatile, &mut report);
     let mutes = state.health_mutes.iter();
     let lasting = mutes.filter(|(_, mute)| mute.expires.is_none_or(|expires| expires > volatile.now));
     report.muted = lasting.map(|(code, _)| code.clone()).collect();

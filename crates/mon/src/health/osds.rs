@@ -1,14 +1,18 @@
 //! Alarms about OSDs and the OSD map.
 
 use super::{HealthReport, Severity, warns};
-use crate::MonState;
 use crate::pools::{PGS_PER_OSD_MAX, SIZE_DEFAULT};
+use crate::{MonState, Volatile};
 use osdmap::{OsdMapFlags, OsdState};
 use std::collections::BTreeMap;
 use types::OsdId;
 
-pub(super) fn check(state: &MonState, report: &mut HealthReport) {
+/// So many OSDs are named in a summary at most.
+const NAMED_OSDS: usize = 10;
+
+pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
     down(state, report);
+    slow(state, volatile, report);
     flags(state, report);
     fullness(state, report);
     let map = state.osdmap();
@@ -122,11 +126,24 @@ fn flags(state: &MonState, report: &mut HealthReport) {
         report.raise("OSDMAP_FLAGS", Severity::Warn, format!("{} flag(s) set", set.names()), Vec::new());
     }
     let mut detail = Vec::new();
-    for (id, osd) in map.osds() {
-        let set = osd.state & (OsdState::NOUP | OsdState::NODOWN | OsdState::NOIN | OsdState::NOOUT);
+    let mut look = |who: &dyn Fn() -> String, state: OsdState| {
+        let set = state & (OsdState::NOUP | OsdState::NODOWN | OsdState::NOIN | OsdState::NOOUT);
         if !set.is_empty() {
-            detail.push(format!("{id} has flags {}", set.names()));
+            detail.push(format!("{} has flags {}", who(), set.names()));
         }
+    };
+    for (id, osd) in map.osds() {
+        look(&|| id.to_string(), osd.state);
+    }
+    let crush = &map.crush;
+    for (id, state) in &map.crush_node_flags {
+        let Some(name) = crush.name(*id) else { continue };
+        let kind = crush.bucket(*id).map_or(0, |bucket| bucket.kind);
+        look(&|| format!("{} {name}", crush.type_name(kind).unwrap_or("node")), *state);
+    }
+    for (class, state) in &map.device_class_flags {
+        let Some((_, name)) = crush.classes().find(|(id, _)| id == class) else { continue };
+        look(&|| format!("device class '{name}'"), *state);
     }
     if !detail.is_empty() {
         let summary = format!(
@@ -135,6 +152,22 @@ fn flags(state: &MonState, report: &mut HealthReport) {
         );
         report.raise("OSD_FLAGS", Severity::Warn, summary, detail);
     }
+}
+
+/// OSDs that keep clients waiting for too long.
+fn slow(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
+    let slow = volatile.osds.iter().filter(|(osd, told)| told.stats.slow_ops > 0 && state.osdmap().is_up(**osd));
+    let slow: Vec<_> = slow.map(|(osd, told)| (osd.to_string(), &told.stats)).collect();
+    let Some(oldest_ms) = slow.iter().map(|(_, stats)| stats.oldest_slow_op_ms).max() else { return };
+    let ops: u64 = slow.iter().map(|(_, stats)| stats.slow_ops).sum();
+    let names = |osds: &[(String, _)]| osds.iter().map(|(osd, _)| osd.clone()).collect::<Vec<_>>().join(",");
+    let who = match &slow[..] {
+        [(osd, _)] => format!("{osd} has slow ops"),
+        all if all.len() <= NAMED_OSDS => format!("daemons [{}] have slow ops.", names(all)),
+        all => format!("daemons [{}]... have slow ops.", names(&all[..NAMED_OSDS])),
+    };
+    let summary = format!("{ops} slow ops, oldest one blocked for {} sec, {who}", oldest_ms / 1000);
+    report.raise_counted("SLOW_OPS", Severity::Warn, summary, ops as usize, Vec::new());
 }
 
 fn fullness(state: &MonState, report: &mut HealthReport) {

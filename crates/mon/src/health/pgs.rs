@@ -1,10 +1,11 @@
 //! Alarms about placement groups.
 
 use super::{HealthReport, Severity};
+use crate::MonState;
 use crate::volatile::{PgStat, Volatile, pg_state_text};
 use std::time::Duration;
 use types::Utime;
-use wire::nacre::mon::pg_state;
+use wire::nacre::mon::{PgReport, pg_state};
 
 /// A group may be in some passing states for this long before it counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(60);
@@ -44,7 +45,58 @@ const RECOVERY_FULL: [Watched; 1] =
 const DAMAGED: [Watched; 1] =
     [Watched { name: "inconsistent", is: |state| state & pg_state::INCONSISTENT != 0, last_fine: None }];
 
-pub(super) fn check(volatile: &Volatile, report: &mut HealthReport) {
+/// Which groups are scrubbed too seldom.
+struct Overdue {
+    code: &'static str,
+    /// What they are not: `scrubbed`.
+    done: &'static str,
+    last: fn(&PgReport) -> Utime,
+    /// By which share of [`SCRUB_WITHIN`] it may be late: an option, and its default. 0 wants no alarm.
+    ratio: (&'static str, f64),
+}
+
+/// A group is scrubbed within this time, in both ways.
+const SCRUB_WITHIN: Duration = Duration::from_secs(7 * 86_400);
+
+const OVERDUE: [Overdue; 2] = [
+    Overdue {
+        code: "PG_NOT_SCRUBBED",
+        done: "scrubbed",
+        last: |report| report.scrub.light_at,
+        ratio: ("mon_warn_pg_not_scrubbed_ratio", 0.5),
+    },
+    Overdue {
+        code: "PG_NOT_DEEP_SCRUBBED",
+        done: "deep-scrubbed",
+        last: |report| report.scrub.deep_at,
+        ratio: ("mon_warn_pg_not_deep_scrubbed_ratio", 0.75),
+    },
+];
+
+fn overdue(state: &MonState, volatile: &Volatile, what: &Overdue, report: &mut HealthReport) {
+    let (option, default) = what.ratio;
+    let set = state.mon_option("", option).and_then(|text| text.parse().ok());
+    let ratio = set.filter(|ratio: &f64| ratio.is_finite()).unwrap_or(default);
+    if ratio <= 0.0 {
+        return;
+    }
+    let longest_s = SCRUB_WITHIN.as_secs_f64() * (1.0 + ratio);
+    let mut detail = Vec::new();
+    for (id, pg) in &volatile.pgs {
+        // One that never was, or whose primary has not told yet, counts from when it was first known.
+        let last = (what.last)(&pg.report).max(pg.first_known);
+        if volatile.now.to_unix().saturating_sub(last.to_unix()).as_secs_f64() > longest_s {
+            detail.push(format!("pg {id} not {} since {last}", what.done));
+        }
+    }
+    if !detail.is_empty() {
+        let summary = format!("{} pgs not {} in time", detail.len(), what.done);
+        report.raise(what.code, Severity::Warn, summary, detail);
+    }
+}
+
+pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
+    OVERDUE.iter().for_each(|what| overdue(state, volatile, what, report));
     let (counts, detail) = watch(volatile, &UNAVAILABLE);
     if !detail.is_empty() {
         let summary = format!("Reduced data availability: {}", counts.join(", "));

@@ -78,7 +78,7 @@ impl Monitor {
                 self.send(session, tid, msg::Ping { status: Some(status) }, out);
             }
             quorum::GlobalIdsGet::TYPE => self.proposals.want_global_ids_for(session),
-            nacre::OsdBoot::TYPE => self.osd_boot(now, session, Message::open(envelope)?),
+            nacre::OsdBoot::TYPE => self.osd_boot(now, session, Message::open(envelope)?, out),
             nacre::OsdBeacon::TYPE => self.osd_beacon(now, session, Message::open(envelope)?),
             nacre::OsdFailure::TYPE => self.osd_failure(now, session, Message::open(envelope)?),
             nacre::OsdGoingDown::TYPE => self.osd_going_down(now, session, Message::open(envelope)?, out),

@@ -24,17 +24,17 @@ impl Monitor {
         is
     }
 
-    pub(super) fn osd_boot(&mut self, now: Now, session: SessionId, boot: nacre::OsdBoot) {
+    pub(super) fn osd_boot(&mut self, now: Now, session: SessionId, boot: nacre::OsdBoot, out: &mut Vec<Action>) {
         if !self.speaks_for(session, boot.osd) {
             return;
         }
         if let Err(reason) = self.check_boot(&boot) {
-            info!("{}: may not start: {reason}", boot.osd);
             if self.osd_changes.refused_anew(boot.osd) {
+                info!("{}: may not start: {reason}", boot.osd);
                 let message = format!("{} may not start: {reason}", boot.osd);
                 self.note(now, LogPriority::WARN, message);
             }
-            return;
+            return self.send(session, 0, nacre::OsdRefused { osd: boot.osd, reason }, out);
         }
         self.liveness.heard(boot.osd, now.since_start);
         let is_new = self.state.osdmap().crush.parent(boot.osd.0).is_none();

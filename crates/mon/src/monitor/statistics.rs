@@ -70,7 +70,9 @@ impl Monitor {
         self.covered.up = up;
         let known = (0..map.weights().len() as i32).map(OsdId);
         let placed_on: BTreeSet<OsdId> = known.filter(|osd| map.exists(*osd) && map.is_in(*osd)).collect();
-        self.volatile.progress.follow_map(placed_on, self.volatile.now);
+        // A monitor that was away follows old maps, too.
+        let has_data = !map.pools.is_empty();
+        self.volatile.progress.follow_map(placed_on, has_data, map.modified, self.volatile.now);
         self.volatile.osds.retain(|osd, _| map.exists(*osd));
         self.volatile.osd_io.retain(|osd, _| map.exists(*osd));
         self.volatile.osd_rates.retain(|osd, _| map.exists(*osd));

@@ -131,6 +131,8 @@ impl Volatile {
             commit_latency_us: sum.commit_latency_us.max(osd.stats.commit_latency_us),
             pg_count: sum.pg_count + osd.stats.pg_count,
             heartbeat_peers: sum.heartbeat_peers + osd.stats.heartbeat_peers,
+            slow_ops: sum.slow_ops + osd.stats.slow_ops,
+            oldest_slow_op_ms: sum.oldest_slow_op_ms.max(osd.stats.oldest_slow_op_ms),
         })
     }
 }

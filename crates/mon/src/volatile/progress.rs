@@ -79,9 +79,10 @@ impl Event {
 }
 
 impl Progress {
-    /// A map: data is placed on these OSDs.
-    pub fn follow_map(&mut self, placed_on: BTreeSet<OsdId>, now: Utime) {
-        if let Some(before) = self.placed_on.replace(placed_on.clone()) {
+    /// A map, made at `made`: data, if there is any, is placed on these OSDs. An old map is no news.
+    pub fn follow_map(&mut self, placed_on: BTreeSet<OsdId>, has_data: bool, made: Utime, now: Utime) {
+        let is_news = has_data && now.to_unix().saturating_sub(made.to_unix()) < NOTHING_AFTER;
+        if let Some(before) = self.placed_on.replace(placed_on.clone()).filter(|_| is_news) {
             let out = before.difference(&placed_on).map(|osd| (osd, "out"));
             let changed: Vec<_> = out.chain(placed_on.difference(&before).map(|osd| (osd, "in"))).collect();
             for (osd, how) in changed {
@@ -131,9 +132,9 @@ mod tests {
     #[test]
     fn the_estimate_holds_while_the_pace_does() {
         let mut progress = Progress::default();
-        progress.follow_map(osds(&[0, 1, 2]), at(0));
+        progress.follow_map(osds(&[0, 1, 2]), true, at(0), at(0));
         assert!(progress.events.is_empty(), "the first map is no news");
-        progress.follow_map(osds(&[0, 1]), at(14));
+        progress.follow_map(osds(&[0, 1]), true, at(14), at(14));
         for second in 14..20 {
             progress.measure(0, false, at(second));
         }
@@ -176,10 +177,21 @@ mod tests {
     }
 
     #[test]
+    fn old_maps_and_those_without_data_move_nothing() {
+        let mut progress = Progress::default();
+        progress.follow_map(osds(&[]), false, at(0), at(0));
+        progress.follow_map(osds(&[0, 1, 2]), false, at(1), at(1));
+        progress.follow_map(osds(&[0, 1]), true, at(2), at(60));
+        assert!(progress.events.is_empty(), "{:?}", progress.events);
+        progress.follow_map(osds(&[0]), true, at(59), at(60));
+        assert_eq!(progress.events.len(), 1);
+    }
+
+    #[test]
     fn what_moves_nothing_is_no_event_for_long_and_what_moves_is_one() {
         let mut progress = Progress::default();
-        progress.follow_map(osds(&[0]), at(0));
-        progress.follow_map(osds(&[0, 1]), at(1));
+        progress.follow_map(osds(&[0]), true, at(0), at(0));
+        progress.follow_map(osds(&[0, 1]), true, at(1), at(1));
         (1..40).for_each(|second| progress.measure(0, false, at(second)));
         assert!(progress.events.is_empty() && progress.completed.is_empty());
         progress.measure(7, false, at(40));

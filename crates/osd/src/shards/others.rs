@@ -227,6 +227,8 @@ impl Others {
             sum.omap_bytes += part.omap_bytes;
             sum.metadata_bytes += part.metadata_bytes;
             sum.pg_count += part.pg_count;
+            sum.slow_ops += part.slow_ops;
+            sum.oldest_slow_op_ms = sum.oldest_slow_op_ms.max(part.oldest_slow_op_ms);
             beacon.epoch = beacon.epoch.min(other.epoch);
         }
     }

@@ -6,6 +6,9 @@ use super::times::OpTimes;
 use crate::Shard;
 use std::time::Duration;
 
+/// An operation that is not answered after this time has waited for too long, as Ceph's `osd_op_complaint_time` says.
+pub const COMPLAIN_AFTER: Duration = Duration::from_secs(30);
+
 /// How far an operation has come that is not answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpState {
@@ -42,6 +45,13 @@ impl Shard {
     /// for memory or for a map are not among them.
     pub fn ops_in_flight(&self, max: usize) -> Vec<(OpSample, OpState)> {
         self.groups().flat_map(|pg| pg.ops_in_flight()).take(max).collect()
+    }
+
+    /// How many of them are not answered [`COMPLAIN_AFTER`] they came, and how old the oldest is.
+    pub fn slow_ops(&self, now: Duration) -> (u64, Duration) {
+        let ages = self.groups().flat_map(|pg| pg.unanswered()).map(|op| now.saturating_sub(op.times.began));
+        let slow = ages.filter(|age| *age >= COMPLAIN_AFTER);
+        slow.fold((0, Duration::ZERO), |(count, oldest), age| (count + 1, oldest.max(age)))
     }
 }
 

@@ -13,7 +13,7 @@ mod tests;
 mod times;
 
 pub use counts::{OpCount, OpCounts};
-pub use kept::OpState;
+pub use kept::{COMPLAIN_AFTER, OpState};
 pub use member::MemberHops;
 pub(crate) use member::{MemberAck, MemberTimes};
 pub use recorder::DEFAULT_PER_SECOND;

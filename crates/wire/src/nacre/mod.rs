@@ -50,6 +50,7 @@ pub mod kind {
     pub const PG_ACTIVATED: u16 = 0x4e09;
     pub const PG_TEMP: u16 = 0x4e0a;
     pub const PG_SCRUB: u16 = 0x4e10;
+    pub const OSD_REFUSED: u16 = 0x4e11;
 
     /// Between OSDs (bodies in the `pg` crate).
     pub const REP_OP: u16 = 0x4e20;

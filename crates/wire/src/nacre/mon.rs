@@ -11,17 +11,20 @@ use std::collections::BTreeMap;
 use types::{EVersion, Epoch, Fsid, OsdId, PgId, Utime};
 
 macro_rules! block {
-    ($ty:ident, version $version:literal { $($field:ident),* $(,)? }) => {
+    ($ty:ident, version $version:literal { $($field:ident),* $(; since $since:literal { $($later:ident),* })* $(,)? }) => {
         impl Encode for $ty {
             fn encode(&self, w: &mut Writer) {
-                w.versioned($version, 1, |w| { $(w.put(&self.$field);)* });
+                w.versioned($version, 1, |w| { $(w.put(&self.$field);)* $($(w.put(&self.$later);)*)* });
             }
         }
         impl Decode for $ty {
             const MIN_BYTES: usize = 6;
             fn decode(r: &mut Reader<'_>) -> Result<$ty, DecodeError> {
-                let (_, mut r) = r.versioned(stringify!($ty), $version)?;
-                Ok($ty { $($field: r.get()?),* })
+                let (_head, mut r) = r.versioned(stringify!($ty), $version)?;
+                Ok($ty {
+                    $($field: r.get()?,)*
+                    $($($later: if _head.version >= $since { r.get()? } else { Default::default() },)*)*
+                })
             }
         }
     };
@@ -74,11 +77,14 @@ pub struct OsdStats {
     pub pg_count: u64,
     /// Peers this OSD exchanges data with.
     pub heartbeat_peers: u64,
+    /// Clients' operations that are not answered for so long that somebody should look, and the age of the oldest.
+    pub slow_ops: u64,
+    pub oldest_slow_op_ms: u64,
 }
 
-block!(OsdStats, version 1 {
+block!(OsdStats, version 2 {
     total_bytes, free_bytes, data_bytes, stored_bytes, omap_bytes, metadata_bytes, commit_latency_us, pg_count,
-    heartbeat_peers,
+    heartbeat_peers; since 2 { slow_ops, oldest_slow_op_ms }
 });
 
 /// Bits of [`PgReport::state`]; several may be set. Names and meaning are Ceph's.
@@ -236,6 +242,16 @@ pub struct OsdGoingDownAck {
 }
 
 message!(OsdGoingDownAck = kind::OSD_GOING_DOWN_ACK, version 1 { osd, epoch });
+
+/// The OSD is not marked up, and will not be until somebody has done something about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OsdRefused {
+    pub osd: OsdId,
+    /// Why, and what helps.
+    pub reason: String,
+}
+
+message!(OsdRefused = kind::OSD_REFUSED, version 1 { osd, reason });
 
 /// A primary asks what the monitors know of placement groups, before it lets them serve.
 #[derive(Clone, PartialEq, Eq, Debug)]

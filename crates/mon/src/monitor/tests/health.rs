@@ -108,3 +108,50 @@ fn mutes_end() {
     h.pass(secs(5));
     assert!(h.monitor.state().health_mutes.is_empty());
 }
+
+#[test]
+fn osds_that_keep_clients_waiting_are_named() {
+    let mut h = Harness::new();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    let tell = |h: &mut Harness, id: i32, slow_ops, oldest_slow_op_ms| {
+        let epoch = h.map().epoch;
+        let stats = nacre::OsdStats { slow_ops, oldest_slow_op_ms, ..nacre::OsdStats::default() };
+        h.say(sessions[id as usize], nacre::OsdBeacon { osd: OsdId(id), epoch, stats, pgs: Vec::new() });
+        h.pass(secs(1));
+    };
+    let slow = |h: &Harness| alarms(h).into_iter().find(|(code, _)| *code == "SLOW_OPS").map(|(_, summary)| summary);
+    tell(&mut h, 1, 2, 31_900);
+    assert_eq!(slow(&h).unwrap(), "2 slow ops, oldest one blocked for 31 sec, osd.1 has slow ops");
+    tell(&mut h, 2, 1, 40_000);
+    let both = "3 slow ops, oldest one blocked for 40 sec, daemons [osd.1,osd.2] have slow ops.";
+    assert_eq!(slow(&h).unwrap(), both);
+    tell(&mut h, 1, 0, 0);
+    tell(&mut h, 2, 0, 0);
+    assert_eq!(slow(&h), None);
+}
+
+#[test]
+fn groups_that_are_not_scrubbed_in_time_are_named() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    let day = 86_400;
+    let overdue = |h: &Harness| -> Vec<(&str, String)> {
+        alarms(h).into_iter().filter(|(code, _)| code.contains("SCRUBBED")).collect()
+    };
+    assert_eq!(overdue(&h), []);
+    let groups = h.map().pools[&PoolId(1)].pg_num;
+    // Eleven days later: no group has been scrubbed, but one.
+    h.now += secs(11 * day);
+    let pgid = types::PgId { pool: PoolId(1), seed: 0 };
+    let scrub = nacre::PgScrubReport { light_at: h.at().wall, ..Default::default() };
+    let report = nacre::PgReport { pgid, epoch: h.map().epoch, sequence: 1, scrub, ..Default::default() };
+    h.beacon(sessions[0], 0, vec![report]);
+    let summary = format!("{} pgs not scrubbed in time", groups - 1);
+    assert_eq!(overdue(&h), [("PG_NOT_SCRUBBED", summary.clone())]);
+    h.now += secs(2 * day);
+    h.pass(secs(1));
+    let deep = format!("{groups} pgs not deep-scrubbed in time");
+    assert_eq!(overdue(&h), [("PG_NOT_DEEP_SCRUBBED", deep), ("PG_NOT_SCRUBBED", summary)]);
+}

@@ -130,6 +130,10 @@ fn another_store_under_the_same_number_is_refused() {
     assert!(is_at(h.map(), OsdId(0), &addrs(0, 1)));
     let refusals = h.monitor.state().log.entries.iter().filter(|e| e.message.contains("may not start")).count();
     assert_eq!(refusals, 1);
+    // It is told each time: the first answer may have been lost.
+    let told = h.heard::<nacre::OsdRefused>(session);
+    assert_eq!(told.len(), 2);
+    assert!(told.iter().all(|told| told.osd == OsdId(0) && told.reason.contains("ceph osd destroy")), "{told:?}");
     // Nor may anybody speak for another.
     let liar = h.open(EntityType::OSD, 5);
     h.say(liar, boot_message(0, "host0", 10));
