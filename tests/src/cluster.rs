@@ -1,6 +1,6 @@
 //! A cluster of its own for one test.
 
-use crate::command::{Outcome, run};
+use crate::command::{Outcome, run, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -261,6 +261,23 @@ impl TestCluster {
             assert!(Instant::now() < end, "not clean after {limit:?}: {pgmap}");
             thread::sleep(Duration::from_millis(200));
         }
+    }
+
+    /// Waits until the map shows an OSD up or down.
+    #[track_caller]
+    pub fn wait_until_up(&self, osd: u32, is_up: bool, limit: Duration) {
+        wait_until(&format!("osd.{osd} is up: {is_up}"), limit, || {
+            let dump = self.ceph_json(&["osd", "dump"]);
+            let found = dump["osds"].as_array().into_iter().flatten().find(|entry| entry["osd"] == osd);
+            found.is_some_and(|entry| entry["up"] == u32::from(is_up))
+        });
+    }
+
+    /// A number of the clients' part of what an OSD counts.
+    #[track_caller]
+    pub fn counted(&self, osd: u32, name: &str) -> u64 {
+        let dump = self.ceph_json(&["tell", &format!("osd.{osd}"), "perf", "dump"]);
+        dump["osd"][name].as_u64().unwrap_or_else(|| panic!("osd.{osd} counts no {name}: {dump}"))
     }
 
     /// Ids of this cluster's processes, by the files they leave.

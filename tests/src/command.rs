@@ -69,6 +69,16 @@ pub fn run(mut command: Command, limit: Duration) -> Outcome {
     Outcome { line, code: status.code(), stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
 }
 
+/// Waits until something is so.
+#[track_caller]
+pub fn wait_until(what: &str, limit: Duration, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    while !is() {
+        assert!(Instant::now() < end, "not within {limit:?}: {what}");
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
 /// Whether Ceph's clients (programs, or `python3-rados` and `python3-rbd`) are installed. Without them a test says so and ends, unless `NACRE_REQUIRE_ORACLES` is 1.
 pub fn clients_are_here(names: &[&str]) -> bool {
     let missing: Vec<_> = names.iter().filter(|name| !is_installed(name)).collect();

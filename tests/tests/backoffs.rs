@@ -1,38 +1,19 @@
 //! Clients of groups that cannot serve hold back what they want of them, so that the same OSDs go on serving others.
 
-use cluster_tests::{Background, TestCluster, binary, clients_are_here, python};
+use cluster_tests::{Background, TestCluster, binary, clients_are_here, python, wait_until};
 use rustix::process::Signal;
-use serde_json::Value;
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python/queued.py");
 /// Far more than an OSD would keep for clients.
 const QUEUED_MIB: &str = "64";
 
-/// A number of the clients' part of what OSDs count, over these OSDs.
+/// What these OSDs count, in all.
 fn counted(cluster: &TestCluster, osds: &[u32], name: &str) -> u64 {
-    let of = |osd: &u32| {
-        let dump = cluster.ceph_json(&["tell", &format!("osd.{osd}"), "perf", "dump"]);
-        dump["osd"][name].as_u64().unwrap_or_else(|| panic!("osd.{osd} counts no {name}: {dump}"))
-    };
-    osds.iter().map(of).sum()
-}
-
-#[track_caller]
-fn wait_until(what: &str, is: impl Fn() -> bool) {
-    let end = Instant::now() + LIMIT;
-    while !is() {
-        assert!(Instant::now() < end, "not within {LIMIT:?}: {what}");
-        sleep(Duration::from_millis(200));
-    }
-}
-
-fn is_up(cluster: &TestCluster, osd: u32) -> bool {
-    let dump = cluster.ceph_json(&["osd", "dump"]);
-    dump["osds"].as_array().into_iter().flatten().any(|entry: &Value| entry["osd"] == osd && entry["up"] == 1)
+    osds.iter().map(|osd| cluster.counted(*osd, name)).sum()
 }
 
 fn queue_up(cluster: &TestCluster, pool: &str) -> Background {
@@ -60,9 +41,9 @@ fn a_pool_that_waits_for_members_does_not_hold_up_another() {
     let payload = payload.to_str().expect("plain path");
 
     cluster.signal("osd.2", Signal::KILL);
-    wait_until("osd.2 is down", || !is_up(cluster, 2));
+    cluster.wait_until_up(2, false, LIMIT);
     let mut clients = ["stopped", "coded"].map(|pool| queue_up(cluster, pool));
-    wait_until("clients hold back", || counted(cluster, &[0, 1], "backoffs") >= 8);
+    wait_until("clients hold back", LIMIT, || counted(cluster, &[0, 1], "backoffs") >= 8);
 
     // Everybody else is served meanwhile, by the same OSDs.
     let got = cluster.scratch("got");
@@ -88,7 +69,7 @@ fn a_pool_that_waits_for_members_does_not_hold_up_another() {
         assert_eq!(client.exit_code(LIMIT), Some(0));
     }
     assert_eq!(listing.exit_code(LIMIT), Some(0));
-    wait_until("nobody holds back", || counted(cluster, &[0, 1, 2], "backoffs") == 0);
+    wait_until("nobody holds back", LIMIT, || counted(cluster, &[0, 1, 2], "backoffs") == 0);
     let begun = ["backoffs_begun", "backoff_dropped_op"].map(|name| counted(cluster, &[0, 1, 2], name));
     eprintln!("backoffs, and operations that were dropped: {begun:?}");
     cluster.wait_until_clean(LIMIT);

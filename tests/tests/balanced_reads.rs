@@ -9,11 +9,7 @@ const OSDS: u32 = 3;
 
 /// How many reads came to OSDs that did not lead, and how many these answered themselves.
 fn replica_reads(cluster: &TestCluster) -> (u64, u64) {
-    let count = |osd: u32, name: &str| {
-        let counts = cluster.ceph_json(&["tell", &format!("osd.{osd}"), "perf", "dump"]);
-        counts["osd"][name].as_u64().expect("it is counted")
-    };
-    let sum = |name| (0..OSDS).map(|osd| count(osd, name)).sum();
+    let sum = |name| (0..OSDS).map(|osd| cluster.counted(osd, name)).sum();
     (sum("replica_read"), sum("replica_read_served"))
 }
 

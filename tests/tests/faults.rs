@@ -23,21 +23,6 @@ fn complete(command: &mut Command, cluster: &TestCluster, osd: u32, more: &[&str
     command.args(["osd", "--id", &osd.to_string(), "--conf"]).arg(cluster.conf()).args(more);
 }
 
-/// Waits until the map shows an OSD up or down.
-#[track_caller]
-fn wait_until_up(cluster: &TestCluster, osd: u32, is_up: bool) {
-    let end = Instant::now() + LIMIT;
-    loop {
-        let dump = cluster.ceph_json(&["osd", "dump"]);
-        let found = dump["osds"].as_array().into_iter().flatten().find(|entry| entry["osd"] == osd);
-        if found.is_some_and(|entry| entry["up"] == u32::from(is_up)) {
-            return;
-        }
-        assert!(Instant::now() < end, "osd.{osd} is not up: {is_up}");
-        sleep(Duration::from_millis(300));
-    }
-}
-
 /// Waits until the process of a daemon that was started with the cluster is gone.
 #[track_caller]
 fn kill(cluster: &TestCluster, osd: u32) {
@@ -108,7 +93,7 @@ fn acknowledged_writes_survive_what_befalls_osds() {
         sleep(away);
         by_hand.push(Background::start(osd_command(&cluster, osd, &[])));
         journal.goes_on(50, LIMIT);
-        wait_until_up(&cluster, osd, true);
+        cluster.wait_until_up(osd, true, LIMIT);
     }
     cluster.wait_until_clean(LIMIT);
     eprintln!("killed and back: {} writes", journal.acknowledged());
@@ -119,7 +104,7 @@ fn acknowledged_writes_survive_what_befalls_osds() {
     sleep(Duration::from_secs(4));
     cluster.signal("osd.2", Signal::CONT);
     journal.goes_on(50, LIMIT);
-    wait_until_up(&cluster, 2, true);
+    cluster.wait_until_up(2, true, LIMIT);
     cluster.wait_until_clean(LIMIT);
     eprintln!("stopped and gone on: {} writes", journal.acknowledged());
 
@@ -138,13 +123,13 @@ fn acknowledged_writes_survive_what_befalls_osds() {
 
     // The disk is gone: an empty OSD takes the place.
     kill(&cluster, 3);
-    wait_until_up(&cluster, 3, false);
+    cluster.wait_until_up(3, false, LIMIT);
     cluster.ceph(&["osd", "purge", "3", "--yes-i-really-mean-it"]).ok();
     fs::remove_dir_all(cluster.dir().join("osd.3")).expect("the OSD's folder");
     run(osd_command(&cluster, 3, &["--mkfs", "--size", "2GiB"]), LIMIT).ok();
     by_hand.push(Background::start(osd_command(&cluster, 3, &[])));
     journal.goes_on(50, LIMIT);
-    wait_until_up(&cluster, 3, true);
+    cluster.wait_until_up(3, true, LIMIT);
     cluster.wait_until_clean(LIMIT);
     eprintln!("an empty OSD in place of another: {} writes", journal.acknowledged());
 
@@ -191,19 +176,19 @@ fn an_osd_whose_cable_is_cut_serves_nothing_old() {
     };
     run(there(&["--mkfs", "--size", "2GiB"]), LIMIT).ok();
     let mut osd = Background::start(there(&[]));
-    wait_until_up(&cluster, 3, true);
+    cluster.wait_until_up(3, true, LIMIT);
     cluster.make_pool("p", 16, 3);
     let mut journal = Journal::begin(&cluster, "p");
     journal.goes_on(100, LIMIT);
     for long in [false, true] {
         host.cut();
         if long {
-            wait_until_up(&cluster, 3, false);
+            cluster.wait_until_up(3, false, LIMIT);
         }
         sleep(Duration::from_secs(2));
         host.mend();
         journal.goes_on(100, LIMIT);
-        wait_until_up(&cluster, 3, true);
+        cluster.wait_until_up(3, true, LIMIT);
         cluster.wait_until_clean(LIMIT);
         eprintln!("cut until it was called down: {long}; {} writes", journal.acknowledged());
     }

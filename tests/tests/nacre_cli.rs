@@ -1,14 +1,15 @@
 //! `nacre` itself: a first session with nothing but the binary, and how clusters start, stop and refuse to.
 
-use cluster_tests::{Outcome, Pattern, TestCluster, assert_same_bytes, binary, clients_are_here, run};
+use cluster_tests::{Outcome, Pattern, TestCluster, assert_same_bytes, binary, clients_are_here, run, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SHORT: Duration = Duration::from_secs(60);
+/// For daemons to come and go.
+const START: Duration = Duration::from_secs(30);
 
 fn nacre(cluster: &TestCluster, args: &[&str]) -> Outcome {
     cluster.nacre(args, SHORT)
@@ -22,15 +23,6 @@ fn status(cluster: &TestCluster) -> serde_json::Value {
 fn pid_of(cluster: &TestCluster, name: &str) -> Pid {
     let text = fs::read_to_string(cluster.dir().join(format!("run/{name}.pid"))).expect("pid file");
     Pid::from_raw(text.trim().parse().expect("a number")).expect("not zero")
-}
-
-#[track_caller]
-fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !done() {
-        assert!(Instant::now() < end, "not within 30 s: {what}");
-        sleep(Duration::from_millis(100));
-    }
 }
 
 fn text(path: &Path) -> &str {
@@ -134,7 +126,7 @@ fn what_dies_is_started_again_and_nothing_outlives_its_supervisor() {
     for daemon in ["osd.1", "mon.a"] {
         let before = pid_of(&cluster, daemon);
         kill_process(before, Signal::KILL).unwrap();
-        wait_until("the daemon is back", || {
+        wait_until("the daemon is back", START, || {
             let answer = status(&cluster);
             let daemons = answer["daemons"].as_array().expect("a list");
             let pid = &daemons.iter().find(|entry| entry["name"] == daemon).expect("a daemon of ours")["pid"];
@@ -144,7 +136,7 @@ fn what_dies_is_started_again_and_nothing_outlives_its_supervisor() {
     }
     // The supervisor itself, without a chance to say anything.
     kill_process(pid_of(&cluster, "supervisor"), Signal::KILL).unwrap();
-    wait_until("its daemons follow", || status(&cluster)["running"] == false);
+    wait_until("its daemons follow", START, || status(&cluster)["running"] == false);
     cluster.up();
     let got = cluster.scratch("got");
     nacre(&cluster, &["get", "p", "o", text(&got)]).ok();

@@ -192,17 +192,14 @@ impl Backoffs {
             }
             is_over
         };
-        for (pgid, sessions) in of_groups.range_mut(all_shards(pg)) {
-            for (session, ranges) in sessions.iter_mut() {
+        let emptied = of_groups.extract_if(all_shards(pg), |pgid, sessions| {
+            sessions.retain(|session, ranges| {
                 ranges.retain(|begin, backoff| !ended(*pgid, *session, begin, backoff));
-            }
-            sessions.retain(|_, ranges| !ranges.is_empty());
-        }
-        for pgid in of_groups.range(all_shards(pg)).map(|(pgid, _)| *pgid).collect::<Vec<_>>() {
-            if of_groups[&pgid].is_empty() {
-                of_groups.remove(&pgid);
-            }
-        }
+                !ranges.is_empty()
+            });
+            sessions.is_empty()
+        });
+        emptied.for_each(drop);
     }
 
     /// A client is gone, and what it was asked for with its session.

@@ -25,13 +25,13 @@ use crate::unfound::NO_SESSION;
 use bytes::Bytes;
 use cls::Caller;
 use mutant::Mutant;
-use osdmap::PoolFlags;
+use osdmap::{PgPool, PoolFlags};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{EVersion, EntityName, Epoch, Errno, ObjectId, ReqId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
-use wire::messages::{OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
+use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{Decode, EntityAddr, Rope};
 
@@ -179,6 +179,14 @@ impl ClientOps {
     /// Those that wait for the group to serve, and those that were started or queued.
     pub fn unanswered(&self) -> (impl Iterator<Item = &ClientOp>, impl Iterator<Item = &ClientOp>) {
         (self.waiting.iter(), self.ops.values())
+    }
+
+    /// Keeps an operation until it ends. Gives its number.
+    fn keep(&mut self, op: ClientOp) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.ops.insert(number, op);
+        number
     }
 
     fn hold(&mut self, cx: &mut Context<'_>, bytes: usize) {
@@ -348,13 +356,11 @@ impl Pg {
                 return self.ops.release(cx, op.held_bytes());
             }
         }
-        let number = self.ops.next_number;
-        self.ops.next_number += 1;
-        if op.may_write {
-            self.ops.queued_requests.insert(op.reqid, number);
+        let (object, queued) = (op.object.clone(), op.may_write.then_some(op.reqid));
+        let number = self.ops.keep(op);
+        if let Some(reqid) = queued {
+            self.ops.queued_requests.insert(reqid, number);
         }
-        let object = op.object.clone();
-        self.ops.ops.insert(number, op);
         self.ops.objects.entry(object.clone()).or_default().queue.push_back(number);
         self.run_object(cx, &object);
     }
@@ -655,13 +661,10 @@ impl Pg {
         if !op.may_write || op.session == NO_SESSION {
             return SnapContext::default();
         }
-        let id = self.id.pool.base();
-        let pool = cx.map.pools.get(&id);
-        let of_pool = pool.filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS));
-        match of_pool.filter(|_| !op.op.flags.has(OpFlags::ENFORCE_SNAPC)) {
+        match self.pool_with_snaps(cx).filter(|_| !op.op.flags.has(OpFlags::ENFORCE_SNAPC)) {
             Some(pool) => SnapContext { seq: pool.snap_seq, snaps: pool.snaps.keys().rev().copied().collect() },
             None => {
-                let removed = cx.map.removed_snaps_queue.get(&id);
+                let removed = cx.map.removed_snaps_queue.get(&self.id.pool.base());
                 let is_there = |snap: &SnapId| !removed.is_some_and(|removed| removed.contains(snap.0));
                 let snaps = op.op.snaps.iter().copied().filter(is_there).collect();
                 SnapContext { seq: op.op.snap_seq, snaps }
@@ -669,18 +672,26 @@ impl Pg {
         }
     }
 
-    /// What no snapshot needs any more of an object is removed, as an update like any other.
-    pub(crate) fn queue_trim(&mut self, cx: &mut Context<'_>, object: ObjectId) {
+    /// The group's pool, if snapshots are taken of it as a whole.
+    fn pool_with_snaps<'a>(&self, cx: &Context<'a>) -> Option<&'a PgPool> {
+        cx.map.pools.get(&self.id.pool.base()).filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS))
+    }
+
+    /// An operation on an object that no client asks for.
+    pub(crate) fn own_op(&self, cx: &Context<'_>, object: &ObjectId, reqid: ReqId, ops: Vec<Op>) -> ClientOp {
         let pgid = SPgId { pg: self.id, shard: NO_SHARD };
         let name = Bytes::copy_from_slice(&object.name);
-        let request = OsdOp::new(pgid, object.hash, cx.epoch, Locator::pool(self.id.pool), name, Vec::new());
-        let times = OpTimes::new(cx.now, cx.now);
-        let op = ClientOp::new(NO_SESSION, 0, ReqId::default(), request, times);
-        let op = ClientOp { trim: Some(Trim::default()), may_write: true, object: object.clone(), ..op };
+        let request = OsdOp::new(pgid, object.hash, cx.epoch, Locator::pool(self.id.pool), name, ops);
+        let op = ClientOp::new(NO_SESSION, 0, reqid, request, OpTimes::new(cx.now, cx.now));
+        ClientOp { object: object.clone(), ..op }
+    }
+
+    /// What no snapshot needs any more of an object is removed, as an update like any other.
+    pub(crate) fn queue_trim(&mut self, cx: &mut Context<'_>, object: ObjectId) {
+        let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
+        let op = ClientOp { trim: Some(Trim::default()), may_write: true, ..op };
         self.ops.hold(cx, op.held_bytes());
-        let number = self.ops.next_number;
-        self.ops.next_number += 1;
-        self.ops.ops.insert(number, op);
+        let number = self.ops.keep(op);
         self.ops.objects.entry(object.clone()).or_default().queue.push_back(number);
         self.run_object(cx, &object);
     }
@@ -695,19 +706,12 @@ impl Pg {
             give_up.also(lost);
             return self.run_object(cx, &object);
         }
-        let pgid = SPgId { pg: self.id, shard: NO_SHARD };
-        let name = Bytes::copy_from_slice(&object.name);
-        let request = OsdOp::new(pgid, object.hash, cx.epoch, Locator::pool(self.id.pool), name, Vec::new());
-        let pool = cx.map.pools.get(&self.id.pool.base());
-        let pool = pool.filter(|pool| pool.flags.contains(PoolFlags::POOL_SNAPS));
-        let snaps = pool.map(|pool| pool.snaps.keys().copied().collect());
-        let op = ClientOp::new(NO_SESSION, 0, ReqId::default(), request, OpTimes::new(cx.now, cx.now));
+        let snaps = self.pool_with_snaps(cx).map(|pool| pool.snaps.keys().copied().collect());
         let give_up = Some(Box::new(GiveUp::new(lost, snaps)));
-        let op = ClientOp { give_up, may_write: true, object: object.clone(), ..op };
+        let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
+        let op = ClientOp { give_up, may_write: true, ..op };
         self.ops.hold(cx, op.held_bytes());
-        let number = self.ops.next_number;
-        self.ops.next_number += 1;
-        self.ops.ops.insert(number, op);
+        let number = self.ops.keep(op);
         let queue = self.ops.objects.get_mut(&object).expect("just seen");
         queue.queue.insert(usize::from(queue.front_blocked), number);
         self.run_object(cx, &object);
@@ -929,12 +933,10 @@ impl Pg {
                 self.answer_error(cx, &op, Errno::EIO);
             }
             Err(ListError::NoAnswer(NoAnswer::Pending(id))) => {
-                let number = self.ops.next_number;
-                self.ops.next_number += 1;
                 op.progress.waits_for = Some(id);
                 op.times.blocked(cx.now);
+                let number = self.ops.keep(op);
                 cx.wait(id, Waiter::ClientOp { pgid: self.id, op: number });
-                self.ops.ops.insert(number, op);
             }
         }
     }

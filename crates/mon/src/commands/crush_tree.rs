@@ -6,6 +6,11 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use types::OsdId;
 
+/// An item and all that is below it.
+pub(super) fn ids_from(crush: &CrushMap, root: i32) -> BTreeSet<i32> {
+    nodes(crush, TreeOptions::default(), Some(root)).iter().map(|node| node.id).collect()
+}
+
 /// One line of a tree.
 pub(super) struct Node<'a> {
     pub id: i32,

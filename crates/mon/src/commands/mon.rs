@@ -209,13 +209,17 @@ fn features(c: &Context<'_>) -> Answer {
     c.either(text, value)
 }
 
+/// How many monitors decide of so many.
+pub(super) fn majority(mons: usize) -> usize {
+    mons / 2 + 1
+}
+
 fn ok_to_stop(c: &Context<'_>) -> Answer {
     let ids = c.args.texts("ids");
     let ranks = &c.state.monmap.ranks;
     let left: Vec<&str> = ranks.iter().map(String::as_str).filter(|name| !ids.contains(name)).collect();
-    let needed = ranks.len() / 2 + 1;
     let (left_text, ids_text) = (left.join(","), ids.join(","));
-    if left.len() < needed {
+    if left.len() < majority(ranks.len()) {
         let sentence = format!("not enough monitors would be available ({left_text}) after stopping mons [{ids_text}]");
         return refuse(Errno::EBUSY, sentence);
     }
@@ -230,7 +234,7 @@ fn ok_to_rm(c: &Context<'_>) -> Answer {
     }
     let deciding = c.volatile.quorum.names(&c.state.monmap);
     let left: Vec<_> = deciding.into_iter().filter(|name| *name != id).collect();
-    if left.len() < (ranks.len() - 1) / 2 + 1 {
+    if left.len() < majority(ranks.len() - 1) {
         return refuse(Errno::EBUSY, format!("removing mon.{id} would break quorum"));
     }
     super::done(format!("safe to remove mon.{id}"))
@@ -238,8 +242,7 @@ fn ok_to_rm(c: &Context<'_>) -> Answer {
 
 fn ok_to_add_offline(c: &Context<'_>) -> Answer {
     let (mons, deciding) = (c.state.monmap.ranks.len(), c.volatile.quorum.names(&c.state.monmap).len());
-    // A majority of one more.
-    if deciding < mons.div_ceil(2) + 1 {
+    if deciding < majority(mons + 1) {
         return refuse(Errno::EBUSY, "adding a monitor may break quorum (until that monitor starts)");
     }
     super::done("adding another mon that is not yet online will not break quorum")

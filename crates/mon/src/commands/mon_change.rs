@@ -1,6 +1,7 @@
 //! `ceph mon add|rm`: who the monitors are to be.
 
 use super::context::Context;
+use super::mon::majority;
 use super::table::Command;
 use super::{Answer, Reply, done, refuse};
 use crate::update::Update;
@@ -56,7 +57,7 @@ fn remove(c: &Context<'_>) -> Answer {
     }
     let left = map.mons.len() - 1;
     let deciding = c.volatile.quorum.members.iter().filter(|member| *member != name).count();
-    if deciding < left / 2 + 1 {
+    if deciding < majority(left) {
         let sentence =
             format!("without mon.{name} only {deciding} of {left} monitors would be there, which is no majority");
         return refuse(Errno::EBUSY, sentence);

@@ -116,8 +116,7 @@ fn wanted(c: &Context<'_>) -> Result<Option<BTreeSet<i32>>, Reply> {
         return Ok(Some(c.crush().rule_weights(pool.crush_rule.into()).keys().copied().collect()));
     }
     let root = c.crush().id(filter).ok_or_else(none)?;
-    let below = crush_tree::nodes(c.crush(), TreeOptions::default(), Some(root));
-    Ok(Some(below.iter().map(|node| node.id).collect()))
+    Ok(Some(crush_tree::ids_from(c.crush(), root)))
 }
 
 impl<'a> Report<'a> {

@@ -6,9 +6,7 @@ use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, crush_tree, refuse, units};
 use crate::volatile::IoRates;
-use crush::TreeOptions;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use types::{Errno, OsdId};
 
 pub(super) const COMMANDS: &[Command] = &[Command::new(
@@ -22,14 +20,11 @@ pub(super) const COMMANDS: &[Command] = &[Command::new(
 const WIDTH: usize = 5;
 
 fn status(c: &Context<'_>) -> Answer {
-    let below: Option<BTreeSet<i32>> = match c.args.text("bucket") {
+    let below = match c.args.text("bucket") {
         None => None,
         Some(name) => match c.crush().id(name) {
             None => return refuse(Errno::ENOENT, format!("Bucket '{name}' not found")),
-            Some(root) => {
-                let nodes = crush_tree::nodes(c.crush(), TreeOptions::default(), Some(root));
-                Some(nodes.iter().map(|node| node.id).collect())
-            }
+            Some(root) => Some(crush_tree::ids_from(c.crush(), root)),
         },
     };
     let osds = c.map().osds().filter(|(id, _)| below.as_ref().is_none_or(|below| below.contains(&id.0)));

@@ -44,6 +44,11 @@ impl ObjectScan {
             metadata_error: None,
         }
     }
+
+    /// Bytes of the attributes that it has with it.
+    pub fn attr_bytes(&self) -> usize {
+        self.attrs.iter().flatten().map(|(name, value)| name.len() + value.len()).sum()
+    }
 }
 
 impl Encode for ObjectScan {

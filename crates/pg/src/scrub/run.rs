@@ -570,8 +570,8 @@ impl Pg {
             let first = attrs_crcs.next();
             let differ = attrs_crcs.any(|crc| Some(crc) != first);
             for scan in kept.copies.values_mut().filter_map(|copy| copy.scan.as_mut()) {
+                let bytes = scan.attr_bytes();
                 let Some(attrs) = scan.attrs.take().filter(|_| differ) else { continue };
-                let bytes = attrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
                 if run.attr_bytes + bytes <= FINDING_ATTRS_BYTES {
                     run.attr_bytes += bytes;
                     // Kept for long: they must not pin what they were read from.

@@ -98,8 +98,7 @@ impl Scan {
     }
 
     fn is_scanned(&mut self, mut scan: ObjectScan) {
-        let attrs = scan.attrs.iter().flatten();
-        let bytes = attrs.map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        let bytes = scan.attr_bytes();
         match self.attr_bytes + bytes <= ATTRS_BYTES {
             true => self.attr_bytes += bytes,
             false => scan.attrs = None,

@@ -101,9 +101,10 @@ impl Families {
     pub fn end(&mut self, has_changed: impl Fn(&ObjectId, EVersion) -> bool) -> Vec<SnapFinding> {
         match self.family.take() {
             Some(family) if !family.unknown => {
-                let (head, since) = (family.head.clone(), family.since);
+                let found = family.judge();
                 // The log is asked only where something seems to be wrong.
-                Some(family.judge()).filter(|found| !found.is_empty() && !has_changed(&head, since)).unwrap_or_default()
+                let is_wrong = !found.is_empty() && !has_changed(&family.head, family.since);
+                if is_wrong { found } else { Vec::new() }
             }
             _ => Vec::new(),
         }
@@ -116,10 +117,11 @@ impl Families {
 }
 
 impl Family {
-    fn judge(self) -> Vec<SnapFinding> {
+    fn judge(&self) -> Vec<SnapFinding> {
         let mut findings = Vec::new();
         let clone = |snap: SnapId| ObjectId { snap, ..self.head.clone() };
-        let known = self.known.clone().unwrap_or_default();
+        let nothing = SnapSet::default();
+        let known = self.known.as_ref().unwrap_or(&nothing);
         let mut extra = Vec::new();
         for (snap, size) in &self.clones {
             match known.clones.iter().find(|known| known.id == *snap) {
@@ -141,7 +143,7 @@ impl Family {
             findings.push(SnapFinding {
                 extra,
                 missing,
-                known: self.known,
+                known: self.known.clone(),
                 ..SnapFinding::of(self.head.clone(), errors)
             });
         }

@@ -129,8 +129,8 @@ fn content(copy: &CopyState) -> impl PartialEq + use<> {
 
 /// In what two copies differ.
 pub(super) fn differences(copy: &CopyState, other: &CopyState) -> u64 {
-    let snap_set = |copy: &CopyState| copy.info.as_ref().map(|info| info.snap_set.clone());
-    let snap_sets_differ = snap_set(copy).zip(snap_set(other)).is_some_and(|(a, b)| a != b);
+    let infos = copy.info.as_ref().zip(other.info.as_ref());
+    let snap_sets_differ = infos.is_some_and(|(a, b)| a.snap_set != b.snap_set);
     let (Some(a), Some(b)) = (&copy.scan, &other.scan) else { return 0 };
     let mut errors = 0;
     let mut differ = |differ: bool, bit: u64| errors |= if differ { bit } else { 0 };

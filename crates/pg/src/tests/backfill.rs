@@ -56,10 +56,7 @@ impl Written {
     }
 
     fn heal(&mut self) {
-        for _ in 0..3 {
-            self.cluster.settle();
-            self.cluster.pass(Duration::from_secs(4));
-        }
+        self.cluster.heal(3);
     }
 
     fn move_group(&mut self, acting: &[i32]) {

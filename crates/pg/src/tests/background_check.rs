@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, PG, POOL};
 use crate::background_check::{CHECK_KEY, CheckMark};
 use std::time::Duration;
-use store::{Lookup, Step, Store, Transaction};
+use store::Step;
 use types::{ObjectId, OsdId};
 use wire::nacre::mon::pg_state;
 use wire::{Decode, Rope};
@@ -20,10 +20,7 @@ fn object(n: u32) -> ObjectId {
 
 fn write(cluster: &mut Cluster, n: u32) {
     let data = Rope::from(vec![n as u8; BYTES]);
-    let steps = vec![Step::Write { object: object(n), offset: 0, data }];
-    cluster.store(A).submit(Transaction { pg: PG, steps }).unwrap();
-    cluster.turn(A);
-    cluster.settle();
+    cluster.change_store(A, vec![Step::Write { object: object(n), offset: 0, data }]);
 }
 
 fn filled() -> Cluster {
@@ -33,28 +30,8 @@ fn filled() -> Cluster {
     cluster
 }
 
-fn ready<T>(cluster: &mut Cluster, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> T {
-    loop {
-        match ask(cluster.store(A)) {
-            Lookup::Ready(value) => return value,
-            Lookup::Pending(_) => {
-                cluster.turn(A);
-                cluster.settle();
-            }
-            Lookup::Damaged(damage) => panic!("{damage}"),
-        }
-    }
-}
-
-/// Spoils the block of an object that holds `offset`.
-fn spoil(cluster: &mut Cluster, n: u32, offset: u64) {
-    let extents = ready(cluster, |store| store.placement(&object(n), offset, 1));
-    let at = extents[0].device_offset + (offset - extents[0].object_offset);
-    cluster.device_of(A).corrupt(at, 0x10);
-}
-
 fn mark(cluster: &mut Cluster) -> Option<CheckMark> {
-    let kept = ready(cluster, |store| store.pg_get(PG, &CHECK_KEY));
+    let kept = cluster.ready(A, |store| store.pg_get(PG, &CHECK_KEY));
     kept.map(|kept| CheckMark::from_slice(&kept).unwrap())
 }
 
@@ -91,7 +68,7 @@ fn bad_blocks_are_counted_and_make_the_group_inconsistent_until_it_is_sound() {
     let mut cluster = filled();
     is_inconsistent(&mut cluster);
     for (n, offset) in [(3, 4096), (3, 12_288), (30, 16_384)] {
-        spoil(&mut cluster, n, offset);
+        cluster.spoil(A, &object(n), offset);
     }
     pass(&mut cluster, 104);
     assert_eq!(cluster.shard(A).check_counts().bad, 3);

@@ -14,23 +14,6 @@ const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 const C: OsdId = OsdId(2);
 
-/// Some OSDs go. If one was the primary, others wait until it does not answer reads any more.
-fn down(cluster: &mut Cluster, osds: &[OsdId]) {
-    for osd in osds {
-        cluster.mark_down(osd.0);
-    }
-    cluster.update_all();
-    cluster.settle();
-    cluster.pass(Duration::from_secs(2));
-}
-
-fn up(cluster: &mut Cluster, osd: OsdId) {
-    cluster.mark_up(osd.0);
-    cluster.update_all();
-    cluster.settle();
-    cluster.pass(Duration::from_secs(4));
-}
-
 fn append(cluster: &mut Cluster, session: SessionId, tid: u64, attempt: i32) {
     let epoch = cluster.map.epoch;
     cluster.ask(A, session, tid, epoch, attempt, appending(tid));
@@ -53,7 +36,7 @@ fn is_answered(cluster: &Cluster, tid: u64) -> bool {
 fn clients_of_a_group_with_too_few_members_hold_back_until_there_are_enough() {
     let mut cluster = Cluster::new(3);
     let (patient, other) = (cluster.connect_patient(A), cluster.connect(A));
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     append(&mut cluster, patient, 1, 0);
     let block = one(&mut cluster, patient);
     let (begin, end) = (pg_range(PG, 1).0, pg_cursor_end(PG, 1));
@@ -68,7 +51,7 @@ fn clients_of_a_group_with_too_few_members_hold_back_until_there_are_enough() {
     assert!(cluster.backoffs_said(other).is_empty() && cluster.client_bytes(A) > 0);
     cluster.pass(Duration::from_secs(60));
     assert_eq!(cluster.shard(A).backoff_counts(), BackoffCounts { standing: 1, begun: 1, dropped: 2 });
-    up(&mut cluster, C);
+    cluster.up(C);
     let unblock = one(&mut cluster, patient);
     let expected = OsdBackoff { op: BackoffOp::Unblock, epoch: unblock.epoch, ..block };
     assert_eq!(unblock, expected);
@@ -83,11 +66,11 @@ fn clients_of_a_group_with_too_few_members_hold_back_until_there_are_enough() {
 fn what_was_sent_before_the_client_knew_does_not_overtake_what_was_dropped() {
     let mut cluster = Cluster::new(3);
     let session = cluster.connect_patient(A);
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     append(&mut cluster, session, 1, 0);
     let block = one(&mut cluster, session);
     // The client has not read that yet when the group serves again.
-    up(&mut cluster, C);
+    cluster.up(C);
     assert!(cluster.is_active(A));
     append(&mut cluster, session, 2, 0);
     cluster.pass(Duration::from_secs(5));
@@ -111,12 +94,12 @@ fn what_a_group_has_when_it_stops_goes_to_its_client_as_a_whole() {
     assert!(cluster.answers.is_empty() && cluster.client_bytes(A) > 0);
     cluster.lose(A, C);
     cluster.cut.clear();
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     let block = one(&mut cluster, session);
     assert_eq!((block.op, cluster.client_bytes(A)), (BackoffOp::Block, 0));
     append(&mut cluster, session, 4, 0);
     cluster.acknowledge(A, session, &block);
-    up(&mut cluster, C);
+    cluster.up(C);
     assert_eq!(one(&mut cluster, session).op, BackoffOp::Unblock);
     // Both updates are in the log already.
     append(&mut cluster, session, 1, 1);
@@ -132,7 +115,7 @@ fn what_a_group_has_when_it_stops_goes_to_its_client_as_a_whole() {
 fn a_group_that_stops_again_is_blocked_still() {
     let mut cluster = Cluster::new(3);
     let session = cluster.connect_patient(A);
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     append(&mut cluster, session, 1, 0);
     let block = one(&mut cluster, session);
     cluster.acknowledge(A, session, &block);
@@ -141,11 +124,11 @@ fn a_group_that_stops_again_is_blocked_still() {
     cluster.cut = [(A, B), (B, A)].into();
     cluster.update_all();
     cluster.settle();
-    down(&mut cluster, &[B]);
+    cluster.down(&[B]);
     assert!(cluster.backoffs_said(session).is_empty());
     cluster.lose(A, B);
     cluster.cut.clear();
-    up(&mut cluster, C);
+    cluster.up(C);
     assert_eq!(one(&mut cluster, session).op, BackoffOp::Unblock);
     append(&mut cluster, session, 1, 1);
     assert_eq!(cluster.content(A), "1,");
@@ -155,7 +138,7 @@ fn a_group_that_stops_again_is_blocked_still() {
 fn a_session_that_ends_takes_its_backoffs_with_it() {
     let mut cluster = Cluster::new(3);
     let gone = cluster.connect_patient(A);
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     append(&mut cluster, gone, 1, 0);
     let before = one(&mut cluster, gone);
     cluster.disconnect(A, gone);
@@ -164,7 +147,7 @@ fn a_session_that_ends_takes_its_backoffs_with_it() {
     let block = one(&mut cluster, session);
     assert_ne!(block.id, before.id);
     cluster.acknowledge(A, gone, &before);
-    up(&mut cluster, C);
+    cluster.up(C);
     assert!(cluster.backoffs_said(gone).is_empty() && cluster.backoffs_said(session).is_empty());
     cluster.acknowledge(A, session, &block);
     assert_eq!(one(&mut cluster, session).id, block.id);
@@ -177,7 +160,7 @@ fn a_primary_that_leads_no_more_lets_its_clients_go() {
     for is_acknowledged in [true, false] {
         let mut cluster = Cluster::new(3);
         let session = cluster.connect_patient(A);
-        down(&mut cluster, &[B, C]);
+        cluster.down(&[B, C]);
         append(&mut cluster, session, 1, 0);
         let block = one(&mut cluster, session);
         if is_acknowledged {
@@ -260,9 +243,7 @@ fn an_unfound_object_is_let_go_when_somebody_brings_it() {
     // So short that nobody looks for copies that are not needed any more.
     cluster.settle();
     for osd in [A, B, OsdId(3)] {
-        cluster.store(osd).checkpoint();
-        cluster.turn(osd);
-        cluster.settle();
+        cluster.put_on_device(osd);
         spoil(&mut cluster, osd, 1);
     }
     let session = cluster.connect_patient(A);
@@ -288,9 +269,7 @@ fn a_request_that_was_carried_out_is_not_forgotten_while_its_object_is_unfound()
     let lost = cluster.connect_patient(A);
     // Lies behind what is spoiled.
     ask_of(&mut cluster, lost, 1001, 0, 1, appending(1001));
-    cluster.store(A).checkpoint();
-    cluster.turn(A);
-    cluster.settle();
+    cluster.put_on_device(A);
     lose_object(&mut cluster, 1);
     // The answer is lost with the session.
     cluster.disconnect(A, lost);
@@ -317,13 +296,13 @@ fn a_request_that_was_carried_out_is_not_forgotten_while_its_object_is_unfound()
 fn an_acknowledgement_waits_behind_what_waits_for_room() {
     let mut cluster = Cluster::new(3);
     let session = cluster.connect_patient(A);
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     append(&mut cluster, session, 1, 0);
     let block = one(&mut cluster, session);
     cluster.shard(A).set_unsent_bytes(Limits::default().client_bytes);
     append(&mut cluster, session, 2, 0);
     cluster.acknowledge(A, session, &block);
-    up(&mut cluster, C);
+    cluster.up(C);
     assert!(cluster.backoffs_said(session).is_empty() && cluster.shard(A).is_full());
     cluster.shard(A).set_unsent_bytes(0);
     cluster.turn(A);
@@ -339,7 +318,7 @@ fn an_acknowledgement_waits_behind_what_waits_for_room() {
 fn an_acknowledgement_waits_behind_what_waits_for_a_map() {
     let mut cluster = Cluster::new(3);
     let session = cluster.connect_patient(A);
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     append(&mut cluster, session, 1, 0);
     let block = one(&mut cluster, session);
     let serving = cluster.mark_up(2);
@@ -367,7 +346,7 @@ fn an_acknowledgement_waits_behind_what_waits_for_a_map() {
 fn groups_that_are_split_are_held_back_anew() {
     let mut cluster = Cluster::new(3);
     let session = cluster.connect_patient(A);
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     append(&mut cluster, session, 1, 0);
     let block = one(&mut cluster, session);
     cluster.split(2);
@@ -382,7 +361,7 @@ fn groups_that_are_split_are_held_back_anew() {
     let unblock = one(&mut cluster, session);
     assert_eq!((unblock.op, unblock.id, unblock.pgid), (BackoffOp::Unblock, block.id, block.pgid));
     cluster.acknowledge(A, session, &child);
-    up(&mut cluster, C);
+    cluster.up(C);
     assert_eq!(one(&mut cluster, session).id, child.id);
     append(&mut cluster, session, 1, 1);
     append(&mut cluster, session, 2, 1);
@@ -421,7 +400,7 @@ fn groups_that_are_merged_hold_their_clients_back_meanwhile() {
 fn an_osd_of_several_shards_is_acknowledged_to_the_one_that_asked() {
     let mut cluster = Cluster::of_shards(3, 7, 4, 8);
     let session = cluster.connect_patient(A);
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     for hash in 0..8 {
         let epoch = cluster.map.epoch;
         cluster.ask_of(A, session, 100 + u64::from(hash), epoch, 0, (hash, OBJECT), appending(1));
@@ -434,7 +413,7 @@ fn an_osd_of_several_shards_is_acknowledged_to_the_one_that_asked() {
     assert!(groups.len() == 8 && blocks.iter().all(|block| block.pgid.pg.pool == POOL));
     blocks.iter().for_each(|block| cluster.acknowledge(A, session, block));
     cluster.settle();
-    up(&mut cluster, C);
+    cluster.up(C);
     let said = cluster.backoffs_said(session);
     assert_eq!(said.iter().filter(|message| message.op == BackoffOp::Unblock).count(), 8);
     assert_eq!(said.iter().map(|message| message.id).collect::<std::collections::BTreeSet<_>>(), ids);
@@ -446,7 +425,7 @@ fn an_osd_of_several_shards_is_acknowledged_to_the_one_that_asked() {
 fn an_erasure_coded_group_holds_its_clients_back_too() {
     let mut cluster = Cluster::coded(7);
     let session = cluster.connect_patient(A);
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     ask_of(&mut cluster, session, 1, 0, 1, Op::write_full(vec![b'a'; 8192]));
     ask_of(&mut cluster, session, 2, 0, 1, Op::append(vec![b'b'; 8192]));
     let block = one(&mut cluster, session);
@@ -455,7 +434,7 @@ fn an_erasure_coded_group_holds_its_clients_back_too() {
     assert_eq!((block.op, &block.begin, &block.end), (BackoffOp::Block, &begin, &end));
     assert_eq!(cluster.client_bytes(A), 0);
     cluster.acknowledge(A, session, &block);
-    up(&mut cluster, C);
+    cluster.up(C);
     assert_eq!(one(&mut cluster, session).op, BackoffOp::Unblock);
     ask_of(&mut cluster, session, 1, 1, 1, Op::write_full(vec![b'a'; 8192]));
     ask_of(&mut cluster, session, 2, 1, 1, Op::append(vec![b'b'; 8192]));
@@ -473,7 +452,7 @@ fn listings_and_watches_are_held_back_like_everything_else() {
     let (watch, ping) = (|what| Op::watch(5, what, 0), Watch::PING);
     cluster.ask(A, session, 2, cluster.map.epoch, 0, watch(Watch::WATCH));
     cluster.settle();
-    down(&mut cluster, &[B, C]);
+    cluster.down(&[B, C]);
     let list = || Op::pg_nls(&ObjectId::min(), 10, 0);
     // Of the group, whose hash is its number.
     cluster.ask_of(A, session, 3, cluster.map.epoch, 0, (0, b""), list());
@@ -484,7 +463,7 @@ fn listings_and_watches_are_held_back_like_everything_else() {
     cluster.acknowledge(A, session, &block);
     assert_eq!(cluster.shard(A).backoff_counts(), BackoffCounts { standing: 1, begun: 1, dropped: 2 });
     cluster.pass(Duration::from_secs(60));
-    up(&mut cluster, C);
+    cluster.up(C);
     assert_eq!(one(&mut cluster, session).op, BackoffOp::Unblock);
     cluster.ask(A, session, 5, cluster.map.epoch, 0, watch(Watch::RECONNECT));
     cluster.ask_of(A, session, 3, cluster.map.epoch, 1, (0, b""), list());

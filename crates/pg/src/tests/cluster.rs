@@ -1,5 +1,7 @@
 //! OSDs of one placement group in one thread. Messages and device requests lie in queues until the test lets them go.
 
+mod stores;
+
 use super::node::Node;
 use crate::ops::Limits;
 use crate::peer::PgPush;
@@ -8,7 +10,7 @@ use bytes::Bytes;
 use osdmap::{Incremental, OsdMap, PgPool, PoolKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use store::{Memory, SimDevice, Store};
+use store::{SimDevice, Store};
 use types::{EntityName, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
 use wire::codec::features;
@@ -296,6 +298,29 @@ impl Cluster {
         self.change(|next| next.mark_up(osd, at.clone(), at.clone(), at.clone(), at))
     }
 
+    /// Some OSDs go, and all hear of it. If one was the primary, others wait until it does not answer reads any more.
+    pub fn down(&mut self, osds: &[OsdId]) {
+        for osd in osds {
+            self.mark_down(osd.0);
+        }
+        self.update_all();
+        self.settle();
+        self.pass(Duration::from_secs(2));
+    }
+
+    /// An OSD comes back, and all hear of it.
+    pub fn up(&mut self, osd: OsdId) {
+        self.mark_up(osd.0);
+        self.all_hear();
+    }
+
+    /// All have the newest map, and time for what follows of it.
+    fn all_hear(&mut self) {
+        self.update_all();
+        self.settle();
+        self.pass(Duration::from_secs(4));
+    }
+
     /// The maps `from ..= until`: the first one whole, the others as changes.
     pub fn message(&self, from: Epoch, until: Epoch) -> messages::OsdMap {
         let changes = self.changes.iter().filter(|(epoch, _)| (from..=until).contains(epoch));
@@ -481,6 +506,13 @@ impl Cluster {
         }
     }
 
+    /// What a reader sees if the group moves, and the first of `acting` is the primary.
+    pub fn content_by(&mut self, acting: &[OsdId]) -> String {
+        self.move_group(&acting.iter().map(|osd| osd.0).collect::<Vec<_>>());
+        self.all_hear();
+        self.content(acting[0])
+    }
+
     // ---- time ----
 
     /// One turn of one OSD: its outputs go on their way, its device gets its requests.
@@ -616,20 +648,6 @@ impl Cluster {
         wanted
     }
 
-    /// Brings all that a store knows to its device, forgets it, and flips a bit in every leaf of its metadata.
-    pub fn damage_metadata(&mut self, osd: OsdId) {
-        self.store(osd).set_memory(Memory { page_bytes: 0, onode_bytes: 0, overlay_bytes: 1 << 20 });
-        self.store(osd).checkpoint();
-        self.turn(osd);
-        self.settle();
-        let device = self.device_of(osd);
-        // Magic number at 4, kind at 9.
-        let is_leaf = |block: &[u8]| block[4..8] == *b"NCBT" && block[9] == 1;
-        let leaves: Vec<u64> = device.blocks().filter(|(_, block)| is_leaf(block)).map(|(offset, _)| offset).collect();
-        assert!(!leaves.is_empty());
-        leaves.into_iter().for_each(|offset| device.corrupt(offset + 100, 1));
-    }
-
     /// Lets one thing happen that may, as `pick` says.
     pub fn step(&mut self, pick: u64) {
         let osds = self.nodes.len() as u64;
@@ -696,6 +714,14 @@ impl Cluster {
             self.turn(OsdId(osd));
         }
         self.settle();
+    }
+
+    /// Lets members recover, for so many rounds.
+    pub fn heal(&mut self, rounds: usize) {
+        for _ in 0..rounds {
+            self.settle();
+            self.pass(Duration::from_secs(4));
+        }
     }
 
     /// An OSD loses its power: what its disk has not flushed is gone. It starts again, and has no map.

@@ -4,7 +4,6 @@ use super::cluster::{Cluster, POOL};
 use crate::pg::Pg;
 use bytes::Bytes;
 use std::time::Duration;
-use store::{Lookup, Store};
 use types::{Epoch, Errno, ObjectId, OsdId};
 use wire::messages::Op;
 use wire::msgr::SessionId;
@@ -32,21 +31,6 @@ fn is_recovering(cluster: &mut Cluster) -> bool {
     pg(cluster, A).state_bits(A) & pg_state::RECOVERING != 0
 }
 
-fn placed(cluster: &mut Cluster, object: &ObjectId) -> u64 {
-    let ask = |store: &mut Store| store.placement(object, 0, 1);
-    for _ in 0..100 {
-        match ask(cluster.store(B)) {
-            Lookup::Ready(extents) => return extents[0].device_offset,
-            Lookup::Pending(_) => {
-                cluster.turn(B);
-                cluster.settle();
-            }
-            Lookup::Damaged(damage) => panic!("{damage}"),
-        }
-    }
-    panic!("no answer");
-}
-
 /// Both objects are there, and B's shards of them are bad.
 fn spoiled(seed: u64) -> (Cluster, SessionId) {
     let mut cluster = Cluster::coded(seed);
@@ -59,17 +43,10 @@ fn spoiled(seed: u64) -> (Cluster, SessionId) {
     }
     // What comes behind an update tells that it stays.
     cluster.pass(Duration::from_secs(2));
-    // What is on the devices only can rot.
-    for osd in [A, B, C] {
-        cluster.store(osd).checkpoint();
-        cluster.turn(osd);
-        cluster.settle();
-    }
+    cluster.put_on_devices();
     for (hash, name) in OBJECTS {
-        let at = placed(&mut cluster, &ObjectId::head(POOL.of_shard(1), hash, b"", name));
-        cluster.device_of(B).corrupt(at, 0x10);
+        cluster.spoil(B, &ObjectId::head(POOL.of_shard(1), hash, b"", name), 0);
     }
-    [A, B, C].into_iter().for_each(|osd| cluster.shard(osd).drop_block_cache());
     // A has leases for some time now.
     cluster.ask_of(A, session, 5, Epoch(1), 0, (1, b"absent"), Op::read(0, 0));
     cluster.settle();

@@ -11,46 +11,22 @@ const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 const C: OsdId = OsdId(2);
 
-fn down(cluster: &mut Cluster, osd: OsdId) {
-    cluster.mark_down(osd.0);
-    cluster.update_all();
-    cluster.settle();
-    // If it was the primary, others wait until it does not answer reads any more.
-    cluster.pass(Duration::from_secs(2));
-}
-
-fn up(cluster: &mut Cluster, osd: OsdId) {
-    cluster.mark_up(osd.0);
-    cluster.update_all();
-    cluster.settle();
-    cluster.pass(Duration::from_secs(4));
-}
-
-/// What a reader sees if `first` is the primary.
-fn content_by(cluster: &mut Cluster, acting: [OsdId; 3]) -> String {
-    cluster.move_group(&acting.map(|osd| osd.0));
-    cluster.update_all();
-    cluster.settle();
-    cluster.pass(Duration::from_secs(4));
-    cluster.content(acting[0])
-}
-
 #[test]
 fn two_of_three_serve_and_the_third_gets_what_it_lacks() {
     let mut cluster = Cluster::new(3);
     let session = cluster.connect(A);
     cluster.append(A, session, 1, Epoch(1));
     cluster.settle();
-    down(&mut cluster, C);
+    cluster.down(&[C]);
     for tid in 2..=30 {
         cluster.append(A, session, tid, cluster.map.epoch);
         cluster.settle();
         assert_eq!(cluster.answers_to(tid).len(), 1, "{tid}");
     }
-    up(&mut cluster, C);
+    cluster.up(C);
     let expected: String = (1..=30).map(|tid| format!("{tid},")).collect();
-    assert_eq!(content_by(&mut cluster, [C, A, B]), expected);
-    assert_eq!(content_by(&mut cluster, [B, C, A]), expected);
+    assert_eq!(cluster.content_by(&[C, A, B]), expected);
+    assert_eq!(cluster.content_by(&[B, C, A]), expected);
     assert!(cluster.temps.is_empty(), "{:?}", cluster.temps);
 }
 
@@ -58,14 +34,14 @@ fn two_of_three_serve_and_the_third_gets_what_it_lacks() {
 fn fewer_than_min_size_do_not_serve() {
     let mut cluster = Cluster::new(3);
     let session = cluster.connect(A);
-    down(&mut cluster, B);
-    down(&mut cluster, C);
+    cluster.down(&[B]);
+    cluster.down(&[C]);
     cluster.append(A, session, 1, cluster.map.epoch);
     cluster.read(A, session, 2, cluster.map.epoch);
     cluster.settle();
     cluster.pass(Duration::from_secs(10));
     assert!(cluster.answers.is_empty());
-    up(&mut cluster, C);
+    cluster.up(C);
     assert_eq!(cluster.answers_to(1).len(), 1);
     assert_eq!(cluster.answers_to(2), [(session, 0, "1,".to_owned())]);
 }
@@ -87,7 +63,7 @@ fn an_update_that_nobody_else_has_is_taken_back() {
         cluster.lose(A, B);
         cluster.lose(A, C);
         cluster.cut.clear();
-        down(&mut cluster, A);
+        cluster.down(&[A]);
         assert!(cluster.is_active(B));
         if changed {
             cluster.append(B, other, 3, cluster.map.epoch);
@@ -97,10 +73,10 @@ fn an_update_that_nobody_else_has_is_taken_back() {
         }
         cluster.settle();
         assert_eq!(cluster.answers_to(3).len(), 1);
-        up(&mut cluster, A);
+        cluster.up(A);
         let expected = [existed.then_some("1,"), changed.then_some("3,")].into_iter().flatten().collect::<String>();
-        assert_eq!(content_by(&mut cluster, [A, B, C]), expected, "existed {existed}, changed {changed}");
-        assert_eq!(content_by(&mut cluster, [C, A, B]), expected);
+        assert_eq!(cluster.content_by(&[A, B, C]), expected, "existed {existed}, changed {changed}");
+        assert_eq!(cluster.content_by(&[C, A, B]), expected);
     }
 }
 
@@ -108,7 +84,7 @@ fn an_update_that_nobody_else_has_is_taken_back() {
 fn what_the_primary_lacks_is_fetched_when_a_client_wants_it() {
     let mut cluster = Cluster::new(3);
     let session = cluster.connect(B);
-    down(&mut cluster, A);
+    cluster.down(&[A]);
     cluster.append(B, session, 1, cluster.map.epoch);
     cluster.settle();
     // Pushes to A stay on their way.
@@ -126,20 +102,20 @@ fn what_the_primary_lacks_is_fetched_when_a_client_wants_it() {
     cluster.pass(Duration::from_secs(4));
     assert_eq!(cluster.answers_to(2), [(session, 0, "1,".to_owned())]);
     assert_eq!(cluster.content(A), "1,3,");
-    assert_eq!(content_by(&mut cluster, [C, A, B]), "1,3,");
+    assert_eq!(cluster.content_by(&[C, A, B]), "1,3,");
 }
 
 #[test]
 fn who_was_not_there_when_others_served_does_not_lead() {
     let mut cluster = Cluster::new(4);
     let session = cluster.connect(A);
-    down(&mut cluster, C);
+    cluster.down(&[C]);
     cluster.append(A, session, 1, cluster.map.epoch);
     cluster.settle();
-    down(&mut cluster, A);
-    down(&mut cluster, B);
+    cluster.down(&[A]);
+    cluster.down(&[B]);
     // Alone it has an older state, and with an OSD that never had any no better one.
-    up(&mut cluster, C);
+    cluster.up(C);
     let reader = cluster.connect(C);
     cluster.read(C, reader, 2, cluster.map.epoch);
     cluster.settle();
@@ -151,10 +127,7 @@ fn who_was_not_there_when_others_served_does_not_lead() {
     assert!(!cluster.is_active(C) && cluster.answers_to(2).is_empty());
     assert!(cluster.temps.is_empty(), "nobody could lead");
     // One that was there comes back, but is not in the acting set.
-    cluster.mark_up(1);
-    cluster.update_all();
-    cluster.settle();
-    cluster.pass(Duration::from_secs(4));
+    cluster.up(B);
     let temp = cluster.temps.first().expect("another acting set is asked for").clone();
     assert_eq!(temp, [B, C, OsdId(3)]);
     let temp: Vec<i32> = temp.iter().map(|osd| osd.0).collect();
@@ -211,11 +184,11 @@ fn with_a_primary_that_has_just_got_an_object() -> Cluster {
     });
     cluster.update_all();
     cluster.settle();
-    down(&mut cluster, A);
+    cluster.down(&[A]);
     let session = cluster.connect(B);
     cluster.append(B, session, 1, cluster.map.epoch);
     cluster.settle();
-    up(&mut cluster, A);
+    cluster.up(A);
     cluster.stuck_disks.insert(A);
     let session = cluster.connect(A);
     cluster.read(A, session, 2, cluster.map.epoch);
@@ -246,13 +219,13 @@ fn what_the_primary_has_just_got_is_changed_only_once_it_is_durable_there() {
     cluster.settle();
     cluster.pass(Duration::from_secs(4));
     assert!(cluster.is_active(A), "it was recorded as one that serves");
-    up(&mut cluster, B);
-    up(&mut cluster, C);
+    cluster.up(B);
+    cluster.up(C);
     cluster.change(|next| next.new_flags = Some(OsdMapFlags(0)));
     cluster.update_all();
     cluster.settle();
-    assert_eq!(content_by(&mut cluster, [A, B, C]), "1,");
-    assert_eq!(content_by(&mut cluster, [C, A, B]), "1,");
+    assert_eq!(cluster.content_by(&[A, B, C]), "1,");
+    assert_eq!(cluster.content_by(&[C, A, B]), "1,");
 }
 
 #[test]
@@ -279,7 +252,7 @@ fn what_only_the_primary_has_is_copied_before_the_group_serves() {
     cluster.change(|next| next.new_flags = Some(OsdMapFlags::NORECOVER));
     cluster.update_all();
     cluster.settle();
-    down(&mut cluster, C);
+    cluster.down(&[C]);
     let session = cluster.connect(A);
     let object = |n: u32| (n, [&b"o1"[..], b"o2", b"o3"][n as usize - 1]);
     for n in 1..=3 {

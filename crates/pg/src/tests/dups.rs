@@ -3,7 +3,6 @@
 use super::cluster::{Cluster, PG, appending};
 use crate::ops::Limits;
 use std::time::Duration;
-use store::Lookup;
 use types::OsdId;
 use wire::messages::Op;
 
@@ -126,16 +125,7 @@ fn what_they_take_is_limited() {
         assert_eq!(after, before);
         // What is removed here is removed from the tables as well.
         for osd in [A, B] {
-            let entries = loop {
-                match cluster.store(osd).pg_list(PG, b"l", b"m", 1000) {
-                    Lookup::Ready(entries) => break entries,
-                    Lookup::Pending(_) => {
-                        cluster.turn(osd);
-                        cluster.settle();
-                    }
-                    Lookup::Damaged(damage) => panic!("{damage}"),
-                }
-            };
+            let entries = cluster.ready(osd, |store| store.pg_list(PG, b"l", b"m", 1000));
             assert!(entries.len() < 250, "{} entries", entries.len());
         }
     }

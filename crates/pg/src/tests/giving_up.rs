@@ -6,7 +6,7 @@ use bytes::Bytes;
 use osdmap::{PoolFlags, pg_range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use store::{Lookup, Memory, Step, Store, Transaction};
+use store::Step;
 use types::{Errno, ObjectId, OsdId, SnapId};
 use wire::basic::SnapContext;
 use wire::messages::Op;
@@ -63,43 +63,18 @@ fn written_in(mut cluster: Cluster) -> Cluster {
     }
     // What comes behind an update tells that it stays.
     cluster.pass(Duration::from_secs(2));
-    for osd in ALL {
-        cluster.store(osd).checkpoint();
-        cluster.turn(osd);
-        cluster.settle();
-        cluster.shard(osd).drop_block_cache();
-    }
+    cluster.put_on_devices();
+    ALL.into_iter().for_each(|osd| cluster.remember(osd));
     cluster
 }
 
-fn ready<T>(cluster: &mut Cluster, osd: OsdId, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> T {
-    cluster.store(osd).set_memory(Memory { page_bytes: 1 << 20, onode_bytes: 1 << 20, overlay_bytes: 1 << 20 });
-    loop {
-        match ask(cluster.store(osd)) {
-            Lookup::Ready(value) => return value,
-            Lookup::Pending(_) => {
-                cluster.turn(osd);
-                cluster.settle();
-            }
-            Lookup::Damaged(damage) => panic!("{damage}"),
-        }
-    }
-}
-
 fn spoil(cluster: &mut Cluster, osd: OsdId, snap: SnapId) {
-    spoil_object(cluster, osd, &state(snap));
-}
-
-fn spoil_object(cluster: &mut Cluster, osd: OsdId, object: &ObjectId) {
-    let extents = ready(cluster, osd, |store| store.placement(object, 4096, 1));
-    let at = extents[0].device_offset + (4096 - extents[0].object_offset);
-    cluster.device_of(osd).corrupt(at, 0x10);
-    cluster.shard(osd).drop_block_cache();
+    cluster.spoil(osd, &state(snap), 4096);
 }
 
 /// A read on the primary finds the object to be bad.
 fn find_bad(cluster: &mut Cluster, object: &ObjectId) {
-    let stat = ready(cluster, A, |store| store.stat(object)).expect("it is there");
+    let stat = cluster.ready(A, |store| store.stat(object)).expect("it is there");
     let version = ObjectInfo::of(&stat).expect("it is whole").version;
     cluster.shard(A).object_damaged(PG, object, version);
     cluster.turn(A);
@@ -127,10 +102,7 @@ fn read(cluster: &mut Cluster, primary: OsdId, snap: SnapId) -> Option<(i32, Str
 }
 
 fn heal(cluster: &mut Cluster) {
-    for _ in 0..4 {
-        cluster.settle();
-        cluster.pass(Duration::from_secs(4));
-    }
+    cluster.heal(4);
 }
 
 fn bits(cluster: &mut Cluster, primary: OsdId) -> u64 {
@@ -162,7 +134,7 @@ fn remove_snapshots(cluster: &mut Cluster) {
 
 fn stored(cluster: &mut Cluster, osd: OsdId) -> Vec<ObjectId> {
     let (from, until) = pg_range(PG, 1);
-    ready(cluster, osd, |store| store.list(&from, &until, 100))
+    cluster.ready(osd, |store| store.list(&from, &until, 100))
 }
 
 /// What is left on all members, once the group is clean: the primary counts it, and it is read at each snapshot as told.
@@ -198,10 +170,7 @@ fn a_lost_head_leaves_what_snapshots_preserve() {
         if is_gone {
             // Not even what it knew of its snapshots is left.
             for osd in ALL {
-                let steps = vec![Step::Remove { object: state(SnapId::HEAD) }];
-                cluster.store(osd).submit(Transaction { pg: PG, steps }).unwrap();
-                cluster.turn(osd);
-                cluster.settle();
+                cluster.change_store(osd, vec![Step::Remove { object: state(SnapId::HEAD) }]);
             }
         }
         assert_eq!(cluster.shard(A).give_up_unfound(PG), Ok(1));
@@ -320,7 +289,7 @@ fn shards_of_which_too_few_are_left_are_given_up_like_copies() {
     let mut cluster = written_in(Cluster::coded(10));
     let shard = |shard: u8, snap: SnapId| ObjectId { pool: POOL.of_shard(shard), ..state(snap) };
     for (osd, number) in [(B, 1), (C, 2)] {
-        spoil_object(&mut cluster, osd, &shard(number, SnapId::HEAD));
+        cluster.spoil(osd, &shard(number, SnapId::HEAD), 4096);
     }
     find_bad(&mut cluster, &shard(0, SnapId::HEAD));
     let waits = ask(&mut cluster, A, SnapId(2));
@@ -336,7 +305,7 @@ fn shards_of_which_too_few_are_left_are_given_up_like_copies() {
     }
     assert_eq!(scrub_errors(&mut cluster), 0);
     let stored = |cluster: &mut Cluster, osd: OsdId| {
-        let all = ready(cluster, osd, |store| store.list(&ObjectId::min(), &ObjectId::max(), 100));
+        let all = cluster.ready(osd, |store| store.list(&ObjectId::min(), &ObjectId::max(), 100));
         all.into_iter().filter(|object| !object.pool.is_kept_back()).map(|object| object.snap).collect::<Vec<_>>()
     };
     ALL.into_iter().for_each(|osd| {

@@ -4,7 +4,6 @@ use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
 use bytes::Bytes;
 use osdmap::PgPool;
 use std::time::Duration;
-use store::{Lookup, Store};
 use types::{Epoch, ObjectId, OsdId};
 use wire::messages::Op;
 use wire::nacre::mon::pg_state;
@@ -24,30 +23,12 @@ fn append(cluster: &mut Cluster, osd: OsdId, tid: u64) {
     cluster.settle();
 }
 
-fn ready<T>(cluster: &mut Cluster, osd: OsdId, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> T {
-    loop {
-        match ask(cluster.store(osd)) {
-            Lookup::Ready(value) => return value,
-            Lookup::Pending(_) => {
-                cluster.turn(osd);
-                cluster.settle();
-            }
-            Lookup::Damaged(damage) => panic!("{damage}"),
-        }
-    }
-}
-
 /// Spoils the object's last block on an OSD.
 fn spoil(cluster: &mut Cluster, osd: OsdId) {
-    cluster.store(osd).checkpoint();
-    cluster.turn(osd);
-    cluster.settle();
+    cluster.put_on_device(osd);
     let object = ObjectId::head(POOL, HASH, b"", OBJECT);
-    let size_bytes = ready(cluster, osd, |store| store.stat(&object)).expect("it is there").size_bytes;
-    let extents = ready(cluster, osd, |store| store.placement(&object, size_bytes - 1, 1));
-    let at = extents[0].device_offset + (size_bytes - 1 - extents[0].object_offset);
-    cluster.device_of(osd).corrupt(at / 4096 * 4096, 0x10);
-    cluster.shard(osd).drop_block_cache();
+    let size_bytes = cluster.ready(osd, |store| store.stat(&object)).expect("it is there").size_bytes;
+    cluster.spoil(osd, &object, size_bytes - 1);
 }
 
 /// One update is answered; another one, of the same object, only A has, as one of the two that are recorded, and nobody
@@ -67,16 +48,6 @@ fn with_an_update_that_one_alone_has() -> Cluster {
     cluster
 }
 
-/// What a reader sees if `first` is the primary.
-fn content_by(cluster: &mut Cluster, acting: &[OsdId]) -> String {
-    let acting: Vec<i32> = acting.iter().map(|osd| osd.0).collect();
-    cluster.move_group(&acting);
-    cluster.update_all();
-    cluster.settle();
-    cluster.pass(Duration::from_secs(4));
-    cluster.content(OsdId(acting[0]))
-}
-
 fn is_clean(cluster: &mut Cluster, primary: OsdId) -> bool {
     cluster.shard(primary).pg_view(PG).expect("it leads").state & pg_state::CLEAN != 0
 }
@@ -85,16 +56,13 @@ fn is_clean(cluster: &mut Cluster, primary: OsdId) -> bool {
 fn what_rotted_before_anybody_else_had_it_goes_back_and_is_carried_out_again() {
     let mut cluster = with_an_update_that_one_alone_has();
     spoil(&mut cluster, A);
-    cluster.mark_up(2);
-    cluster.update_all();
-    cluster.settle();
-    cluster.pass(Duration::from_secs(4));
+    cluster.up(C);
     assert!(is_clean(&mut cluster, A));
     // A stays primary, so the request is not sent again: it was still to be answered.
     assert_eq!(cluster.answers_to(2).len(), 1);
     let expected = text(1) + &text(2);
     for acting in [[A, B, C], [C, A, B], [B, C, A]] {
-        assert_eq!(content_by(&mut cluster, &acting), expected, "{acting:?}");
+        assert_eq!(cluster.content_by(&acting), expected, "{acting:?}");
     }
 }
 
@@ -121,7 +89,7 @@ fn what_is_lost_with_the_disk_of_the_one_that_had_it_goes_back() {
         cluster.settle();
         cluster.pass(Duration::from_secs(4));
         assert_eq!(cluster.content(B), text(1));
-        assert_eq!(content_by(&mut cluster, &[C, B]), text(1));
+        assert_eq!(cluster.content_by(&[C, B]), text(1));
         // The client asks again, and is not answered from the log.
         append(&mut cluster, C, 2);
         assert_eq!(cluster.answers_to(2).len(), 1);
@@ -131,7 +99,7 @@ fn what_is_lost_with_the_disk_of_the_one_that_had_it_goes_back() {
         cluster.mark_up(0);
         cluster.update_all();
         for acting in [[A, B, C], [B, C, A]] {
-            assert_eq!(content_by(&mut cluster, &acting), expected, "{acting:?}");
+            assert_eq!(cluster.content_by(&acting), expected, "{acting:?}");
         }
     }
 }
@@ -159,7 +127,7 @@ fn what_was_made_by_updates_that_are_lost_is_not_there_any_more() {
     let stats = cluster.shard(B).pg_view(PG).expect("B leads");
     assert_eq!((stats.objects, stats.unfound.len(), stats.degraded), (0, 0, 0));
     append(&mut cluster, B, 1);
-    assert_eq!(content_by(&mut cluster, &[C, B]), text(1));
+    assert_eq!(cluster.content_by(&[C, B]), text(1));
 }
 
 /// The others that are recorded are away: they may have the update, and somebody may have been answered.

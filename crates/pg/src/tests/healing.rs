@@ -4,7 +4,6 @@ use super::cluster::{Cluster, PG, POOL};
 use crate::ops::Limits;
 use bytes::Bytes;
 use std::time::Duration;
-use store::{Lookup, Store};
 use types::{ObjectId, OsdId};
 use wire::messages::Op;
 use wire::nacre::mon::{PgReport, pg_state};
@@ -36,42 +35,17 @@ pub(super) fn filled(osds: i32, objects: u32) -> Cluster {
         cluster.ask_of(A, session, u64::from(n) + 1, cluster.map.epoch, 0, (n, &name(n)), op);
         cluster.settle();
     }
-    // What is on the devices only can rot.
-    for osd in (0..osds).map(OsdId) {
-        cluster.store(osd).checkpoint();
-        cluster.turn(osd);
-        cluster.settle();
-        cluster.shard(osd).drop_block_cache();
-    }
+    cluster.put_on_devices();
     cluster
-}
-
-fn ready<T>(cluster: &mut Cluster, osd: OsdId, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> T {
-    loop {
-        match ask(cluster.store(osd)) {
-            Lookup::Ready(value) => return value,
-            Lookup::Pending(_) => {
-                cluster.turn(osd);
-                cluster.settle();
-            }
-            Lookup::Damaged(damage) => panic!("{damage}"),
-        }
-    }
 }
 
 /// Spoils a block of an object.
 pub(super) fn spoil(cluster: &mut Cluster, osd: OsdId, n: u32) {
-    let extents = ready(cluster, osd, |store| store.placement(&object(n), 4096, 1));
-    let at = extents[0].device_offset + (4096 - extents[0].object_offset);
-    cluster.device_of(osd).corrupt(at, 0x10);
-    cluster.shard(osd).drop_block_cache();
+    cluster.spoil(osd, &object(n), 4096);
 }
 
 pub(super) fn heal(cluster: &mut Cluster) {
-    for _ in 0..3 {
-        cluster.settle();
-        cluster.pass(Duration::from_secs(4));
-    }
+    cluster.heal(3);
 }
 
 /// The answer to a read on `primary`, if there is one yet.
@@ -180,7 +154,7 @@ fn degraded_and_misplaced_copies_are_counted_down() {
 fn a_copy_that_is_not_needed_goes_and_one_that_may_be_stays() {
     let mut cluster = filled(4, 100);
     let objects =
-        |cluster: &mut Cluster| ready(cluster, C, |store| store.list(&ObjectId::min(), &ObjectId::max(), 1000)).len();
+        |cluster: &mut Cluster| cluster.ready(C, |store| store.list(&ObjectId::min(), &ObjectId::max(), 1000)).len();
     cluster.stuck_disks = [D].into();
     move_group(&mut cluster, &[0, 1, 3]);
     heal(&mut cluster);

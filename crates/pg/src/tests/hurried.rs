@@ -2,7 +2,6 @@
 
 use super::cluster::Cluster;
 use bytes::Bytes;
-use std::time::Duration;
 use types::OsdId;
 use wire::messages::Op;
 
@@ -31,10 +30,7 @@ fn is_answered(cluster: &mut Cluster, primary: OsdId, n: u32, op: Op) -> bool {
 /// served by `primary` at this very moment.
 fn comes_back(osd: OsdId, primary: OsdId) -> Cluster {
     let mut cluster = Cluster::new(3);
-    cluster.mark_down(osd.0);
-    cluster.update_all();
-    cluster.settle();
-    cluster.pass(Duration::from_secs(4));
+    cluster.down(&[osd]);
     for n in [0, 1, 2] {
         for _ in 0..if n < 2 { LARGE_WRITES } else { 1 } {
             assert!(is_answered(&mut cluster, primary, n, Op::append(Bytes::from(vec![n as u8; WRITE]))));

@@ -158,10 +158,7 @@ fn a_member_that_is_left_alone_reads_nothing_that_others_have_changed() {
 #[test]
 fn nobody_reads_while_members_may_be_added() {
     let (mut cluster, primary) = cluster();
-    cluster.mark_down(2);
-    cluster.update_all();
-    cluster.settle();
-    cluster.pass(Duration::from_secs(2));
+    cluster.down(&[C]);
     // Two serve, which is enough.
     let session = warm(&mut cluster, B);
     for tid in 100..1400 {

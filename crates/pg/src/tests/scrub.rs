@@ -6,7 +6,7 @@ use crate::pg::Pg;
 use crate::scrub::ScrubMark;
 use bytes::Bytes;
 use std::time::Duration;
-use store::{Lookup, Memory, Step, Store, Transaction};
+use store::{Lookup, Memory, Step, Store};
 use types::{EVersion, Epoch, Errno, ObjectId, OsdId};
 use wire::nacre::mon::{PgScrub, pg_state};
 use wire::{Message, Rope, Target};
@@ -24,12 +24,6 @@ fn object(n: u32) -> ObjectId {
     ObjectId::head(POOL, n << 20, b"", format!("o{n}").as_bytes())
 }
 
-fn submit(cluster: &mut Cluster, osd: OsdId, steps: Vec<Step>) {
-    cluster.store(osd).submit(Transaction { pg: PG, steps }).unwrap();
-    cluster.turn(osd);
-    cluster.settle();
-}
-
 /// Puts an object there that the log does not name (any more).
 fn write(cluster: &mut Cluster, osd: OsdId, n: u32, fill: u8) {
     let object = object(n);
@@ -41,7 +35,7 @@ fn write(cluster: &mut Cluster, osd: OsdId, n: u32, fill: u8) {
         Step::SetAttr { object: object.clone(), name: b"_name".to_vec(), value: Bytes::from_static(b"value") },
         Step::OmapSet { object, entries: vec![(Bytes::from_static(b"key"), Bytes::from_static(b"value"))] },
     ];
-    submit(cluster, osd, steps);
+    cluster.change_store(osd, steps);
 }
 
 fn filled(seed: u64) -> Cluster {
@@ -52,31 +46,21 @@ fn filled(seed: u64) -> Cluster {
     cluster
 }
 
-fn ready<T>(cluster: &mut Cluster, osd: OsdId, mut ask: impl FnMut(&mut Store) -> Lookup<T>) -> T {
-    // Whoever asks later than at once needs a store that remembers.
+/// Does something with a store that remembers meanwhile.
+fn remembering<T>(cluster: &mut Cluster, osd: OsdId, act: impl FnOnce(&mut Cluster) -> T) -> T {
     let (little, _) = cluster.store(osd).memory();
     cluster.store(osd).set_memory(Memory { page_bytes: 1 << 20, onode_bytes: 1 << 20, ..little });
-    for _ in 0..100 {
-        match ask(cluster.store(osd)) {
-            Lookup::Ready(value) => {
-                cluster.store(osd).set_memory(little);
-                return value;
-            }
-            Lookup::Pending(_) => {
-                cluster.turn(osd);
-                cluster.settle();
-            }
-            Lookup::Damaged(damage) => panic!("{damage}"),
-        }
-    }
-    panic!("no answer");
+    let done = act(cluster);
+    cluster.store(osd).set_memory(little);
+    done
 }
 
-/// Spoils the block of an object that holds `offset`.
+fn ready<T>(cluster: &mut Cluster, osd: OsdId, ask: impl FnMut(&mut Store) -> Lookup<T>) -> T {
+    remembering(cluster, osd, |cluster| cluster.ready(osd, ask))
+}
+
 fn spoil(cluster: &mut Cluster, osd: OsdId, object: &ObjectId, offset: u64) {
-    let extents = ready(cluster, osd, |store| store.placement(object, offset, 1));
-    let at = extents[0].device_offset + (offset - extents[0].object_offset);
-    cluster.device_of(osd).corrupt(at, 0x10);
+    remembering(cluster, osd, |cluster| cluster.spoil(osd, object, offset));
 }
 
 fn order(cluster: &mut Cluster, deep: bool, repair: bool) {
@@ -190,8 +174,7 @@ fn what_is_told_of_an_object_is_what_clients_can_read() {
     let info = names(&["_", "snapset"]);
     let mut cluster = filled(7);
     let (attr, size, other) = (object(3), object(4), object(5));
-    submit(
-        &mut cluster,
+    cluster.change_store(
         B,
         vec![
             Step::SetAttr { object: attr.clone(), name: b"_name".to_vec(), value: Bytes::from_static(b"other") },
@@ -202,7 +185,7 @@ fn what_is_told_of_an_object_is_what_clients_can_read() {
     // The log names it, and nobody has it in that version.
     let old = ObjectInfo { version: EVersion::new(1, 1), user_version: 9, ..ObjectInfo::default() };
     let set_info = Step::SetAttr { object: other, name: OBJECT_INFO_ATTR.to_vec(), value: old.to_bytes() };
-    submit(&mut cluster, C, vec![set_info]);
+    cluster.change_store(C, vec![set_info]);
     scrub(&mut cluster, false, false);
     let found: Vec<_> = page(&mut cluster, false).unwrap().iter().map(|one| told(one)).collect();
     assert_eq!(found.len(), 2, "the third one is proven: {found:?}");
@@ -225,7 +208,7 @@ fn states_that_their_object_does_not_list_are_told() {
     let info = ObjectInfo { version: EVersion::new(1, 40), user_version: 1, ..ObjectInfo::default() };
     for osd in ALL {
         let put = |object: ObjectId| Step::SetAttr { object, name: OBJECT_INFO_ATTR.to_vec(), value: info.to_bytes() };
-        submit(&mut cluster, osd, vec![put(clone(20, 3)), put(clone(20, 5)), put(clone(100, 7))]);
+        cluster.change_store(osd, vec![put(clone(20, 3)), put(clone(20, 5)), put(clone(100, 7))]);
     }
     let mark = scrub(&mut cluster, false, false);
     assert_eq!((mark.shallow_errors, listed(&mut cluster)), (4, Ok(0)));
@@ -248,7 +231,7 @@ fn states_that_their_object_does_not_list_are_told() {
     assert_eq!(told, [headless("o100", 7), headless("o20", 3), headless("o20", 5), head]);
     for osd in ALL {
         let gone = [clone(20, 3), clone(20, 5), clone(100, 7)].map(|object| Step::Remove { object });
-        submit(&mut cluster, osd, gone.to_vec());
+        cluster.change_store(osd, gone.to_vec());
     }
     assert_eq!((scrub(&mut cluster, false, false).errors(), page(&mut cluster, true)), (0, Ok(Vec::new())));
 }
@@ -278,7 +261,7 @@ fn bad_blocks_are_replaced_by_deep_scrub_on_any_member() {
 fn what_is_missing_on_a_minority_is_brought_by_a_light_scrub() {
     for (seed, osd) in [(0, A), (1, B), (2, C), (3, A), (4, B)] {
         let mut cluster = filled(seed);
-        submit(&mut cluster, osd, vec![Step::Remove { object: object(20) }]);
+        cluster.change_store(osd, vec![Step::Remove { object: object(20) }]);
         let mark = scrub(&mut cluster, false, false);
         assert_eq!((mark.errors(), mark.repaired, state(&mut cluster)), (0, 1, WELL), "seed {seed}");
         assert!(bytes(&mut cluster, osd, &object(20)) == bytes(&mut cluster, C, &object(20)));
@@ -294,7 +277,7 @@ fn readable_copies_that_differ_wait_for_an_order() {
     };
     for (seed, osd) in [(0, A), (1, B)] {
         let mut cluster = filled(seed);
-        submit(&mut cluster, osd, vec![attr(b"other")]);
+        cluster.change_store(osd, vec![attr(b"other")]);
         write(&mut cluster, C, 8, 200);
         assert_eq!(listed(&mut cluster), Err(Errno::ENOENT), "it was not scrubbed");
         let mark = scrub(&mut cluster, false, false);
@@ -327,7 +310,7 @@ fn the_log_tells_what_must_be_there() {
         cluster.append(A, session, 1, Epoch(1));
         cluster.settle();
         for osd in [A, C] {
-            submit(&mut cluster, osd, vec![Step::Remove { object: clients_object() }]);
+            cluster.change_store(osd, vec![Step::Remove { object: clients_object() }]);
         }
         let mark = scrub(&mut cluster, false, false);
         assert_eq!((mark.errors(), mark.repaired), (0, 2), "though most have nothing");
@@ -337,7 +320,7 @@ fn the_log_tells_what_must_be_there() {
         let info = ObjectInfo { version: EVersion::new(1, 1), ..ObjectInfo::default() };
         for osd in [A, B, C] {
             let name = OBJECT_INFO_ATTR.to_vec();
-            submit(&mut cluster, osd, vec![Step::SetAttr { object: clients_object(), name, value: info.to_bytes() }]);
+            cluster.change_store(osd, vec![Step::SetAttr { object: clients_object(), name, value: info.to_bytes() }]);
         }
         let mark = scrub(&mut cluster, false, false);
         assert_eq!((mark.errors(), mark.repaired), (0, 5), "though all have something");

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use osdmap::{PoolFlags, pg_range};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use store::{Lookup, Memory, UNKNOWN_SNAP};
+use store::UNKNOWN_SNAP;
 use types::{Errno, ObjectId, OsdId, SnapId};
 use wire::basic::{IntervalSet, SnapContext};
 use wire::messages::Op;
@@ -133,10 +133,7 @@ impl Written {
     }
 
     fn heal(&mut self) {
-        for _ in 0..4 {
-            self.cluster.settle();
-            self.cluster.pass(Duration::from_secs(4));
-        }
+        self.cluster.heal(4);
     }
 
     fn move_group(&mut self, acting: &[i32]) {
@@ -174,29 +171,14 @@ impl Written {
         }
     }
 
-    /// Lets what a store waits for come.
-    fn run(&mut self, osd: OsdId) {
-        self.cluster.turn(osd);
-        self.cluster.settle();
-    }
-
     /// What a store has: objects with their information.
     fn stored(&mut self, osd: OsdId) -> BTreeMap<ObjectId, ObjectInfo> {
         let (from, until) = pg_range(super::cluster::PG, 1);
-        // So much that all that is looked at stays in memory.
-        let memory = Memory { page_bytes: 1 << 20, onode_bytes: 1 << 20, overlay_bytes: 1 << 20 };
-        self.cluster.store(osd).set_memory(memory);
-        let objects = loop {
-            match self.cluster.store(osd).list(&from, &until, 10_000) {
-                Lookup::Ready(objects) => break objects,
-                _ => self.run(osd),
-            }
-        };
-        let mut info = |object: &ObjectId| loop {
-            match self.cluster.store(osd).stat(object) {
-                Lookup::Ready(stat) => break ObjectInfo::of(&stat.expect("it is listed")).expect("it is whole"),
-                _ => self.run(osd),
-            }
+        self.cluster.remember(osd);
+        let objects = self.cluster.ready(osd, |store| store.list(&from, &until, 10_000));
+        let mut info = |object: &ObjectId| {
+            let stat = self.cluster.ready(osd, |store| store.stat(object)).expect("it is listed");
+            ObjectInfo::of(&stat).expect("it is whole")
         };
         let infos: Vec<ObjectInfo> = objects.iter().map(&mut info).collect();
         objects.into_iter().zip(infos).collect()
@@ -233,12 +215,8 @@ impl Written {
         }
         let (from, until) = pg_range(super::cluster::PG, 1);
         for snap in self.live.clone().into_iter().map(SnapId).chain([UNKNOWN_SNAP]) {
-            let listed: BTreeSet<ObjectId> = loop {
-                match self.cluster.store(osd).clones_of(snap, &from, &until, 10_000) {
-                    Lookup::Ready(clones) => break clones.into_iter().collect(),
-                    _ => self.run(osd),
-                }
-            };
+            let listed = self.cluster.ready(osd, |store| store.clones_of(snap, &from, &until, 10_000));
+            let listed: BTreeSet<ObjectId> = listed.into_iter().collect();
             let mut expected = BTreeSet::new();
             for (object, info) in stored {
                 let clones = info.snap_set.clones.iter().filter(|clone| clone.snaps.contains(&snap));

@@ -176,10 +176,7 @@ fn members_that_were_down_while_it_was_split_come_back() {
             cluster.settle();
         }
         append_all(&mut cluster, A, 3000);
-        cluster.mark_up(2);
-        cluster.update_all();
-        cluster.settle();
-        cluster.pass(Duration::from_secs(4));
+        cluster.up(C);
         let pgs: Vec<PgId> = (0..*steps.last().expect("some")).map(|seed| PgId { seed, ..PG }).collect();
         for pg in pgs {
             cluster.move_group_of(pg, &[2, 1, 0]);

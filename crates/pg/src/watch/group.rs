@@ -3,16 +3,13 @@
 use super::watches::{NotifyRequest, Told};
 use crate::client_ops::ClientOp;
 use crate::context::Context;
-use crate::hops::OpTimes;
 use crate::ops::WatchEffect;
 use crate::pg::Pg;
 use crate::unfound::NO_SESSION;
-use bytes::Bytes;
 use cls::Caller;
 use std::time::Duration;
 use types::{ObjectId, ReqId};
-use wire::basic::{Locator, NO_SHARD, SPgId};
-use wire::messages::{Op, OpArgs, OsdOp, Watch};
+use wire::messages::{Op, OpArgs, Watch};
 use wire::msgr::SessionId;
 
 impl Pg {
@@ -90,16 +87,12 @@ impl Pg {
 
     /// Ends a watch, as an update like any other.
     fn remove_watch(&mut self, cx: &mut Context<'_>, object: ObjectId, cookie: u64, client: types::EntityName) {
-        let pgid = SPgId { pg: self.id, shard: NO_SHARD };
         let unwatch = Op::watch(cookie, Watch::UNWATCH, 0);
-        let name = Bytes::copy_from_slice(&object.name);
-        let request = OsdOp::new(pgid, object.hash, cx.epoch, Locator::pool(self.id.pool), name, vec![unwatch]);
         self.watch_removals = self.watch_removals.wrapping_add(1);
         // Number 0 is no request that the log remembers; the other number tells those that wait apart.
         let reqid = ReqId { name: client, tid: 0, inc: self.watch_removals };
         let caller = Caller { name: client, addr: Default::default() };
-        let mut op = ClientOp::new(NO_SESSION, 0, reqid, request, OpTimes::new(cx.now, cx.now)).called_by(caller);
-        op.object = object;
+        let op = self.own_op(cx, &object, reqid, vec![unwatch]).called_by(caller);
         self.client_op(cx, op);
     }
 
