@@ -145,7 +145,39 @@ fn query(view: &PgView, whoami: OsdId) -> Value {
             },
         },
         "peer_info": members,
+        "recovery_state": recovery_state(view),
     })
+}
+
+/// How far the group is on its way to serving, in Ceph's words, and whom it waits for.
+fn recovery_state(view: &PgView) -> Value {
+    use wire::nacre::mon::pg_state as bits;
+    let is = |bit| view.state & bit != 0;
+    let started = json!({"name": "Started"});
+    if is(bits::ACTIVE) {
+        return json!([{"name": "Started/Primary/Active"}, started]);
+    }
+    if is(bits::PEERED) {
+        return json!([{"name": "Started/Primary/Active", "comment": "not enough up instances of this PG to go active"}, started]);
+    }
+    let mut peering = json!({"name": "Started/Primary/Peering", "probing_osds": view.acting.iter().map(|osd| osd.0.to_string()).collect::<Vec<_>>()});
+    if is(bits::INCOMPLETE) {
+        let comment = "not enough complete instances of this PG";
+        return json!([{"name": "Started/Primary/Peering/Incomplete", "comment": comment}, peering, started]);
+    }
+    if !is(bits::DOWN) {
+        return json!([peering, started]);
+    }
+    let comment = "starting or marking this osd lost may let us proceed";
+    let blocked = view.blocked_by.iter().map(|osd| json!({"osd": osd.0, "current_lost_at": 0, "comment": comment}));
+    peering["blocked"] = json!("peering is blocked due to down osds");
+    peering["down_osds_we_would_probe"] = json!(numbers(&view.blocked_by));
+    peering["peering_blocked_by"] = blocked.collect();
+    json!([
+        {"name": "Started/Primary/Peering/Down", "comment": "not enough up instances of this PG to go active"},
+        peering,
+        started
+    ])
 }
 
 fn unfound(view: &PgView) -> Value {

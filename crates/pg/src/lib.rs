@@ -38,6 +38,7 @@ mod leases;
 mod loading;
 pub mod log;
 mod lookup;
+mod lost_osds;
 mod maps;
 mod members;
 mod merge;

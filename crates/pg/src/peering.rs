@@ -19,6 +19,7 @@ use crate::going_back::GoingBack;
 use crate::info::PgInfo;
 use crate::leases::by_another_clock;
 use crate::log::{LogEntry, PgLog, log_key, log_key_range};
+use crate::lost_osds::is_given_up;
 use crate::members::Standing;
 use crate::merge::{NoOverlap, merge};
 use crate::peer::{Agreed, MemberState, PgInterval, PgLogEntries, PgLogGet, PgStart, PgStarted};
@@ -103,6 +104,11 @@ pub(crate) struct Peering {
 impl Peering {
     pub fn is_active(&self) -> bool {
         matches!(self.phase, Phase::Active)
+    }
+
+    /// Whether members that served last are down, and it takes one of them.
+    pub fn is_down(&self) -> bool {
+        matches!(self.phase, Phase::Down)
     }
 
     /// Whether members have the log, and the record is still to be asked for.
@@ -377,14 +383,18 @@ impl Pg {
         if let Some(osd) = history.members.iter().find(is_elsewhere).copied() {
             return self.let_lead(cx, osd);
         }
-        self.nobody_can_lead(cx, history);
+        if !self.goes_on_with_what_is_left(cx, history) {
+            self.nobody_can_lead(cx, history);
+        }
     }
 
     /// Nor can anybody who is up.
     pub(crate) fn nobody_can_lead(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
-        let any_down = history.members.iter().any(|osd| !cx.map.is_up(*osd));
+        let since = history.last_epoch_started;
+        let is_missed = |osd: &OsdId| !cx.map.is_up(*osd) && !is_given_up(cx.map, *osd, since);
+        let any_down = history.members.iter().any(is_missed);
         if !matches!(self.peering.phase, Phase::Down | Phase::Incomplete) {
-            let (since, members) = (history.last_epoch_started, &history.members);
+            let members = &history.members;
             tracing::warn!(pg = %self.id, %since, ?members, "of those that served last none can lead");
             self.peering.phase = if any_down { Phase::Down } else { Phase::Incomplete };
             self.queue_report(cx);
@@ -403,7 +413,7 @@ impl Pg {
     }
 
     /// Has an acting set stand in which `osd` leads.
-    fn let_lead(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+    pub(crate) fn let_lead(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.peering.phase = Phase::Remapping;
         let wanted = self.with_past_members(cx, osd);
         self.want_temp(cx, wanted);
@@ -411,7 +421,7 @@ impl Pg {
     }
 
     /// `first`, and all others that are in the acting or up set or may have something that is needed.
-    fn with_past_members<'a>(&'a self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
+    pub(crate) fn with_past_members<'a>(&'a self, cx: &Context<'_>, first: OsdId) -> Vec<OsdId> {
         let past = |history: &'a PgHistory| history.past.iter().filter(|_| !mutant::is(Mutant::PastIgnored));
         let history = self.peering.history.iter().flat_map(|history| history.members.iter().chain(past(history)));
         let all = self.interval.acting.iter().chain(&self.interval.up).chain(history);
@@ -444,7 +454,10 @@ impl Pg {
             return;
         }
         if up.iter().all(has_all) {
-            if acting != up {
+            // Too few are wanted here, as the map has no more: whoever else serves goes on with it, as a further copy.
+            let has_more = acting.iter().any(|osd| !up.contains(osd));
+            let is_short = up.len() < usize::from(self.interval.shape.size);
+            if acting != up && !(is_short && has_more) {
                 self.want_temp(cx, Vec::new());
             }
             return;

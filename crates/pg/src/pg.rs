@@ -425,6 +425,7 @@ impl Pg {
             clones: stats.clones.max(0) as u64,
             trim_queue: self.snap_trim.queued(cx.map.removed_snaps_queue.get(&self.id.pool.base())),
             trimmed_snaps: self.snap_trim.done(),
+            blocked_by: self.blocked_by(cx.map),
         };
         cx.reports.insert(self.id, report);
     }

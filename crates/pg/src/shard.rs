@@ -1081,7 +1081,7 @@ impl Shard {
     /// What this OSD, as its primary, knows of a group.
     pub fn pg_view(&self, pgid: PgId) -> Option<PgView> {
         let pg = self.pgs.get(&self.instance(pgid)).filter(|pg| pg.is_primary(self.whoami))?;
-        Some(pg.view(self.whoami, self.maps.epoch()))
+        Some(pg.view(self.whoami, self.maps.current()))
     }
 
     /// Gives up the objects of a group that nobody has, and says how many.

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::members::Standing;
 use crate::pg::Pg;
+use osdmap::OsdMap;
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 use wire::msgr::SessionId;
@@ -30,6 +31,8 @@ pub struct PgView {
     pub misplaced: u64,
     pub unfound: Vec<(ObjectId, EVersion)>,
     pub members: Vec<MemberView>,
+    /// Those that are down and without which the group cannot serve.
+    pub blocked_by: Vec<OsdId>,
 }
 
 /// What the primary knows of another member.
@@ -55,7 +58,7 @@ pub enum GiveUpError {
 }
 
 impl Pg {
-    pub(crate) fn view(&self, whoami: OsdId, epoch: Epoch) -> PgView {
+    pub(crate) fn view(&self, whoami: OsdId, map: &OsdMap) -> PgView {
         let (degraded, misplaced) = self.degraded_and_misplaced();
         let members = self.members.iter().map(|(osd, standing)| {
             let backfill = self.pushes.get(&osd).and_then(|queue| queue.backfill.as_ref());
@@ -69,7 +72,7 @@ impl Pg {
         PgView {
             pgid: self.id,
             state: self.state_bits(whoami),
-            epoch,
+            epoch: map.epoch,
             interval_since: self.interval.since,
             up: self.interval.up.clone(),
             acting: self.interval.acting.clone(),
@@ -83,6 +86,7 @@ impl Pg {
             misplaced,
             unfound: self.unfound().map(|(object, version)| (object.clone(), version)).collect(),
             members: members.collect(),
+            blocked_by: self.blocked_by(map),
         }
     }
 

@@ -1,7 +1,7 @@
 //! One run: a cluster, a workload, misfortunes, an end in peace, and the checks.
 
 use crate::check::{
-    Violation, all_replicas_are_identical, all_shards_agree, groups_serve_with_enough_members,
+    SteadyMaps, Violation, all_replicas_are_identical, all_shards_agree, groups_serve_with_enough_members,
     histories_are_linearizable, listing_agrees_with_objects, pipelined_updates_keep_their_order,
     statistics_agree_with_objects, updates_are_applied_once, watchers_are_told,
 };
@@ -201,6 +201,7 @@ pub(crate) struct Run {
     pub out: BTreeSet<usize>,
     /// Commands that take back what the operator has changed.
     undo: BTreeSet<String>,
+    maps: SteadyMaps,
 }
 
 impl Run {
@@ -272,6 +273,7 @@ impl Run {
             removed_snaps: BTreeMap::new(),
             out: BTreeSet::new(),
             undo: BTreeSet::new(),
+            maps: SteadyMaps::default(),
         }
     }
 
@@ -332,6 +334,7 @@ impl Run {
         }
         self.cluster.end_stopped_mons().map_err(Violation)?;
         self.cluster.witness_osds();
+        self.maps.look(self.cluster.world.now(), self.cluster.witness.epoch())?;
         self.cluster.check_processes().map_err(Violation)
     }
 

@@ -270,9 +270,20 @@ fn min_client(c: &Context<'_>) -> Answer {
 }
 
 fn blocked_by(c: &Context<'_>) -> Answer {
-    // Reports do not say whom a group waits for.
-    let text = || TextTable::with_columns(&[("osd", 'l'), ("num_blocked", 'l')]).render(true);
-    c.either(text, || json!({"pg_ready": true, "osd_blocked_by": {"osd_blocked_by_infos": []}}))
+    let mut blocked: BTreeMap<OsdId, u64> = BTreeMap::new();
+    for osd in c.volatile.pgs.values().flat_map(|pg| &pg.report.blocked_by) {
+        *blocked.entry(*osd).or_default() += 1;
+    }
+    let text = || {
+        let mut table = TextTable::with_columns(&[("osd", 'l'), ("num_blocked", 'l')]);
+        blocked.iter().for_each(|(osd, pgs)| table.row(vec![osd.0.to_string(), pgs.to_string()]));
+        table.render(true)
+    };
+    let value = || {
+        let infos = blocked.iter().map(|(osd, pgs)| json!({"id": osd.0, "num_blocked": pgs}));
+        json!({"pg_ready": true, "osd_blocked_by": {"osd_blocked_by_infos": infos.collect::<Vec<_>>()}})
+    };
+    c.either(text, value)
 }
 
 fn utilization(c: &Context<'_>) -> Answer {

@@ -164,7 +164,7 @@ fn value(pg: &PgStat) -> Value {
         "acting": osds_value(&r.acting),
         "avail_no_missing": [],
         "object_location_counts": [],
-        "blocked_by": [],
+        "blocked_by": osds_value(&r.blocked_by),
         "up_primary": primary(&r.up),
         "acting_primary": primary(&r.acting),
         "purged_snaps": [],

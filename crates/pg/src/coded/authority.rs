@@ -6,6 +6,7 @@
 
 use crate::context::Context;
 use crate::info::PgInfo;
+use crate::lost_osds::is_given_up;
 use crate::members::Standing;
 use crate::peer::PgLogGet;
 use crate::peering::Phase;
@@ -34,22 +35,30 @@ impl Pg {
     pub(crate) fn choose_coded_log(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let own = (cx.whoami, self.member_state());
         let states = std::iter::once((&own.0, &own.1)).chain(&self.peering.told);
+        let k = self.k();
+        let is_left = self.goes_on_with_shards_left(cx, history);
+        // Whoever served before counts only where those that served last are given up.
+        let may_count = |osd, shard| is_left || served(history).any(|holder| holder == (osd, shard));
         let mut holders = Vec::new();
+        let mut newest = Epoch(0);
         for (osd, state) in states {
-            let named =
-                self.interval.shard_of(*osd).filter(|shard| served(history).any(|holder| holder == (*osd, *shard)));
-            let Some(shard) = named else { continue };
-            let has_all = |info: &&PgInfo| info.complete && info.last_epoch_started >= history.last_epoch_started;
+            let Some(shard) = self.interval.shard_of(*osd).filter(|shard| may_count(*osd, *shard)) else { continue };
+            let served_last = |info: &PgInfo| info.last_epoch_started >= history.last_epoch_started;
+            let has_all = |info: &&PgInfo| info.complete && (is_left || served_last(info));
             match state.info.as_ref().filter(has_all) {
-                Some(info) => holders.push((*osd, shard, info.last_update)),
+                Some(info) => {
+                    newest = newest.max(info.last_epoch_started);
+                    holders.push((*osd, shard, info.last_update, info.last_epoch_started));
+                }
                 None => {
                     self.peering.without.insert((*osd, shard), life_of(cx, *osd, history));
                 }
             }
         }
         let leads = holders.first().is_some_and(|(osd, ..)| *osd == cx.whoami);
-        let shards: BTreeSet<u8> = holders.iter().map(|(_, shard, _)| *shard).collect();
-        let k = self.interval.shape.coding.map_or(0, |coding| coding.k());
+        let shards: BTreeSet<u8> = holders.iter().map(|(_, shard, ..)| *shard).collect();
+        // Where some served longer than others, theirs is the log; what the others do not have, their shards lack.
+        holders.retain(|(.., since)| !is_left || *since == newest);
         // Of equals the first wins: no log needs to move if this member's is as short as any.
         let shortest = match mutant::is(Mutant::LongestShardLogLeads) {
             false => holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a }),
@@ -58,16 +67,35 @@ impl Pg {
         // Who served before, and has a shard that others lack, may lead with the log of those that served last.
         let may_lead = leads || self.stored && self.info.complete;
         match shortest {
-            Some((osd, ..)) if may_lead && shards.len() >= k => match osd == cx.whoami {
-                true => self.start_members(cx),
-                false => {
-                    self.peering.set_phase(Phase::GettingLog { from: osd });
-                    cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since: self.log.head() });
-                    self.queue_report(cx);
+            Some((osd, _, version, since)) if may_lead && shards.len() >= k => {
+                if is_left {
+                    self.say_what_is_left(cx, history, osd, (since, version));
                 }
-            },
+                match osd == cx.whoami {
+                    true => self.start_members(cx),
+                    false => {
+                        self.peering.set_phase(Phase::GettingLog { from: osd });
+                        cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since: self.log.head() });
+                        self.queue_report(cx);
+                    }
+                }
+            }
             _ => self.let_holders_act(cx, history),
         }
+    }
+
+    /// How many shards it takes to read an object.
+    fn k(&self) -> usize {
+        self.interval.shape.coding.map_or(0, |coding| coding.k())
+    }
+
+    /// Whether so many of those that served last are given up that the others' shards are too few: shards of those that served
+    /// before are taken, too. Objects that changed since may be lost.
+    fn goes_on_with_shards_left(&self, cx: &Context<'_>, history: &PgHistory) -> bool {
+        let since = history.last_epoch_started;
+        let (gone, there): (Vec<_>, Vec<_>) = served(history).partition(|(osd, _)| is_given_up(cx.map, *osd, since));
+        let shards: BTreeSet<u8> = there.iter().map(|(_, shard)| *shard).collect();
+        !gone.is_empty() && shards.len() < self.k()
     }
 
     /// The log of those that served last does not meet this primary's.
@@ -84,7 +112,11 @@ impl Pg {
     /// those that are known to have come back without it: an empty OSD that took the place of a lost one.
     fn let_holders_act(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let mut wanted = vec![OsdId::NONE; usize::from(self.interval.shape.size)];
-        for (osd, shard) in served(history).filter(|(osd, _)| cx.map.is_up(*osd)) {
+        let is_left = self.goes_on_with_shards_left(cx, history);
+        let own_shard = |osd: OsdId| Some((osd, self.interval.shard_of(osd)?));
+        let here = std::iter::once(cx.whoami).chain(self.peering.told.keys().copied()).filter_map(own_shard);
+        let before = here.chain(served_before(history)).filter(|_| is_left);
+        for (osd, shard) in served(history).chain(before).filter(|(osd, _)| cx.map.is_up(*osd)) {
             if self.peering.without.get(&(osd, shard)) == Some(&life_of(cx, osd, history)) {
                 continue;
             }

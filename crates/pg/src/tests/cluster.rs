@@ -574,16 +574,20 @@ impl Cluster {
                 };
                 for pg in asked.into_iter().filter(is_current).collect::<Vec<_>>() {
                     let known = self.started.get(&pg.pgid).into_iter();
-                    let served = known.flat_map(|known| known.past.iter().chain(&known.members));
-                    let past: BTreeSet<OsdId> = served.filter(|osd| !pg.members.contains(osd)).copied().collect();
+                    let served = known.flat_map(|known| {
+                        let shards = known.past_shards.iter().chain(&known.member_shards).copied().map(Some);
+                        known.past.iter().chain(&known.members).copied().zip(shards.chain(std::iter::repeat(None)))
+                    });
+                    let past: BTreeMap<OsdId, Option<u8>> =
+                        served.filter(|(osd, _)| !pg.members.contains(osd) && !pg.recovered).collect();
                     let history = PgHistory {
                         pgid: pg.pgid,
                         last_epoch_started: pg.interval_since,
                         members: pg.members,
                         member_shards: pg.member_shards,
-                        past: if pg.recovered { Vec::new() } else { past.into_iter().collect() },
+                        past: past.keys().copied().collect(),
+                        past_shards: past.values().filter_map(|shard| *shard).collect(),
                         created: Epoch(1),
-                        ..PgHistory::default()
                     };
                     self.started.insert(pg.pgid, history.clone());
                     pgs.push(history);

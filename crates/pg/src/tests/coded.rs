@@ -116,3 +116,48 @@ fn a_shard_that_was_replaced_is_not_found_bad_by_a_read_from_before() {
         assert!(is_whole(&mut cluster), "seed {seed}");
     }
 }
+
+#[test]
+fn shards_of_who_served_before_are_taken_once_who_served_last_is_given_up() {
+    let mut cluster = Cluster::coded(1);
+    let session = cluster.connect(A);
+    let write = |cluster: &mut Cluster, osd, session, tid, object| {
+        let op = Op::write_full(Bytes::from(content(tid)));
+        cluster.ask_of(osd, session, tid, cluster.map.epoch, 0, OBJECTS[object], op);
+        cluster.settle();
+        assert_eq!(cluster.answers_to(tid), [(session, 0, String::new())]);
+    };
+    write(&mut cluster, A, session, 0, 0);
+    write(&mut cluster, A, session, 1, 1);
+    // What comes behind an update tells that it stays.
+    cluster.pass(Duration::from_secs(2));
+    cluster.down(&[A]);
+    let other = cluster.connect(B);
+    write(&mut cluster, B, other, 2, 1);
+    cluster.pass(Duration::from_secs(2));
+    cluster.down(&[C]);
+    cluster.up(A);
+    cluster.heal(10);
+    assert!(!cluster.is_active(A), "B's shards alone give no object");
+    let down_at = cluster.map.osd(C).unwrap().info.down_at;
+    cluster.change(|next| _ = next.new_lost.insert(C, down_at));
+    cluster.update_all();
+    cluster.settle();
+    cluster.heal(20);
+    assert!(cluster.is_active(A));
+    let ask = |cluster: &mut Cluster, tid, object: usize| {
+        let session = cluster.connect(A);
+        cluster.ask_of(A, session, tid, cluster.map.epoch, 0, OBJECTS[object], Op::read(0, 0));
+        cluster.settle();
+        cluster.heal(5);
+        cluster.answers_to(tid).into_iter().map(|(_, result, data)| (result, data)).collect::<Vec<_>>()
+    };
+    assert_eq!(ask(&mut cluster, 10, 0), [(0, content(0))]);
+    // Of the newer state of the other one a single shard is left.
+    assert_eq!(ask(&mut cluster, 11, 1), []);
+    let view = cluster.shard(A).pg_view(super::cluster::PG).expect("A leads");
+    assert_eq!(view.unfound.len(), 1, "{view:?}");
+    cluster.shard(A).give_up_unfound(super::cluster::PG).expect("it is unfound");
+    cluster.heal(20);
+    assert_eq!(ask(&mut cluster, 12, 1), [(Errno::ENOENT.as_result(), String::new())]);
+}

@@ -1,7 +1,7 @@
 //! Groups that serve though members are down, and what becomes of members that come back.
 
 use super::cluster::{Cluster, PG, POOL, appending};
-use osdmap::{OsdMapFlags, PgPool};
+use osdmap::{OsdMapFlags, OsdState, PgPool};
 use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::messages::Op;
@@ -272,4 +272,79 @@ fn what_only_the_primary_has_is_copied_before_the_group_serves() {
     assert!(cluster.is_active(A));
     let pushed: Vec<&[u8]> = cluster.pushed.iter().map(|(_, object)| &object.name[..]).collect();
     assert!(pushed.contains(&object(3).1) && !pushed.contains(&object(1).1), "{pushed:?}");
+}
+
+/// A group that may serve alone, of which only B has the last update. Gives how many updates were answered.
+fn alone(cluster: &mut Cluster) -> usize {
+    let mut pool = cluster.map.pools[&POOL].clone();
+    pool.min_size = 1;
+    cluster.change(|next| drop(next.new_pools.insert(POOL, pool)));
+    cluster.update_all();
+    cluster.settle();
+    let session = cluster.connect(A);
+    cluster.append(A, session, 1, cluster.map.epoch);
+    cluster.settle();
+    cluster.down(&[A, C]);
+    let session = cluster.connect(B);
+    cluster.append(B, session, 2, cluster.map.epoch);
+    cluster.settle();
+    cluster.down(&[B]);
+    cluster.up(A);
+    cluster.up(C);
+    cluster.answers.len()
+}
+
+#[test]
+fn a_group_waits_for_who_served_last_until_that_one_is_given_up() {
+    for removed in [false, true] {
+        let mut cluster = Cluster::new(3);
+        assert_eq!(alone(&mut cluster), 2);
+        assert!(!cluster.is_active(A));
+        let view = cluster.shard(A).pg_view(PG).expect("A leads");
+        assert_eq!((view.state & pg_state::DOWN, view.blocked_by), (pg_state::DOWN, vec![B]));
+        let down_at = cluster.map.osd(B).unwrap().info.down_at;
+        cluster.change(|next| match removed {
+            true => next.flip_state(B, OsdState::EXISTS),
+            false => _ = next.new_lost.insert(B, down_at),
+        });
+        cluster.update_all();
+        cluster.settle();
+        cluster.pass(Duration::from_secs(10));
+        cluster.heal(10);
+        assert!(cluster.is_active(A), "{removed}");
+        assert_eq!(cluster.content(A), "1,", "what only B had is gone, all else is there");
+        let session = cluster.connect(A);
+        cluster.append(A, session, 3, cluster.map.epoch);
+        cluster.settle();
+        if !removed {
+            // It comes back with what it had: that is taken back.
+            cluster.up(B);
+            cluster.heal(20);
+            assert_eq!(cluster.content_by(&[B, A, C]), "1,3,");
+        }
+    }
+}
+
+#[test]
+fn a_group_that_could_wait_for_another_goes_on_without_nobody() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(A);
+    cluster.down(&[A]);
+    let other = cluster.connect(B);
+    cluster.append(B, other, 1, cluster.map.epoch);
+    cluster.settle();
+    cluster.down(&[B]);
+    cluster.down(&[C]);
+    let down_at = cluster.map.osd(B).unwrap().info.down_at;
+    cluster.change(|next| _ = next.new_lost.insert(B, down_at));
+    cluster.up(A);
+    cluster.pass(Duration::from_secs(10));
+    // C served last, too, and is only down.
+    assert!(!cluster.is_active(A));
+    cluster.append(A, session, 2, cluster.map.epoch);
+    cluster.settle();
+    assert!(cluster.answers_to(2).is_empty());
+    cluster.up(C);
+    cluster.heal(20);
+    assert_eq!(cluster.content(A), "1,2,");
 }

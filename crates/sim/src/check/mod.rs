@@ -9,6 +9,7 @@ mod listing;
 mod search;
 mod shards;
 mod statistics;
+mod steady_maps;
 mod stores;
 mod watchers;
 
@@ -20,6 +21,7 @@ pub use linearizable::histories_are_linearizable;
 pub use listing::{Listed, listing_agrees_with_objects};
 pub use shards::all_shards_agree;
 pub use statistics::statistics_agree_with_objects;
+pub use steady_maps::SteadyMaps;
 pub use watchers::watchers_are_told;
 
 use crate::history::{ObjectName, Operation};
@@ -38,6 +40,7 @@ impl Violation {
             ("assertion", "panic: "),
             ("an OSD stopped by itself", "stopped by itself"),
             ("one leader", "has two leaders"),
+            ("the map comes to rest", "never comes to rest"),
             ("monitors agree", "diverges from others' after batch"),
             ("nothing stale or undone", "was acknowledged and"),
             ("nothing stale or undone", "was given stale epoch"),

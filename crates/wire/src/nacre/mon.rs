@@ -187,13 +187,15 @@ pub struct PgReport {
     /// Removed snapshots that the group is not done with, and those that it is.
     pub trim_queue: u64,
     pub trimmed_snaps: IntervalSet,
+    /// OSDs that are down and without which the group cannot serve.
+    pub blocked_by: Vec<OsdId>,
 }
 
-block!(PgReport, version 3 {
+block!(PgReport, version 4 {
     pgid, state, epoch, sequence, last_update, log_start, interval_since, last_epoch_started, created, up, acting,
     objects, bytes, omap_bytes, omap_keys, log_entries, degraded_copies, misplaced_copies,
     missing_on_primary, unfound, recovered_objects, recovered_bytes, read_ops, read_kib, write_ops, write_kib,
-    scrub, clones, trim_queue, trimmed_snaps,
+    scrub, clones, trim_queue, trimmed_snaps; since 4 { blocked_by }
 });
 
 /// Sign of life of an OSD, with its statistics and those of the groups it is primary of. Sent every few seconds, at

@@ -1,0 +1,77 @@
+//! OSDs that the operator has given up (`ceph osd lost`, or removed them from the map): a group that waits for what only they
+//! have goes on with what there is. Nothing else makes it do so.
+
+use crate::context::Context;
+use crate::info::PgInfo;
+use crate::peer::PgLogGet;
+use crate::peering::Phase;
+use crate::pg::Pg;
+use osdmap::OsdMap;
+use types::{EVersion, Epoch, OsdId};
+use wire::nacre::mon::PgHistory;
+
+/// Whether the operator has given up what an OSD had when it served in the interval that began at `since`.
+pub(crate) fn is_given_up(map: &OsdMap, osd: OsdId, since: Epoch) -> bool {
+    map.osd(osd).is_none_or(|known| !known.is_up() && known.info.lost_at > since)
+}
+
+impl Pg {
+    /// Those that the group waits for: they served last, and are down.
+    pub(crate) fn blocked_by(&self, map: &OsdMap) -> Vec<OsdId> {
+        if !self.peering.is_down() {
+            return Vec::new();
+        }
+        let history = self.peering.history.iter();
+        let waited_for = history.flat_map(|history| {
+            let since = history.last_epoch_started;
+            let is_missed = move |osd: &&OsdId| !map.is_up(**osd) && !is_given_up(map, **osd, since);
+            history.members.iter().filter(is_missed)
+        });
+        waited_for.copied().collect()
+    }
+
+    /// All that served last are given up: of those that served before, the one with the newest log leads. Updates that it
+    /// does not have are lost, whoever was answered for them. Gives whether the group goes on.
+    pub(crate) fn goes_on_with_what_is_left(&mut self, cx: &mut Context<'_>, history: &PgHistory) -> bool {
+        let since = history.last_epoch_started;
+        if history.members.is_empty() || !history.members.iter().all(|osd| is_given_up(cx.map, *osd, since)) {
+            return false;
+        }
+        // First all that may have something are asked.
+        let all = self.with_past_members(cx, cx.whoami);
+        if all.iter().any(|osd| !self.interval.acting.contains(osd)) {
+            self.let_lead(cx, cx.whoami);
+            return true;
+        }
+        let own = self.member_state();
+        let newest = |osd: OsdId, info: &PgInfo| Some((osd, (info.last_epoch_started, info.last_update)));
+        let of = |osd: OsdId, info: Option<&PgInfo>| newest(osd, info.filter(|info| info.complete)?);
+        let others = self.peering.told.iter().filter_map(|(osd, state)| of(*osd, state.info.as_ref()));
+        // Of equals the first wins.
+        let best = of(cx.whoami, own.info.as_ref()).into_iter().chain(others);
+        let Some((osd, at)) = best.reduce(|a, b| if b.1 > a.1 { b } else { a }) else { return false };
+        self.say_what_is_left(cx, history, osd, at);
+        if osd == cx.whoami {
+            self.start_members(cx);
+        } else if self.stored && self.info.complete {
+            self.peering.set_phase(Phase::GettingLog { from: osd });
+            cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since: self.log.head() });
+            self.queue_report(cx);
+        } else {
+            self.let_lead(cx, osd);
+        }
+        true
+    }
+
+    pub(crate) fn say_what_is_left(
+        &self,
+        cx: &Context<'_>,
+        history: &PgHistory,
+        leads: OsdId,
+        (served, version): (Epoch, EVersion),
+    ) {
+        let (members, last) = (&history.members, history.last_epoch_started);
+        tracing::warn!(pg = %self.id, epoch = %cx.epoch, ?members, %last, %leads, %served, %version,
+            "those that served last are given up; goes on with what others have");
+    }
+}
