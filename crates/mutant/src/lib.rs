@@ -57,6 +57,7 @@ mutants! {
     StrangerLeads "stranger-leads" Peering "a member that the record does not name may have the authoritative log",
     StartedNotDurable "started-not-durable" Peering "a member says that it has the authoritative log before it has it durably",
     MissingNotDurable "missing-not-durable" Peering "which objects are missing after a merge of logs is not kept",
+    ShortUpSetWanted "short-up-set-wanted" Peering "groups want the up set though a further member serves that it has no successor for",
     AnsweredGoBack "answered-go-back" Peering "objects that nobody has go back behind updates that clients may have been answered for",
     VoidRequestsAnswered "void-requests-answered" Log "requests whose updates were lost when their object went back are answered from the log when they come again",
     AdoptedAtOnce "adopted-at-once" Peering "an interval is recorded while one member alone has objects of updates that it takes over",

@@ -456,7 +456,7 @@ impl Pg {
         if up.iter().all(has_all) {
             // Too few are wanted here, as the map has no more: whoever else serves goes on with it, as a further copy.
             let has_more = acting.iter().any(|osd| !up.contains(osd));
-            let is_short = up.len() < usize::from(self.interval.shape.size);
+            let is_short = up.len() < usize::from(self.interval.shape.size) && !mutant::is(Mutant::ShortUpSetWanted);
             if acting != up && !(is_short && has_more) {
                 self.want_temp(cx, Vec::new());
             }
