@@ -439,6 +439,73 @@ fn osds_are_marked_and_removed() {
 }
 
 #[test]
+fn ranges_of_clients_are_locked_out_by_their_bits() {
+    let mut cluster = TestCluster::empty();
+    let change =
+        |op: &str, addr: &str| json!({"prefix": "osd blocklist", "range": "range", "blocklistop": op, "addr": addr});
+    // Without bits, a range would be every address.
+    for (addr, shown) in
+        [("10.0.0.0", "v2:10.0.0.0:0/0"), ("10.0.0.0/0", "v2:10.0.0.0:0/0"), ("any:127.0.0.1", "127.0.0.1:0/0")]
+    {
+        let sentence = format!("You specified a range command, but {shown} does not parse as a CIDR range");
+        check_error(&mut cluster, change("add", addr), -22, &sentence);
+        check_error(&mut cluster, change("rm", addr), -22, &sentence);
+    }
+    for addr in ["10.0.0.0/33", "10.0.0.0/40", "fe80::/129"] {
+        check_error(&mut cluster, change("add", addr), -22, "Too many bits in range for that protocol!");
+    }
+    assert!(cluster.state.osdmap().range_blocklist.is_empty());
+    for (addr, shown) in [("10.0.0.0/24", "cidr:10.0.0.0:0/24"), ("fe80::/64", "cidr:[fe80::]:0/64")] {
+        let status = cluster.run(change("add", addr)).status;
+        assert!(status.starts_with(&format!("blocklisting {shown} until ")), "{status}");
+        let listed = cluster.ok(json!({"prefix": "osd blocklist ls"}));
+        assert!(listed.starts_with(&format!("{shown} ")), "{listed}");
+        let dump = cluster.ok(json!({"prefix": "osd dump"}));
+        assert!(dump.contains(&format!("\nrange blocklist {shown} expires ")), "{dump}");
+        let dump = cluster.ok(json!({"prefix": "osd dump", "format": "json"}));
+        let dump: Value = serde_json::from_str(&dump).unwrap();
+        assert!(dump["range_blocklist"][shown].is_string(), "{dump}");
+        check_status(&mut cluster, change("rm", addr), &format!("un-blocklisting {shown}"));
+        check_status(&mut cluster, change("rm", addr), &format!("{shown} isn't blocklisted"));
+    }
+    let one = json!({"prefix": "osd blocklist", "blocklistop": "add", "addr": "10.0.0.1:0/7"});
+    assert!(cluster.run(one).status.starts_with("blocklisting 10.0.0.1:0/7 until "));
+}
+
+#[test]
+fn quotas_are_read_as_ceph_reads_them() {
+    let mut cluster = TestCluster::with_pools();
+    let set =
+        |field: &str, val: &str| json!({"prefix": "osd pool set-quota", "pool": "rep3", "field": field, "val": val});
+    check_status(&mut cluster, set("max_objects", "1K"), "set-quota max_objects = 1000 for pool rep3");
+    check_status(&mut cluster, set("max_bytes", "10Ki"), "set-quota max_bytes = 10240 for pool rep3");
+    let sentence = "error parsing value '1MiB': strict_iecstrtoll: illegal prefix (length > 2)";
+    check_error(&mut cluster, set("max_bytes", "1MiB"), -22, sentence);
+    let max = u64::MAX;
+    let sentence = format!("error parsing value '{max}': The option value '{max}' seems to be invalid");
+    check_error(&mut cluster, set("max_bytes", &max.to_string()), -22, &sentence);
+    let pool = cluster.state.osdmap().pool(types::PoolId(1)).unwrap();
+    assert_eq!((pool.quota_max_objects, pool.quota_max_bytes), (1000, 10_240));
+}
+
+#[test]
+fn pools_whose_clients_take_snapshots_have_none_of_their_own() {
+    let mut cluster = TestCluster::with_pools();
+    let mut incremental = cluster.state.next_incremental(super::test_cluster::NOW);
+    let mut pool = cluster.state.osdmap().pool(types::PoolId(1)).unwrap().clone();
+    pool.flags.insert(osdmap::PoolFlags::SELFMANAGED_SNAPS);
+    incremental.new_pools.insert(types::PoolId(1), pool);
+    let update = cluster.state.osd_update(incremental).unwrap();
+    cluster.apply(vec![update]);
+    for prefix in ["osd pool mksnap", "osd pool rmsnap"] {
+        let command = json!({"prefix": prefix, "pool": "rep3", "snap": "s"});
+        check_error(&mut cluster, command, -22, "pool rep3 is in unmanaged snaps mode");
+    }
+    let command = json!({"prefix": "osd pool rmsnap", "pool": "rep2", "snap": "s"});
+    check_status(&mut cluster, command, "pool rep2 snap s does not exist");
+}
+
+#[test]
 fn flags_and_ratios_are_set() {
     let mut c = TestCluster::with_osds();
     check_status(&mut c, json!({"prefix": "osd set", "key": "noout"}), "noout is set");
