@@ -61,9 +61,8 @@ impl Monitor {
         if !self.covered.up.is_subset(&up) {
             for pg in self.volatile.pgs.values_mut() {
                 let reporter = pg.report.acting.iter().find(|osd| osd.is_some());
-                if reporter.is_some_and(|osd| !up.contains(osd)) && pg.report.state & pg_state::STALE == 0 {
-                    pg.report.state |= pg_state::STALE;
-                    pg.last_change = self.volatile.now;
+                if reporter.is_some_and(|osd| !up.contains(osd)) {
+                    pg.mark_stale(self.volatile.now);
                 }
             }
         }
