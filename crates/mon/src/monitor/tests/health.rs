@@ -246,3 +246,28 @@ fn numbers_of_placement_groups_on_their_way_alarm_nobody() {
     h.change(|incremental| drop(incremental.new_pools.insert(PoolId(1), pool.clone())));
     assert!(smaller(&h));
 }
+
+#[test]
+fn what_scrubs_find_and_repair_stands_in_the_cluster_log() {
+    let (mut h, sessions) = long_idle();
+    let lines = |h: &Harness| -> Vec<(crate::state::LogPriority, String)> {
+        let entries = h.monitor.state().log.entries.iter();
+        let ours = entries.filter(|entry| entry.message.starts_with("1.0 "));
+        ours.map(|entry| (entry.priority, entry.message.clone())).collect()
+    };
+    let mut scrubbed = |deep_at: u32, shallow_errors, deep_errors, repaired| {
+        let deep_at = Utime { sec: deep_at, nsec: 0 };
+        let scrub = nacre::PgScrubReport { deep_at, shallow_errors, deep_errors, repaired, ..Default::default() };
+        let report = nacre::PgReport { scrub, ..group(&h, 0, pg_state::ACTIVE | pg_state::CLEAN) };
+        h.beacon(sessions[0], 0, vec![report]);
+        h.pass(secs(2));
+        lines(&h)
+    };
+    assert_eq!(scrubbed(1, 0, 0, 0), []);
+    let repaired = (crate::state::LogPriority::WARN, "1.0 deep-scrub 2 errors found and repaired".to_owned());
+    assert_eq!(scrubbed(2, 0, 0, 2), [repaired.clone()]);
+    assert_eq!(scrubbed(3, 0, 0, 2), [repaired.clone()], "no more than before");
+    let left = (crate::state::LogPriority::ERROR, "1.0 scrub 3 errors".to_owned());
+    assert_eq!(scrubbed(3, 3, 0, 2), [repaired.clone(), left.clone()]);
+    assert_eq!(scrubbed(4, 0, 0, 0), [repaired, left], "a count that starts anew");
+}
