@@ -506,6 +506,23 @@ fn pools_whose_clients_take_snapshots_have_none_of_their_own() {
 }
 
 #[test]
+fn what_rbd_asks_a_manager_for_is_refused_with_the_reason() {
+    let mut cluster = TestCluster::empty();
+    let add = json!({"prefix": "rbd trash purge schedule add", "level_spec": "p/", "interval": "1h"});
+    let schedules = "nothing here purges trash by a schedule; run `rbd trash purge` from a timer";
+    check_error(&mut cluster, add, -95, schedules);
+    for prefix in ["remove", "list", "status"] {
+        let prefix = format!("rbd trash purge schedule {prefix}");
+        check_error(&mut cluster, json!({"prefix": prefix, "level_spec": "", "format": "json"}), -95, schedules);
+    }
+    // `rbd` has a quote too many there.
+    let command = "\n{\n \"prefix\": \"rbd perf image stats\",\n \"pool_spec\": \"p\",\n \"sort_by\": \"write_ops\",\n \"format\": \"json\"\n}\"";
+    let Outcome::Reply(reply) = cluster.outcome(command) else { panic!("it only answers") };
+    let images = "operations are not counted by image; `ceph osd pool stats` has them by pool";
+    assert_eq!((reply.code, reply.status.as_str()), (-22, images), "of -95 rbd says that a module is to be enabled");
+}
+
+#[test]
 fn flags_and_ratios_are_set() {
     let mut c = TestCluster::with_osds();
     check_status(&mut c, json!({"prefix": "osd set", "key": "noout"}), "noout is set");
