@@ -50,6 +50,7 @@ mod progress;
 mod rbd;
 mod scrub;
 mod signature;
+mod spread;
 mod table;
 #[cfg(test)]
 mod test_cluster;

@@ -522,6 +522,68 @@ fn what_rbd_asks_a_manager_for_is_refused_with_the_reason() {
     assert_eq!((reply.code, reply.status.as_str()), (-22, images), "of -95 rbd says that a module is to be enabled");
 }
 
+/// Three OSDs with so much of 2 GiB used, in MiB.
+fn filled(mib: [u64; 3]) -> TestCluster {
+    let mut cluster = TestCluster::with_pools();
+    for (id, used) in mib.into_iter().enumerate() {
+        let stats = &mut cluster.volatile.osds.get_mut(&OsdId(id as i32)).unwrap().stats;
+        stats.free_bytes = stats.total_bytes - (used << 20);
+    }
+    cluster
+}
+
+#[test]
+fn weights_even_out_how_full_osds_are() {
+    let mut cluster = filled([1500, 600, 600]);
+    cluster.ok(json!({"prefix": "osd reweight", "id": 2, "weight": 0.5}));
+    let epoch = cluster.state.osdmap().epoch;
+    let test = |oload: i64, change: f64, osds: i64| json!({"prefix": "osd test-reweight-by-utilization", "oload": oload, "max_change": change, "max_osds": osds});
+    let plain = cluster.run(json!({"prefix": "osd test-reweight-by-utilization"}));
+    let text = String::from_utf8(plain.output.to_vec()).unwrap();
+    let weights = "\noload 120\nmax_change 0.05\nmax_change_osds 4\naverage_utilization 0.4395\noverload_utilization 0.5273\n\
+                   osd.0 weight 1.0000 -> 0.9500\nosd.2 weight 0.5000 -> 0.5500\n";
+    assert!(text.ends_with(weights), "{text}");
+    assert!(
+        text.starts_with("moved ") && text.contains(" / 32 (") && text.contains("\navg 10.6667\nstddev "),
+        "{text}"
+    );
+    assert_eq!((plain.code, plain.status.as_str()), (0, "no change"));
+    // No more of a change than evens it out; of the fullest OSDs only; none that is raised.
+    let text = cluster.ok(test(101, 0.7, 4));
+    assert!(text.ends_with("osd.0 weight 1.0000 -> 0.6000\nosd.2 weight 0.5000 -> 0.7500\n"), "{text}");
+    let text = cluster.ok(test(101, 0.1, 1));
+    assert!(text.ends_with("\nosd.0 weight 1.0000 -> 0.9000\n"), "{text}");
+    let mut lower = test(101, 0.1, 4);
+    lower["no_increasing"] = json!(true);
+    lower["format"] = json!("json");
+    let value: Value = serde_json::from_str(&cluster.ok(lower)).unwrap();
+    assert_eq!(value["reweights"].as_array().unwrap().len(), 1, "{value}");
+    assert_eq!((&value["reweights"][0]["osd"], &value["utilization"]["total_pgs"]), (&json!(0), &json!(32)));
+    assert_eq!(cluster.state.osdmap().epoch, epoch, "that was to look at only");
+
+    check_status(&mut cluster, json!({"prefix": "osd reweight-by-utilization", "max_change": 0.2, "max_osds": 1}), "");
+    let weights: Vec<u32> = (0..3).map(|id| cluster.state.osdmap().weight(OsdId(id))).collect();
+    assert_eq!(weights, [52_429, 65_536, 32_768]);
+    let even = json!({"prefix": "osd reweight-by-utilization", "oload": 1000, "no_increasing": true});
+    check_status(&mut cluster, even, "no change");
+
+    for (command, errno, sentence) in [
+        (test(100, 0.1, 1), -22, "You must give a percentage higher than 100. "),
+        (test(101, -1.0, 1), -22, "max_change -1 must be positive"),
+        (test(101, 0.1, -3), -22, "max_osds -3 must be positive"),
+    ] {
+        let reply = cluster.run(command);
+        assert!(reply.code == errno && reply.status.starts_with(sentence), "{reply:?}");
+    }
+    let empty = filled([1, 2, 3]).run(test(101, 0.1, 1));
+    assert!(
+        empty.code == -33 && empty.status.starts_with("Refusing to reweight: we only have 6144 kb used"),
+        "{empty:?}"
+    );
+    check_status(&mut TestCluster::with_osds(), test(120, 0.1, 1), "no change");
+    assert_eq!(TestCluster::empty().run(test(120, 0.1, 1)).code, -33);
+}
+
 #[test]
 fn flags_and_ratios_are_set() {
     let mut c = TestCluster::with_osds();
