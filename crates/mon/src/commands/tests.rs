@@ -505,23 +505,6 @@ fn pools_whose_clients_take_snapshots_have_none_of_their_own() {
     check_status(&mut cluster, command, "pool rep2 snap s does not exist");
 }
 
-#[test]
-fn what_rbd_asks_a_manager_for_is_refused_with_the_reason() {
-    let mut cluster = TestCluster::empty();
-    let add = json!({"prefix": "rbd trash purge schedule add", "level_spec": "p/", "interval": "1h"});
-    let schedules = "nothing here purges trash by a schedule; run `rbd trash purge` from a timer";
-    check_error(&mut cluster, add, -95, schedules);
-    for prefix in ["remove", "list", "status"] {
-        let prefix = format!("rbd trash purge schedule {prefix}");
-        check_error(&mut cluster, json!({"prefix": prefix, "level_spec": "", "format": "json"}), -95, schedules);
-    }
-    // `rbd` has a quote too many there.
-    let command = "\n{\n \"prefix\": \"rbd perf image stats\",\n \"pool_spec\": \"p\",\n \"sort_by\": \"write_ops\",\n \"format\": \"json\"\n}\"";
-    let Outcome::Reply(reply) = cluster.outcome(command) else { panic!("it only answers") };
-    let images = "operations are not counted by image; `ceph osd pool stats` has them by pool";
-    assert_eq!((reply.code, reply.status.as_str()), (-22, images), "of -95 rbd says that a module is to be enabled");
-}
-
 /// Three OSDs with so much of 2 GiB used, in MiB.
 fn filled(mib: [u64; 3]) -> TestCluster {
     let mut cluster = TestCluster::with_pools();
@@ -582,6 +565,79 @@ fn weights_even_out_how_full_osds_are() {
     );
     check_status(&mut TestCluster::with_osds(), test(120, 0.1, 1), "no change");
     assert_eq!(TestCluster::empty().run(test(120, 0.1, 1)).code, -33);
+}
+
+#[test]
+fn pools_are_scrubbed_as_a_whole() {
+    let mut cluster = TestCluster::with_pools();
+    let command = json!({"prefix": "osd pool deep-scrub", "who": ["rep2"]});
+    let Outcome::Scrub { orders, .. } = cluster.outcome(&command.to_string()) else { panic!("no order") };
+    let mut pgs: Vec<PgId> = orders.iter().flat_map(|(_, order)| order.pgs.clone()).collect();
+    pgs.sort_unstable();
+    assert_eq!(pgs, (0..4).map(|seed| PgId::new(2, seed)).collect::<Vec<_>>());
+    assert!(orders.iter().all(|(_, order)| order.deep && !order.repair));
+    check_status(&mut cluster, command, "");
+    check_status(&mut cluster, json!({"prefix": "osd pool repair", "who": ["rep2", "rep3"]}), "");
+    let command = json!({"prefix": "osd pool scrub", "who": ["rep2", "x"]});
+    check_error(&mut cluster, command, -2, "unrecognized pool 'x'");
+}
+
+#[test]
+fn what_is_not_there_is_refused_with_the_errno_of_ceph() {
+    let mut cluster = TestCluster::with_pools();
+    check_error(&mut cluster, json!({"prefix": "pg ls-by-primary", "osd": "77"}), -11, "osd 77 is not up");
+    check_error(&mut cluster, json!({"prefix": "pg ls-by-osd", "osd": "0", "pool": 9}), -2, "pool 9 does not exist");
+    check_error(&mut cluster, json!({"prefix": "osd scrub", "who": "99"}), -11, "osd.99 is not up");
+    assert_eq!(cluster.run(json!({"prefix": "osd scrub", "who": "bogus"})).code, -22);
+    let sentence = "option \"x\" not a plan or a pool";
+    check_error(&mut cluster, json!({"prefix": "balancer eval", "option": "x"}), -22, sentence);
+    let reply = cluster.run(json!({"prefix": "pg ls", "states": ["active+bogus"]}));
+    let choices = "'active+bogus' is not a valid pg state, available choices: stale+creating+active+";
+    assert!(reply.code == -22 && reply.status.starts_with(choices), "{}", reply.status);
+}
+
+#[test]
+fn what_was_never_scrubbed_counts_from_when_its_pool_was_made() {
+    let mut cluster = TestCluster::with_pools();
+    let made = cluster.state.osdmap().pool(types::PoolId(1)).unwrap().create_time;
+    assert!(!made.is_zero());
+    let scrubbed_at = types::Utime { sec: made.sec + 50, nsec: 0 };
+    cluster.report(PgId::new(1, 0)).scrub.light_at = scrubbed_at;
+    let list = cluster.ok(json!({"prefix": "pg ls", "pool": 1}));
+    let line = |pg: &str| list.lines().find(|line| line.starts_with(pg)).unwrap().trim_end().to_owned();
+    assert!(line("1.0 ").ends_with(&format!("{scrubbed_at}  {made}")), "{list}");
+    assert!(line("1.1 ").ends_with(&format!("{made}  {made}")), "{list}");
+    let dump: Value = serde_json::from_str(&cluster.ok(json!({"prefix": "pg ls", "format": "json"}))).unwrap();
+    assert_eq!(dump["pg_stats"][0]["last_scrub_stamp"], json!(scrubbed_at.to_string()));
+    assert_eq!(dump["pg_stats"][0]["last_deep_scrub_stamp"], json!(made.to_string()));
+}
+
+#[test]
+fn what_rbd_asks_a_manager_for_is_refused_with_the_reason() {
+    let mut cluster = TestCluster::empty();
+    let add = json!({"prefix": "rbd trash purge schedule add", "level_spec": "p/", "interval": "1h"});
+    let schedules = "nothing here purges trash by a schedule; run `rbd trash purge` from a timer";
+    check_error(&mut cluster, add, -95, schedules);
+    for prefix in ["remove", "list", "status"] {
+        let prefix = format!("rbd trash purge schedule {prefix}");
+        check_error(&mut cluster, json!({"prefix": prefix, "level_spec": "", "format": "json"}), -95, schedules);
+    }
+    // `rbd` has a quote too many there.
+    let command = "\n{\n \"prefix\": \"rbd perf image stats\",\n \"pool_spec\": \"p\",\n \"sort_by\": \"write_ops\",\n \"format\": \"json\"\n}\"";
+    let Outcome::Reply(reply) = cluster.outcome(command) else { panic!("it only answers") };
+    let images = "operations are not counted by image; `ceph osd pool stats` has them by pool";
+    assert_eq!((reply.code, reply.status.as_str()), (-22, images), "of -95 rbd says that a module is to be enabled");
+}
+
+#[test]
+fn only_pools_that_leave_their_groups_to_the_cluster_get_other_numbers() {
+    let mut cluster = TestCluster::with_pools();
+    let mut would = || -> bool {
+        let status = cluster.ok(json!({"prefix": "osd pool autoscale-status", "format": "json"}));
+        cluster.ok(json!({"prefix": "osd pool set", "pool": "rep3", "var": "pg_autoscale_mode", "val": "on"}));
+        serde_json::from_str::<Value>(&status).unwrap()[0]["would_adjust"] == true
+    };
+    assert_eq!([would(), would()], [false, true]);
 }
 
 #[test]

@@ -264,10 +264,10 @@ fn what_scrubs_find_and_repair_stands_in_the_cluster_log() {
         lines(&h)
     };
     assert_eq!(scrubbed(1, 0, 0, 0), []);
-    let repaired = (crate::state::LogPriority::WARN, "1.0 deep-scrub 2 errors found and repaired".to_owned());
-    assert_eq!(scrubbed(2, 0, 0, 2), [repaired.clone()]);
-    assert_eq!(scrubbed(3, 0, 0, 2), [repaired.clone()], "no more than before");
-    let left = (crate::state::LogPriority::ERROR, "1.0 scrub 3 errors".to_owned());
-    assert_eq!(scrubbed(3, 3, 0, 2), [repaired.clone(), left.clone()]);
-    assert_eq!(scrubbed(4, 0, 0, 0), [repaired, left], "a count that starts anew");
+    let repaired = || (crate::state::LogPriority::WARN, "1.0 deep-scrub 2 errors found and repaired".to_owned());
+    assert_eq!(scrubbed(2, 0, 0, 2), [repaired()]);
+    assert_eq!(scrubbed(3, 0, 0, 2), [repaired()], "no more than before");
+    let left = || (crate::state::LogPriority::ERROR, "1.0 scrub 3 errors".to_owned());
+    assert_eq!(scrubbed(3, 3, 0, 2), [repaired(), left()]);
+    assert_eq!(scrubbed(4, 0, 0, 0), [repaired(), left()], "a count that starts anew");
 }
