@@ -7,7 +7,7 @@
 use crate::osd_shards;
 use crate::pools::PG_NUM_MAX;
 use crate::{MonState, Volatile};
-use osdmap::{PgPool, PoolFlags, PoolOptKey};
+use osdmap::{AutoscaleMode, PgPool, PoolFlags, PoolOptKey};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PoolId};
 
@@ -101,7 +101,8 @@ pub fn plans(state: &MonState, volatile: &Volatile) -> BTreeMap<PoolId, PoolPlan
         plan.pg_num_final = i64::from(nearest_power_of_two(plan.pg_num_ideal)).clamp(least, most) as u32;
         let (now, wanted) = (f64::from(pool.pg_num_target), f64::from(plan.pg_num_final));
         let is_far_off = wanted > now * threshold || wanted < now / threshold;
-        plan.would_adjust = is_far_off && (0.0..=1.0).contains(&plan.ratio) && plan.capacity_bytes > 0;
+        let may = pool.autoscale_mode == AutoscaleMode::ON;
+        plan.would_adjust = may && is_far_off && (0.0..=1.0).contains(&plan.ratio) && plan.capacity_bytes > 0;
     }
     plans
 }

@@ -40,7 +40,9 @@ pub struct Settings<'a> {
 
 impl<'a> Settings<'a> {
     pub fn read(kind: &str, id: &str, flags: &'a cli::Daemon) -> Result<Settings<'a>> {
-        Ok(Settings { conf: ConfFile::load(&flags.conf)?, who: Who::new(kind, id), flags })
+        let (conf, who) = (ConfFile::load(&flags.conf)?, Who::new(kind, id));
+        check_authentication(&conf, &who)?;
+        Ok(Settings { conf, who, flags })
     }
 
     pub fn data(&self) -> Result<PathBuf> {
@@ -49,6 +51,18 @@ impl<'a> Settings<'a> {
             None => Ok(self.conf.require(&self.who, &format!("{} data", self.who.kind))?.into()),
         }
     }
+}
+
+/// Refuses a file that asks for authentication: a daemon that ran without it all the same would leave its data open to everybody.
+fn check_authentication(conf: &ConfFile, who: &Who) -> Result<()> {
+    for key in ["auth cluster required", "auth service required", "auth client required"] {
+        let Some(methods) = conf.get(who, key) else { continue };
+        if !methods.split([',', ' ', ';']).any(|method| method.trim() == "none") {
+            let reason = "asks for authentication, which Nacre does not offer; only 'none' works";
+            return Err(conf.bad_value(key, &methods, reason).into());
+        }
+    }
+    Ok(())
 }
 
 /// The entities of the keyring that clients use, if there is one: the cluster begins knowing them.
@@ -171,4 +185,26 @@ fn monitor_metadata() -> BTreeMap<String, String> {
     ];
     let own = own.map(|(key, value)| (key.to_owned(), value.to_owned()));
     machine::facts().into_iter().chain(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authentication_that_is_asked_for_and_not_to_be_had_is_refused() {
+        let who = Who::new("osd", "0");
+        let check = |text: &str| {
+            let conf = ConfFile::parse(text, Path::new("x.conf")).unwrap();
+            check_authentication(&conf, &who).map_err(|e| e.to_string())
+        };
+        assert_eq!(check("[global]\nfsid = x\n"), Ok(()));
+        assert_eq!(check("[global]\nauth cluster required = none\nauth_client_required = cephx, none\n"), Ok(()));
+        for key in ["auth cluster required", "auth_service_required", "auth client required"] {
+            let error = check(&format!("[global]\n{key} = cephx\n")).unwrap_err();
+            assert!(error.contains("only 'none' works") && error.contains("cephx"), "{error}");
+        }
+        assert!(check("[osd]\nauth cluster required = cephx\n").is_err());
+        assert_eq!(check("[mon]\nauth cluster required = cephx\n"), Ok(()));
+    }
 }

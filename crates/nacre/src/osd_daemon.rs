@@ -30,6 +30,11 @@ pub fn run(options: &cli::Osd) -> Result<()> {
         };
         return mkfs(&settings, options, &OsdConfig { devices, ..config });
     }
+    let store = &config.devices.main;
+    if std::fs::symlink_metadata(store).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+        let (id, data) = (options.id, settings.data()?);
+        bail!("osd.{id} has no store in {} yet: `nacre osd --id {id} --mkfs` makes one", data.display());
+    }
     serve(config)
 }
 
@@ -230,5 +235,24 @@ mod tests {
         assert_eq!(read.len(), 3);
         assert!(location("").unwrap().contains_key("host"));
         assert!(location("host").is_err() && location("host=").is_err());
+    }
+
+    #[test]
+    fn an_osd_without_a_store_says_how_to_make_one() {
+        use clap::Parser;
+        let scratch = crate::scratch::Scratch::new();
+        let conf = scratch.path().join("ceph.conf");
+        let fsid = "3f0c0000-0000-0000-0000-000000000001";
+        let text = format!(
+            "[global]\nfsid = {fsid}\nmon host = 127.0.0.1:1\n[osd]\nosd data = {}/osd.$id\n",
+            scratch.path().display()
+        );
+        std::fs::write(&conf, text).unwrap();
+        let parsed = cli::Cli::try_parse_from(["nacre", "osd", "--id", "7", "--conf", conf.to_str().unwrap()]);
+        let cli::Command::Osd(options) = parsed.unwrap().command else { panic!("not an OSD") };
+        let error = run(&options).unwrap_err().to_string();
+        let data = scratch.path().join("osd.7");
+        let expected = format!("osd.7 has no store in {} yet: `nacre osd --id 7 --mkfs` makes one", data.display());
+        assert_eq!(error, expected);
     }
 }

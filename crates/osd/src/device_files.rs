@@ -41,7 +41,16 @@ impl DeviceFiles {
         let mut files = [None; 3];
         for device in Device::ALL {
             let Some(path) = paths.of(device) else { continue };
-            let with_path = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+            let with_path = |e: io::Error| {
+                let why = match e.kind() {
+                    io::ErrorKind::WouldBlock => {
+                        "it is in use: an OSD with this store runs already, or `nacre store` is at work on it"
+                            .to_owned()
+                    }
+                    _ => e.to_string(),
+                };
+                io::Error::new(e.kind(), format!("{}: {why}", path.display()))
+            };
             files[device as usize] = Some(io.open_file(path, options).map_err(with_path)?);
         }
         Ok(DeviceFiles { files, division, shard })
@@ -74,5 +83,25 @@ impl DeviceFiles {
             IoRequest::Flush { id, .. } => io.flush(file, id.0),
             IoRequest::Discard { id, offset, len, .. } => io.discard(file, begin + offset, len, id.0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reactor::Reactor;
+
+    #[test]
+    fn a_store_that_another_has_open_is_said_to_be_in_use() {
+        let path = std::env::temp_dir().join(format!("nacre-in-use-{}", std::process::id()));
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let paths = StorePaths { main: path.clone(), wal: None, metadata: None };
+        let mut both = [(); 2].map(|()| Reactor::new(reactor::Config::default()).unwrap());
+        let mut results = both.iter_mut().map(|one| DeviceFiles::open(one.io(), &paths, Division::WHOLE));
+        let _first = results.next().unwrap().unwrap();
+        let error = results.next().unwrap().err().unwrap().to_string();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.contains("it is in use: an OSD with this store runs already"), "{error}");
+        assert!(error.starts_with(&path.display().to_string()), "{error}");
     }
 }

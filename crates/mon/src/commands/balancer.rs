@@ -68,7 +68,7 @@ fn asked(c: &Context<'_>) -> Result<Option<PoolId>, super::Reply> {
     let Some(name) = c.args.text("option") else { return Ok(None) };
     match c.map().pool_by_name(name) {
         Some(pool) => Ok(Some(pool)),
-        None => refuse(Errno::ENOENT, format!("option \"{name}\" not a plan or a pool")),
+        None => refuse(Errno::EINVAL, format!("option \"{name}\" not a plan or a pool")),
     }
 }
 

@@ -37,11 +37,8 @@ const EXPIRE_SECONDS_MAX: f64 = 1e9;
 fn change(c: &Context<'_>, op: &str, word: &str) -> Answer {
     let text = c.args.word("addr");
     let range = c.args.has("range");
-    let Some(mut addr) = parse(text, range) else {
-        return refuse(Errno::EINVAL, format!("unable to parse address {text}"));
-    };
-    addr.kind = if range { AddrKind::CIDR } else { AddrKind::ANY };
-    let shown = addr.legacy_str();
+    let addr = if range { parse_range(text)? } else { EntityAddr { kind: AddrKind::ANY, ..parse(text)? } };
+    let shown = addr.to_string();
     let entries = if range { &c.map().range_blocklist } else { &c.map().blocklist };
     if c.args.word(op) == "add" {
         let seconds = c.args.float("expire").unwrap_or(EXPIRE_SECONDS).min(EXPIRE_SECONDS_MAX);
@@ -61,18 +58,30 @@ fn change(c: &Context<'_>, op: &str, word: &str) -> Answer {
     })
 }
 
-/// An address, or in a range `network/bits`, whose bits stand where the nonce does.
-fn parse(text: &str, range: bool) -> Option<EntityAddr> {
-    let addr = EntityAddr::parse(text, AddrKind::ANY).ok()?;
-    let bits_max = if addr.ip()?.is_ipv4() { 32 } else { 128 };
-    (!range || addr.nonce <= bits_max).then_some(addr)
+fn parse(text: &str) -> Result<EntityAddr, Reply> {
+    let addr = EntityAddr::parse(text, AddrKind::MSGR2).ok().filter(|addr| addr.ip().is_some());
+    addr.ok_or_else(|| Reply::error(Errno::EINVAL, format!("unable to parse address {text}")))
+}
+
+/// `network/bits`; the bits stand where an address has its nonce. A range without bits would be all addresses there are.
+fn parse_range(text: &str) -> Result<EntityAddr, Reply> {
+    let addr = parse(text)?;
+    let bits_max = if addr.ip().is_some_and(|ip| ip.is_ipv4()) { 32 } else { 128 };
+    match addr.nonce {
+        0 => {
+            let sentence = format!("You specified a range command, but {addr} does not parse as a CIDR range");
+            refuse(Errno::EINVAL, sentence)
+        }
+        bits if bits > bits_max => refuse(Errno::EINVAL, "Too many bits in range for that protocol!"),
+        _ => Ok(EntityAddr { kind: AddrKind::CIDR, ..addr }),
+    }
 }
 
 fn list(c: &Context<'_>) -> Answer {
     let entries = || c.map().blocklist.iter().chain(&c.map().range_blocklist);
-    let text = || -> String { entries().map(|(addr, until)| format!("{} {until}\n", addr.legacy_str())).collect() };
+    let text = || -> String { entries().map(|(addr, until)| format!("{addr} {until}\n")).collect() };
     let value = || -> Value {
-        entries().map(|(addr, until)| json!({"addr": addr.legacy_str(), "until": until.to_string()})).collect()
+        entries().map(|(addr, until)| json!({"addr": addr.to_string(), "until": until.to_string()})).collect()
     };
     let answer = match c.format {
         Format::Plain => c.text(text()),

@@ -76,10 +76,10 @@ fn text(map: &OsdMap) -> String {
         line(format!("primary_temp {pg} {}", osd.0));
     }
     for (addr, until) in &map.blocklist {
-        line(format!("blocklist {} expires {until}", addr.legacy_str()));
+        line(format!("blocklist {addr} expires {until}"));
     }
     for (addr, until) in &map.range_blocklist {
-        line(format!("range blocklist {} expires {until}", addr.legacy_str()));
+        line(format!("range blocklist {addr} expires {until}"));
     }
     out
 }
@@ -158,7 +158,7 @@ fn value(map: &OsdMap) -> Value {
     let until = |entries: &std::collections::BTreeMap<wire::EntityAddr, types::Utime>| {
         let mut object = Map::new();
         for (addr, until) in entries {
-            object.insert(addr.legacy_str(), json!(until.to_string()));
+            object.insert(addr.to_string(), json!(until.to_string()));
         }
         Value::Object(object)
     };

@@ -5,7 +5,6 @@ use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Outcome, Reply, osd_tree, refuse, units};
 use bytes::Bytes;
-use osdmap::PgMapping;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::{Epoch, Errno, OsdId, PgId};
@@ -35,7 +34,6 @@ pub(super) const COMMANDS: &[Command] = &[
         min_client,
     ),
     Command::new("osd blocked-by", "r", "print which OSDs keep peers waiting", blocked_by),
-    Command::new("osd utilization", "r", "print how evenly placement groups are spread", utilization),
     Command::new("osd last-stat-seq {id:OsdName}", "r", "print the number of an OSD's last report", last_stat_seq),
     Command::new("osd numa-status", "r", "print to which NUMA nodes OSDs are bound", numa_status),
 ];
@@ -282,55 +280,6 @@ fn blocked_by(c: &Context<'_>) -> Answer {
     let value = || {
         let infos = blocked.iter().map(|(osd, pgs)| json!({"id": osd.0, "num_blocked": pgs}));
         json!({"pg_ready": true, "osd_blocked_by": {"osd_blocked_by_infos": infos.collect::<Vec<_>>()}})
-    };
-    c.either(text, value)
-}
-
-fn utilization(c: &Context<'_>) -> Answer {
-    let mut counts: BTreeMap<OsdId, u64> =
-        c.map().osds().filter(|(id, _)| c.map().is_in(*id)).map(|(id, _)| (id, 0)).collect();
-    for (_, place) in PgMapping::compute(c.map()).iter() {
-        for osd in &place.up {
-            if let Some(count) = counts.get_mut(osd) {
-                *count += 1;
-            }
-        }
-    }
-    let osds = counts.len().max(1) as f64;
-    let total: u64 = counts.values().sum();
-    let mean = total as f64 / osds;
-    let deviation = (counts.values().map(|n| (*n as f64 - mean).powi(2)).sum::<f64>() / osds).sqrt();
-    let expected = (total as f64 / osds * (1.0 - 1.0 / osds)).sqrt();
-    let least = counts.iter().min_by_key(|(_, n)| **n);
-    let most = counts.iter().rev().max_by_key(|(_, n)| **n);
-    let text = || {
-        let number = super::context::short_float;
-        let mut out = format!(
-            "avg {}\nstddev {} (expected baseline {})\n",
-            total / osds as u64,
-            number(deviation),
-            number(expected)
-        );
-        for (word, extreme) in [("min", least), ("max", most)] {
-            if let Some((osd, n)) = extreme {
-                let share = if mean == 0.0 { 0.0 } else { *n as f64 / mean };
-                out += &format!("{word} {osd} with {n} pgs ({} * mean)\n", number(share));
-            }
-        }
-        out
-    };
-    let value = || {
-        let number = |extreme: Option<(&OsdId, &u64)>| extreme.map_or((-1, 0), |(osd, n)| (osd.0, *n));
-        let ((min_osd, min_pgs), (max_osd, max_pgs)) = (number(least), number(most));
-        json!({
-            "avg_pgs": total / osds as u64,
-            "std_dev": deviation,
-            "expected_baseline_std_dev": expected,
-            "min_osd": min_osd,
-            "min_osd_pgs": min_pgs,
-            "max_osd": max_osd,
-            "max_osd_pgs": max_pgs,
-        })
     };
     c.either(text, value)
 }

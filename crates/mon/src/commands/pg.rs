@@ -18,10 +18,7 @@ pub(super) const COMMANDS: &[Command] = &[
         "r",
         "list placement groups, of one pool or in some states",
         |c| {
-            let pool = c.args.int("pool").map(PoolId);
-            if let Some(pool) = pool.filter(|pool| c.map().pool(*pool).is_none()) {
-                return refuse(Errno::ENOENT, format!("pool {pool} does not exist"));
-            }
+            let pool = existing_pool_id(c)?;
             list(c, |pg| pool.is_none_or(|pool| pg.report.pgid.pool == pool))
         },
     ),
@@ -158,17 +155,29 @@ fn map(c: &Context<'_>) -> Answer {
 /// The states asked for: each a set of bits that must be set together, such as `active+clean`.
 fn wanted_states(c: &Context<'_>) -> Result<Vec<u64>, Reply> {
     let state = |text: &&str| {
-        text.split('+')
-            .map(pg_state_bit)
-            .try_fold(0, |bits, bit| Some(bits | bit?))
-            .ok_or_else(|| Reply::error(Errno::EINVAL, format!("'{text}' is not a valid pg state")))
+        text.split('+').map(pg_state_bit).try_fold(0, |bits, bit| Some(bits | bit?)).ok_or_else(|| {
+            let choices = pg_state_text(u64::MAX);
+            let sentence = format!("'{text}' is not a valid pg state, available choices: {choices}");
+            Reply::error(Errno::EINVAL, sentence)
+        })
     };
     c.args.texts("states").iter().map(state).collect()
 }
 
+/// The pool whose number is given, if one is.
+fn existing_pool_id(c: &Context<'_>) -> Result<Option<PoolId>, Reply> {
+    match c.args.int("pool").map(PoolId) {
+        Some(pool) if c.map().pool(pool).is_none() => refuse(Errno::ENOENT, format!("pool {pool} does not exist")),
+        pool => Ok(pool),
+    }
+}
+
 fn list_on_osd(c: &Context<'_>, on: impl Fn(&PgStat, OsdId) -> bool) -> Answer {
-    let osd = c.existing_osd("osd")?;
-    let pool = c.args.int("pool").map(PoolId);
+    let osd = c.args.osd("osd").expect("the signature requires it");
+    if !c.map().is_up(osd) {
+        return refuse(Errno::EAGAIN, format!("osd {} is not up", osd.0));
+    }
+    let pool = existing_pool_id(c)?;
     list(c, |pg| on(pg, osd) && pool.is_none_or(|pool| pg.report.pgid.pool == pool))
 }
 
@@ -179,7 +188,7 @@ fn list(c: &Context<'_>, keep: impl Fn(&PgStat) -> bool) -> Answer {
         states.is_empty() || states.iter().any(|state| if *state == 0 { is == 0 } else { is & state == *state })
     };
     let pgs: Vec<&PgStat> = c.volatile.pgs.values().filter(|pg| keep(pg) && in_state(pg)).collect();
-    c.either(|| list_text(c, &pgs), || json!({"pg_ready": true, "pg_stats": pg_print::values(&pgs)}))
+    c.either(|| list_text(c, &pgs), || json!({"pg_ready": true, "pg_stats": pg_print::values(c.map(), &pgs)}))
 }
 
 /// Says where the numbers of omap entries come from.
@@ -196,6 +205,7 @@ fn list_text(c: &Context<'_>, pgs: &[&PgStat]) -> String {
     let mut table = TextTable::with_columns(&columns);
     for pg in pgs {
         let r = &pg.report;
+        let scrubbed = pg_print::scrubbed(c.map(), r);
         let members = |osds: &[OsdId]| format!("{}p{}", osds_text(osds), pg_print::primary(osds));
         table.row(vec![
             r.pgid.to_string(),
@@ -213,8 +223,8 @@ fn list_text(c: &Context<'_>, pgs: &[&PgStat]) -> String {
             format!("{}:{}", r.epoch.0, r.sequence),
             members(&r.up),
             members(&r.acting),
-            super::context::stamp(types::Utime::ZERO),
-            super::context::stamp(types::Utime::ZERO),
+            scrubbed.light_at.to_string(),
+            scrubbed.deep_at.to_string(),
         ]);
     }
     table.render(true) + OMAP_NOTE

@@ -73,7 +73,7 @@ fn contents_text(c: &Context<'_>) -> String {
         out += &header(c);
     }
     if asks(c, &["pgs"]) {
-        out += &pg_print::full_text(&pgs(c));
+        out += &pg_print::full_text(c.map(), &pgs(c));
     }
     if asks(c, &["pgs_brief"]) && !all {
         out += &pg_print::brief_text(&pgs(c));
@@ -172,7 +172,7 @@ fn osd_rows(c: &Context<'_>) -> String {
 fn contents_value(c: &Context<'_>) -> Value {
     let wanted = c.args.texts("dumpcontents");
     let only = |name: &str| wanted.len() == 1 && wanted[0] == name;
-    let pg_stats = || pg_print::values(&pgs(c));
+    let pg_stats = || pg_print::values(c.map(), &pgs(c));
     if only("pgs_brief") {
         return json!({"pg_ready": true, "pg_stats": pg_print::brief_values(&pgs(c))});
     }

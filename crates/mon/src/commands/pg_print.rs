@@ -5,8 +5,10 @@
 use super::context::{osds_text, osds_value, stamp};
 use super::text_table::TextTable;
 use crate::volatile::{PgStat, PgTotals, pg_state_text};
+use osdmap::OsdMap;
 use serde_json::{Map, Value, json};
 use types::OsdId;
+use wire::nacre::mon::{PgReport, PgScrubReport};
 
 /// The first OSD that is there; -1 for none.
 pub(super) fn primary(osds: &[OsdId]) -> i32 {
@@ -106,8 +108,16 @@ pub(super) fn statfs_value(total: u64, available: u64, allocated: u64, stored: u
     })
 }
 
-pub(super) fn values(pgs: &[&PgStat]) -> Value {
-    pgs.iter().map(|pg| value(pg)).collect()
+pub(super) fn values(map: &OsdMap, pgs: &[&PgStat]) -> Value {
+    pgs.iter().map(|pg| value(map, pg)).collect()
+}
+
+/// When a group was scrubbed; what was not done yet counts, as in Ceph, from when its pool was made.
+pub(super) fn scrubbed(map: &OsdMap, report: &PgReport) -> PgScrubReport {
+    let made = map.pool(report.pgid.pool).map(|pool| pool.create_time).unwrap_or_default();
+    let scrub = report.scrub.clone();
+    let (light_at, deep_at) = (scrub.light_at.max(made), scrub.deep_at.max(made));
+    PgScrubReport { light_at, deep_at, clean_at: scrub.clean_at.max(made), ..scrub }
 }
 
 /// What one group adds to the totals.
@@ -119,8 +129,9 @@ fn totals(pg: &PgStat) -> PgTotals {
 }
 
 /// One group in full.
-fn value(pg: &PgStat) -> Value {
+fn value(map: &OsdMap, pg: &PgStat) -> Value {
     let r = &pg.report;
+    let scrubbed = scrubbed(map, r);
     json!({
         "pgid": r.pgid.to_string(),
         "version": r.last_update.to_string(),
@@ -145,10 +156,10 @@ fn value(pg: &PgStat) -> Value {
         "parent": "0.0",
         "parent_split_bits": 0,
         "last_scrub": r.scrub.light_version.to_string(),
-        "last_scrub_stamp": stamp(r.scrub.light_at),
+        "last_scrub_stamp": stamp(scrubbed.light_at),
         "last_deep_scrub": r.scrub.deep_version.to_string(),
-        "last_deep_scrub_stamp": stamp(r.scrub.deep_at),
-        "last_clean_scrub_stamp": stamp(r.scrub.clean_at),
+        "last_deep_scrub_stamp": stamp(scrubbed.deep_at),
+        "last_clean_scrub_stamp": stamp(scrubbed.clean_at),
         "log_size": r.log_entries,
         "ondisk_log_size": r.log_entries,
         "stats_invalid": false,
@@ -228,7 +239,7 @@ pub(super) fn brief_text(pgs: &[&PgStat]) -> String {
     table.render(true)
 }
 
-pub(super) fn full_text(pgs: &[&PgStat]) -> String {
+pub(super) fn full_text(map: &OsdMap, pgs: &[&PgStat]) -> String {
     let right = [
         "STATE",
         "STATE_STAMP",
@@ -248,6 +259,7 @@ pub(super) fn full_text(pgs: &[&PgStat]) -> String {
     let mut table = TextTable::with_columns(&columns);
     for pg in pgs {
         let r = &pg.report;
+        let scrubbed = scrubbed(map, r);
         let mut cells = vec![r.pgid.to_string()];
         cells.extend(totals_cells(&totals(pg)));
         cells.extend([
@@ -260,9 +272,9 @@ pub(super) fn full_text(pgs: &[&PgStat]) -> String {
             osds_text(&r.acting),
             primary(&r.acting).to_string(),
             r.scrub.light_version.to_string(),
-            stamp(r.scrub.light_at),
+            stamp(scrubbed.light_at),
             r.scrub.deep_version.to_string(),
-            stamp(r.scrub.deep_at),
+            stamp(scrubbed.deep_at),
             "0".to_owned(),
         ]);
         table.row(cells);

@@ -1,6 +1,5 @@
 //! Making, listing, renaming and deleting pools, their quotas and snapshots, and what goes on in them.
 
-use super::config_options::parse_size;
 use super::context::Context;
 use super::table::Command;
 use super::text_table::TextTable;
@@ -331,22 +330,26 @@ fn get_quota(c: &Context<'_>) -> Answer {
 fn set_quota(c: &Context<'_>) -> Answer {
     let (id, name, _) = c.pool("pool")?;
     let (field, text) = (c.args.word("field"), c.args.word("val"));
-    let value = if field == "max_bytes" { parse_size(text) } else { text.parse().ok() };
-    let Some(value) = value else {
-        return refuse(Errno::EINVAL, format!("error parsing value '{text}'"));
-    };
+    let value = if field == "max_bytes" { units::parse_bytes(text) } else { units::parse_count(text) };
+    let value = value.map_err(|why| Reply::error(Errno::EINVAL, format!("error parsing value '{text}': {why}")))?;
     c.change_pool(id, format!("set-quota {field} = {value} for pool {name}"), |pool| {
         let slot = if field == "max_bytes" { &mut pool.quota_max_bytes } else { &mut pool.quota_max_objects };
         *slot = value;
     })
 }
 
+/// Refuses snapshots of a pool whose clients take their own.
+fn takes_own_snapshots(name: &str, pool: &PgPool) -> Result<(), Reply> {
+    match pool.flags.contains(PoolFlags::SELFMANAGED_SNAPS) {
+        true => refuse(Errno::EINVAL, format!("pool {name} is in unmanaged snaps mode")),
+        false => Ok(()),
+    }
+}
+
 fn make_snapshot(c: &Context<'_>) -> Answer {
     let (id, name, pool) = c.pool("pool")?;
     let snap = c.args.word("snap");
-    if pool.flags.contains(PoolFlags::SELFMANAGED_SNAPS) {
-        return refuse(Errno::EINVAL, format!("pool {name} is in unmanaged snaps mode"));
-    }
+    takes_own_snapshots(name, pool)?;
     if pool.snaps.values().any(|known| known.name == snap) {
         return done(format!("pool {name} snap {snap} already exists"));
     }
@@ -362,6 +365,7 @@ fn make_snapshot(c: &Context<'_>) -> Answer {
 fn remove_snapshot(c: &Context<'_>) -> Answer {
     let (id, name, pool) = c.pool("pool")?;
     let snap = c.args.word("snap");
+    takes_own_snapshots(name, pool)?;
     let Some(found) = pool.snaps.values().find(|known| known.name == snap).map(|known| known.id) else {
         return done(format!("pool {name} snap {snap} does not exist"));
     };

@@ -1,11 +1,12 @@
 //! `ceph pg scrub` and the like: operators have groups scrubbed.
 
+use super::arguments::parse_osd;
 use super::context::Context;
 use super::pg_print::primary;
 use super::table::Command;
 use super::{Answer, Outcome, Reply, refuse};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Errno, OsdId, PgId};
+use types::{Errno, OsdId, PgId, PoolId};
 use wire::nacre::mon::PgScrub;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -30,14 +31,30 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd repair {who:String}", "rw", "repair the groups that an OSD, or any, is the primary of", |c| {
         groups_of(c, What::Repair)
     }),
+    Command::new("osd pool scrub {who:Poolname,n=N}", "rw", "scrub the groups of pools", |c| {
+        groups_of_pools(c, What::Scrub)
+    }),
+    Command::new("osd pool deep-scrub {who:Poolname,n=N}", "rw", "scrub the groups of pools deeply", |c| {
+        groups_of_pools(c, What::DeepScrub)
+    }),
+    Command::new("osd pool repair {who:Poolname,n=N}", "rw", "repair the groups of pools", |c| {
+        groups_of_pools(c, What::Repair)
+    }),
 ];
 
 /// What an operator has ordered, for the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScrubAsked {
     what: What,
-    /// Of which group; `None`: of all groups of OSDs.
-    pgid: Option<PgId>,
+    of: Of,
+}
+
+/// Which groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Of {
+    Group(PgId),
+    Osds,
+    Pools,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,7 +91,7 @@ fn one_group(c: &Context<'_>, what: What) -> Answer {
     let Some(osd) = acting_primary(c, pgid) else {
         return refuse(Errno::EAGAIN, format!("pg {pgid} has no primary osd"));
     };
-    let asked = ScrubAsked { what, pgid: Some(pgid) };
+    let asked = ScrubAsked { what, of: Of::Group(pgid) };
     Ok(Outcome::Scrub { orders: vec![(osd, what.order(vec![pgid]))], asked })
 }
 
@@ -83,9 +100,8 @@ fn groups_of(c: &Context<'_>, what: What) -> Answer {
     let wanted: BTreeSet<OsdId> = match who {
         "*" | "all" | "any" => c.map().osds().map(|(id, _)| id).filter(|id| c.map().is_up(*id)).collect(),
         _ => {
-            let number = who.strip_prefix("osd.").unwrap_or(who).parse().map(OsdId);
-            let Some(osd) = number.ok().filter(|osd| c.map().exists(*osd)) else {
-                return refuse(Errno::EINVAL, format!("{who:?} is neither an OSD nor one of all, any, *"));
+            let Some(osd) = parse_osd(who) else {
+                return refuse(Errno::EINVAL, format!("invalid osd '{who}': neither an OSD nor one of all, any, *"));
             };
             if !c.map().is_up(osd) {
                 return refuse(Errno::EAGAIN, format!("{osd} is not up"));
@@ -100,19 +116,37 @@ fn groups_of(c: &Context<'_>, what: What) -> Answer {
         }
     }
     let orders = groups.into_iter().map(|(osd, pgs)| (osd, what.order(pgs))).collect();
-    Ok(Outcome::Scrub { orders, asked: ScrubAsked { what, pgid: None } })
+    Ok(Outcome::Scrub { orders, asked: ScrubAsked { what, of: Of::Osds } })
+}
+
+fn groups_of_pools(c: &Context<'_>, what: What) -> Answer {
+    let pool = |name: &&str| {
+        let sentence = || Reply::error(Errno::ENOENT, format!("unrecognized pool '{name}'"));
+        c.map().pool_by_name(name).ok_or_else(sentence)
+    };
+    let pools: BTreeSet<PoolId> = c.args.texts("who").iter().map(pool).collect::<Result<_, _>>()?;
+    let mut groups: BTreeMap<OsdId, Vec<PgId>> = BTreeMap::new();
+    for pgid in c.volatile.pgs.keys().filter(|pgid| pools.contains(&pgid.pool)) {
+        if let Some(osd) = acting_primary(c, *pgid) {
+            groups.entry(osd).or_default().push(*pgid);
+        }
+    }
+    let orders = groups.into_iter().map(|(osd, pgs)| (osd, what.order(pgs))).collect();
+    Ok(Outcome::Scrub { orders, asked: ScrubAsked { what, of: Of::Pools } })
 }
 
 impl ScrubAsked {
     /// The answer, once some OSDs were told and the others turned out not to be connected. It fails only if nobody was told:
     /// of many OSDs one may always be about to connect again, and the others can do what is wanted.
     pub(crate) fn reply(self, told: &[OsdId], absent: &[OsdId]) -> Reply {
-        let ScrubAsked { what, pgid } = self;
+        let ScrubAsked { what, of } = self;
         let names = |osds: &[OsdId]| osds.iter().map(|osd| osd.0.to_string()).collect::<Vec<_>>().join(",");
-        match (pgid, told, absent) {
+        match (of, told, absent) {
             (_, [], [osd]) => Reply::error(Errno::EAGAIN, format!("{osd} is not currently connected")),
             (_, [], [_, ..]) => Reply::error(Errno::EAGAIN, format!("osd(s) {} are not connected", names(absent))),
-            (Some(pgid), [osd], []) => Reply::status(format!("instructing pg {pgid} on {osd} to {}", what.name())),
+            (Of::Group(pgid), [osd], []) => Reply::status(format!("instructing pg {pgid} on {osd} to {}", what.name())),
+            // Nor does Ceph say anything of whole pools.
+            (Of::Pools, _, []) => Reply::default(),
             (_, told, []) => Reply::status(format!("instructed osd(s) {} to {}", names(told), what.name())),
             (_, told, absent) => {
                 let (told, absent) = (names(told), names(absent));

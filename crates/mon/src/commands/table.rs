@@ -4,7 +4,7 @@ use super::signature::Signature;
 use super::{
     Answer, Context, auth, balancer, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles,
     health, log, mgr, mon, mon_change, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_status, osd_tree, pg,
-    pg_dump, pool_applications, pool_settings, pools, scrub, upmap,
+    pg_dump, pool_applications, pool_settings, pools, rbd, scrub, spread, upmap,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -59,7 +59,9 @@ const TOPICS: &[&[Command]] = &[
     pool_applications::COMMANDS,
     pool_settings::COMMANDS,
     pools::COMMANDS,
+    rbd::COMMANDS,
     scrub::COMMANDS,
+    spread::COMMANDS,
     upmap::COMMANDS,
 ];
 

@@ -439,6 +439,208 @@ fn osds_are_marked_and_removed() {
 }
 
 #[test]
+fn ranges_of_clients_are_locked_out_by_their_bits() {
+    let mut cluster = TestCluster::empty();
+    let change =
+        |op: &str, addr: &str| json!({"prefix": "osd blocklist", "range": "range", "blocklistop": op, "addr": addr});
+    // Without bits, a range would be every address.
+    for (addr, shown) in
+        [("10.0.0.0", "v2:10.0.0.0:0/0"), ("10.0.0.0/0", "v2:10.0.0.0:0/0"), ("any:127.0.0.1", "127.0.0.1:0/0")]
+    {
+        let sentence = format!("You specified a range command, but {shown} does not parse as a CIDR range");
+        check_error(&mut cluster, change("add", addr), -22, &sentence);
+        check_error(&mut cluster, change("rm", addr), -22, &sentence);
+    }
+    for addr in ["10.0.0.0/33", "10.0.0.0/40", "fe80::/129"] {
+        check_error(&mut cluster, change("add", addr), -22, "Too many bits in range for that protocol!");
+    }
+    assert!(cluster.state.osdmap().range_blocklist.is_empty());
+    for (addr, shown) in [("10.0.0.0/24", "cidr:10.0.0.0:0/24"), ("fe80::/64", "cidr:[fe80::]:0/64")] {
+        let status = cluster.run(change("add", addr)).status;
+        assert!(status.starts_with(&format!("blocklisting {shown} until ")), "{status}");
+        let listed = cluster.ok(json!({"prefix": "osd blocklist ls"}));
+        assert!(listed.starts_with(&format!("{shown} ")), "{listed}");
+        let dump = cluster.ok(json!({"prefix": "osd dump"}));
+        assert!(dump.contains(&format!("\nrange blocklist {shown} expires ")), "{dump}");
+        let dump = cluster.ok(json!({"prefix": "osd dump", "format": "json"}));
+        let dump: Value = serde_json::from_str(&dump).unwrap();
+        assert!(dump["range_blocklist"][shown].is_string(), "{dump}");
+        check_status(&mut cluster, change("rm", addr), &format!("un-blocklisting {shown}"));
+        check_status(&mut cluster, change("rm", addr), &format!("{shown} isn't blocklisted"));
+    }
+    let one = json!({"prefix": "osd blocklist", "blocklistop": "add", "addr": "10.0.0.1:0/7"});
+    assert!(cluster.run(one).status.starts_with("blocklisting 10.0.0.1:0/7 until "));
+}
+
+#[test]
+fn quotas_are_read_as_ceph_reads_them() {
+    let mut cluster = TestCluster::with_pools();
+    let set =
+        |field: &str, val: &str| json!({"prefix": "osd pool set-quota", "pool": "rep3", "field": field, "val": val});
+    check_status(&mut cluster, set("max_objects", "1K"), "set-quota max_objects = 1000 for pool rep3");
+    check_status(&mut cluster, set("max_bytes", "10Ki"), "set-quota max_bytes = 10240 for pool rep3");
+    let sentence = "error parsing value '1MiB': strict_iecstrtoll: illegal prefix (length > 2)";
+    check_error(&mut cluster, set("max_bytes", "1MiB"), -22, sentence);
+    let max = u64::MAX;
+    let sentence = format!("error parsing value '{max}': The option value '{max}' seems to be invalid");
+    check_error(&mut cluster, set("max_bytes", &max.to_string()), -22, &sentence);
+    let pool = cluster.state.osdmap().pool(types::PoolId(1)).unwrap();
+    assert_eq!((pool.quota_max_objects, pool.quota_max_bytes), (1000, 10_240));
+}
+
+#[test]
+fn pools_whose_clients_take_snapshots_have_none_of_their_own() {
+    let mut cluster = TestCluster::with_pools();
+    let mut incremental = cluster.state.next_incremental(super::test_cluster::NOW);
+    let mut pool = cluster.state.osdmap().pool(types::PoolId(1)).unwrap().clone();
+    pool.flags.insert(osdmap::PoolFlags::SELFMANAGED_SNAPS);
+    incremental.new_pools.insert(types::PoolId(1), pool);
+    let update = cluster.state.osd_update(incremental).unwrap();
+    cluster.apply(vec![update]);
+    for prefix in ["osd pool mksnap", "osd pool rmsnap"] {
+        let command = json!({"prefix": prefix, "pool": "rep3", "snap": "s"});
+        check_error(&mut cluster, command, -22, "pool rep3 is in unmanaged snaps mode");
+    }
+    let command = json!({"prefix": "osd pool rmsnap", "pool": "rep2", "snap": "s"});
+    check_status(&mut cluster, command, "pool rep2 snap s does not exist");
+}
+
+/// Three OSDs with so much of 2 GiB used, in MiB.
+fn filled(mib: [u64; 3]) -> TestCluster {
+    let mut cluster = TestCluster::with_pools();
+    for (id, used) in mib.into_iter().enumerate() {
+        let stats = &mut cluster.volatile.osds.get_mut(&OsdId(id as i32)).unwrap().stats;
+        stats.free_bytes = stats.total_bytes - (used << 20);
+    }
+    cluster
+}
+
+#[test]
+fn weights_even_out_how_full_osds_are() {
+    let mut cluster = filled([1500, 600, 600]);
+    cluster.ok(json!({"prefix": "osd reweight", "id": 2, "weight": 0.5}));
+    let epoch = cluster.state.osdmap().epoch;
+    let test = |oload: i64, change: f64, osds: i64| json!({"prefix": "osd test-reweight-by-utilization", "oload": oload, "max_change": change, "max_osds": osds});
+    let plain = cluster.run(json!({"prefix": "osd test-reweight-by-utilization"}));
+    let text = String::from_utf8(plain.output.to_vec()).unwrap();
+    let weights = "\noload 120\nmax_change 0.05\nmax_change_osds 4\naverage_utilization 0.4395\noverload_utilization 0.5273\n\
+                   osd.0 weight 1.0000 -> 0.9500\nosd.2 weight 0.5000 -> 0.5500\n";
+    assert!(text.ends_with(weights), "{text}");
+    assert!(
+        text.starts_with("moved ") && text.contains(" / 32 (") && text.contains("\navg 10.6667\nstddev "),
+        "{text}"
+    );
+    assert_eq!((plain.code, plain.status.as_str()), (0, "no change"));
+    // No more of a change than evens it out; of the fullest OSDs only; none that is raised.
+    let text = cluster.ok(test(101, 0.7, 4));
+    assert!(text.ends_with("osd.0 weight 1.0000 -> 0.6000\nosd.2 weight 0.5000 -> 0.7500\n"), "{text}");
+    let text = cluster.ok(test(101, 0.1, 1));
+    assert!(text.ends_with("\nosd.0 weight 1.0000 -> 0.9000\n"), "{text}");
+    let mut lower = test(101, 0.1, 4);
+    lower["no_increasing"] = json!(true);
+    lower["format"] = json!("json");
+    let value: Value = serde_json::from_str(&cluster.ok(lower)).unwrap();
+    assert_eq!(value["reweights"].as_array().unwrap().len(), 1, "{value}");
+    assert_eq!((&value["reweights"][0]["osd"], &value["utilization"]["total_pgs"]), (&json!(0), &json!(32)));
+    assert_eq!(cluster.state.osdmap().epoch, epoch, "that was to look at only");
+
+    check_status(&mut cluster, json!({"prefix": "osd reweight-by-utilization", "max_change": 0.2, "max_osds": 1}), "");
+    let weights: Vec<u32> = (0..3).map(|id| cluster.state.osdmap().weight(OsdId(id))).collect();
+    assert_eq!(weights, [52_429, 65_536, 32_768]);
+    let even = json!({"prefix": "osd reweight-by-utilization", "oload": 1000, "no_increasing": true});
+    check_status(&mut cluster, even, "no change");
+
+    for (command, errno, sentence) in [
+        (test(100, 0.1, 1), -22, "You must give a percentage higher than 100. "),
+        (test(101, -1.0, 1), -22, "max_change -1 must be positive"),
+        (test(101, 0.1, -3), -22, "max_osds -3 must be positive"),
+    ] {
+        let reply = cluster.run(command);
+        assert!(reply.code == errno && reply.status.starts_with(sentence), "{reply:?}");
+    }
+    let empty = filled([1, 2, 3]).run(test(101, 0.1, 1));
+    assert!(
+        empty.code == -33 && empty.status.starts_with("Refusing to reweight: we only have 6144 kb used"),
+        "{empty:?}"
+    );
+    check_status(&mut TestCluster::with_osds(), test(120, 0.1, 1), "no change");
+    assert_eq!(TestCluster::empty().run(test(120, 0.1, 1)).code, -33);
+}
+
+#[test]
+fn pools_are_scrubbed_as_a_whole() {
+    let mut cluster = TestCluster::with_pools();
+    let command = json!({"prefix": "osd pool deep-scrub", "who": ["rep2"]});
+    let Outcome::Scrub { orders, .. } = cluster.outcome(&command.to_string()) else { panic!("no order") };
+    let mut pgs: Vec<PgId> = orders.iter().flat_map(|(_, order)| order.pgs.clone()).collect();
+    pgs.sort_unstable();
+    assert_eq!(pgs, (0..4).map(|seed| PgId::new(2, seed)).collect::<Vec<_>>());
+    assert!(orders.iter().all(|(_, order)| order.deep && !order.repair));
+    check_status(&mut cluster, command, "");
+    check_status(&mut cluster, json!({"prefix": "osd pool repair", "who": ["rep2", "rep3"]}), "");
+    let command = json!({"prefix": "osd pool scrub", "who": ["rep2", "x"]});
+    check_error(&mut cluster, command, -2, "unrecognized pool 'x'");
+}
+
+#[test]
+fn what_is_not_there_is_refused_with_the_errno_of_ceph() {
+    let mut cluster = TestCluster::with_pools();
+    check_error(&mut cluster, json!({"prefix": "pg ls-by-primary", "osd": "77"}), -11, "osd 77 is not up");
+    check_error(&mut cluster, json!({"prefix": "pg ls-by-osd", "osd": "0", "pool": 9}), -2, "pool 9 does not exist");
+    check_error(&mut cluster, json!({"prefix": "osd scrub", "who": "99"}), -11, "osd.99 is not up");
+    assert_eq!(cluster.run(json!({"prefix": "osd scrub", "who": "bogus"})).code, -22);
+    let sentence = "option \"x\" not a plan or a pool";
+    check_error(&mut cluster, json!({"prefix": "balancer eval", "option": "x"}), -22, sentence);
+    let reply = cluster.run(json!({"prefix": "pg ls", "states": ["active+bogus"]}));
+    let choices = "'active+bogus' is not a valid pg state, available choices: stale+creating+active+";
+    assert!(reply.code == -22 && reply.status.starts_with(choices), "{}", reply.status);
+}
+
+#[test]
+fn what_was_never_scrubbed_counts_from_when_its_pool_was_made() {
+    let mut cluster = TestCluster::with_pools();
+    let made = cluster.state.osdmap().pool(types::PoolId(1)).unwrap().create_time;
+    assert!(!made.is_zero());
+    let scrubbed_at = types::Utime { sec: made.sec + 50, nsec: 0 };
+    cluster.report(PgId::new(1, 0)).scrub.light_at = scrubbed_at;
+    let list = cluster.ok(json!({"prefix": "pg ls", "pool": 1}));
+    let line = |pg: &str| list.lines().find(|line| line.starts_with(pg)).unwrap().trim_end().to_owned();
+    assert!(line("1.0 ").ends_with(&format!("{scrubbed_at}  {made}")), "{list}");
+    assert!(line("1.1 ").ends_with(&format!("{made}  {made}")), "{list}");
+    let dump: Value = serde_json::from_str(&cluster.ok(json!({"prefix": "pg ls", "format": "json"}))).unwrap();
+    assert_eq!(dump["pg_stats"][0]["last_scrub_stamp"], json!(scrubbed_at.to_string()));
+    assert_eq!(dump["pg_stats"][0]["last_deep_scrub_stamp"], json!(made.to_string()));
+}
+
+#[test]
+fn what_rbd_asks_a_manager_for_is_refused_with_the_reason() {
+    let mut cluster = TestCluster::empty();
+    let add = json!({"prefix": "rbd trash purge schedule add", "level_spec": "p/", "interval": "1h"});
+    let schedules = "nothing here purges trash by a schedule; run `rbd trash purge` from a timer";
+    check_error(&mut cluster, add, -95, schedules);
+    for prefix in ["remove", "list", "status"] {
+        let prefix = format!("rbd trash purge schedule {prefix}");
+        check_error(&mut cluster, json!({"prefix": prefix, "level_spec": "", "format": "json"}), -95, schedules);
+    }
+    // `rbd` has a quote too many there.
+    let command = "\n{\n \"prefix\": \"rbd perf image stats\",\n \"pool_spec\": \"p\",\n \"sort_by\": \"write_ops\",\n \"format\": \"json\"\n}\"";
+    let Outcome::Reply(reply) = cluster.outcome(command) else { panic!("it only answers") };
+    let images = "operations are not counted by image; `ceph osd pool stats` has them by pool";
+    assert_eq!((reply.code, reply.status.as_str()), (-22, images), "of -95 rbd says that a module is to be enabled");
+}
+
+#[test]
+fn only_pools_that_leave_their_groups_to_the_cluster_get_other_numbers() {
+    let mut cluster = TestCluster::with_pools();
+    let mut would = || -> bool {
+        let status = cluster.ok(json!({"prefix": "osd pool autoscale-status", "format": "json"}));
+        cluster.ok(json!({"prefix": "osd pool set", "pool": "rep3", "var": "pg_autoscale_mode", "val": "on"}));
+        serde_json::from_str::<Value>(&status).unwrap()[0]["would_adjust"] == true
+    };
+    assert_eq!([would(), would()], [false, true]);
+}
+
+#[test]
 fn flags_and_ratios_are_set() {
     let mut c = TestCluster::with_osds();
     check_status(&mut c, json!({"prefix": "osd set", "key": "noout"}), "noout is set");

@@ -31,6 +31,49 @@ fn scaled(n: u64, base: u64, units: &[&str]) -> String {
     [2, 1].into_iter().map(text).find(|text| text.len() <= CHARS_MAX).unwrap_or_else(|| text(0))
 }
 
+/// What `ceph` takes for a number of bytes: `4096`, `10K` or `10Ki`. The error is Ceph's sentence.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = split_unit(text).ok_or("strict_iecstrtoll: value not specified")?;
+    let letter = match unit {
+        _ if unit.len() > 2 => return Err("strict_iecstrtoll: illegal prefix (length > 2)".to_owned()),
+        "Bi" => return Err("strict_iecstrtoll: illegal prefix \"Bi\"".to_owned()),
+        _ => unit.strip_suffix('i').filter(|letter| !letter.is_empty()).unwrap_or(unit),
+    };
+    let power = match letter {
+        "" | "B" => 0,
+        _ => power(letter).ok_or("strict_iecstrtoll: unit prefix not recognized")?,
+    };
+    scaled_up(number, 1024, power, "strict_iecstrtoll")
+}
+
+/// What `ceph` takes for a count: `80`, `1K` (1000). The error is Ceph's sentence.
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    let (number, unit) = split_unit(text).ok_or("strict_sistrtoll: value not specified")?;
+    let power = match unit {
+        "" => 0,
+        _ => power(unit).ok_or("strict_si_cast: unit prefix not recognized")?,
+    };
+    scaled_up(number, 1000, power, "strict_sistrtoll")
+}
+
+/// A number and what stands behind it, unless there is nothing at all.
+fn split_unit(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '-' | '+')).unwrap_or(text.len());
+    (!text.is_empty()).then(|| text.split_at(end))
+}
+
+fn power(letter: &str) -> Option<u32> {
+    ["K", "M", "G", "T", "P", "E"].iter().position(|known| *known == letter).map(|at| at as u32 + 1)
+}
+
+/// What a limit can be at most: Ceph keeps it in a signed number.
+fn scaled_up(number: &str, base: u64, power: u32, who: &str) -> Result<u64, String> {
+    let value: i64 = number.parse().map_err(|_| format!("The option value '{number}' seems to be invalid"))?;
+    let value = u64::try_from(value).map_err(|_| format!("{who}: value should not be negative"))?;
+    let value = value.checked_mul(base.pow(power)).filter(|value| i64::try_from(*value).is_ok());
+    value.ok_or_else(|| format!("{who}: the value seems to be too large"))
+}
+
 /// A number of `width` characters, the last one its unit (a blank for none): ` 703.1k`, `46464M`.
 pub fn fixed(n: f64, width: usize, base: u64) -> String {
     let units = [' ', 'k', 'M', 'G', 'T', 'P', 'E', 'Z'];
@@ -79,6 +122,41 @@ mod tests {
             (12.7, 5, "  12 "),
         ] {
             assert_eq!(fixed(n, width, 1024), text, "{n}");
+        }
+    }
+
+    #[test]
+    fn limits_are_read_as_ceph_reads_them() {
+        let invalid = |text: &str| format!("The option value '{text}' seems to be invalid");
+        for (text, value) in [
+            ("0", Ok(0)),
+            ("10K", Ok(10_240)),
+            ("10Ki", Ok(10_240)),
+            ("7B", Ok(7)),
+            ("1E", Ok(1 << 60)),
+            ("9223372036854775807", Ok(i64::MAX as u64)),
+            ("18446744073709551615", Err(invalid("18446744073709551615"))),
+            ("8E", Err("strict_iecstrtoll: the value seems to be too large".to_owned())),
+            ("1MiB", Err("strict_iecstrtoll: illegal prefix (length > 2)".to_owned())),
+            ("1.5G", Err("strict_iecstrtoll: illegal prefix (length > 2)".to_owned())),
+            ("1Bi", Err("strict_iecstrtoll: illegal prefix \"Bi\"".to_owned())),
+            ("1i", Err("strict_iecstrtoll: unit prefix not recognized".to_owned())),
+            ("1x", Err("strict_iecstrtoll: unit prefix not recognized".to_owned())),
+            ("-1", Err("strict_iecstrtoll: value should not be negative".to_owned())),
+            ("", Err("strict_iecstrtoll: value not specified".to_owned())),
+            ("K", Err(invalid(""))),
+        ] {
+            assert_eq!(parse_bytes(text), value, "{text}");
+        }
+        for (text, value) in [
+            ("7", Ok(7)),
+            ("1K", Ok(1000)),
+            ("1Ki", Err("strict_si_cast: unit prefix not recognized".to_owned())),
+            ("0x10", Err("strict_si_cast: unit prefix not recognized".to_owned())),
+            ("abc", Err("strict_si_cast: unit prefix not recognized".to_owned())),
+            ("", Err("strict_sistrtoll: value not specified".to_owned())),
+        ] {
+            assert_eq!(parse_count(text), value, "{text}");
         }
     }
 

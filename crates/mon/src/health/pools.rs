@@ -25,8 +25,10 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
         if !pool.pg_num.is_power_of_two() {
             uneven.push(format!("pool '{name}' pg_num {} is not a power of two", pool.pg_num));
         }
-        if pool.pg_num > pool.pgp_num {
-            smaller_pgp_num.push(format!("pool {name} pg_num {} > pgp_num {}", pool.pg_num, pool.pgp_num));
+        // On its way to targets that agree, a pool has fewer for a while.
+        let (pg_num, pgp_num) = (pool.pg_num_target, pool.pgp_num_target);
+        if pg_num > pgp_num {
+            smaller_pgp_num.push(format!("pool {name} pg_num {pg_num} > pgp_num {pgp_num}"));
         }
         if let Some((source, target)) = without_room(state, volatile, *id, pool) {
             no_room.push(format!(

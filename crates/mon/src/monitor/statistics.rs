@@ -1,6 +1,7 @@
 //! What OSDs report, summed up.
 
 use super::{Monitor, Now};
+use crate::state::LogPriority;
 use crate::volatile::{IoCounts, IoRates, OsdStat, PgStat};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PgId, PoolId};
@@ -27,11 +28,27 @@ fn follow<K: Ord + Copy>(rates: &mut BTreeMap<K, IoRates>, counted: BTreeMap<K, 
     rates.retain(|_, rates| !rates.is_idle());
 }
 
+/// What a scrub has found since the report before, a line each for the cluster log.
+fn scrub_news(before: &PgReport, report: &PgReport) -> Vec<(LogPriority, String)> {
+    let (old, new, pgid) = (&before.scrub, &report.scrub, report.pgid);
+    let what = if new.deep_at == old.deep_at { "scrub" } else { "deep-scrub" };
+    let mut lines = Vec::new();
+    let errors = new.shallow_errors + new.deep_errors;
+    if errors > old.shallow_errors + old.deep_errors {
+        lines.push((LogPriority::ERROR, format!("{pgid} {what} {errors} errors")));
+    }
+    if let Some(repaired) = new.repaired.checked_sub(old.repaired).filter(|repaired| *repaired > 0) {
+        lines.push((LogPriority::WARN, format!("{pgid} {what} {repaired} errors found and repaired")));
+    }
+    lines
+}
+
 impl Monitor {
     /// Takes a beacon's numbers in.
     pub(super) fn take_statistics(&mut self, now: Now, beacon: OsdBeacon) {
         let stat = OsdStat { stats: beacon.stats, epoch: beacon.epoch, at: now.wall };
         self.volatile.osds.insert(beacon.osd, stat);
+        let mut found = Vec::new();
         for report in beacon.pgs {
             let Some(known) = self.volatile.pgs.get_mut(&report.pgid) else { continue };
             // Of other objects than the group has now.
@@ -40,10 +57,16 @@ impl Monitor {
             }
             let counts = IoCounts::between(&known.report, &report);
             let pool = report.pgid.pool;
+            // Of what was found before this monitor knew of the group, others have told.
+            let news = if known.last_fresh.is_zero() { Vec::new() } else { scrub_news(&known.report, &report) };
             if known.update(report, now.wall) {
+                found.extend(news);
                 self.volatile.io.entry(pool).or_default().add(&counts);
                 self.volatile.osd_io.entry(beacon.osd).or_default().add(&counts);
             }
+        }
+        for (priority, line) in found {
+            self.note(now, priority, line);
         }
     }
 
@@ -61,9 +84,8 @@ impl Monitor {
         if !self.covered.up.is_subset(&up) {
             for pg in self.volatile.pgs.values_mut() {
                 let reporter = pg.report.acting.iter().find(|osd| osd.is_some());
-                if reporter.is_some_and(|osd| !up.contains(osd)) && pg.report.state & pg_state::STALE == 0 {
-                    pg.report.state |= pg_state::STALE;
-                    pg.last_change = self.volatile.now;
+                if reporter.is_some_and(|osd| !up.contains(osd)) {
+                    pg.mark_stale(self.volatile.now);
                 }
             }
         }

@@ -14,7 +14,7 @@ pub struct PgStat {
     pub last_fresh: Utime,
     /// When the state last changed.
     pub last_change: Utime,
-    /// When the group was last seen active, peered (or active), clean.
+    /// When the group was last active, peered (or active), clean, as far as is known: while it still is, the last report's time.
     pub last_active: Utime,
     pub last_peered: Utime,
     pub last_clean: Utime,
@@ -38,31 +38,51 @@ impl PgStat {
         if old != new {
             self.last_change = now;
         }
-        if new & pg_state::ACTIVE != 0 {
-            self.last_active = now;
-            if old & pg_state::ACTIVE == 0 {
-                self.last_became_active = now;
-            }
+        if new & pg_state::ACTIVE != 0 && old & pg_state::ACTIVE == 0 {
+            self.last_became_active = now;
         }
-        if serving(new) {
-            self.last_peered = now;
-            if !serving(old) {
-                self.last_became_peered = now;
-            }
+        if serving(new) && !serving(old) {
+            self.last_became_peered = now;
         }
         if new & pg_state::CLEAN != 0 {
-            self.last_clean = now;
             self.last_epoch_clean = report.epoch;
         }
-        if new & pg_state::DEGRADED == 0 {
-            self.last_undegraded = now;
-        }
-        if new & pg_state::UNDERSIZED == 0 {
-            self.last_fullsized = now;
-        }
-        self.last_unstale = now;
+        self.was_fine_until(now);
+        self.note_fine(new, now);
         self.last_fresh = now;
         self.report = report;
         true
+    }
+
+    /// Nobody reports any more: the primary is gone.
+    pub fn mark_stale(&mut self, now: Utime) {
+        if self.report.state & pg_state::STALE == 0 {
+            self.was_fine_until(now);
+            self.report.state |= pg_state::STALE;
+            self.last_change = now;
+        }
+    }
+
+    /// A primary reports when something changes: what was fine by its last report was so until now.
+    fn was_fine_until(&mut self, now: Utime) {
+        if !self.last_fresh.is_zero() && self.report.state & pg_state::STALE == 0 {
+            self.note_fine(self.report.state, now);
+        }
+    }
+
+    fn note_fine(&mut self, state: u64, now: Utime) {
+        let has = |bits: u64| state & bits != 0;
+        for (is_fine, last) in [
+            (has(pg_state::ACTIVE), &mut self.last_active),
+            (has(pg_state::ACTIVE | pg_state::PEERED), &mut self.last_peered),
+            (has(pg_state::CLEAN), &mut self.last_clean),
+            (!has(pg_state::DEGRADED), &mut self.last_undegraded),
+            (!has(pg_state::UNDERSIZED), &mut self.last_fullsized),
+            (!has(pg_state::STALE), &mut self.last_unstale),
+        ] {
+            if is_fine {
+                *last = now;
+            }
+        }
     }
 }

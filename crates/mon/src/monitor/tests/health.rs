@@ -155,3 +155,119 @@ fn groups_that_are_not_scrubbed_in_time_are_named() {
     let deep = format!("{groups} pgs not deep-scrubbed in time");
     assert_eq!(overdue(&h), [("PG_NOT_DEEP_SCRUBBED", deep), ("PG_NOT_SCRUBBED", summary)]);
 }
+
+/// A cluster of three OSDs with a pool whose groups osd.0 leads and reports clean, and has not reported for ten minutes.
+fn long_idle() -> (Harness, Vec<SessionId>) {
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    let clean = (0..h.map().pools[&PoolId(1)].pg_num).map(|seed| group(&h, seed, pg_state::ACTIVE | pg_state::CLEAN));
+    let clean = clean.collect();
+    h.beacon(sessions[0], 0, clean);
+    live(&mut h, &sessions, 600);
+    (h, sessions)
+}
+
+fn group(h: &Harness, seed: u32, state: u64) -> nacre::PgReport {
+    nacre::PgReport {
+        pgid: PgId::new(1, seed),
+        state,
+        epoch: h.map().epoch,
+        sequence: h.now.as_millis() as u64,
+        acting: vec![OsdId(0)],
+        ..nacre::PgReport::default()
+    }
+}
+
+/// OSDs tell that they live, and nothing else.
+fn live(h: &mut Harness, sessions: &[SessionId], seconds: u64) {
+    for _ in 0..seconds / 5 {
+        (0..sessions.len()).for_each(|id| h.beacon(sessions[id], id as i32, Vec::new()));
+        h.pass(secs(5));
+    }
+}
+
+fn availability(h: &Harness) -> Option<String> {
+    alarms(h).into_iter().find(|(code, _)| *code == "PG_AVAILABILITY").map(|(_, summary)| summary)
+}
+
+#[test]
+fn groups_are_stuck_a_minute_after_they_stopped_and_not_after_their_last_report() {
+    let (mut h, sessions) = long_idle();
+    let peering = group(&h, 0, pg_state::PEERING);
+    h.beacon(sessions[0], 0, vec![peering]);
+    h.pass(secs(2));
+    assert_eq!(availability(&h), None);
+    live(&mut h, &sessions, 50);
+    assert_eq!(availability(&h), None);
+    live(&mut h, &sessions, 15);
+    assert_eq!(availability(&h).unwrap(), "Reduced data availability: 1 pg inactive, 1 pg peering");
+    let report = crate::health::evaluate(h.monitor.state(), h.monitor.volatile());
+    let detail = &report.checks["PG_AVAILABILITY"].detail[0];
+    assert_eq!(detail, "pg 1.0 is stuck inactive for 66s, current state peering, last acting [0]");
+}
+
+#[test]
+fn groups_are_stale_a_minute_after_their_primary_went() {
+    let (mut h, sessions) = long_idle();
+    h.say(sessions[1], failure(&h, 0, true));
+    h.pass(secs(5));
+    assert!(!h.map().is_up(OsdId(0)));
+    assert_eq!(availability(&h), None);
+    let groups = h.map().pools[&PoolId(1)].pg_num;
+    for _ in 0..12 {
+        (1..3).for_each(|id| h.beacon(sessions[id], id as i32, Vec::new()));
+        h.pass(secs(5));
+    }
+    assert_eq!(availability(&h).unwrap(), format!("Reduced data availability: {groups} pgs stale"));
+    // Who leads them next has not got them to serve yet: they were active as long as that was known.
+    let peering = group(&h, 0, pg_state::PEERING);
+    h.beacon(sessions[1], 1, vec![peering]);
+    let (rest, one) = (groups - 1, "1 pg inactive, 1 pg peering");
+    assert_eq!(availability(&h).unwrap(), format!("Reduced data availability: {one}, {rest} pgs stale"));
+}
+
+#[test]
+fn numbers_of_placement_groups_on_their_way_alarm_nobody() {
+    let mut h = Harness::new();
+    let client = h.client();
+    for id in 0..3 {
+        h.boot(id);
+    }
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    let smaller = |h: &Harness| alarms(h).into_iter().any(|(code, _)| code == "SMALLER_PGP_NUM");
+    let mut pool = h.map().pools[&PoolId(1)].clone();
+    let pg_num = pool.pg_num;
+    (pool.pgp_num, pool.pgp_num_target) = (pg_num / 2, pg_num);
+    h.change(|incremental| drop(incremental.new_pools.insert(PoolId(1), pool.clone())));
+    assert!(!smaller(&h), "it follows");
+    pool.pgp_num_target = pg_num / 2;
+    h.change(|incremental| drop(incremental.new_pools.insert(PoolId(1), pool.clone())));
+    assert!(smaller(&h));
+}
+
+#[test]
+fn what_scrubs_find_and_repair_stands_in_the_cluster_log() {
+    let (mut h, sessions) = long_idle();
+    let lines = |h: &Harness| -> Vec<(crate::state::LogPriority, String)> {
+        let entries = h.monitor.state().log.entries.iter();
+        let ours = entries.filter(|entry| entry.message.starts_with("1.0 "));
+        ours.map(|entry| (entry.priority, entry.message.clone())).collect()
+    };
+    let mut scrubbed = |deep_at: u32, shallow_errors, deep_errors, repaired| {
+        let deep_at = Utime { sec: deep_at, nsec: 0 };
+        let scrub = nacre::PgScrubReport { deep_at, shallow_errors, deep_errors, repaired, ..Default::default() };
+        let report = nacre::PgReport { scrub, ..group(&h, 0, pg_state::ACTIVE | pg_state::CLEAN) };
+        h.beacon(sessions[0], 0, vec![report]);
+        h.pass(secs(2));
+        lines(&h)
+    };
+    assert_eq!(scrubbed(1, 0, 0, 0), []);
+    let repaired = || (crate::state::LogPriority::WARN, "1.0 deep-scrub 2 errors found and repaired".to_owned());
+    assert_eq!(scrubbed(2, 0, 0, 2), [repaired()]);
+    assert_eq!(scrubbed(3, 0, 0, 2), [repaired()], "no more than before");
+    let left = || (crate::state::LogPriority::ERROR, "1.0 scrub 3 errors".to_owned());
+    assert_eq!(scrubbed(3, 3, 0, 2), [repaired(), left()]);
+    assert_eq!(scrubbed(4, 0, 0, 0), [repaired(), left()], "a count that starts anew");
+}
