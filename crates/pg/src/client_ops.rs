@@ -69,6 +69,8 @@ pub(crate) struct ClientOp {
     progress: Progress,
     /// When there was no room for it first.
     waits_for_room: Option<Duration>,
+    /// What its lookups have brought into memory, or will.
+    read_bytes: usize,
 }
 
 impl ClientOp {
@@ -88,6 +90,7 @@ impl ClientOp {
             repeated: None,
             progress: Progress::default(),
             waits_for_room: None,
+            read_bytes: 0,
         }
     }
 
@@ -102,7 +105,7 @@ impl ClientOp {
 
     /// What it holds in memory until it is answered, what it reads included.
     pub fn held_bytes(&self) -> usize {
-        self.op.input_bytes() + output_bytes(&self.op.ops) + 512
+        self.op.input_bytes() + output_bytes(&self.op.ops).max(self.read_bytes) + 512
     }
 }
 
@@ -645,7 +648,14 @@ impl Pg {
             return ops::give_up(cx.store, &request, give_up);
         }
         match (&mut op.trim, removed_snaps) {
-            (None, _) => ops::execute(cx.store, &request, &mut progress.answers, cx.limits),
+            (None, _) => {
+                let run = ops::execute(cx.store, &request, &mut progress.answers, cx.limits);
+                let before = op.held_bytes();
+                op.read_bytes = op.read_bytes.max(op.progress.answers.bytes());
+                let more = op.held_bytes() - before;
+                self.ops.hold(cx, more);
+                run
+            }
             (Some(_), None) => Run::Done(Effects::default()),
             (Some(trim), Some(removed)) => {
                 let (run, more) = ops::trim(cx.store, &request, &mut progress.answers, removed);
@@ -967,7 +977,6 @@ fn held_back<'a>(epoch: Epoch, op: &ClientOp, object: &'a ObjectId) -> HeldBack<
 fn refusal(op: &ClientOp) -> Option<Errno> {
     const NAME_BYTES_MAX: usize = 2048;
     const NAMESPACE_BYTES_MAX: usize = 256;
-    const WRITE_BYTES_MAX: usize = 90 << 20;
     let message = &op.op;
     if message.flags.has(OpFlags::PARALLELEXEC) || message.ops.is_empty() {
         return Some(Errno::EINVAL);
@@ -987,7 +996,7 @@ fn refusal(op: &ClientOp) -> Option<Errno> {
     if op.may_write && message.snap != SnapId::HEAD {
         return Some(Errno::EINVAL);
     }
-    if op.may_write && message.input_bytes() > WRITE_BYTES_MAX {
+    if op.may_write && message.input_bytes() > ops::OP_BYTES_MAX {
         return Some(Errno::EMSGSIZE);
     }
     if let Some(errno) = ops::refused_call(message) {

@@ -60,10 +60,12 @@ impl Execution<'_> {
             OpCode::GETXATTR => {
                 let (name, _) = op.xattr()?;
                 let value = self.attr_before(&name)?.ok_or(Errno::ENODATA)?;
+                self.answers.take(value.len() as u64)?;
                 Ok((0, Rope::from(value)))
             }
             OpCode::GETXATTRS => {
                 let attrs = self.user_attrs_before()?;
+                self.answers.take(attrs.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum())?;
                 output(|w| w.put(&attrs))
             }
             OpCode::CMPXATTR => self.compare_attr(op),

@@ -20,8 +20,8 @@ mod watch;
 
 pub use answers::Answers;
 pub(crate) use call::{may_write, refused_call};
-pub(crate) use execute::after;
 pub use execute::{Effects, Limits, OpResult, OtherChange, Request, Run, Watchers, execute};
+pub(crate) use execute::{OP_BYTES_MAX, after};
 pub(crate) use giving_up::{GiveUp, give_up};
 pub(crate) use listing::ListError;
 pub use listing::{Listing, ListingRun};

@@ -10,9 +10,6 @@ use wire::Reader;
 use wire::Rope;
 use wire::messages::{Op, OpCode};
 
-/// Bytes of keys and values that one listing returns at most.
-const LISTING_BYTES_MAX: usize = 4 << 20;
-
 impl Execution<'_> {
     pub(super) fn omap(&mut self, op: &Op) -> StepOutput {
         let data = op.indata.clone().into_bytes();
@@ -44,7 +41,9 @@ impl Execution<'_> {
             }
             OpCode::OMAPGETHEADER => {
                 self.must_exist()?;
-                Ok((0, Rope::from(self.omap_header_before()?)))
+                let header = self.omap_header_before()?;
+                self.answers.take(header.len() as u64)?;
+                Ok((0, Rope::from(header)))
             }
             OpCode::OMAPGETVALSBYKEYS => {
                 self.must_exist()?;
@@ -121,6 +120,9 @@ impl Execution<'_> {
         if self.was_removed() || self.before.is_none() {
             return Ok((Vec::new(), false));
         }
+        if self.answers.room() == 0 {
+            return Err(Errno::EMSGSIZE.into());
+        }
         let max = max.min(self.limits.omap_entries) as usize;
         // What is behind the empty key does not include it, and nothing is before it: so one more is asked for, for its sake.
         let from_first = usize::from(after.is_empty());
@@ -134,17 +136,6 @@ impl Execution<'_> {
             entries.truncate(max);
             more = true;
         }
-        let mut bytes = 0;
-        let fitting = entries.iter().take_while(|(key, value)| {
-            bytes += key.len() + value.len();
-            bytes <= LISTING_BYTES_MAX
-        });
-        // At least one, or the client would never get past a large entry.
-        let keep = fitting.count().max(1);
-        if keep < entries.len() {
-            entries.truncate(keep);
-            more = true;
-        }
         Ok((entries, more))
     }
 
@@ -153,7 +144,8 @@ impl Execution<'_> {
             return Ok(BTreeMap::new());
         }
         let keys: Vec<Bytes> = keys.into_iter().collect();
-        Ok(self.answers.omap_get(self.store, self.request.object, &keys)?.into_iter().collect())
+        let found = self.answers.omap_get(self.store, self.request.object, &keys)?.ok_or(Errno::EMSGSIZE)?;
+        Ok(found.into_iter().collect())
     }
 
     fn compare_omap(&mut self, assertions: Vec<(Bytes, Bytes, u32)>) -> StepOutput {

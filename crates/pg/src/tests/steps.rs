@@ -1,0 +1,122 @@
+//! What the steps of clients' operations give.
+
+use super::cluster::Cluster;
+use crate::ops::Limits;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use types::{Errno, OsdId};
+use wire::messages::{Op, OsdOpReply, op_flag};
+use wire::msgr::SessionId;
+
+const A: OsdId = OsdId(0);
+
+/// A client of one object.
+struct Client {
+    cluster: Cluster,
+    session: SessionId,
+    tid: u64,
+}
+
+impl Client {
+    fn of(mut cluster: Cluster) -> Client {
+        let session = cluster.connect(A);
+        Client { cluster, session, tid: 0 }
+    }
+
+    fn new() -> Client {
+        Client::of(Cluster::new(3))
+    }
+
+    fn ask(&mut self, ops: Vec<Op>) -> OsdOpReply {
+        self.tid += 1;
+        let tid = self.tid;
+        self.cluster.ask_all(A, self.session, tid, ops);
+        self.cluster.settle();
+        let at = self.cluster.answers.iter().position(|answer| answer.tid == tid).expect("it is answered");
+        self.cluster.answers.remove(at).reply
+    }
+
+    fn result(&mut self, ops: Vec<Op>) -> i32 {
+        self.ask(ops).result
+    }
+}
+
+fn entries(keys: &[&'static str], value_bytes: usize) -> BTreeMap<Bytes, Bytes> {
+    keys.iter().map(|key| (Bytes::from_static(key.as_bytes()), vec![b'v'; value_bytes].into())).collect()
+}
+
+fn by_keys(keys: &[&'static str]) -> Op {
+    Op::omap_get_vals_by_keys(&keys.iter().map(|key| Bytes::from_static(key.as_bytes())).collect::<BTreeSet<_>>())
+}
+
+#[test]
+fn what_one_operation_reads_is_bounded() {
+    const LIMIT: u64 = 100_000;
+    const TOO_MUCH: i32 = -90;
+    let clusters = [
+        Cluster::limited(3, 7, Limits { op_bytes: LIMIT as usize, ..Limits::default() }),
+        Cluster::coded_limited(7, Limits { op_bytes: LIMIT as usize, ..Limits::default() }),
+    ];
+    for mut client in clusters.map(Client::of) {
+        assert_eq!(client.result(vec![Op::write_full(vec![b'x'; 60_000])]), 0);
+        assert_eq!(client.result(vec![Op::set_xattr(b"large", &[b'a'; 50_000])]), 0);
+        let whole = || Op::read(0, 0);
+        assert_eq!(client.result(vec![whole()]), 0);
+        let reply = client.ask(vec![whole(), Op::read(0, LIMIT - 60_000)]);
+        assert_eq!((reply.result, reply.ops[1].outdata.len()), (0, 40_000));
+        assert_eq!(client.result(vec![whole(), Op::read(0, LIMIT - 60_000 + 1)]), TOO_MUCH);
+        assert_eq!(client.result(vec![whole(), Op::sparse_read(0, 60_000)]), TOO_MUCH);
+        assert_eq!(client.result(vec![whole(), Op::get_xattr(b"large")]), TOO_MUCH);
+        assert_eq!(client.result(vec![whole(), Op::get_xattrs()]), TOO_MUCH);
+        assert_eq!(client.result(vec![Op::get_xattrs(); 3]), TOO_MUCH);
+        assert_eq!(client.result(vec![whole(); 40]), TOO_MUCH);
+        // One that may fail leaves the rest what it is.
+        let mut may_fail = whole();
+        may_fail.flags |= op_flag::FAILOK;
+        let reply = client.ask(vec![whole(), may_fail, Op::read(0, 5)]);
+        assert_eq!(
+            (reply.result, reply.ops[1].result, reply.ops[2].outdata.to_vec()),
+            (0, TOO_MUCH, b"xxxxx".to_vec())
+        );
+        assert_eq!(client.cluster.client_bytes(A), 0);
+    }
+}
+
+#[test]
+fn what_one_operation_reads_of_an_omap_is_bounded() {
+    let limits = Limits { op_bytes: 120_000, ..Limits::default() };
+    let mut client = Client::of(Cluster::limited(3, 7, limits));
+    let keys = ["a", "b", "c", "d"];
+    assert_eq!(client.result(vec![Op::omap_set_vals(&entries(&keys, 9_000))]), 0);
+    assert_eq!(client.result(vec![Op::omap_set_vals(&entries(&["large"], 200_000))]), 0);
+    assert_eq!(client.result(vec![by_keys(&keys[..2])]), 0);
+    assert_eq!(client.result(vec![by_keys(&keys[..3])]), Errno::EMSGSIZE.as_result());
+    assert_eq!(client.result(vec![by_keys(&keys[..1]); 3]), Errno::EMSGSIZE.as_result());
+    assert_eq!(client.result(vec![by_keys(&["large"])]), 0, "one value alone can be had");
+    let page = |after: &'static str| Op::omap_get_vals(Bytes::from_static(after.as_bytes()), 10, Bytes::new());
+    let count = |client: &mut Client, after| {
+        let reply = client.ask(vec![page(after)]);
+        let out = reply.ops[0].outdata.to_vec();
+        (reply.result, out[0], out[out.len() - 1] == 1)
+    };
+    assert_eq!(count(&mut client, ""), (0, 2, true));
+    assert_eq!(count(&mut client, "b"), (0, 2, true));
+    assert_eq!(count(&mut client, "d"), (0, 1, true));
+    assert_eq!(count(&mut client, "large"), (0, 0, false));
+    assert_eq!(client.result(vec![page("d"), page("")]), Errno::EMSGSIZE.as_result());
+    assert_eq!(client.cluster.client_bytes(A), 0);
+}
+
+#[test]
+fn what_an_operation_reads_counts_until_it_is_answered() {
+    let mut client = Client::new();
+    assert_eq!(client.result(vec![Op::write(0, vec![b'x'; 8000])]), 0);
+    client.cluster.stuck_disks = [A].into();
+    client.cluster.ask_all(A, client.session, 99, vec![Op::call_method("hello", "replay", b"")]);
+    client.cluster.settle();
+    let held = client.cluster.client_bytes(A);
+    assert!(client.cluster.answers.is_empty() && held > 1600, "{held} are held");
+    client.cluster.stuck_disks.clear();
+    client.cluster.settle();
+    assert_eq!((client.cluster.answers.len(), client.cluster.client_bytes(A)), (1, 0));
+}
