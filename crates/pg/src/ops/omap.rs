@@ -4,11 +4,16 @@ use super::attrs::Comparison;
 use super::execute::{Execution, StepOutput, Stop, done, output, own};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use store::Step;
+use store::{OMAP_KEY_BYTES_MAX, Step};
 use types::Errno;
 use wire::Reader;
 use wire::Rope;
 use wire::messages::{Op, OpCode};
+
+/// Errors: ENAMETOOLONG, where the store has no room for such a key.
+fn check_key(key: &[u8]) -> Result<(), Errno> {
+    if key.len() > OMAP_KEY_BYTES_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
+}
 
 impl Execution<'_> {
     pub(super) fn omap(&mut self, op: &Op) -> StepOutput {
@@ -64,7 +69,9 @@ impl Execution<'_> {
                 let count = r.count("omap entries", 8)?;
                 let mut entries = Vec::with_capacity(count.min(1 << 16));
                 for _ in 0..count {
-                    entries.push((own(r.blob()?), own(r.blob()?)));
+                    let (key, value) = (r.blob()?, r.blob()?);
+                    check_key(key)?;
+                    entries.push((own(key), own(value)));
                 }
                 self.ensure_exists();
                 let object = self.object();
@@ -87,12 +94,16 @@ impl Execution<'_> {
                 self.must_exist()?;
                 let keys: BTreeSet<Bytes> = r.get()?;
                 let object = self.object();
-                self.push(Step::OmapRemove { object, keys: keys.iter().map(|key| own(key)).collect() });
+                // What is too long to be there need not be removed.
+                let keys = keys.iter().filter(|key| check_key(key).is_ok()).map(|key| own(key)).collect();
+                self.push(Step::OmapRemove { object, keys });
                 done()
             }
             OpCode::OMAPRMKEYRANGE => {
                 self.must_exist()?;
                 let (begin, end) = (own(r.blob()?), own(r.blob()?));
+                check_key(&begin)?;
+                check_key(&end)?;
                 let object = self.object();
                 self.push(Step::OmapRemoveRange { object, begin, end });
                 done()

@@ -120,3 +120,19 @@ fn what_an_operation_reads_counts_until_it_is_answered() {
     client.cluster.settle();
     assert_eq!((client.cluster.answers.len(), client.cluster.client_bytes(A)), (1, 0));
 }
+
+#[test]
+fn keys_that_are_too_long_are_refused_before_anybody_has_them() {
+    let mut client = Client::new();
+    let key = |bytes: usize| Bytes::from(vec![b'k'; bytes]);
+    let set = |bytes| Op::omap_set_vals(&[(key(bytes), Bytes::from_static(b"value"))].into());
+    let too_long = store::OMAP_KEY_BYTES_MAX + 1;
+    assert_eq!(client.result(vec![set(too_long - 1)]), 0);
+    let reply = client.ask(vec![Op::create(false), set(too_long)]);
+    assert_eq!((reply.result, reply.ops[1].result), (Errno::ENAMETOOLONG.as_result(), Errno::ENAMETOOLONG.as_result()));
+    assert_eq!(client.result(vec![Op::omap_rm_key_range(key(1), key(too_long))]), Errno::ENAMETOOLONG.as_result());
+    assert_eq!(client.result(vec![Op::omap_rm_keys(&[key(too_long), key(too_long - 1)].into())]), 0);
+    let listed = client.ask(vec![Op::omap_get_keys(Bytes::new(), 10)]);
+    assert_eq!((listed.result, listed.ops[0].outdata.to_vec()), (0, vec![0; 5]));
+    assert_eq!(client.result(vec![Op::omap_get_vals_by_keys(&[key(too_long)].into())]), 0);
+}
