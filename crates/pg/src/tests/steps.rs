@@ -136,3 +136,13 @@ fn keys_that_are_too_long_are_refused_before_anybody_has_them() {
     assert_eq!((listed.result, listed.ops[0].outdata.to_vec()), (0, vec![0; 5]));
     assert_eq!(client.result(vec![Op::omap_get_vals_by_keys(&[key(too_long)].into())]), 0);
 }
+
+#[test]
+fn attributes_that_are_no_numbers_compare_as_what_they_begin_with() {
+    const EQUAL: u8 = 1;
+    let mut client = Client::new();
+    assert_eq!(client.result(vec![Op::set_xattr(b"bad", b"abc"), Op::set_xattr(b"some", b"12 apples")]), 0);
+    assert_eq!(client.result(vec![Op::cmp_xattr_u64(b"bad", 0, EQUAL)]), 1);
+    assert_eq!(client.result(vec![Op::cmp_xattr_u64(b"bad", 9, EQUAL)]), Errno::ECANCELED.as_result());
+    assert_eq!(client.result(vec![Op::cmp_xattr_u64(b"some", 12, EQUAL)]), 1);
+}
