@@ -146,3 +146,12 @@ fn attributes_that_are_no_numbers_compare_as_what_they_begin_with() {
     assert_eq!(client.result(vec![Op::cmp_xattr_u64(b"bad", 9, EQUAL)]), Errno::ECANCELED.as_result());
     assert_eq!(client.result(vec![Op::cmp_xattr_u64(b"some", 12, EQUAL)]), 1);
 }
+
+#[test]
+fn steps_of_updates_tell_what_they_gave() {
+    let mut client = Client::new();
+    let ops = vec![Op::call_method("hello", "write_return_data", b""), Op::set_xattr(b"a", b"b")];
+    let reply = client.ask(ops);
+    let steps: Vec<(i32, usize)> = reply.ops.iter().map(|op| (op.result, op.outdata.len())).collect();
+    assert_eq!((reply.result, steps), (0, vec![(42, 0), (0, 0)]));
+}
