@@ -124,6 +124,8 @@ impl Execution<'_> {
             return Err(Errno::EINVAL.into());
         }
         let extents = match self.request.layout {
+            // Other than with reads, nothing is not everything.
+            _ if range.len == 0 => Default::default(),
             None => self.data_extents(range)?,
             // Which ranges hold data is not known of the whole: it is one range.
             Some(_) => Some(self.clip(range)).filter(|(_, len)| *len > 0).into_iter().collect(),

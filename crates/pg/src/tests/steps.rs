@@ -155,3 +155,13 @@ fn steps_of_updates_tell_what_they_gave() {
     let steps: Vec<(i32, usize)> = reply.ops.iter().map(|op| (op.result, op.outdata.len())).collect();
     assert_eq!((reply.result, steps), (0, vec![(42, 0), (0, 0)]));
 }
+
+#[test]
+fn a_sparse_read_of_nothing_gives_nothing() {
+    for mut client in [Cluster::new(3), Cluster::coded(7)].map(Client::of) {
+        assert_eq!(client.result(vec![Op::write_full(&b"some text"[..])]), 0);
+        let reply = client.ask(vec![Op::sparse_read(0, 0), Op::read(0, 0)]);
+        assert_eq!((reply.result, reply.ops[0].outdata.to_vec()), (0, vec![0; 8]));
+        assert_eq!(reply.ops[1].outdata.to_vec(), b"some text");
+    }
+}
