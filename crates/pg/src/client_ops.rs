@@ -18,7 +18,7 @@ use crate::intake::output_bytes;
 use crate::log::LogEntry;
 use crate::lookup::NoAnswer;
 use crate::object_info::ObjectInfo;
-use crate::ops::{self, Answers, Effects, GiveUp, ListError, ListingRun, Request, Run};
+use crate::ops::{self, Answers, Effects, GiveUp, ListError, ListFilter, ListingRun, Request, Run};
 use crate::pg::Pg;
 use crate::snap_trim::Trim;
 use crate::unfound::NO_SESSION;
@@ -31,6 +31,7 @@ use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{EVersion, EntityName, Epoch, Errno, ObjectId, ReqId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
+use wire::messages::op_data::FilteredListInput;
 use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{Decode, EntityAddr, Rope};
@@ -913,17 +914,23 @@ impl Pg {
         let OpArgs::PgLs { count, .. } = step.args else {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
-        if step.code != OpCode::PGNLS {
-            return self.answer_error(cx, &op, Errno::EOPNOTSUPP);
-        }
-        let Ok(mut cursor) = ObjectId::from_slice(&step.indata.to_vec()) else {
+        let input = step.indata.to_vec();
+        let input = match step.code {
+            OpCode::PGNLS => ObjectId::from_slice(&input).map(|cursor| (cursor, None)),
+            OpCode::PGNLS_FILTER => FilteredListInput::from_slice(&input).map(|input| {
+                let FilteredListInput { xattr, value, cursor } = input;
+                (cursor, Some(ListFilter { attr: xattr, value }))
+            }),
+            _ => return self.answer_error(cx, &op, Errno::EOPNOTSUPP),
+        };
+        let Ok((mut cursor, filter)) = input else {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
         if cursor.pool == self.id.pool.base() {
             cursor.pool = self.id.pool;
         }
         let group = (self.id, self.interval.shape.pg_num);
-        match op.progress.listing.run(cx.store, group, &cursor, &op.op.locator.nspace, count) {
+        match op.progress.listing.run(cx.store, group, &cursor, (&op.op.locator.nspace, filter.as_ref()), count) {
             Ok(mut listing) => {
                 listing.next.pool = match listing.next.max {
                     true => listing.next.pool,

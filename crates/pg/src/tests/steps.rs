@@ -5,8 +5,11 @@ use crate::ops::Limits;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, OsdId};
-use wire::messages::{Op, OsdOpReply, op_flag};
+use wire::messages::listing::ObjectListing;
+use wire::messages::op_data::FilteredListInput;
+use wire::messages::{Op, OpArgs, OpCode, OsdOpReply, op_flag};
 use wire::msgr::SessionId;
+use wire::{Decode, Encode, Target};
 
 const A: OsdId = OsdId(0);
 
@@ -163,5 +166,50 @@ fn a_sparse_read_of_nothing_gives_nothing() {
         let reply = client.ask(vec![Op::sparse_read(0, 0), Op::read(0, 0)]);
         assert_eq!((reply.result, reply.ops[0].outdata.to_vec()), (0, vec![0; 8]));
         assert_eq!(reply.ops[1].outdata.to_vec(), b"some text");
+    }
+}
+
+#[test]
+fn listings_are_filtered_by_an_attribute() {
+    for mut client in [Cluster::new(3), Cluster::coded(7)].map(Client::of) {
+        let names: Vec<String> = (0..30).map(|number| format!("object-{number}")).collect();
+        for (hash, name) in names.iter().enumerate() {
+            let colour: &[u8] = if hash % 3 == 0 { b"blue" } else { b"red" };
+            client.tid += 1;
+            let object = (hash as u32, name.as_bytes());
+            let epoch = client.cluster.map.epoch;
+            client.cluster.ask_of(A, client.session, client.tid, epoch, 0, object, Op::set_xattr(b"colour", colour));
+        }
+        client.cluster.settle();
+        let mut list = |attr: &'static [u8], value: &'static [u8], count: u64, pages_max: usize| {
+            let mut cursor = types::ObjectId::min();
+            let mut found = 0;
+            for _ in 0..pages_max {
+                let (xattr, value) = (Bytes::from_static(attr), Bytes::from_static(value));
+                let input = FilteredListInput { xattr, value, cursor }.to_vec(Target::default());
+                let args = OpArgs::PgLs { count, start_epoch: 0 };
+                let reply = client.ask(vec![Op::new(OpCode::PGNLS_FILTER, args, input)]);
+                let page = ObjectListing::from_slice(&reply.ops[0].outdata.to_vec()).unwrap();
+                assert!(reply.result >= 0 && page.objects.len() as u64 <= count);
+                found += page.objects.len();
+                if reply.result == 1 {
+                    return found;
+                }
+                cursor = page.next;
+            }
+            panic!("the listing never ends");
+        };
+        assert_eq!(list(b"_colour", b"blue", 100, 1), 10);
+        assert_eq!(list(b"_colour", b"red", 7, 3), 20);
+        assert_eq!(list(b"_colour", b"re", 7, 1), 0);
+        assert_eq!(list(b"_other", b"", 7, 1), 0);
+        assert_eq!(list(b"colour", b"red", 7, 1), 0, "clients name an attribute as a Ceph stores it");
+        let mut unknown = Vec::new();
+        for word in ["pg", "filter", "bogus"] {
+            unknown.extend((word.len() as u32).to_le_bytes());
+            unknown.extend(word.as_bytes());
+        }
+        let args = OpArgs::PgLs { count: 10, start_epoch: 0 };
+        assert_eq!(client.result(vec![Op::new(OpCode::PGNLS_FILTER, args, unknown)]), Errno::EINVAL.as_result());
     }
 }
