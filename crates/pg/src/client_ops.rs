@@ -911,6 +911,15 @@ impl Pg {
                 Err(errno) => self.answer_error(cx, &op, errno),
             };
         }
+        if step.code == OpCode::PG_HITSET_LS {
+            // Pools without tiers have none.
+            let mut reply = OsdOpReply::to(&op.op, 0, cx.epoch);
+            fill_results(&mut reply, vec![ops::OpResult { rval: 0, outdata: Rope::from(vec![0; 4]) }]);
+            return self.answer(cx, &op, reply);
+        }
+        if step.code == OpCode::PG_HITSET_GET {
+            return self.answer_error(cx, &op, Errno::ENOENT);
+        }
         let OpArgs::PgLs { count, .. } = step.args else {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
@@ -999,6 +1008,10 @@ fn refusal(op: &ClientOp) -> Option<Errno> {
         || message.locator.nspace.len() > NAMESPACE_BYTES_MAX;
     if too_long {
         return Some(Errno::ENAMETOOLONG);
+    }
+    // The list of an object's states is asked for there, and nothing else is.
+    if message.snap == SnapId::DIR && message.ops.iter().any(|op| op.code != OpCode::LIST_SNAPS) {
+        return Some(Errno::EINVAL);
     }
     if op.may_write && message.snap != SnapId::HEAD {
         return Some(Errno::EINVAL);

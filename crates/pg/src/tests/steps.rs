@@ -213,3 +213,29 @@ fn listings_are_filtered_by_an_attribute() {
         assert_eq!(client.result(vec![Op::new(OpCode::PGNLS_FILTER, args, unknown)]), Errno::EINVAL.as_result());
     }
 }
+
+#[test]
+fn what_pools_without_tiers_have_none_of_is_listed_as_nothing() {
+    let mut client = Client::new();
+    let reply = client.ask(vec![Op::new(OpCode::PG_HITSET_LS, OpArgs::None, Vec::new())]);
+    assert_eq!((reply.result, reply.ops[0].outdata.to_vec()), (0, vec![0; 4]));
+    assert_eq!(
+        client.result(vec![Op::new(
+            OpCode::PG_HITSET_GET,
+            OpArgs::HitSetGet { stamp: Default::default() },
+            Vec::new()
+        )]),
+        Errno::ENOENT.as_result()
+    );
+}
+
+#[test]
+fn nothing_but_the_states_of_an_object_is_asked_for_at_their_list() {
+    let mut client = Client::new();
+    assert_eq!(client.result(vec![Op::write_full(&b"text"[..])]), 0);
+    client.cluster.snap = types::SnapId::DIR;
+    assert_eq!(client.result(vec![Op::list_snaps()]), 0);
+    for op in [Op::read(0, 0), Op::stat()] {
+        assert_eq!(client.result(vec![op]), Errno::EINVAL.as_result());
+    }
+}
