@@ -18,7 +18,7 @@ use crate::intake::output_bytes;
 use crate::log::LogEntry;
 use crate::lookup::NoAnswer;
 use crate::object_info::ObjectInfo;
-use crate::ops::{self, Answers, Effects, GiveUp, ListError, ListingRun, Request, Run};
+use crate::ops::{self, Answers, Effects, GiveUp, ListError, ListFilter, ListingRun, Request, Run};
 use crate::pg::Pg;
 use crate::snap_trim::Trim;
 use crate::unfound::NO_SESSION;
@@ -31,6 +31,7 @@ use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{EVersion, EntityName, Epoch, Errno, ObjectId, ReqId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId, SnapContext};
+use wire::messages::op_data::FilteredListInput;
 use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{Decode, EntityAddr, Rope};
@@ -69,6 +70,8 @@ pub(crate) struct ClientOp {
     progress: Progress,
     /// When there was no room for it first.
     waits_for_room: Option<Duration>,
+    /// What its lookups have brought into memory, or will.
+    read_bytes: usize,
 }
 
 impl ClientOp {
@@ -88,6 +91,7 @@ impl ClientOp {
             repeated: None,
             progress: Progress::default(),
             waits_for_room: None,
+            read_bytes: 0,
         }
     }
 
@@ -102,7 +106,7 @@ impl ClientOp {
 
     /// What it holds in memory until it is answered, what it reads included.
     pub fn held_bytes(&self) -> usize {
-        self.op.input_bytes() + output_bytes(&self.op.ops) + 512
+        self.op.input_bytes() + output_bytes(&self.op.ops).max(self.read_bytes) + 512
     }
 }
 
@@ -645,7 +649,14 @@ impl Pg {
             return ops::give_up(cx.store, &request, give_up);
         }
         match (&mut op.trim, removed_snaps) {
-            (None, _) => ops::execute(cx.store, &request, &mut progress.answers, cx.limits),
+            (None, _) => {
+                let run = ops::execute(cx.store, &request, &mut progress.answers, cx.limits);
+                let before = op.held_bytes();
+                op.read_bytes = op.read_bytes.max(op.progress.answers.bytes());
+                let more = op.held_bytes() - before;
+                self.ops.hold(cx, more);
+                run
+            }
             (Some(_), None) => Run::Done(Effects::default()),
             (Some(trim), Some(removed)) => {
                 let (run, more) = ops::trim(cx.store, &request, &mut progress.answers, removed);
@@ -900,20 +911,35 @@ impl Pg {
                 Err(errno) => self.answer_error(cx, &op, errno),
             };
         }
+        if step.code == OpCode::PG_HITSET_LS {
+            // Pools without tiers have none.
+            let mut reply = OsdOpReply::to(&op.op, 0, cx.epoch);
+            fill_results(&mut reply, vec![ops::OpResult { rval: 0, outdata: Rope::from(vec![0; 4]) }]);
+            return self.answer(cx, &op, reply);
+        }
+        if step.code == OpCode::PG_HITSET_GET {
+            return self.answer_error(cx, &op, Errno::ENOENT);
+        }
         let OpArgs::PgLs { count, .. } = step.args else {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
-        if step.code != OpCode::PGNLS {
-            return self.answer_error(cx, &op, Errno::EOPNOTSUPP);
-        }
-        let Ok(mut cursor) = ObjectId::from_slice(&step.indata.to_vec()) else {
+        let input = step.indata.to_vec();
+        let input = match step.code {
+            OpCode::PGNLS => ObjectId::from_slice(&input).map(|cursor| (cursor, None)),
+            OpCode::PGNLS_FILTER => FilteredListInput::from_slice(&input).map(|input| {
+                let FilteredListInput { xattr, value, cursor } = input;
+                (cursor, Some(ListFilter { attr: xattr, value }))
+            }),
+            _ => return self.answer_error(cx, &op, Errno::EOPNOTSUPP),
+        };
+        let Ok((mut cursor, filter)) = input else {
             return self.answer_error(cx, &op, Errno::EINVAL);
         };
         if cursor.pool == self.id.pool.base() {
             cursor.pool = self.id.pool;
         }
         let group = (self.id, self.interval.shape.pg_num);
-        match op.progress.listing.run(cx.store, group, &cursor, &op.op.locator.nspace, count) {
+        match op.progress.listing.run(cx.store, group, &cursor, (&op.op.locator.nspace, filter.as_ref()), count) {
             Ok(mut listing) => {
                 listing.next.pool = match listing.next.max {
                     true => listing.next.pool,
@@ -967,7 +993,6 @@ fn held_back<'a>(epoch: Epoch, op: &ClientOp, object: &'a ObjectId) -> HeldBack<
 fn refusal(op: &ClientOp) -> Option<Errno> {
     const NAME_BYTES_MAX: usize = 2048;
     const NAMESPACE_BYTES_MAX: usize = 256;
-    const WRITE_BYTES_MAX: usize = 90 << 20;
     let message = &op.op;
     if message.flags.has(OpFlags::PARALLELEXEC) || message.ops.is_empty() {
         return Some(Errno::EINVAL);
@@ -984,10 +1009,14 @@ fn refusal(op: &ClientOp) -> Option<Errno> {
     if too_long {
         return Some(Errno::ENAMETOOLONG);
     }
+    // The list of an object's states is asked for there, and nothing else is.
+    if message.snap == SnapId::DIR && message.ops.iter().any(|op| op.code != OpCode::LIST_SNAPS) {
+        return Some(Errno::EINVAL);
+    }
     if op.may_write && message.snap != SnapId::HEAD {
         return Some(Errno::EINVAL);
     }
-    if op.may_write && message.input_bytes() > WRITE_BYTES_MAX {
+    if op.may_write && message.input_bytes() > ops::OP_BYTES_MAX {
         return Some(Errno::EMSGSIZE);
     }
     if let Some(errno) = ops::refused_call(message) {

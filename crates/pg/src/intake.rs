@@ -6,18 +6,19 @@
 
 use crate::hops::{OpTimes, WaitReasons};
 use std::collections::VecDeque;
-use wire::messages::{Op, OpCode, OsdBackoff, OsdOp};
+use wire::messages::{Checksum, Extent, Op, OpArgs, OpCode, OsdBackoff, OsdOp};
 use wire::msgr::SessionId;
 
 /// What a read without a length is taken to bring: the size that clients cut large data into. 4 MiB.
 const WHOLE_OBJECT_BYTES: u64 = 4 << 20;
-/// The most that one step is taken to read. Larger reads exist, and objects smaller than the range asked for do, too.
+/// The most that one step is taken to read until it is known: objects smaller than the range asked for exist, too.
 const READ_BYTES_MAX: u64 = 32 << 20;
 
-/// Bytes that the answer to an operation will take, as far as its steps tell.
+/// Bytes that an operation will bring into memory, as far as its steps tell.
 pub(crate) fn output_bytes(ops: &[Op]) -> usize {
-    let of = |op: &Op| match op.args.extent() {
-        Some(extent) if op.code == OpCode::READ || op.code == OpCode::SPARSE_READ => match extent.length {
+    let of = |op: &Op| match (op.code, &op.args) {
+        (OpCode::READ | OpCode::SPARSE_READ, OpArgs::Extent(Extent { length, .. }))
+        | (OpCode::CHECKSUM, OpArgs::Checksum(Checksum { length, .. })) => match *length {
             0 => WHOLE_OBJECT_BYTES,
             length => length.min(READ_BYTES_MAX),
         },
@@ -81,6 +82,7 @@ mod tests {
         assert_eq!(of(&[Op::read(0, 4096), Op::read(1 << 30, 100)]), 4196);
         assert_eq!(of(&[Op::read(0, 0)]), 4 << 20);
         assert_eq!(of(&[Op::read(0, u64::MAX)]), 32 << 20);
+        assert_eq!(of(&[Op::checksum(Checksum::CRC32C, 0, 5000, 0)]), 5000);
         assert_eq!(of(&[Op::write(0, Rope::from(vec![0; 5000])), Op::stat()]), 0);
     }
 }

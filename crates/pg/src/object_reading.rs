@@ -14,8 +14,8 @@ use wire::Rope;
 
 /// Data bytes in one push.
 const PIECE_BYTES: u64 = 1 << 20;
-/// Omap entries in one push.
-const PIECE_OMAP_ENTRIES: usize = 1024;
+/// Omap entries in one push, and their bytes.
+const PIECE_OMAP: (usize, usize) = (1024, PIECE_BYTES as usize);
 
 /// An object of which some pieces have been sent.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ impl ObjectReading {
         let mut omap = Vec::new();
         let mut omap_after = None;
         if let Some(after) = &self.omap_after {
-            let (entries, more) = ready(cx.store.omap_list(&self.object, after, b"", PIECE_OMAP_ENTRIES))?;
+            let (entries, more) = ready(cx.store.omap_page(&self.object, after, b"", PIECE_OMAP))?;
             omap_after = more.then(|| entries.last().map(|(key, _)| key.clone())).flatten();
             omap = entries;
         }

@@ -156,11 +156,11 @@ impl Pg {
             (false, false) => LogKind::Modify,
         };
         let return_vec = op.op.flags.has(OpFlags::RETURNVEC);
-        // Without that flag a client gets no outputs of a write, and 0 for any success; but what touched nothing is answered as
-        // reads are.
+        // Without that flag a client gets no outputs of a write, and 0 for any success, though what each step gave; but what
+        // touched nothing is answered as reads are.
         if !failed && !return_vec && effects.touched {
             effects.result = 0;
-            effects.ops.iter_mut().for_each(|op| *op = Default::default());
+            effects.ops.iter_mut().for_each(|op| op.outdata = Default::default());
         }
         let first = self.log.next_version(cx.epoch);
         let mut entries: Vec<LogEntry> = match failed {

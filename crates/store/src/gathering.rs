@@ -43,6 +43,26 @@ impl Listing {
         self.entries.extend(entries.into_iter().map(|(key, value)| (key, Bytes::copy_from_slice(&value))));
     }
 
+    /// Bytes of all that was found.
+    pub fn bytes(&self) -> usize {
+        self.entries.iter().map(entry_bytes).sum()
+    }
+
+    /// Entries that are given however large they are: one, beside that of the first key itself.
+    pub fn least(&self) -> usize {
+        1 + usize::from(self.entries.first().is_some_and(|(key, _)| key[..] == self.first[..]))
+    }
+
+    /// Entries that fit so many bytes.
+    pub fn fitting(&self, bytes_max: usize) -> usize {
+        let mut bytes = 0;
+        let fits = |entry: &&(Bytes, Bytes)| {
+            bytes += entry_bytes(entry);
+            bytes <= bytes_max
+        };
+        self.entries.iter().take_while(fits).count().max(self.least()).min(self.entries.len())
+    }
+
     fn place(&self, key: &[u8]) -> Result<usize, usize> {
         self.entries.binary_search_by(|(found, _)| (**found).cmp(key))
     }
@@ -63,6 +83,10 @@ impl Listing {
         let to = self.place(end).unwrap_or_else(|at| at);
         self.entries.drain(from..to.max(from));
     }
+}
+
+fn entry_bytes((key, value): &(Bytes, Bytes)) -> usize {
+    key.len() + value.len()
 }
 
 /// Values of some keys.

@@ -108,3 +108,4 @@ pub use sim_media::SimMedia;
 pub use slice::Slice;
 pub use snap_index::{SNAPS_ATTR, UNKNOWN_SNAP, snaps_attr, snaps_of_clone};
 pub use store::Store;
+pub use tree_key::OMAP_KEY_BYTES_MAX;

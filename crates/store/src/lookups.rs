@@ -118,22 +118,46 @@ impl Store {
         self.blocks(object, offset, len).map(extents).into()
     }
 
-    /// Those of `keys` that the object's omap has, with their values, in the order asked.
-    pub fn omap_get(&mut self, object: &ObjectId, keys: &[Bytes]) -> Lookup<Vec<(Bytes, Bytes)>> {
-        self.omap_get_or_wait(object, keys).into()
+    /// Those of `keys` that the object's omap has, with their values, in the order asked. `None`: the values have more than
+    /// `bytes_max` bytes together, and most of them were not read.
+    pub fn omap_get(
+        &mut self,
+        object: &ObjectId,
+        keys: &[Bytes],
+        bytes_max: usize,
+    ) -> Lookup<Option<Vec<(Bytes, Bytes)>>> {
+        self.omap_get_or_wait(object, keys, bytes_max).into()
     }
 
-    fn omap_get_or_wait(&mut self, object: &ObjectId, keys: &[Bytes]) -> Result<Vec<(Bytes, Bytes)>, Unready> {
-        let Some(omap) = self.omap_id(object)? else { return Ok(Vec::new()) };
+    fn omap_get_or_wait(
+        &mut self,
+        object: &ObjectId,
+        keys: &[Bytes],
+        bytes_max: usize,
+    ) -> Result<Option<Vec<(Bytes, Bytes)>>, Unready> {
+        let Some(omap) = self.omap_id(object)? else { return Ok(Some(Vec::new())) };
         let in_tree = |key| tree_key(TableId::Omap, &omap_key(omap, key), &mut Vec::new()).to_vec();
         let values = Values::new(keys.iter().map(|key| in_tree(key)).collect());
         let Gathering::Values(mut values) = self.state.gatherings.take(Gathering::Values(values)) else {
             panic!("values for values")
         };
         let mut wait = None;
+        let mut bytes = 0;
         for at in 0..keys.len() {
-            if values.found[at].is_some() {
+            if let Some(known) = &values.found[at] {
+                bytes += known.as_ref().map_or(0, Bytes::len);
                 continue;
+            }
+            match self.state.view().value_len(values.key(at)) {
+                Ok(Fetch::Ready(len)) => bytes += len,
+                Ok(Fetch::Pending(id)) => {
+                    wait = wait.or(Some(id));
+                    continue;
+                }
+                Err(damage) => return Err(Unready::Damaged(damage)),
+            }
+            if bytes > bytes_max {
+                return Ok(None);
             }
             // All are asked for at once.
             match self.state.view().get(values.key(at)) {
@@ -146,8 +170,11 @@ impl Store {
             self.state.gatherings.keep(Gathering::Values(values));
             return Err(Unready::Pending(self.lookups.wait_for_page(read)));
         }
+        if bytes > bytes_max {
+            return Ok(None);
+        }
         let found = keys.iter().zip(values.found);
-        Ok(found.filter_map(|(key, value)| value.flatten().map(|value| (key.clone(), value))).collect())
+        Ok(Some(found.filter_map(|(key, value)| value.flatten().map(|value| (key.clone(), value))).collect()))
     }
 
     /// At most `max` entries with keys behind `start_after` (empty: from the first, the empty key included) that begin
@@ -159,15 +186,26 @@ impl Store {
         prefix: &[u8],
         max: usize,
     ) -> Lookup<(Vec<(Bytes, Bytes)>, bool)> {
-        self.omap_list_or_wait(object, start_after, prefix, max).into()
+        self.omap_page(object, start_after, prefix, (max, usize::MAX))
     }
 
-    fn omap_list_or_wait(
+    /// The same, with at most so many bytes of keys and values; but at least one entry, beside that of the empty key.
+    pub fn omap_page(
         &mut self,
         object: &ObjectId,
         start_after: &[u8],
         prefix: &[u8],
-        max: usize,
+        most: (usize, usize),
+    ) -> Lookup<(Vec<(Bytes, Bytes)>, bool)> {
+        self.omap_page_or_wait(object, start_after, prefix, most).into()
+    }
+
+    fn omap_page_or_wait(
+        &mut self,
+        object: &ObjectId,
+        start_after: &[u8],
+        prefix: &[u8],
+        (max, bytes_max): (usize, usize),
     ) -> Result<(Vec<(Bytes, Bytes)>, bool), Unready> {
         let Some(omap) = self.omap_id(object)? else { return Ok((Vec::new(), false)) };
         let begin = omap_key(omap, prefix);
@@ -175,8 +213,9 @@ impl Store {
         // The first key behind another is that key with a zero byte.
         let after = [&omap_key(omap, start_after)[..], &[0]].concat();
         let from = if start_after.is_empty() { &begin[..] } else { begin.as_ref().max(&after[..]) };
-        let mut entries = self.entries(TableId::Omap, from, end.as_deref(), max.saturating_add(1), true)?;
-        let more = entries.len() > max;
+        let most = (max.saturating_add(1), bytes_max);
+        let (mut entries, cut) = self.entries_within(TableId::Omap, from, end.as_deref(), most, true)?;
+        let more = cut || entries.len() > max;
         entries.truncate(max);
         Ok((entries.iter().map(|entry| own_entry(entry, key::OMAP_PREFIX_BYTES)).collect(), more))
     }
@@ -303,6 +342,19 @@ impl Store {
         max: usize,
         with_values: bool,
     ) -> Result<Entries, Unready> {
+        self.entries_within(table, begin, end, (max, usize::MAX), with_values).map(|(entries, _)| entries)
+    }
+
+    /// The same, with at most so many bytes; but at least one entry beside that of `begin` itself. And whether entries are
+    /// left out, or may be, for their bytes.
+    fn entries_within(
+        &mut self,
+        table: TableId,
+        begin: &[u8],
+        end: Option<&[u8]>,
+        (max, bytes_max): (usize, usize),
+        with_values: bool,
+    ) -> Result<(Entries, bool), Unready> {
         let (mut first, mut behind) = (Vec::new(), Vec::new());
         tree_key(table, begin, &mut first);
         match end {
@@ -313,8 +365,15 @@ impl Store {
         let Gathering::Listing(mut listing) = self.state.gatherings.take(listing) else {
             panic!("a listing for a listing")
         };
+        let mut cut = false;
         while listing.entries.len() < max {
-            let page = listing.cursor.next_page(&mut self.state.view(), max - listing.entries.len(), usize::MAX);
+            let bytes = if bytes_max == usize::MAX { 0 } else { listing.bytes() };
+            if bytes >= bytes_max && listing.entries.len() >= listing.least() {
+                cut = true;
+                break;
+            }
+            let left = (max - listing.entries.len(), bytes_max.saturating_sub(bytes));
+            let page = listing.cursor.next_page(&mut self.state.view(), left.0, left.1);
             if let Ok(Fetch::Pending(read)) = page {
                 self.state.gatherings.keep(Gathering::Listing(listing));
                 return Err(Unready::Pending(self.lookups.wait_for_page(read)));
@@ -327,7 +386,10 @@ impl Store {
         }
         // Entries may have come before those that were found.
         listing.entries.truncate(max);
-        Ok(listing.entries)
+        let fitting = listing.fitting(bytes_max);
+        cut |= fitting < listing.entries.len();
+        listing.entries.truncate(fitting);
+        Ok((listing.entries, cut))
     }
 
     /// A page was read, or cannot be.

@@ -6,6 +6,7 @@
 //! were made for (`snap_key`), without values.
 
 use crate::btree::KEY_BYTES_MAX;
+use crate::key::OMAP_PREFIX_BYTES;
 
 /// The first byte of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +27,8 @@ const SNAP_BYTES: usize = 8;
 
 /// The longest key of any table, so that a clone fits under its snapshots, and the keys of an object's segments fit too.
 pub(crate) const TABLE_KEY_BYTES_MAX: usize = KEY_BYTES_MAX - 1 - SNAP_BYTES;
+/// The longest key of an omap.
+pub const OMAP_KEY_BYTES_MAX: usize = TABLE_KEY_BYTES_MAX - OMAP_PREFIX_BYTES;
 const _: () = assert!(SEGMENT_NUMBER_BYTES <= SNAP_BYTES);
 
 /// Makes `out` a table's key in the tree.

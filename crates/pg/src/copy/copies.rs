@@ -1,6 +1,7 @@
 //! All copies that an OSD is fetching.
 
 use super::Copied;
+use crate::ops::OP_BYTES_MAX;
 use bytes::Bytes;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,8 +15,8 @@ use wire::{Decode, DecodeError, Reader, Rope};
 /// How much of an object's bytes comes in one answer.
 const PIECE_BYTES: u64 = 8 << 20;
 const OMAP_ENTRIES: u64 = 1024;
-/// What a client may write at once may be copied at once: it is one update.
-const COPY_BYTES_MAX: usize = 90 << 20;
+/// What a step gives that would bring more into memory than one operation may.
+const TOO_MUCH: i32 = Errno::EMSGSIZE.as_result();
 /// What is not answered for so long is asked again: the map may have changed, or a session broken.
 const ASK_AGAIN: Duration = Duration::from_secs(3);
 /// Two objects that are copied into each other wait for each other for ever.
@@ -43,6 +44,8 @@ struct Copy {
     /// From which on it comes with a version.
     has_begun: bool,
     copied: Copied,
+    /// Of it, bytes of data and omap.
+    bytes: usize,
 }
 
 /// Fetches, by the lookups that wait for them.
@@ -57,7 +60,7 @@ pub(crate) struct Copies {
 impl Copy {
     fn anew(&mut self) {
         (self.has_all_data, self.has_all_omap, self.has_begun) = (false, false, false);
-        self.copied = Copied::default();
+        (self.copied, self.bytes) = (Copied::default(), 0);
     }
 
     /// What is asked next. Answers come in the order of [`Copy::take`].
@@ -90,17 +93,24 @@ impl Copy {
                     self.copied.mtime = mtime;
                 }
                 OpCode::GETXATTRS => self.copied.attrs = BTreeMap::from_slice(&output)?,
+                // There is one, and no room for it beside the attributes.
+                OpCode::OMAPGETHEADER if op.result == TOO_MUCH => self.bytes = usize::MAX,
                 OpCode::OMAPGETHEADER if op.result >= 0 => self.copied.omap_header = output.into(),
                 OpCode::READ => {
                     self.has_all_data = (op.outdata.len() as u64) < PIECE_BYTES;
                     self.copied.data.append(op.outdata.clone());
+                    self.bytes = self.bytes.saturating_add(output.len());
                 }
                 OpCode::OMAPGETVALS if op.result >= 0 => {
                     let mut r = Reader::new(&output);
                     let entries: BTreeMap<Bytes, Bytes> = r.get()?;
                     self.has_all_omap = !r.bool()? || entries.is_empty();
+                    let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+                    self.bytes = self.bytes.saturating_add(bytes);
                     self.copied.omap.extend(entries);
                 }
+                // The rest of the answer left no room for it.
+                OpCode::OMAPGETVALS if op.result == TOO_MUCH => {}
                 OpCode::OMAPGETVALS => self.has_all_omap = true,
                 _ => {}
             }
@@ -119,7 +129,7 @@ impl Copies {
     /// Begins to fetch an object. It ends like a read does; whoever begins it must wait for it.
     pub fn begin(&mut self, id: LookupId, source: CopySource, now: Duration) {
         let (has_all_data, has_all_omap, has_begun, copied) = (false, false, false, Copied::default());
-        let copy = Copy { source, began: now, asked: None, has_all_data, has_all_omap, has_begun, copied };
+        let copy = Copy { source, began: now, asked: None, has_all_data, has_all_omap, has_begun, copied, bytes: 0 };
         self.running.insert(id, copy);
         self.due.push_back(id);
     }
@@ -157,7 +167,7 @@ impl Copies {
             ..0 => Some(Err(reply.result)),
             _ => match copy.take(reply) {
                 Err(_) => Some(Err(Errno::EIO.as_result())),
-                Ok(_) if copy.copied.data.len() > COPY_BYTES_MAX => Some(Err(Errno::EFBIG.as_result())),
+                Ok(_) if copy.bytes > OP_BYTES_MAX => Some(Err(Errno::EFBIG.as_result())),
                 Ok(true) => Some(Ok(std::mem::take(&mut copy.copied))),
                 Ok(false) => None,
             },
@@ -176,5 +186,38 @@ impl Copies {
         self.due.extend(self.running.iter().filter(|(_, copy)| waits_long(copy)).map(|(id, _)| *id));
         let late = self.running.extract_if(.., |_, copy| now >= copy.began + GIVE_UP);
         late.map(|(id, _)| (id, Copied::into_rope(Err(Errno::ETIMEDOUT.as_result())))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{Epoch, PgId};
+
+    #[test]
+    fn an_omap_for_which_an_answer_has_no_room_is_asked_for_again() {
+        let (mut copies, id) = (Copies::default(), LookupId(1));
+        let locator = Locator::pool(types::PoolId(1));
+        let source = CopySource { name: "a".into(), locator: locator.clone(), snap: SnapId::HEAD, version: 0 };
+        copies.begin(id, source, Duration::ZERO);
+        let mut answer = |result: i32| {
+            let copy = copies.running.get_mut(&id).unwrap();
+            copy.asked = Some((Duration::ZERO, 5));
+            let pgid = SPgId { pg: PgId::default(), shard: NO_SHARD };
+            let op = OsdOp::new(pgid, 0, Epoch(1), locator.clone(), "a".into(), copy.steps());
+            let mut reply = OsdOpReply::to(&op, 0, Epoch(1));
+            for step in &mut reply.ops {
+                match step.code {
+                    OpCode::STAT => step.outdata = vec![0; 16].into(),
+                    OpCode::GETXATTRS => step.outdata = vec![0; 4].into(),
+                    OpCode::OMAPGETVALS if result < 0 => step.result = result,
+                    OpCode::OMAPGETVALS => step.outdata = vec![0; 5].into(),
+                    _ => {}
+                }
+            }
+            copies.answered(5, &reply).is_some()
+        };
+        assert!(!answer(TOO_MUCH));
+        assert!(answer(0));
     }
 }

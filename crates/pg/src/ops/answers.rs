@@ -5,8 +5,13 @@ use crate::object_info::ObjectInfo;
 use bytes::Bytes;
 use std::sync::Arc;
 use store::{Lookup, LookupId, ObjectStat, ReadError, Store};
-use types::ObjectId;
+use types::{Errno, ObjectId};
 use wire::{DecodeError, Rope};
+
+/// How often keys and values of an omap are in memory at the most, as they are encoded for their answer.
+const OMAP_COPIES: usize = 6;
+/// Bytes of keys and values that one listing returns at most.
+const LISTING_BYTES_MAX: usize = 4 << 20;
 
 /// Answers to the lookups of one operation, in the order in which its steps make them. A run that comes back to a lookup
 /// finds its answer here: so a later run sees the same object, and an operation that waits for several lookups one after
@@ -21,22 +26,55 @@ pub struct Answers {
     answers: Vec<Answer>,
     /// Lookups that the present run has made so far, the first one of the object's state left out.
     made: usize,
+    /// What the present run's answers take in memory, and may at most.
+    bytes: usize,
+    bytes_max: usize,
 }
 
 #[derive(Debug)]
 enum Answer {
     Extents(Vec<(u64, u64)>),
     Header(Bytes),
-    Values(Vec<(Bytes, Bytes)>),
+    /// `None`: they are too large.
+    Values(Option<Vec<(Bytes, Bytes)>>),
     Page(Vec<(Bytes, Bytes)>, bool),
     /// Bytes of the object; `None` while they are on their way.
     Data(LookupId, Option<Result<Rope, ReadError>>),
 }
 
 impl Answers {
-    /// A run begins.
-    pub(super) fn rewind(&mut self) {
-        self.made = 0;
+    /// A run begins, whose answers may take so many bytes.
+    pub(super) fn rewind(&mut self, bytes_max: usize) {
+        (self.made, self.bytes, self.bytes_max) = (0, 0, bytes_max);
+    }
+
+    /// What the last run's answers take in memory, those included that are on their way.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// So many bytes more are going to be in memory. EMSGSIZE: they are too many.
+    pub(super) fn take(&mut self, bytes: u64) -> Result<(), Errno> {
+        if bytes > self.room() {
+            return Err(Errno::EMSGSIZE);
+        }
+        self.bytes += bytes as usize;
+        Ok(())
+    }
+
+    /// The same for keys and values of an omap. Alone, they may take what they need.
+    fn take_omap(&mut self, bytes: usize) {
+        self.bytes = self.bytes_max.min(self.bytes + bytes * OMAP_COPIES);
+    }
+
+    /// Bytes for which there is room.
+    pub(super) fn room(&self) -> u64 {
+        (self.bytes_max - self.bytes) as u64
+    }
+
+    /// Bytes of keys and values for which there is room.
+    fn omap_room(&self) -> usize {
+        (self.bytes_max - self.bytes) / OMAP_COPIES
     }
 
     /// The object as the operation found it.
@@ -120,21 +158,25 @@ impl Answers {
         self.answer(known, || store.omap_header(object), Answer::Header)
     }
 
-    /// Those of `keys` that the omap has.
+    /// Those of `keys` that the omap has. `None`: their values are too large to be given.
     pub(super) fn omap_get(
         &mut self,
         store: &mut Store,
         object: &ObjectId,
         keys: &[Bytes],
-    ) -> Result<Vec<(Bytes, Bytes)>, NoAnswer> {
+    ) -> Result<Option<Vec<(Bytes, Bytes)>>, NoAnswer> {
         let known = |answer: &Answer| match answer {
             Answer::Values(values) => Some(values.clone()),
             _ => None,
         };
-        self.answer(known, || store.omap_get(object, keys), Answer::Values)
+        // One value alone is given, however large.
+        let room = if self.bytes == 0 && keys.len() == 1 { usize::MAX } else { self.omap_room() };
+        let values = self.answer(known, || store.omap_get(object, keys, room), Answer::Values)?;
+        self.take_omap(values.iter().flatten().map(entry_bytes).sum());
+        Ok(values)
     }
 
-    /// At most `max` entries behind `after` that begin with `prefix`, and whether there are more.
+    /// At most `max` entries behind `after` that begin with `prefix`, as many as there is room for, and whether there are more.
     pub(super) fn omap_list(
         &mut self,
         store: &mut Store,
@@ -147,7 +189,10 @@ impl Answers {
             _ => None,
         };
         let keep = |(entries, more)| Answer::Page(entries, more);
-        self.answer(known, || store.omap_list(object, after, prefix, max), keep)
+        let most = (max, self.omap_room().min(LISTING_BYTES_MAX));
+        let (entries, more) = self.answer(known, || store.omap_page(object, after, prefix, most), keep)?;
+        self.take_omap(entries.iter().map(entry_bytes).sum());
+        Ok((entries, more))
     }
 
     /// The bytes `offset .. offset + len`, clipped to the object's size.
@@ -207,4 +252,8 @@ impl Answers {
             *bytes = Some(result);
         }
     }
+}
+
+fn entry_bytes((key, value): &(Bytes, Bytes)) -> usize {
+    key.len() + value.len()
 }

@@ -46,6 +46,23 @@ impl Comparison {
     }
 }
 
+/// The number that a text begins with, as C's `strtoull` reads it: 0 if there is none, the largest if it is larger, and
+/// with a minus what is missing to 2^64.
+fn leading_number(text: &[u8]) -> u64 {
+    let text = text.trim_ascii_start();
+    let (is_negative, digits) = match text.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        Some((b'+', digits)) => (false, digits),
+        _ => (false, text),
+    };
+    let mut digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    let number = digits.try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')));
+    match number {
+        Some(number) if is_negative => number.wrapping_neg(),
+        number => number.unwrap_or(u64::MAX),
+    }
+}
+
 /// What clients call a stored attribute; `None`: it is not theirs.
 fn user_name(stored: &[u8]) -> Option<Bytes> {
     match stored.split_first() {
@@ -60,10 +77,12 @@ impl Execution<'_> {
             OpCode::GETXATTR => {
                 let (name, _) = op.xattr()?;
                 let value = self.attr_before(&name)?.ok_or(Errno::ENODATA)?;
+                self.answers.take(value.len() as u64)?;
                 Ok((0, Rope::from(value)))
             }
             OpCode::GETXATTRS => {
                 let attrs = self.user_attrs_before()?;
+                self.answers.take(attrs.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum())?;
                 output(|w| w.put(&attrs))
             }
             OpCode::CMPXATTR => self.compare_attr(op),
@@ -141,12 +160,27 @@ impl Execution<'_> {
             XattrArgs::MODE_STRING => given.cmp(&stored),
             XattrArgs::MODE_U64 => {
                 let given: [u8; 8] = given[..].try_into().map_err(|_| Errno::EINVAL)?;
-                let text = std::str::from_utf8(&stored).map_err(|_| Errno::EINVAL)?;
-                let stored: u64 = if text.is_empty() { 0 } else { text.trim().parse().map_err(|_| Errno::EINVAL)? };
-                u64::from_le_bytes(given).cmp(&stored)
+                u64::from_le_bytes(given).cmp(&leading_number(&stored))
             }
             _ => return Err(Errno::EINVAL.into()),
         };
         if comparison.holds(order) { Ok((1, Rope::new())) } else { Err(Errno::ECANCELED.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_far_as_they_go() {
+        let cases =
+            [("", 0), ("abc", 0), ("10", 10), (" \t12x3", 12), ("+7", 7), ("-1", u64::MAX), ("+-1", 0), ("0x1f", 0)];
+        for (text, number) in cases {
+            assert_eq!(leading_number(text.as_bytes()), number, "{text:?}");
+        }
+        assert_eq!(leading_number(b"18446744073709551615"), u64::MAX);
+        assert_eq!(leading_number(b"18446744073709551617"), u64::MAX);
+        assert_eq!(leading_number(b"\xff1"), 0);
     }
 }

@@ -91,6 +91,7 @@ impl Execution<'_> {
         if len == 0 {
             return Ok(Rope::new());
         }
+        self.answers.take(len)?;
         let read = match self.request.layout {
             None => self.answers.read(self.store, self.request.object, (offset, len))?,
             Some(_) => self.answers.gathered()?.ok_or(Stop::Gather { offset, len })?,
@@ -123,10 +124,15 @@ impl Execution<'_> {
             return Err(Errno::EINVAL.into());
         }
         let extents = match self.request.layout {
+            // Other than with reads, nothing is not everything.
+            _ if range.len == 0 => Default::default(),
             None => self.data_extents(range)?,
             // Which ranges hold data is not known of the whole: it is one range.
             Some(_) => Some(self.clip(range)).filter(|(_, len)| *len > 0).into_iter().collect(),
         };
+        if extents.values().sum::<u64>() > self.answers.room() {
+            return Err(Errno::EMSGSIZE.into());
+        }
         let mut data = Rope::new();
         for (&offset, &len) in &extents {
             data.append(self.read_range(Range { offset, len, ..range })?);

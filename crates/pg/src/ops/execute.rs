@@ -21,6 +21,9 @@ use wire::basic::{IntervalSet, SnapContext};
 use wire::messages::{Op, OpCode, op_flag};
 use wire::{DecodeError, Rope, Target, Writer};
 
+/// Bytes that one operation may write, that one may read, and of what one copies: it is an update like others.
+pub(crate) const OP_BYTES_MAX: usize = 90 << 20;
+
 /// Bounds on what one operation may do, and on what is kept of past ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -37,6 +40,8 @@ pub struct Limits {
     pub dups_max: usize,
     /// What those of all groups may take of memory.
     pub dups_bytes: usize,
+    /// What one operation may bring into memory, all its steps together.
+    pub op_bytes: usize,
     /// What clients' operations may hold in memory at once. One is always taken, however large.
     pub client_bytes: usize,
     /// What notifications and the answers to them may hold beside that.
@@ -55,6 +60,7 @@ impl Default for Limits {
             log_entries_min: crate::log::LOG_ENTRIES_MIN,
             dups_max: crate::dups::DUPS_MAX,
             dups_bytes: 32 << 20,
+            op_bytes: OP_BYTES_MAX,
             client_bytes: 64 << 20,
             notify_bytes: 4 << 20,
             backfill_objects: 256,
@@ -487,7 +493,7 @@ pub(crate) fn after(version: EVersion, updates: usize) -> EVersion {
 ///
 /// Errors come as a negative [`Effects::result`]; `EIO` is what a damaged object gives.
 pub fn execute(store: &mut Store, request: &Request<'_>, answers: &mut Answers, limits: &Limits) -> Run {
-    answers.rewind();
+    answers.rewind(limits.op_bytes);
     let failed = |errno: Errno| Run::Done(Effects { result: errno.as_result(), ..Effects::default() });
     let before = match answers.stat(store, request.object).map_err(Stop::from) {
         Ok(stat) => stat,

@@ -1,6 +1,8 @@
 //! Listing of a placement group's objects, in pages.
 
 use crate::lookup::{NoAnswer, ready};
+use crate::object_info::USER_ATTR_PREFIX;
+use bytes::Bytes;
 use osdmap::{pg_cursor_end, pg_range};
 use store::Store;
 use types::{ObjectId, PgId, SnapId};
@@ -35,17 +37,36 @@ pub struct ListingRun {
     /// What lies before has been looked at. `None`: nothing yet.
     from: Option<ObjectId>,
     objects: Vec<ObjectId>,
+    /// Objects whose attributes were looked at.
+    looked_at: u64,
+}
+
+/// An attribute that listed objects must have.
+#[derive(Debug)]
+pub(crate) struct ListFilter {
+    /// As the store calls it.
+    pub attr: Bytes,
+    pub value: Bytes,
+}
+
+impl ListFilter {
+    /// Attributes that are not clients' are nobody's.
+    fn holds(&self, store: &mut Store, object: &ObjectId) -> Result<bool, NoAnswer> {
+        let stat = ready(store.stat(object))?;
+        let value = stat.as_ref().and_then(|stat| stat.attrs.get(&self.attr[..]));
+        Ok(self.attr.first() == Some(&USER_ATTR_PREFIX) && value == Some(&self.value))
+    }
 }
 
 impl ListingRun {
-    /// Up to `max` objects of the group `pg` of a pool of `pg_num` groups, from `cursor` on, in namespace `nspace`. If
-    /// that must wait, to be called again with the same arguments.
+    /// Up to `max` objects of the group `pg` of a pool of `pg_num` groups, from `cursor` on, in namespace `nspace`,
+    /// that pass the filter. If that must wait, to be called again with the same arguments.
     pub(crate) fn run(
         &mut self,
         store: &mut Store,
         (pg, pg_num): (PgId, u32),
         cursor: &ObjectId,
-        nspace: &[u8],
+        (nspace, filter): (&[u8], Option<&ListFilter>),
         max: u64,
     ) -> Result<Listing, ListError> {
         let (start, end) = pg_range(pg, pg_num);
@@ -61,6 +82,23 @@ impl ListingRun {
             let at_end = page.len() < PAGE_OBJECTS_MAX as usize;
             for object in page {
                 let wanted = object.snap == SnapId::HEAD && (nspace == ALL_NAMESPACES || object.nspace == nspace);
+                let wanted = wanted
+                    && match filter {
+                        Some(filter) => {
+                            if self.looked_at == PAGE_OBJECTS_MAX {
+                                // A filter that nothing passes must not keep others waiting.
+                                return Ok(Listing {
+                                    next: object,
+                                    objects: std::mem::take(&mut self.objects),
+                                    at_end: false,
+                                });
+                            }
+                            let holds = filter.holds(store, &object).map_err(ListError::NoAnswer)?;
+                            self.looked_at += 1;
+                            holds
+                        }
+                        None => true,
+                    };
                 if wanted && self.objects.len() == max {
                     return Ok(Listing { next: object, objects: std::mem::take(&mut self.objects), at_end: false });
                 }

@@ -20,10 +20,10 @@ mod watch;
 
 pub use answers::Answers;
 pub(crate) use call::{may_write, refused_call};
-pub(crate) use execute::after;
 pub use execute::{Effects, Limits, OpResult, OtherChange, Request, Run, Watchers, execute};
+pub(crate) use execute::{OP_BYTES_MAX, after};
 pub(crate) use giving_up::{GiveUp, give_up};
-pub(crate) use listing::ListError;
+pub(crate) use listing::{ListError, ListFilter};
 pub use listing::{Listing, ListingRun};
 pub(crate) use snapshots::trim;
 pub use watch::WatchEffect;

@@ -4,14 +4,16 @@ use super::attrs::Comparison;
 use super::execute::{Execution, StepOutput, Stop, done, output, own};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use store::Step;
+use store::{OMAP_KEY_BYTES_MAX, Step};
 use types::Errno;
 use wire::Reader;
 use wire::Rope;
 use wire::messages::{Op, OpCode};
 
-/// Bytes of keys and values that one listing returns at most.
-const LISTING_BYTES_MAX: usize = 4 << 20;
+/// Errors: ENAMETOOLONG, where the store has no room for such a key.
+fn check_key(key: &[u8]) -> Result<(), Errno> {
+    if key.len() > OMAP_KEY_BYTES_MAX { Err(Errno::ENAMETOOLONG) } else { Ok(()) }
+}
 
 impl Execution<'_> {
     pub(super) fn omap(&mut self, op: &Op) -> StepOutput {
@@ -44,7 +46,9 @@ impl Execution<'_> {
             }
             OpCode::OMAPGETHEADER => {
                 self.must_exist()?;
-                Ok((0, Rope::from(self.omap_header_before()?)))
+                let header = self.omap_header_before()?;
+                self.answers.take(header.len() as u64)?;
+                Ok((0, Rope::from(header)))
             }
             OpCode::OMAPGETVALSBYKEYS => {
                 self.must_exist()?;
@@ -65,7 +69,9 @@ impl Execution<'_> {
                 let count = r.count("omap entries", 8)?;
                 let mut entries = Vec::with_capacity(count.min(1 << 16));
                 for _ in 0..count {
-                    entries.push((own(r.blob()?), own(r.blob()?)));
+                    let (key, value) = (r.blob()?, r.blob()?);
+                    check_key(key)?;
+                    entries.push((own(key), own(value)));
                 }
                 self.ensure_exists();
                 let object = self.object();
@@ -88,12 +94,16 @@ impl Execution<'_> {
                 self.must_exist()?;
                 let keys: BTreeSet<Bytes> = r.get()?;
                 let object = self.object();
-                self.push(Step::OmapRemove { object, keys: keys.iter().map(|key| own(key)).collect() });
+                // What is too long to be there need not be removed.
+                let keys = keys.iter().filter(|key| check_key(key).is_ok()).map(|key| own(key)).collect();
+                self.push(Step::OmapRemove { object, keys });
                 done()
             }
             OpCode::OMAPRMKEYRANGE => {
                 self.must_exist()?;
                 let (begin, end) = (own(r.blob()?), own(r.blob()?));
+                check_key(&begin)?;
+                check_key(&end)?;
                 let object = self.object();
                 self.push(Step::OmapRemoveRange { object, begin, end });
                 done()
@@ -121,6 +131,9 @@ impl Execution<'_> {
         if self.was_removed() || self.before.is_none() {
             return Ok((Vec::new(), false));
         }
+        if self.answers.room() == 0 {
+            return Err(Errno::EMSGSIZE.into());
+        }
         let max = max.min(self.limits.omap_entries) as usize;
         // What is behind the empty key does not include it, and nothing is before it: so one more is asked for, for its sake.
         let from_first = usize::from(after.is_empty());
@@ -134,17 +147,6 @@ impl Execution<'_> {
             entries.truncate(max);
             more = true;
         }
-        let mut bytes = 0;
-        let fitting = entries.iter().take_while(|(key, value)| {
-            bytes += key.len() + value.len();
-            bytes <= LISTING_BYTES_MAX
-        });
-        // At least one, or the client would never get past a large entry.
-        let keep = fitting.count().max(1);
-        if keep < entries.len() {
-            entries.truncate(keep);
-            more = true;
-        }
         Ok((entries, more))
     }
 
@@ -153,7 +155,8 @@ impl Execution<'_> {
             return Ok(BTreeMap::new());
         }
         let keys: Vec<Bytes> = keys.into_iter().collect();
-        Ok(self.answers.omap_get(self.store, self.request.object, &keys)?.into_iter().collect())
+        let found = self.answers.omap_get(self.store, self.request.object, &keys)?.ok_or(Errno::EMSGSIZE)?;
+        Ok(found.into_iter().collect())
     }
 
     fn compare_omap(&mut self, assertions: Vec<(Bytes, Bytes, u32)>) -> StepOutput {

@@ -184,7 +184,7 @@ pub(crate) fn trim(
     answers: &mut Answers,
     removed: &IntervalSet,
 ) -> (Run, bool) {
-    answers.rewind();
+    answers.rewind(usize::MAX);
     let nothing = || (Run::Done(Effects::default()), false);
     let stat = match answers.stat(store, request.object).map_err(Stop::from) {
         Ok(Some(stat)) => stat,

@@ -111,6 +111,10 @@ impl Cluster {
 
     /// Three OSDs, and a pool with two data shards and a parity shard.
     pub fn coded(seed: u64) -> Cluster {
+        Cluster::coded_limited(seed, Limits::default())
+    }
+
+    pub fn coded_limited(seed: u64, limits: Limits) -> Cluster {
         let pool = PgPool {
             kind: PoolKind::ERASURE,
             min_size: 2,
@@ -118,7 +122,7 @@ impl Cluster {
             erasure_code_profile: PROFILE.to_owned(),
             ..PgPool::replicated(3, 1, 0)
         };
-        Cluster::of_pool(3, seed, Limits::default(), shards_of_tests(), pool)
+        Cluster::of_pool(3, seed, limits, shards_of_tests(), pool)
     }
 
     fn of_pool(osds: i32, seed: u64, limits: Limits, shards: usize, pool: PgPool) -> Cluster {
@@ -424,7 +428,7 @@ impl Cluster {
         object: (u32, &[u8]),
         op: Op,
     ) {
-        self.send_op(osd, session, tid, epoch, (attempt, OpFlags::ONDISK), object, op);
+        self.send_op(osd, session, tid, epoch, (attempt, OpFlags::ONDISK), object, vec![op]);
     }
 
     /// The same, as a first attempt, with a flag.
@@ -439,7 +443,13 @@ impl Cluster {
         object: (u32, &[u8]),
         op: Op,
     ) {
-        self.send_op(osd, session, tid, epoch, (0, OpFlags::ONDISK | flag), object, op);
+        self.send_op(osd, session, tid, epoch, (0, OpFlags::ONDISK | flag), object, vec![op]);
+    }
+
+    /// Several steps as one operation.
+    pub fn ask_all(&mut self, osd: OsdId, session: SessionId, tid: u64, ops: Vec<Op>) {
+        let epoch = self.map.epoch;
+        self.send_op(osd, session, tid, epoch, (0, OpFlags::ONDISK), (HASH, OBJECT), ops);
     }
 
     #[allow(clippy::too_many_arguments, reason = "they are what a request is")]
@@ -451,11 +461,11 @@ impl Cluster {
         epoch: Epoch,
         (attempt, flags): (i32, OpFlags),
         (hash, name): (u32, &[u8]),
-        op: Op,
+        ops: Vec<Op>,
     ) {
         let pgid = SPgId { pg: self.group_at(hash, epoch), shard: NO_SHARD };
         let name = Bytes::copy_from_slice(name);
-        let mut message = OsdOp::new(pgid, hash, epoch, Locator::pool(POOL), name, vec![op]);
+        let mut message = OsdOp::new(pgid, hash, epoch, Locator::pool(POOL), name, ops);
         message.flags = flags;
         message.retry_attempt = attempt;
         message.snap = self.snap;

@@ -24,5 +24,6 @@ mod requeue;
 mod scrub;
 mod snapshots;
 mod split;
+mod steps;
 mod waiting_lookups;
 mod watch;

@@ -245,7 +245,7 @@ fn list(cluster: &mut Cluster, nspace: &[u8], max: u64) -> Vec<ObjectId> {
     loop {
         let mut run = ListingRun::default();
         let page = loop {
-            match run.run(cluster.store(A), (PG, 1), &cursor, nspace, max) {
+            match run.run(cluster.store(A), (PG, 1), &cursor, (nspace, None), max) {
                 Ok(page) => break page,
                 Err(ListError::NoAnswer(NoAnswer::Pending(_))) => {
                     cluster.turn(A);

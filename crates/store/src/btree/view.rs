@@ -3,7 +3,7 @@
 use super::child::Root;
 use super::damage::Damage;
 use super::overlay::{Overlay, Said};
-use super::page::LeafValue;
+use super::page::{LeafValue, Page};
 use super::page_cache::{Fetch, PageCache};
 use bytes::Bytes;
 
@@ -22,12 +22,35 @@ impl View<'_> {
         match self.overlay.says(key) {
             Said::Put(value) => Ok(Fetch::Ready(Some(value))),
             Said::Deleted => Ok(Fetch::Ready(None)),
-            Said::Nothing => get_in_tree(self.root, self.cache, key),
+            Said::Nothing => Ok(match leaf_of(self.root, self.cache, key)? {
+                Fetch::Ready(Some((page, index))) => match page.value(index) {
+                    LeafValue::Inline(_) => Fetch::Ready(Some(page.value_bytes(index))),
+                    LeafValue::Overflow(_) => match page.overflow_at(index).fetch(self.cache)? {
+                        Fetch::Ready(value) => Fetch::Ready(Some(value)),
+                        Fetch::Pending(id) => Fetch::Pending(id),
+                    },
+                },
+                Fetch::Ready(None) => Fetch::Ready(None),
+                Fetch::Pending(id) => Fetch::Pending(id),
+            }),
+        }
+    }
+
+    /// Bytes of the value of a key, which is not read for it; 0 if there is none. Errors: a page on the way cannot be used.
+    pub fn value_len(&mut self, key: &[u8]) -> Result<Fetch<usize>, Damage> {
+        match self.overlay.says(key) {
+            Said::Put(value) => Ok(Fetch::Ready(value.len())),
+            Said::Deleted => Ok(Fetch::Ready(0)),
+            Said::Nothing => Ok(match leaf_of(self.root, self.cache, key)? {
+                Fetch::Ready(found) => Fetch::Ready(found.map_or(0, |(page, index)| page.value_len(index))),
+                Fetch::Pending(id) => Fetch::Pending(id),
+            }),
         }
     }
 }
 
-fn get_in_tree(root: Option<Root>, cache: &mut PageCache, key: &[u8]) -> Result<Fetch<Option<Bytes>>, Damage> {
+/// Where the tree has a key: a leaf, and the place in it.
+fn leaf_of(root: Option<Root>, cache: &mut PageCache, key: &[u8]) -> Result<Fetch<Option<(Page, usize)>>, Damage> {
     let Some(root) = root else { return Ok(Fetch::Ready(None)) };
     let (mut place, mut level) = (root.child.page, root.level);
     loop {
@@ -40,13 +63,6 @@ fn get_in_tree(root: Option<Root>, cache: &mut PageCache, key: &[u8]) -> Result<
             level -= 1;
             continue;
         }
-        let Some(index) = page.find(key) else { return Ok(Fetch::Ready(None)) };
-        return match page.value(index) {
-            LeafValue::Inline(_) => Ok(Fetch::Ready(Some(page.value_bytes(index)))),
-            LeafValue::Overflow(_) => Ok(match page.overflow_at(index).fetch(cache)? {
-                Fetch::Ready(value) => Fetch::Ready(Some(value)),
-                Fetch::Pending(id) => Fetch::Pending(id),
-            }),
-        };
+        return Ok(Fetch::Ready(page.find(key).map(|index| (page.clone(), index))));
     }
 }

@@ -72,9 +72,39 @@ fn omap_pages_begin_behind_a_key_and_keep_to_a_prefix() {
     check("a", "b", 1, &["b"], true);
     check("c", "b", 9, &[], false);
     check("zz", "", 9, &[], false);
-    let found = bench.ask(|store| store.omap_get(&object(1), &[bytes("c"), bytes("x"), bytes("a")]));
-    assert_eq!(found, [(bytes("c"), bytes("<c>")), (bytes("a"), bytes("<a>"))]);
+    let found = bench.ask(|store| store.omap_get(&object(1), &[bytes("c"), bytes("x"), bytes("a")], usize::MAX));
+    assert_eq!(found.unwrap(), [(bytes("c"), bytes("<c>")), (bytes("a"), bytes("<a>"))]);
     assert_eq!(bench.ask(|store| store.omap_list(&object(2), b"", b"", 9)), (vec![], false));
+}
+
+#[test]
+fn answers_about_an_omap_keep_to_their_bytes() {
+    const LARGE: usize = 100_000;
+    let mut bench = Bench::new(3);
+    let large = |key: &str| (bytes(key), bytes(&"v".repeat(LARGE)));
+    let entries = vec![large(""), large("a"), large("b"), (bytes("c"), bytes("small"))];
+    bench.submit(txn(vec![Step::OmapSet { object: object(1), entries }])).unwrap();
+    for round in ["in memory", "from the device"] {
+        let mut page = |after: &str, max, bytes_max| {
+            let (page, more) = bench.ask(|store| store.omap_page(&object(1), after.as_bytes(), b"", (max, bytes_max)));
+            (page.iter().map(|(key, _)| String::from_utf8_lossy(key).into_owned()).collect::<Vec<_>>().join(","), more)
+        };
+        assert_eq!(page("", 9, 1), (",a".to_owned(), true), "{round}: behind the empty key nobody can go on");
+        assert_eq!(page("", 9, 3 * LARGE + 35), (",a,b".to_owned(), true), "{round}");
+        assert_eq!(page("a", 9, 1), ("b".to_owned(), true), "{round}");
+        assert_eq!(page("a", 1, LARGE + 1), ("b".to_owned(), true), "{round}");
+        assert_eq!(page("a", 9, LARGE + 99), ("b,c".to_owned(), false), "{round}");
+        assert_eq!(page("c", 9, 0), (String::new(), false), "{round}");
+        let mut count = |keys: &[&str], bytes_max| {
+            let keys: Vec<Bytes> = keys.iter().map(|key| bytes(key)).collect();
+            bench.ask(|store| store.omap_get(&object(1), &keys, bytes_max)).map(|found| found.len())
+        };
+        assert_eq!(count(&["a", "b", "x"], 2 * LARGE), Some(2), "{round}");
+        assert_eq!(count(&["a", "c", "b"], 2 * LARGE), None, "{round}");
+        bench.settle();
+        bench.store.checkpoint();
+        bench.settle();
+    }
 }
 
 #[test]
