@@ -91,6 +91,9 @@ impl Execution<'_> {
                 if name.len() > self.limits.attr_name_bytes {
                     return Err(Errno::ENAMETOOLONG.into());
                 }
+                if !self.attr_fits(&name, value.len()) {
+                    return Err(Errno::EFBIG.into());
+                }
                 self.ensure_exists();
                 let object = self.object();
                 self.push(Step::SetAttr { object, name: user_attr(&name), value: own(&value) });
@@ -128,6 +131,20 @@ impl Execution<'_> {
     pub(super) fn user_attrs_before(&self) -> Result<BTreeMap<Bytes, Bytes>, Errno> {
         let attrs = self.attrs_before()?.into_iter().flat_map(Attrs::iter);
         Ok(attrs.filter_map(|(name, value)| Some((user_name(name)?, value.clone()))).collect())
+    }
+
+    /// Whether the object's attributes stay within their limit with this one.
+    fn attr_fits(&self, name: &[u8], value_bytes: usize) -> bool {
+        let before: usize =
+            self.attrs_before().ok().flatten().into_iter().flat_map(Attrs::iter).map(|(_, value)| value.len()).sum();
+        let set = self.steps.iter().map(|step| if let Step::SetAttr { value, .. } = step { value.len() } else { 0 });
+        // Nothing is subtracted that is replaced or removed: mostly that need not be known.
+        let at_most = before + set.sum::<usize>() + value_bytes;
+        let others = || {
+            let attrs = self.user_attrs();
+            attrs.iter().filter(|(known, _)| known[..] != *name).map(|(_, value)| value.len()).sum::<usize>()
+        };
+        at_most <= self.limits.attrs_bytes || others() + value_bytes <= self.limits.attrs_bytes
     }
 
     /// All clients' attributes as the steps so far have left them.

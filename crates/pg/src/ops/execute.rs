@@ -40,6 +40,8 @@ pub struct Limits {
     pub dups_max: usize,
     /// What those of all groups may take of memory.
     pub dups_bytes: usize,
+    /// Values of clients' attributes of one object, together: they are in memory together.
+    pub attrs_bytes: usize,
     /// What one operation may bring into memory, all its steps together.
     pub op_bytes: usize,
     /// What clients' operations may hold in memory at once. One is always taken, however large.
@@ -60,6 +62,7 @@ impl Default for Limits {
             log_entries_min: crate::log::LOG_ENTRIES_MIN,
             dups_max: crate::dups::DUPS_MAX,
             dups_bytes: 32 << 20,
+            attrs_bytes: 8 << 20,
             op_bytes: OP_BYTES_MAX,
             client_bytes: 64 << 20,
             notify_bytes: 4 << 20,

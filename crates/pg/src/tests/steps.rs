@@ -239,3 +239,17 @@ fn nothing_but_the_states_of_an_object_is_asked_for_at_their_list() {
         assert_eq!(client.result(vec![op]), Errno::EINVAL.as_result());
     }
 }
+
+#[test]
+fn attributes_of_an_object_are_bounded_together() {
+    let mut client = Client::of(Cluster::limited(3, 7, Limits { attrs_bytes: 1000, ..Limits::default() }));
+    let set = |name: &str, bytes: usize| Op::set_xattr(name.as_bytes(), &vec![b'v'; bytes]);
+    let too_large = Errno::EFBIG.as_result();
+    assert_eq!(client.result(vec![set("a", 600), set("b", 400)]), 0);
+    assert_eq!(client.result(vec![set("c", 1)]), too_large);
+    // What is replaced, or removed before, does not count.
+    assert_eq!(client.result(vec![set("a", 599), set("c", 1)]), 0);
+    assert_eq!(client.result(vec![set("b", 401)]), too_large);
+    assert_eq!(client.result(vec![Op::rm_xattr(b"b"), set("d", 400)]), 0);
+    assert_eq!(client.result(vec![set("d", 300), set("e", 101)]), too_large);
+}
