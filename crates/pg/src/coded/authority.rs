@@ -89,13 +89,15 @@ impl Pg {
         self.interval.shape.coding.map_or(0, |coding| coding.k())
     }
 
-    /// Whether so many of those that served last are given up that the others' shards are too few: shards of those that served
-    /// before are taken, too. Objects that changed since may be lost.
+    /// Whether so many of those that served last are given up that the others' shards are too few, and those others are here:
+    /// they know at least what was changed. Shards of those that served before are taken then, too. Objects that changed since
+    /// may be lost.
     fn goes_on_with_shards_left(&self, cx: &Context<'_>, history: &PgHistory) -> bool {
         let since = history.last_epoch_started;
         let (gone, there): (Vec<_>, Vec<_>) = served(history).partition(|(osd, _)| is_given_up(cx.map, *osd, since));
         let shards: BTreeSet<u8> = there.iter().map(|(_, shard)| *shard).collect();
-        !gone.is_empty() && shards.len() < self.k()
+        let are_here = there.iter().all(|(osd, _)| cx.map.is_up(*osd));
+        !gone.is_empty() && are_here && shards.len() < self.k()
     }
 
     /// The log of those that served last does not meet this primary's.

@@ -135,14 +135,15 @@ fn shards_of_who_served_before_are_taken_once_who_served_last_is_given_up() {
     let other = cluster.connect(B);
     write(&mut cluster, B, other, 2, 1);
     cluster.pass(Duration::from_secs(2));
-    cluster.down(&[C]);
+    cluster.down(&[B, C]);
     cluster.up(A);
-    cluster.heal(10);
-    assert!(!cluster.is_active(A), "B's shards alone give no object");
     let down_at = cluster.map.osd(C).unwrap().info.down_at;
     cluster.change(|next| _ = next.new_lost.insert(C, down_at));
     cluster.update_all();
     cluster.settle();
+    cluster.heal(20);
+    assert!(!cluster.is_active(A), "B knows what was changed, and may come");
+    cluster.up(B);
     cluster.heal(20);
     assert!(cluster.is_active(A));
     let ask = |cluster: &mut Cluster, tid, object: usize| {
