@@ -3,8 +3,6 @@
 
 use crate::context::Context;
 use crate::info::PgInfo;
-use crate::peer::PgLogGet;
-use crate::peering::Phase;
 use crate::pg::Pg;
 use osdmap::OsdMap;
 use types::{EVersion, Epoch, OsdId};
@@ -44,22 +42,15 @@ impl Pg {
             return true;
         }
         let own = self.member_state();
-        let newest = |osd: OsdId, info: &PgInfo| Some((osd, (info.last_epoch_started, info.last_update)));
-        let of = |osd: OsdId, info: Option<&PgInfo>| newest(osd, info.filter(|info| info.complete)?);
+        let of = |osd: OsdId, info: Option<&PgInfo>| {
+            info.filter(|info| info.complete).map(|info| (osd, (info.last_epoch_started, info.last_update)))
+        };
         let others = self.peering.told.iter().filter_map(|(osd, state)| of(*osd, state.info.as_ref()));
         // Of equals the first wins.
         let best = of(cx.whoami, own.info.as_ref()).into_iter().chain(others);
         let Some((osd, at)) = best.reduce(|a, b| if b.1 > a.1 { b } else { a }) else { return false };
         self.say_what_is_left(cx, history, osd, at);
-        if osd == cx.whoami {
-            self.start_members(cx);
-        } else if self.stored && self.info.complete {
-            self.peering.set_phase(Phase::GettingLog { from: osd });
-            cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since: self.log.head() });
-            self.queue_report(cx);
-        } else {
-            self.let_lead(cx, osd);
-        }
+        self.go_by_log_of(cx, osd);
         true
     }
 

@@ -367,14 +367,27 @@ impl Pg {
         let best = may_lead(cx.whoami, &own).into_iter().chain(others);
         match best.reduce(|a, b| if b.1 > a.1 && !mutant::is(Mutant::ShortLogLeads) { b } else { a }) {
             None => self.cannot_lead(cx, &history),
-            Some((osd, _)) if osd == cx.whoami => self.start_members(cx),
-            Some((osd, _)) if self.stored && self.info.complete => {
-                self.peering.phase = Phase::GettingLog { from: osd };
-                cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since: self.log.head() });
-                self.queue_report(cx);
-            }
-            Some((osd, _)) => self.let_lead(cx, osd),
+            Some((osd, _)) => self.go_by_log_of(cx, osd),
         }
+    }
+
+    /// The authoritative log is that of `osd`: a primary that answers for its objects gets it, another one lets `osd` lead.
+    pub(crate) fn go_by_log_of(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        if osd == cx.whoami || self.stored && self.info.complete {
+            self.start_with_log_of(cx, osd);
+        } else {
+            self.let_lead(cx, osd);
+        }
+    }
+
+    /// This primary leads, with the log of `osd`, which may be itself.
+    pub(crate) fn start_with_log_of(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        if osd == cx.whoami {
+            return self.start_members(cx);
+        }
+        self.peering.phase = Phase::GettingLog { from: osd };
+        cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since: self.log.head() });
+        self.queue_report(cx);
     }
 
     /// Nobody in the acting set has what is needed.

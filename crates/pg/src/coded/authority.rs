@@ -8,7 +8,6 @@ use crate::context::Context;
 use crate::info::PgInfo;
 use crate::lost_osds::is_given_up;
 use crate::members::Standing;
-use crate::peer::PgLogGet;
 use crate::peering::Phase;
 use crate::pg::Pg;
 use mutant::Mutant;
@@ -71,14 +70,7 @@ impl Pg {
                 if is_left {
                     self.say_what_is_left(cx, history, osd, (since, version));
                 }
-                match osd == cx.whoami {
-                    true => self.start_members(cx),
-                    false => {
-                        self.peering.set_phase(Phase::GettingLog { from: osd });
-                        cx.send_osd(osd, PgLogGet { pg: self.pg_interval(), since: self.log.head() });
-                        self.queue_report(cx);
-                    }
-                }
+                self.start_with_log_of(cx, osd);
             }
             _ => self.let_holders_act(cx, history),
         }
