@@ -13,6 +13,11 @@ pub(crate) fn is_given_up(map: &OsdMap, osd: OsdId, since: Epoch) -> bool {
     map.osd(osd).is_none_or(|known| !known.is_up() && known.info.lost_at > since)
 }
 
+/// Whether a group waits for an OSD that served in the interval that began at `since`.
+pub(crate) fn is_missed(map: &OsdMap, osd: OsdId, since: Epoch) -> bool {
+    !map.is_up(osd) && !is_given_up(map, osd, since)
+}
+
 impl Pg {
     /// Those that the group waits for: they served last, and are down.
     pub(crate) fn blocked_by(&self, map: &OsdMap) -> Vec<OsdId> {
@@ -22,8 +27,7 @@ impl Pg {
         let history = self.peering.history.iter();
         let waited_for = history.flat_map(|history| {
             let since = history.last_epoch_started;
-            let is_missed = move |osd: &&OsdId| !map.is_up(**osd) && !is_given_up(map, **osd, since);
-            history.members.iter().filter(is_missed)
+            history.members.iter().filter(move |osd| is_missed(map, **osd, since))
         });
         waited_for.copied().collect()
     }

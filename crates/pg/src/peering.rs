@@ -19,7 +19,7 @@ use crate::going_back::GoingBack;
 use crate::info::PgInfo;
 use crate::leases::by_another_clock;
 use crate::log::{LogEntry, PgLog, log_key, log_key_range};
-use crate::lost_osds::is_given_up;
+use crate::lost_osds::is_missed;
 use crate::members::Standing;
 use crate::merge::{NoOverlap, merge};
 use crate::peer::{Agreed, MemberState, PgInterval, PgLogEntries, PgLogGet, PgStart, PgStarted};
@@ -404,8 +404,7 @@ impl Pg {
     /// Nor can anybody who is up.
     pub(crate) fn nobody_can_lead(&mut self, cx: &mut Context<'_>, history: &PgHistory) {
         let since = history.last_epoch_started;
-        let is_missed = |osd: &OsdId| !cx.map.is_up(*osd) && !is_given_up(cx.map, *osd, since);
-        let any_down = history.members.iter().any(is_missed);
+        let any_down = history.members.iter().any(|osd| is_missed(cx.map, *osd, since));
         if !matches!(self.peering.phase, Phase::Down | Phase::Incomplete) {
             let members = &history.members;
             tracing::warn!(pg = %self.id, %since, ?members, "of those that served last none can lead");

@@ -312,6 +312,12 @@ impl Cluster {
         self.pass(Duration::from_secs(2));
     }
 
+    /// The operator gives up an OSD that is down.
+    pub fn give_up(&mut self, osd: OsdId) -> Epoch {
+        let down_at = self.map.osd(osd).expect("it exists").info.down_at;
+        self.change(|next| _ = next.new_lost.insert(osd, down_at))
+    }
+
     /// An OSD comes back, and all hear of it.
     pub fn up(&mut self, osd: OsdId) {
         self.mark_up(osd.0);

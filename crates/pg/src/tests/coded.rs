@@ -137,8 +137,7 @@ fn shards_of_who_served_before_are_taken_once_who_served_last_is_given_up() {
     cluster.pass(Duration::from_secs(2));
     cluster.down(&[B, C]);
     cluster.up(A);
-    let down_at = cluster.map.osd(C).unwrap().info.down_at;
-    cluster.change(|next| _ = next.new_lost.insert(C, down_at));
+    cluster.give_up(C);
     cluster.update_all();
     cluster.settle();
     cluster.heal(20);

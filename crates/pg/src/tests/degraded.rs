@@ -302,11 +302,10 @@ fn a_group_waits_for_who_served_last_until_that_one_is_given_up() {
         assert!(!cluster.is_active(A));
         let view = cluster.shard(A).pg_view(PG).expect("A leads");
         assert_eq!((view.state & pg_state::DOWN, view.blocked_by), (pg_state::DOWN, vec![B]));
-        let down_at = cluster.map.osd(B).unwrap().info.down_at;
-        cluster.change(|next| match removed {
-            true => next.flip_state(B, OsdState::EXISTS),
-            false => _ = next.new_lost.insert(B, down_at),
-        });
+        match removed {
+            true => cluster.change(|next| next.flip_state(B, OsdState::EXISTS)),
+            false => cluster.give_up(B),
+        };
         cluster.update_all();
         cluster.settle();
         cluster.pass(Duration::from_secs(10));
@@ -335,8 +334,7 @@ fn a_group_that_could_wait_for_another_goes_on_without_nobody() {
     cluster.settle();
     cluster.down(&[B]);
     cluster.down(&[C]);
-    let down_at = cluster.map.osd(B).unwrap().info.down_at;
-    cluster.change(|next| _ = next.new_lost.insert(B, down_at));
+    cluster.give_up(B);
     cluster.up(A);
     cluster.pass(Duration::from_secs(10));
     // C served last, too, and is only down.
