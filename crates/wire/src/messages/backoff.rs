@@ -1,7 +1,7 @@
 //! Asking a client to hold operations back.
 
 use crate::basic::SPgId;
-use crate::envelope::{Header, Message};
+use crate::envelope::{Header, Message, priority};
 use crate::{DecodeError, Reader, Rope, Writer};
 use types::{Epoch, ObjectId};
 
@@ -30,6 +30,9 @@ pub struct OsdBackoff {
 
 impl Message for OsdBackoff {
     const TYPE: u16 = 61;
+    /// That of operations. A Ceph's OSD takes messages of higher priority first: an acknowledgement would overtake operations that
+    /// were sent before it, which then look as if their client ignored what it acknowledged.
+    const PRIORITY: u16 = priority::CLIENT_OP;
 
     fn encode_front(&self, w: &mut Writer) {
         w.put(&self.pgid);
