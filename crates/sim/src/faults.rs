@@ -4,7 +4,7 @@
 pub mod clocks;
 pub mod membership;
 pub mod quorum;
-mod rot;
+pub(crate) mod rot;
 pub mod slowness;
 
 use crate::client_process::POOL;

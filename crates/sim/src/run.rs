@@ -9,6 +9,7 @@ use crate::client_process::{ClientProcess, Purpose};
 use crate::cluster::{Cluster, ClusterConfig};
 use crate::commands::Commands;
 use crate::faults::membership::Lost;
+use crate::faults::rot::ROTTEN;
 use crate::faults::{Fault, Mix};
 use crate::history::{Answer, Ask, ObjectName, Operation, Usage};
 use crate::model::Change;
@@ -896,7 +897,9 @@ impl Run {
     /// Bits of objects rot on one disk. A deep scrub must find and repair that.
     fn rot(&mut self) -> Result<(), Violation> {
         let osds: Vec<usize> = (0..self.cluster.osd_count()).filter(|osd| self.cluster.is_present(*osd)).collect();
-        let osd = osds[self.rng.below(osds.len() as u64) as usize];
+        let any = osds[self.rng.below(osds.len() as u64) as usize];
+        // What has rotted before may still be as it is: copies of it must stay whole elsewhere.
+        let osd = if self.struck.contains_key(ROTTED) { ROTTEN } else { any };
         let bits = 1 + self.rng.below(3) as u32;
         if self.rot_some(osd, bits)? {
             *self.struck.entry(ROTTED).or_default() += 1;

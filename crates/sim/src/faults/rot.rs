@@ -8,9 +8,11 @@ use reactor::sim::{Crash, Rng};
 use std::ops::Range;
 use std::time::Duration;
 
+/// One and the same OSD in a run.
+pub(crate) const ROTTEN: usize = 0;
+
 pub(super) fn draw(rng: &mut Rng, clients: usize) -> Fault {
-    // One and the same OSD in a run.
-    let osd = 0;
+    let osd = ROTTEN;
     match rng.below(8) {
         0 => Fault::KillOsd { osd, crash: Crash::Process, away: quick(rng) },
         1 => Fault::KillOsd { osd, crash: Crash::Power, away: long(rng) },
