@@ -312,7 +312,9 @@ impl Running {
         if shown {
             self.refused = None;
         }
-        if shown || too_early || is_unwell || self.leaving.is_some() {
+        // A shard that has not seen yet that this OSD was down would take what it served then for what it serves afterwards.
+        let all_know = self.others.all_follow(map.epoch);
+        if shown || too_early || is_unwell || !all_know || self.leaving.is_some() {
             return;
         }
         self.boot_at = now + Duration::from_secs(1);
@@ -407,7 +409,7 @@ impl Running {
             msgr::Output::Opened { session, .. } if self.monitor.is(session) => {
                 self.monitor.opened();
                 tracing::info!("has a session with a monitor");
-                let epoch = self.shard.map().epoch;
+                let epoch = self.shard.newest_epoch();
                 let from = if epoch == Epoch(0) { epoch } else { epoch.next() };
                 self.monitor.subscribe(&mut self.public.messenger, from);
                 self.asked_from = None;
@@ -658,6 +660,7 @@ impl<I: Io> Handler<I> for Osd {
         run.pump_links(io);
         // Workers begin while this shard does its own part.
         run.others.flush();
+        run.maps_go_on();
         if std::mem::take(&mut run.map_is_new) {
             run.boot_if_needed(&self.config, &self.public_addrs, &self.cluster_addrs, self.heartbeats.as_ref(), now);
             if let Some(heartbeats) = &self.heartbeats {

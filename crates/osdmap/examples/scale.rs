@@ -6,7 +6,7 @@
 //! ```
 
 use crush::{CrushMap, Location, WEIGHT_ONE};
-use osdmap::{Incremental, OsdMap, PgMapping, PgPool};
+use osdmap::{Incremental, MappingUpdate, OsdMap, PgMapping, PgPool};
 use std::time::{Duration, Instant};
 use types::{Fsid, OsdId, PgId, PoolId, Utime};
 use wire::{Decode, Encode, EntityAddrVec, Target};
@@ -14,6 +14,9 @@ use wire::{Decode, Encode, EntityAddrVec, Target};
 const OSDS_PER_HOST: u32 = 20;
 const HOSTS_PER_RACK: u32 = 20;
 const PGS_PER_POOL_MAX: u32 = 1 << 18;
+
+/// What an OSD does in one turn when CRUSH has to place every group.
+const WORK_PER_TURN: usize = 500_000;
 
 /// What a monitor changes.
 type Change = fn(&mut Incremental);
@@ -66,7 +69,29 @@ fn main() {
             ms(followed)
         );
     }
+    comes_in(&mut map, mapping);
     println!("{} MiB of memory in all", resident_bytes() >> 20);
+}
+
+/// An OSD that is out comes in: CRUSH has to place every group, in as many turns as that takes.
+fn comes_in(map: &mut OsdMap, mapping: PgMapping) {
+    let mut inc = Incremental::after(map, stamp(map.epoch.0));
+    inc.new_weight.insert(OsdId(7), 0x10000);
+    let before = map.clone();
+    map.apply(&inc).expect("it follows");
+    let mut turns = Vec::new();
+    let (mut update, took) = timed(|| MappingUpdate::begin(mapping, &before, map));
+    turns.push(took);
+    loop {
+        let (is_done, took) = timed(|| update.step(&before, map, &mut { WORK_PER_TURN }));
+        turns.push(took);
+        if is_done {
+            break;
+        }
+    }
+    let longest = turns.iter().max().copied().unwrap_or_default();
+    let all = turns.iter().sum();
+    println!("an OSD comes in: {} turns, the longest {}, in all {}", turns.len(), ms(longest), ms(all));
 }
 
 fn stamp(sec: u32) -> Utime {

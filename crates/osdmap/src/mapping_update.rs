@@ -26,6 +26,8 @@ pub struct MappingUpdate {
     /// Pools that are not done, the first of which may have begun.
     pools: VecDeque<PoolId>,
     begun: Option<Begun>,
+    /// Work that was done beyond what a step was given: the next ones have less.
+    owed: usize,
     /// Groups that CRUSH has placed.
     computed: usize,
 }
@@ -54,6 +56,7 @@ impl MappingUpdate {
             scratch: PlacementScratch::default(),
             pools: map.pools.keys().copied().collect(),
             begun: None,
+            owed: 0,
             computed: 0,
         }
     }
@@ -73,13 +76,15 @@ impl MappingUpdate {
             scratch: PlacementScratch::default(),
             pools: map.pools.keys().copied().collect(),
             begun: None,
+            owed: 0,
             computed: 0,
         }
     }
 
-    /// Goes on, with the maps it began with, for about `work` times 20 ns. Returns whether everything is done.
-    pub fn step(&mut self, before: &OsdMap, map: &OsdMap, work: usize) -> bool {
-        let mut left = work;
+    /// Goes on, with the maps it began with, for about `left` times 20 ns, of which it takes what it needs. Returns whether
+    /// everything is done.
+    pub fn step(&mut self, before: &OsdMap, map: &OsdMap, left: &mut usize) -> bool {
+        spend(0, left, &mut self.owed);
         while let Some(id) = self.pools.front().copied() {
             let pool = &map.pools[&id];
             if self.begun.is_none() {
@@ -87,11 +92,11 @@ impl MappingUpdate {
             }
             let is_done = match &mut self.begun {
                 None => true,
-                Some(begun) if left > 0 => {
+                Some(begun) if *left > 0 => {
                     let seeds = begun.next..pool.pg_num;
                     let done = match &mut begun.kind {
-                        BegunKind::Anew(_) => self.place_anew(map, id, pool, seeds, &mut left),
-                        BegunKind::Changes(_) => self.place_changed(map, id, pool, seeds, &mut left),
+                        BegunKind::Anew(_) => self.place_anew(map, id, pool, seeds, left),
+                        BegunKind::Changes(_) => self.place_changed(map, id, pool, seeds, left),
                     };
                     match done {
                         Some(next) => self.begun.as_mut().expect("it began").next = next,
@@ -106,7 +111,7 @@ impl MappingUpdate {
             }
             self.pools.pop_front();
         }
-        true
+        self.owed == 0
     }
 
     /// The new placements, and how many groups CRUSH has placed.
@@ -146,7 +151,7 @@ impl MappingUpdate {
             if *left == 0 {
                 return Some(seed);
             }
-            *left = left.saturating_sub(CRUSH + PLACE);
+            spend(CRUSH + PLACE, left, &mut self.owed);
             let pg = PgId { pool: id, seed };
             match map.crush_osds(pool, pg, &mut self.scratch) {
                 Ok(osds) => {
@@ -179,23 +184,30 @@ impl MappingUpdate {
             if *left == 0 {
                 return Some(seed);
             }
-            *left = left.saturating_sub(LOOK);
+            spend(LOOK, left, &mut self.owed);
             let (crush, placed) = (&mut known.crush[seed as usize], &mut known.placed[seed as usize]);
             if !self.changed.has_any(crush) && !exceptions.contains(&seed) {
                 continue;
             }
             let pg = PgId { pool: id, seed };
             if lowered.has_any(crush) {
-                *left = left.saturating_sub(CRUSH);
+                spend(CRUSH, left, &mut self.owed);
                 // An error would have shown when the pool was placed first: it lies in the rule.
                 *crush = map.crush_osds(pool, pg, &mut self.scratch).expect("the pool's rule has placed groups before");
                 self.computed += 1;
             }
-            *left = left.saturating_sub(PLACE);
+            spend(PLACE, left, &mut self.owed);
             *placed = map.place(pool, pg, crush.clone());
         }
         None
     }
+}
+
+/// Takes work, and what was owed before, from what is left; what there is not is owed.
+fn spend(work: usize, left: &mut usize, owed: &mut usize) {
+    let paid = (*owed + work).min(*left);
+    *owed = *owed + work - paid;
+    *left -= paid;
 }
 
 fn same_hierarchy(a: &OsdMap, b: &OsdMap) -> bool {

@@ -27,7 +27,7 @@ impl PgMapping {
     /// Maps all placement groups of `map`. Pools that cannot be placed have their reason in [`PgMapping::errors`].
     pub fn compute(map: &OsdMap) -> PgMapping {
         let mut update = MappingUpdate::anew(map);
-        update.step(map, map, usize::MAX);
+        update.step(map, map, &mut { usize::MAX });
         update.finish().0
     }
 
@@ -37,7 +37,7 @@ impl PgMapping {
     /// Panics if `before` has another epoch than this mapping.
     pub fn follow(&mut self, before: &OsdMap, map: &OsdMap) -> usize {
         let mut update = MappingUpdate::begin(std::mem::take(self), before, map);
-        update.step(before, map, usize::MAX);
+        update.step(before, map, &mut { usize::MAX });
         let (mapping, computed) = update.finish();
         *self = mapping;
         computed

@@ -70,7 +70,7 @@ proptest! {
             let before = map.clone();
             map.apply(&random_increment(&map, &mut dice)).unwrap();
             let mut update = MappingUpdate::begin(mapping, &before, &map);
-            while !update.step(&before, &map, work) {}
+            while !update.step(&before, &map, &mut { work }) {}
             mapping = update.finish().0;
             prop_assert_eq!(&mapping, &PgMapping::compute(&map));
         }

@@ -1,8 +1,8 @@
-//! The OSD maps a shard has seen: the one in force, and recent changes to hand on to clients that are behind.
+//! The OSD maps a shard has seen: the one in force, those that come next, and recent changes to hand on to clients that are behind.
 
 use bytes::Bytes;
 use osdmap::{Incremental, OsdMap};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use types::{Epoch, Fsid};
 use wire::messages;
@@ -25,14 +25,29 @@ pub enum MapError {
     Apply { epoch: u32, source: osdmap::ApplyError },
 }
 
-/// Maps in the order in which they came into force.
+/// Maps in the order in which they come into force.
 pub(crate) struct Maps {
     current: Arc<OsdMap>,
-    /// The last ones, without gaps.
+    /// Those that have come and are not in force yet, in order.
+    coming: VecDeque<Coming>,
+    /// The last changes that are in force, without gaps.
     changes: BTreeMap<Epoch, Bytes>,
     changes_bytes: usize,
     /// The map in force as one piece, made when a client first needs it.
     full: Option<Bytes>,
+}
+
+/// A map that is not in force yet.
+struct Coming {
+    map: Arc<OsdMap>,
+    sent: Sent,
+    skipped_since: Option<Epoch>,
+}
+
+/// How a map was sent.
+enum Sent {
+    Change(Bytes),
+    Whole(Bytes),
 }
 
 /// A map that has come into force.
@@ -46,9 +61,16 @@ pub(crate) struct Advance {
 
 impl Maps {
     pub fn new() -> Maps {
-        Maps { current: Arc::new(OsdMap::new(Fsid::default())), changes: BTreeMap::new(), changes_bytes: 0, full: None }
+        Maps {
+            current: Arc::new(OsdMap::new(Fsid::default())),
+            coming: VecDeque::new(),
+            changes: BTreeMap::new(),
+            changes_bytes: 0,
+            full: None,
+        }
     }
 
+    /// The map in force.
     pub fn current(&self) -> &Arc<OsdMap> {
         &self.current
     }
@@ -57,51 +79,83 @@ impl Maps {
         self.current.epoch
     }
 
-    /// Takes the next maps out of a message, calling `advance` for each as it comes into force. Returns whether there
+    /// The newest map, in force or not.
+    fn newest(&self) -> &Arc<OsdMap> {
+        self.coming.back().map_or(&self.current, |coming| &coming.map)
+    }
+
+    pub fn newest_epoch(&self) -> Epoch {
+        self.newest().epoch
+    }
+
+    /// The map that comes into force next.
+    pub fn next(&self) -> Option<&Arc<OsdMap>> {
+        self.coming.front().map(|coming| &coming.map)
+    }
+
+    /// Has the next map come into force.
+    pub fn enter(&mut self) -> Option<Advance> {
+        let Coming { map, sent, skipped_since } = self.coming.pop_front()?;
+        let before = std::mem::replace(&mut self.current, map);
+        match sent {
+            Sent::Change(change) => {
+                self.full = None;
+                self.keep_change(self.current.epoch, change);
+            }
+            Sent::Whole(whole) => {
+                (self.changes, self.changes_bytes) = (BTreeMap::new(), 0);
+                self.full = Some(whole);
+            }
+        }
+        Some(Advance { before, map: self.current.clone(), skipped_since })
+    }
+
+    /// No map comes into force any more.
+    pub fn forget_coming(&mut self) {
+        self.coming.clear();
+    }
+
+    /// Takes the next maps out of a message; [`Maps::enter`] has them come into force. Returns whether there
     /// are more, which must be asked for: monitors send OSDs a bounded number at once.
-    pub fn take(&mut self, message: &messages::OsdMap, mut advance: impl FnMut(Advance)) -> Result<bool, MapError> {
-        let ours = self.current.fsid;
+    pub fn take(&mut self, message: &messages::OsdMap) -> Result<bool, MapError> {
+        let ours = self.newest().fsid;
         if !ours.is_zero() && message.fsid != ours {
             return Err(MapError::OtherCluster { theirs: message.fsid, ours });
         }
-        if let Some(advanced) = self.take_whole(message)? {
-            advance(advanced);
-        }
-        while let Some(blob) = message.incrementals.get(&self.epoch().next()).filter(|_| self.epoch() > Epoch(0)) {
-            let epoch = self.epoch().next();
+        self.take_whole(message)?;
+        while let Some(blob) = message.incrementals.get(&self.newest_epoch().next())
+            && self.newest_epoch() > Epoch(0)
+        {
+            let epoch = self.newest_epoch().next();
             let change = Incremental::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
-            let mut map = (*self.current).clone();
+            let mut map = (**self.newest()).clone();
             map.apply(&change).map_err(|source| MapError::Apply { epoch: epoch.0, source })?;
-            let before = std::mem::replace(&mut self.current, Arc::new(map));
-            self.full = None;
-            self.keep_change(epoch, blob);
-            advance(Advance { before, map: self.current.clone(), skipped_since: None });
+            // A copy, lest the whole message stays in memory.
+            let sent = Sent::Change(Bytes::copy_from_slice(blob));
+            self.coming.push_back(Coming { map: Arc::new(map), sent, skipped_since: None });
         }
-        Ok(message.newest > self.epoch())
+        Ok(message.newest > self.newest_epoch())
     }
 
     /// Takes a whole map where changes do not lead on: the first of all; the very next, where the sender has it whole
     /// only; or a later one, if the sender has nothing between.
-    fn take_whole(&mut self, message: &messages::OsdMap) -> Result<Option<Advance>, MapError> {
-        let (now, next) = (self.epoch(), self.epoch().next());
+    fn take_whole(&mut self, message: &messages::OsdMap) -> Result<(), MapError> {
+        let (now, next) = (self.newest_epoch(), self.newest_epoch().next());
         if now > Epoch(0) && message.incrementals.contains_key(&next) {
-            return Ok(None);
+            return Ok(());
         }
         let is_gap = now == Epoch(0) || message.oldest > next;
         let whole = if is_gap { message.fulls.last_key_value() } else { message.fulls.get_key_value(&next) };
-        let Some((&epoch, blob)) = whole.filter(|(epoch, _)| **epoch > now) else { return Ok(None) };
+        let Some((&epoch, blob)) = whole.filter(|(epoch, _)| **epoch > now) else { return Ok(()) };
         let map = OsdMap::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
-        (self.changes, self.changes_bytes) = (BTreeMap::new(), 0);
-        let before = std::mem::replace(&mut self.current, Arc::new(map));
-        self.full = Some(blob.clone());
         let skipped_since = (now != Epoch(0) && epoch != next).then_some(now);
-        Ok(Some(Advance { before, map: self.current.clone(), skipped_since }))
+        self.coming.push_back(Coming { map: Arc::new(map), sent: Sent::Whole(blob.clone()), skipped_since });
+        Ok(())
     }
 
-    fn keep_change(&mut self, epoch: Epoch, blob: &Bytes) {
-        // A copy, lest the whole message stays in memory.
-        self.changes.insert(epoch, Bytes::copy_from_slice(blob));
+    fn keep_change(&mut self, epoch: Epoch, blob: Bytes) {
         self.changes_bytes += blob.len();
+        self.changes.insert(epoch, blob);
         while self.changes.len() > KEPT_CHANGES || self.changes_bytes > KEPT_BYTES {
             let Some((_, oldest)) = self.changes.pop_first() else { break };
             self.changes_bytes -= oldest.len();

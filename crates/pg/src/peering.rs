@@ -219,6 +219,10 @@ impl Pg {
         if self.interval.primary != Some(from) || !self.interval.agrees(self.id, agreed) {
             return None;
         }
+        // An OSD that has not seen the maps between: it led in this way before, and others did since.
+        if pg.since < self.not_before {
+            return None;
+        }
         if self.peering.joined != Some((from, pg.since)) {
             // The primary names the interval; this member may have seen fewer maps and know it by a later epoch.
             self.interval.since = pg.since;

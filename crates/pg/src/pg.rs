@@ -138,6 +138,8 @@ pub struct Pg {
     /// The first epoch from which on clients have sent their operations to the primary that the group has now; an
     /// earlier one if that is not known. What was sent before is sent again.
     pub(crate) primary_since: Epoch,
+    /// The interval did not begin before this epoch.
+    pub(crate) not_before: Epoch,
     pub(crate) peering: Peering,
     pub(crate) replication: Replication,
     pub(crate) ops: ClientOps,
@@ -192,6 +194,7 @@ impl Pg {
             log: PgLog::default(),
             missing: BTreeMap::new(),
             primary_since: interval.since,
+            not_before: Epoch(0),
             coded: interval.shape.coding.map(|coding| Box::new(Coded::new(coding))),
             interval,
             peering: Peering::default(),
@@ -305,6 +308,7 @@ impl Pg {
         if !same_target {
             self.primary_since = began;
         }
+        self.not_before = began;
         self.forget_gathers(cx);
         self.refuse_replica_reads(cx);
         self.replica_reads.forget_share();

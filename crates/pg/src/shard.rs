@@ -39,7 +39,7 @@ use crate::strays::Strays;
 use crate::trim_turns::TrimTurns;
 use crate::unfound::{GiveUpError, PgView};
 use mutant::Mutant;
-use osdmap::{OsdMap, OsdMapFlags, PgMapping, PoolFlags, UpActing};
+use osdmap::{MappingUpdate, OsdMap, OsdMapFlags, PgMapping, PoolFlags, UpActing};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,10 +85,10 @@ pub struct Shard {
     limits: Limits,
     dups_limit: DupsLimit,
     maps: Maps,
-    /// The map that groups follow now; of several that come at once each comes into force in its turn, the last is the newest.
-    in_force: Arc<OsdMap>,
-    /// Of the map in force.
+    /// Of the map in force; empty while those of the next one are made from it.
     mapping: PgMapping,
+    /// Placements of the map that comes into force next.
+    placing: Option<MappingUpdate>,
     store: Store,
     pgs: BTreeMap<PgId, Pg>,
     clients: BTreeMap<SessionId, ClientSession>,
@@ -210,9 +210,9 @@ impl Shard {
             addrs: None,
             limits,
             dups_limit: DupsLimit::shared(&limits, 1),
-            in_force: maps.current().clone(),
             maps,
             mapping: PgMapping::default(),
+            placing: None,
             store,
             pgs: BTreeMap::new(),
             clients: BTreeMap::new(),
@@ -285,6 +285,11 @@ impl Shard {
     /// The map in force; of epoch 0 before the first has come.
     pub fn map(&self) -> &Arc<OsdMap> {
         self.maps.current()
+    }
+
+    /// Of the newest map that has come, in force or not yet.
+    pub fn newest_epoch(&self) -> Epoch {
+        self.maps.newest_epoch()
     }
 
     pub fn whoami(&self) -> OsdId {
@@ -437,6 +442,7 @@ impl Shard {
             pg.leave(context!(self));
         }
         self.check.set_period(Duration::ZERO);
+        self.maps.forget_coming();
         self.strays = Strays::default();
         self.splits = Splits::default();
         self.merges = Merges::default();
@@ -484,7 +490,8 @@ impl Shard {
     pub fn next_wake(&self) -> Option<Duration> {
         let check = self.may_check().then(|| self.check.next_wake()).flatten();
         let groups = self.group_wake();
-        let scans = (!self.scrubs_later.is_empty()).then_some(self.now);
+        let goes_on = !self.scrubs_later.is_empty() || self.maps.next().is_some();
+        let scans = goes_on.then_some(self.now);
         check.into_iter().chain(groups).chain(scans).chain(self.scrubs.next_wake()).chain(self.strays.next_wake()).min()
     }
 
@@ -574,19 +581,42 @@ impl Shard {
 
     // ---- maps ----
 
-    /// Maps from a monitor.
+    /// Maps from a monitor. They come into force at once, or with [`Shard::follow_maps`] where it takes long to find out where groups are.
     pub fn osd_maps(&mut self, message: &messages::OsdMap) -> Result<(), MapError> {
-        let mut advances = Vec::new();
-        let taken = self.maps.take(message, |advance| advances.push(advance));
-        for advance in advances {
-            self.advance(&advance);
-            let (before, after) = (&advance.before, &advance.map);
-            if before.blocklist != after.blocklist || before.range_blocklist != after.range_blocklist {
-                self.pgs.values_mut().for_each(|pg| pg.lock_watchers_out(context!(self)));
-            }
+        let taken = self.maps.take(message);
+        if self.placing.is_none() {
+            self.follow_maps();
         }
         if taken? {
-            self.out.push(Output::NeedMaps { from: self.maps.epoch().next() });
+            self.out.push(Output::NeedMaps { from: self.maps.newest_epoch().next() });
+        }
+        Ok(())
+    }
+
+    /// Has maps come into force that have come, as far as bounded work goes; the one in force stays meanwhile. To be called once in a turn.
+    pub fn follow_maps(&mut self) {
+        let mut left = self.limits.placing_work;
+        let mut is_new = false;
+        while let Some(map) = self.maps.next().cloned() {
+            let before = self.maps.current().clone();
+            let mut placing = match self.placing.take() {
+                Some(placing) => placing,
+                None => MappingUpdate::begin(std::mem::take(&mut self.mapping), &before, &map),
+            };
+            if !placing.step(&before, &map, &mut left) {
+                self.placing = Some(placing);
+                break;
+            }
+            let (mapping, computed) = placing.finish();
+            let advance = self.maps.enter().expect("just seen");
+            self.advance(&advance, mapping, computed);
+            if before.blocklist != map.blocklist || before.range_blocklist != map.range_blocklist {
+                self.pgs.values_mut().for_each(|pg| pg.lock_watchers_out(context!(self)));
+            }
+            is_new = true;
+        }
+        if !is_new {
+            return;
         }
         for session in std::mem::take(&mut self.interrupted) {
             self.share_map(session);
@@ -594,12 +624,11 @@ impl Shard {
         self.leases.follow_map(self.maps.epoch());
         self.lease_came();
         self.run_deferred();
-        Ok(())
     }
 
-    fn advance(&mut self, advance: &Advance) {
+    /// A map has come into force. `mapping`: where it has groups, of which CRUSH has placed `computed` anew.
+    fn advance(&mut self, advance: &Advance, mapping: PgMapping, computed: usize) {
         let map = &advance.map;
-        self.in_force = map.clone();
         self.homes.follow(map);
         let gone = self.pgs.keys().filter(|id| !map.pools.contains_key(&id.pool.base())).copied().collect::<Vec<_>>();
         for id in gone {
@@ -619,9 +648,6 @@ impl Shard {
                 pg.full_ended(map.epoch);
             }
         }
-        // Taken out, so that groups can be changed while it is looked at.
-        let mut mapping = std::mem::take(&mut self.mapping);
-        let computed = mapping.follow(&advance.before, map);
         if computed > 0 {
             for (pool, error) in mapping.errors() {
                 tracing::warn!(%pool, "pool cannot be placed: {error}");
@@ -712,7 +738,12 @@ impl Shard {
             Some(pg) if advance.skipped_since.is_none() && pg.interval.continues(id, placed, shape) => {
                 pg.continue_interval(shape);
             }
-            Some(pg) => pg.start_interval(context!(self), interval(), began),
+            Some(pg) => {
+                // If it is as it was before the maps that were not seen, it may be the same.
+                let not_before = if pg.interval.continues(id, placed, shape) { pg.not_before } else { began };
+                pg.start_interval(context!(self), interval(), began);
+                pg.not_before = not_before;
+            }
             None => {
                 let mut pg = match self.store.pgs_contain(id) {
                     _ if self.merges.awaits(id) => Pg::waiting_for_others(id, interval()),
@@ -745,7 +776,9 @@ impl Shard {
     }
 
     fn defer(&mut self, epoch: Epoch, deferred: Deferred) {
-        self.out.push(Output::NeedMaps { from: self.maps.epoch().next() });
+        if epoch > self.maps.newest_epoch() {
+            self.out.push(Output::NeedMaps { from: self.maps.newest_epoch().next() });
+        }
         self.deferred.entry(epoch).or_default().push(deferred);
     }
 

@@ -51,6 +51,8 @@ pub struct ClusterConfig {
     pub window: u64,
     /// Objects that are compared at a time when a member is backfilled.
     pub backfill_objects: usize,
+    /// What an OSD does in one turn to find out where groups are in a map that has come.
+    pub placing_work: usize,
     /// Size of the log of each OSD's store.
     pub wal_bytes: u64,
     /// Shards of each OSD: a power of two.
@@ -75,6 +77,7 @@ impl Default for ClusterConfig {
             dups_max: Limits::default().dups_max,
             window: u64::MAX,
             backfill_objects: 4,
+            placing_work: Limits::default().placing_work,
             wal_bytes: 1 << 20,
             shards: 1,
             disk_bytes: DISK_BYTES,
@@ -169,6 +172,7 @@ impl Cluster {
                 log_entries_min: config.log_entries_min,
                 dups_max: config.dups_max,
                 backfill_objects: config.backfill_objects,
+                placing_work: config.placing_work,
                 ..Limits::default()
             },
             clients_made: 0,

@@ -118,6 +118,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(63094), check_swarm);
     // What is set aside for the tree was missed as room by updates.
     check_by(std::iter::once(81831), check_swarm);
+    // A shard that did not know yet that its OSD had been down was taken for the primary that it was before.
+    check_by(std::iter::once(700_414), check_swarm);
     // Bits rotted on two disks: what the simulator does to one OSD it did to another before the first was mended.
     check_by(std::iter::once(602_937), check_swarm);
     // A group that was merged twice forgot a request of just before.

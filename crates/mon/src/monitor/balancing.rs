@@ -45,7 +45,7 @@ impl Balancing {
     fn follow(&mut self, map: &Arc<OsdMap>) -> Option<&PgMapping> {
         if let Some(mut under_way) = self.catching_up.take() {
             let CatchingUp { from, to, update } = &mut under_way;
-            if !update.step(from, to, SLICE) {
+            if !update.step(from, to, &mut { SLICE }) {
                 self.catching_up = Some(under_way);
                 return None;
             }
@@ -56,7 +56,7 @@ impl Balancing {
                 Some((from, mapping)) => (from.clone(), MappingUpdate::begin(mapping, &from, map)),
                 None => (map.clone(), MappingUpdate::anew(map)),
             };
-            if !update.step(&from, map, SLICE) {
+            if !update.step(&from, map, &mut { SLICE }) {
                 self.catching_up = Some(CatchingUp { from, to: map.clone(), update });
                 return None;
             }

@@ -59,8 +59,11 @@ impl Running {
 
     /// A message needs a map that this OSD does not have.
     pub(super) fn came_early(&mut self, early: Early) {
+        let is_here = early.needed <= self.shard.newest_epoch();
         self.others.keep_early(early);
-        self.ask_for_maps(self.shard.map().epoch.next());
+        if !is_here {
+            self.ask_for_maps(self.shard.newest_epoch().next());
+        }
     }
 
     pub(super) fn ask_for_maps(&mut self, from: Epoch) {
@@ -165,6 +168,11 @@ impl Running {
                     self.bad_osd(osd, kind, &why);
                     None
                 }
+                FromWorker::InForce(epoch) => {
+                    self.others.in_force(shard, epoch);
+                    self.map_is_new = true;
+                    None
+                }
                 FromWorker::Beacon(beacon) => {
                     self.others.beacon_came(shard, beacon);
                     None
@@ -197,6 +205,21 @@ impl Running {
         if let Err(e) = self.shard.osd_maps(&maps) {
             tracing::error!("maps from the monitor are not usable: {e}");
         }
+        self.follow_map();
+    }
+
+    /// Has maps that have come earlier come into force, as far as that goes in one turn.
+    pub(super) fn maps_go_on(&mut self) {
+        let epoch = self.shard.map().epoch;
+        self.shard.follow_maps();
+        if self.shard.map().epoch != epoch {
+            self.map_is_new = true;
+            self.follow_map();
+        }
+    }
+
+    /// Does what the map in force makes possible.
+    fn follow_map(&mut self) {
         let map = self.shard.map().clone();
         self.peers.follow_map(&mut self.cluster.messenger, &map);
         for Early { needed, envelope, began, from } in self.others.take_early(map.epoch) {
@@ -246,7 +269,7 @@ impl Running {
             }
             Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),
             // What a shard lacks that is behind the first one is on its way to it.
-            Output::NeedMaps { from } if shard == 0 || from > self.shard.map().epoch => self.ask_for_maps(from),
+            Output::NeedMaps { from } if shard == 0 || from > self.shard.newest_epoch() => self.ask_for_maps(from),
             Output::NeedMaps { .. } => {}
             Output::Fatal { reason } => return Some(reason),
         }

@@ -5,7 +5,7 @@ use pg::{Homes, Output};
 use std::sync::Arc;
 use std::time::Duration;
 use store::SpaceUsage;
-use types::{EntityName, OsdId, PgId};
+use types::{EntityName, Epoch, OsdId, PgId};
 use wire::messages::{Command, CommandReply, OsdMap};
 use wire::msgr::SessionId;
 use wire::nacre::mon::OsdBeacon;
@@ -95,6 +95,8 @@ pub(crate) enum FromWorker {
         kind: u16,
         why: String,
     },
+    /// This map is in force there.
+    InForce(Epoch),
     /// For the next beacon.
     Beacon(OsdBeacon),
     Facts {

@@ -23,6 +23,8 @@ struct Other {
     /// What its store had when it was opened.
     opened: Option<(Vec<PgId>, SpaceUsage)>,
     beacon: Option<OsdBeacon>,
+    /// Of the map in force there.
+    epoch: Epoch,
     is_idle: bool,
 }
 
@@ -82,7 +84,7 @@ pub(crate) struct Others {
 impl Others {
     pub fn new(threads: Vec<WorkerThread>) -> Others {
         let as_one = (!threads.is_empty()).then(|| AsOne::new(threads.len() + 1));
-        let other = |thread| Other { thread, opened: None, beacon: None, is_idle: false };
+        let other = |thread| Other { thread, opened: None, beacon: None, epoch: Epoch(0), is_idle: false };
         Others { others: threads.into_iter().map(other).collect(), as_one, ..Others::default() }
     }
 
@@ -196,6 +198,17 @@ impl Others {
     /// Those that need no newer map than this.
     pub fn take_early(&mut self, epoch: Epoch) -> Vec<Early> {
         self.early.extract_if(.., |early| early.needed <= epoch).collect()
+    }
+
+    // ---- maps ----
+
+    pub fn in_force(&mut self, shard: usize, epoch: Epoch) {
+        self.others[shard - 1].epoch = epoch;
+    }
+
+    /// Whether that map, or a later one, is in force on all.
+    pub fn all_follow(&self, epoch: Epoch) -> bool {
+        self.others.iter().all(|other| other.epoch >= epoch)
     }
 
     // ---- beacons ----

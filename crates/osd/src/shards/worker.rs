@@ -16,6 +16,7 @@ use reactor::{Event, Handler, Io};
 use std::sync::Arc;
 use std::time::Duration;
 use store::{IoDone, IoId, Opening, Store};
+use types::Epoch;
 
 /// Timers.
 const TICK: u64 = 1;
@@ -53,6 +54,8 @@ pub(crate) struct Worker {
     stage: Stage,
     disk_wait: DiskWait,
     beacon_at: Duration,
+    /// The map that the front knows to be in force here.
+    told: Epoch,
     /// The store is to come to rest. `Some(true)`: it has, which was told.
     retiring: Option<bool>,
     /// Why it cannot go on.
@@ -69,6 +72,7 @@ impl Worker {
             stage: Stage::Opening(Box::new(opening)),
             disk_wait: DiskWait::default(),
             beacon_at: Duration::ZERO,
+            told: Epoch(0),
             retiring: None,
             failure: None,
             is_to_end: false,
@@ -205,6 +209,12 @@ impl Worker {
         shard.set_unsent_bytes(meter.unsent_bytes());
         // Stamped anew, as the front does.
         shard.set_time(io.clock());
+        shard.follow_maps();
+        let epoch = shard.map().epoch;
+        if self.told != epoch {
+            self.told = epoch;
+            outbox.push(FromWorker::InForce(epoch));
+        }
         shard.end_turn();
         for output in shard.take_outputs() {
             match output {

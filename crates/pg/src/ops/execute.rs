@@ -50,6 +50,8 @@ pub struct Limits {
     pub notify_bytes: usize,
     /// Objects that are compared at a time when a member is backfilled.
     pub backfill_objects: usize,
+    /// Work of one turn on the placements of a map that has come, in units of [`osdmap::MappingUpdate::step`].
+    pub placing_work: usize,
 }
 
 impl Default for Limits {
@@ -67,6 +69,8 @@ impl Default for Limits {
             client_bytes: 64 << 20,
             notify_bytes: 4 << 20,
             backfill_objects: 256,
+            // Some 10 ms.
+            placing_work: 500_000,
         }
     }
 }

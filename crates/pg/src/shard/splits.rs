@@ -91,7 +91,7 @@ impl Shard {
 
     /// Reads tables of groups that this OSD is no member of and that may have to be split.
     pub(super) fn examine_strays(&mut self) {
-        let map = self.in_force.clone();
+        let map = self.maps.current().clone();
         let pgs = &self.pgs;
         self.splits.reading.retain(|id, _| !pgs.contains_key(id));
         // Until the OSD is shown it cannot be told which groups it is a member of.

@@ -109,6 +109,12 @@ impl Cluster {
         Cluster::of_pool(osds, seed, Limits::default(), shards, PgPool::replicated(COPIES, pg_num, 0))
     }
 
+    /// The same, where it takes many turns to find out where the groups of a map are.
+    pub fn slow_to_place(osds: i32, seed: u64, pg_num: u32) -> Cluster {
+        let limits = Limits { placing_work: 2, ..Limits::default() };
+        Cluster::of_pool(osds, seed, limits, shards_of_tests(), PgPool::replicated(COPIES, pg_num, 0))
+    }
+
     /// Three OSDs, and a pool with two data shards and a parity shard.
     pub fn coded(seed: u64) -> Cluster {
         Cluster::coded_limited(seed, Limits::default())
@@ -682,6 +688,15 @@ impl Cluster {
         }
     }
 
+    /// Lets maps come into force that have come. Returns whether there are any.
+    fn maps_go_on(&mut self, osd: OsdId) -> bool {
+        let any = !self.stopped.contains(&osd) && self.node(osd).follows_maps();
+        if any {
+            self.turn(osd);
+        }
+        any
+    }
+
     /// Lets everything happen that may.
     pub fn settle(&mut self) {
         loop {
@@ -698,7 +713,7 @@ impl Cluster {
             let mut any = self.deliver();
             for osd in 0..self.nodes.len() as i32 {
                 let osd = OsdId(osd);
-                any |= self.take_in(osd) || self.device(osd) || self.store_work(osd);
+                any |= self.take_in(osd) || self.device(osd) || self.store_work(osd) || self.maps_go_on(osd);
             }
             if !any {
                 break;

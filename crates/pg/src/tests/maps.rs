@@ -1,6 +1,7 @@
 //! OSDs that are far behind.
 
 use super::cluster::{Cluster, appending};
+use std::time::Duration;
 use types::{Epoch, OsdId};
 
 const A: OsdId = OsdId(0);
@@ -58,6 +59,68 @@ fn news_that_do_not_follow_are_asked_for_and_change_nothing() {
     cluster.maps(A, &message).unwrap();
     assert_eq!(cluster.epoch_of(A), Epoch(1));
     assert_eq!(cluster.wanted.last(), Some(&(A, Epoch(2))));
+}
+
+#[test]
+fn maps_whose_groups_take_long_to_place_come_into_force_later_and_in_order() {
+    let mut cluster = Cluster::slow_to_place(3, 1, 64);
+    let session = cluster.connect(A);
+    let next = cluster.move_group(&[0, 2, 1]);
+    cluster.update_all();
+    let last = cluster.move_group(&[0, 1, 2]);
+    cluster.update_all();
+    assert_eq!(cluster.epoch_of(A), Epoch(1), "it takes many turns");
+    // The map that is in force serves, and what needs another one waits for it; nobody asks for it again.
+    cluster.append(A, session, 1, Epoch(1));
+    cluster.append(A, session, 2, next);
+    cluster.append(A, session, 3, last);
+    assert_eq!((cluster.epoch_of(A), cluster.wanted.len()), (Epoch(1), 0));
+    let mut epochs = vec![Epoch(1)];
+    while cluster.epoch_of(A) < last {
+        cluster.turn(A);
+        epochs.push(cluster.epoch_of(A));
+    }
+    epochs.dedup();
+    assert_eq!(epochs, [Epoch(1), next, last]);
+    cluster.settle();
+    assert!([1, 2, 3].iter().all(|tid| cluster.answers_to(*tid).len() == 1));
+    assert_eq!(cluster.content(A), "1,2,3,");
+}
+
+#[test]
+fn who_led_before_others_did_is_not_joined_in_what_is_past() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(B);
+    cluster.move_group(&[1, 0, 2]);
+    cluster.update_all();
+    cluster.settle();
+    cluster.append(B, session, 1, cluster.map.epoch);
+    cluster.settle();
+    // A is to lead, and asks nobody that hears it. Then it is down and up again, which it does not hear of.
+    cluster.cut = [B, OsdId(2)].into_iter().flat_map(|other| [(A, other), (other, A)]).collect();
+    cluster.move_group(&[0, 1, 2]);
+    cluster.update_all();
+    cluster.settle();
+    cluster.mark_down(0);
+    for osd in [B, OsdId(2)] {
+        cluster.update(osd);
+    }
+    cluster.pass(Duration::from_secs(4));
+    cluster.append(B, session, 2, cluster.map.epoch);
+    cluster.settle();
+    assert_eq!(cluster.answers_to(2).len(), 1);
+    cluster.mark_up(0);
+    for osd in [B, OsdId(2)] {
+        cluster.update(osd);
+    }
+    // They act for the group as when it was to lead first, but it does not lead as it did then.
+    cluster.cut.clear();
+    cluster.pass(Duration::from_secs(4));
+    assert!(!cluster.is_active(A));
+    cluster.update(A);
+    cluster.pass(Duration::from_secs(4));
+    assert!(cluster.is_active(A));
+    assert_eq!(cluster.content(A), "1,2,");
 }
 
 #[test]

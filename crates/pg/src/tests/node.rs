@@ -152,6 +152,17 @@ impl Node {
             self.tell(shard, now, move |shard, _| drop(shard.osd_maps(&message)));
         }
         self.parts[0].shard.osd_maps(&message)?;
+        self.take_early(now);
+        Ok(())
+    }
+
+    /// Whether a map has come that is not in force yet.
+    pub fn follows_maps(&self) -> bool {
+        self.parts.iter().any(|part| part.shard.newest_epoch() > part.shard.map().epoch)
+    }
+
+    /// What came before its map goes on once that is in force.
+    fn take_early(&mut self, now: Duration) {
         let epoch = self.front().map().epoch;
         for Early { from, envelope, .. } in self.early.extract_if(.., |early| early.needed <= epoch).collect::<Vec<_>>()
         {
@@ -160,7 +171,6 @@ impl Node {
                 EarlyFrom::Osd(osd) => self.osd_message(osd, &envelope, now),
             }
         }
-        Ok(())
     }
 
     pub fn client_op(&mut self, session: SessionId, envelope: Envelope, now: Duration) {
@@ -232,6 +242,11 @@ impl Node {
     /// One turn of each shard: devices get their requests. What the OSD has to say, as others hear it.
     pub fn turn(&mut self, now: Duration, queues_wait: bool) -> Vec<Output> {
         while !queues_wait && self.take_in(now) {}
+        for Part { shard, .. } in &mut self.parts {
+            shard.set_time(now);
+            shard.follow_maps();
+        }
+        self.take_early(now);
         let mut said = Vec::new();
         for (index, Part { shard, device, .. }) in self.parts.iter_mut().enumerate() {
             shard.set_time(now);
