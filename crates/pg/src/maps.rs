@@ -39,7 +39,9 @@ pub(crate) struct Maps {
 
 /// A map that is not in force yet.
 struct Coming {
-    map: Arc<OsdMap>,
+    epoch: Epoch,
+    /// Of the next one and the newest; that of others is made again when it is needed, since maps are large.
+    map: Option<Arc<OsdMap>>,
     sent: Sent,
     skipped_since: Option<Epoch>,
 }
@@ -48,6 +50,22 @@ struct Coming {
 enum Sent {
     Change(Bytes),
     Whole(Bytes),
+}
+
+impl Sent {
+    /// The map itself, `before` being the one before it.
+    fn made(&self, epoch: Epoch, before: &OsdMap) -> Result<OsdMap, MapError> {
+        let unreadable = |source| MapError::Decode { epoch: epoch.0, source };
+        match self {
+            Sent::Whole(blob) => OsdMap::from_slice(blob).map_err(unreadable),
+            Sent::Change(blob) => {
+                let change = Incremental::from_slice(blob).map_err(unreadable)?;
+                let mut map = before.clone();
+                map.apply(&change).map_err(|source| MapError::Apply { epoch: epoch.0, source })?;
+                Ok(map)
+            }
+        }
+    }
 }
 
 /// A map that has come into force.
@@ -81,7 +99,7 @@ impl Maps {
 
     /// The newest map, in force or not.
     fn newest(&self) -> &Arc<OsdMap> {
-        self.coming.back().map_or(&self.current, |coming| &coming.map)
+        self.coming.back().map_or(&self.current, |coming| coming.map.as_ref().expect("the newest one is kept"))
     }
 
     pub fn newest_epoch(&self) -> Epoch {
@@ -89,13 +107,22 @@ impl Maps {
     }
 
     /// The map that comes into force next.
-    pub fn next(&self) -> Option<&Arc<OsdMap>> {
-        self.coming.front().map(|coming| &coming.map)
+    pub fn next(&mut self) -> Option<Arc<OsdMap>> {
+        let Coming { epoch, map, sent, .. } = self.coming.front_mut()?;
+        let map =
+            map.get_or_insert_with(|| Arc::new(sent.made(*epoch, &self.current).expect("it was made when it came")));
+        Some(map.clone())
+    }
+
+    /// Whether a map has come that is not in force yet.
+    pub fn is_coming(&self) -> bool {
+        !self.coming.is_empty()
     }
 
     /// Has the next map come into force.
     pub fn enter(&mut self) -> Option<Advance> {
-        let Coming { map, sent, skipped_since } = self.coming.pop_front()?;
+        let map = self.next()?;
+        let Coming { sent, skipped_since, .. } = self.coming.pop_front()?;
         let before = std::mem::replace(&mut self.current, map);
         match sent {
             Sent::Change(change) => {
@@ -126,13 +153,8 @@ impl Maps {
         while let Some(blob) = message.incrementals.get(&self.newest_epoch().next())
             && self.newest_epoch() > Epoch(0)
         {
-            let epoch = self.newest_epoch().next();
-            let change = Incremental::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
-            let mut map = (**self.newest()).clone();
-            map.apply(&change).map_err(|source| MapError::Apply { epoch: epoch.0, source })?;
             // A copy, lest the whole message stays in memory.
-            let sent = Sent::Change(Bytes::copy_from_slice(blob));
-            self.coming.push_back(Coming { map: Arc::new(map), sent, skipped_since: None });
+            self.comes(self.newest_epoch().next(), Sent::Change(Bytes::copy_from_slice(blob)), None)?;
         }
         Ok(message.newest > self.newest_epoch())
     }
@@ -147,9 +169,19 @@ impl Maps {
         let is_gap = now == Epoch(0) || message.oldest > next;
         let whole = if is_gap { message.fulls.last_key_value() } else { message.fulls.get_key_value(&next) };
         let Some((&epoch, blob)) = whole.filter(|(epoch, _)| **epoch > now) else { return Ok(()) };
-        let map = OsdMap::from_slice(blob).map_err(|source| MapError::Decode { epoch: epoch.0, source })?;
         let skipped_since = (now != Epoch(0) && epoch != next).then_some(now);
-        self.coming.push_back(Coming { map: Arc::new(map), sent: Sent::Whole(blob.clone()), skipped_since });
+        self.comes(epoch, Sent::Whole(blob.clone()), skipped_since)
+    }
+
+    /// The map after the newest one has come.
+    fn comes(&mut self, epoch: Epoch, sent: Sent, skipped_since: Option<Epoch>) -> Result<(), MapError> {
+        let map = Arc::new(sent.made(epoch, self.newest())?);
+        if self.coming.len() > 1
+            && let Some(newest) = self.coming.back_mut()
+        {
+            newest.map = None;
+        }
+        self.coming.push_back(Coming { epoch, map: Some(map), sent, skipped_since });
         Ok(())
     }
 

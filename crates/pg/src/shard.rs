@@ -490,7 +490,7 @@ impl Shard {
     pub fn next_wake(&self) -> Option<Duration> {
         let check = self.may_check().then(|| self.check.next_wake()).flatten();
         let groups = self.group_wake();
-        let goes_on = !self.scrubs_later.is_empty() || self.maps.next().is_some();
+        let goes_on = !self.scrubs_later.is_empty() || self.maps.is_coming();
         let scans = goes_on.then_some(self.now);
         check.into_iter().chain(groups).chain(scans).chain(self.scrubs.next_wake()).chain(self.strays.next_wake()).min()
     }
@@ -597,7 +597,7 @@ impl Shard {
     pub fn follow_maps(&mut self) {
         let mut left = self.limits.placing_work;
         let mut is_new = false;
-        while let Some(map) = self.maps.next().cloned() {
+        while let Some(map) = self.maps.next() {
             let before = self.maps.current().clone();
             let mut placing = match self.placing.take() {
                 Some(placing) => placing,
