@@ -232,6 +232,17 @@ impl Rooms {
         self.promises.values().map(|promise| promise.bytes).sum()
     }
 
+    /// How much of the room everybody gets of so many. Whoever holds more than an even part has it until less is confirmed, which
+    /// one that is about to be found dead never does: the others share what is left.
+    fn share(&self, room_bytes: u64, parts: usize) -> u64 {
+        let even = room_bytes / parts as u64;
+        let (mut left, mut others) = (room_bytes, parts);
+        for promise in self.promises.values().filter(|promise| promise.bytes > even) {
+            (left, others) = (left.saturating_sub(promise.bytes), others.saturating_sub(1));
+        }
+        even.min(left / others.max(1) as u64)
+    }
+
     /// To be called at the end of a turn, with the store's room. What primaries must be told, before updates that came in this turn
     /// are acknowledged: with an acknowledgement a primary may send as much again.
     pub fn settle(&mut self, room_bytes: u64, is_tick: bool) -> Vec<(OsdId, RoomTold)> {
@@ -245,7 +256,7 @@ impl Rooms {
         let asking = std::mem::take(&mut self.asking);
         // One part is for this OSD's own updates.
         let unknown = asking.iter().filter(|osd| !self.sharing.contains(osd)).count();
-        let share = (room_bytes / (self.sharing.len() + unknown + 1) as u64).min(self.window_bytes_max);
+        let share = self.share(room_bytes, self.sharing.len() + unknown + 1).min(self.window_bytes_max);
         let mut told = Vec::new();
         let primaries: BTreeSet<OsdId> = asking.iter().chain(self.promises.keys()).copied().collect();
         for primary in primaries {
@@ -412,6 +423,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// It was given half of the room, as the only one, and does not answer when two others come.
+    #[test]
+    fn one_that_does_not_answer_leaves_the_others_a_part() {
+        const ROOM: u64 = 240;
+        let mut rooms = Rooms { sharing: [OsdId(2)].into(), ..Rooms::default() };
+        rooms.asked(OsdId(2));
+        let told = rooms.settle(ROOM, false);
+        assert_eq!(told[0].1.bytes, 120);
+        rooms.seen(OsdId(2), &RoomSeen { number: told[0].1.number });
+        (rooms.sharing, rooms.sharing_changed) = ((0..3).map(OsdId).collect(), true);
+        for osd in [OsdId(0), OsdId(1)] {
+            rooms.asked(osd);
+        }
+        let told: BTreeMap<OsdId, u64> =
+            rooms.settle(ROOM, false).into_iter().map(|(osd, told)| (osd, told.bytes)).collect();
+        assert_eq!(told, BTreeMap::from([(OsdId(0), 40), (OsdId(1), 40), (OsdId(2), 40)]));
+        assert_eq!(rooms.promised_bytes(), 200, "what is left is this OSD's own part");
     }
 
     #[test]

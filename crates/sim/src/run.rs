@@ -285,7 +285,7 @@ impl Run {
             removed_snaps: BTreeMap::new(),
             out: BTreeSet::new(),
             undo: BTreeSet::new(),
-            maps: SteadyMaps::default(),
+            maps: SteadyMaps::of(if setup.splits { splits::GROUPS_MAX } else { groups }),
         }
     }
 

@@ -8,7 +8,7 @@ use reactor::sim::Rng;
 use std::time::Duration;
 
 /// No pool gets more groups than this.
-const GROUPS_MAX: u64 = 48;
+pub const GROUPS_MAX: u32 = 48;
 
 /// Erasure-coded pools that get fewer groups begin with so many: one or two are rarely to become fewer.
 pub const CODED_GROUPS_MIN: u32 = 8;
@@ -60,7 +60,8 @@ pub fn add(plan: &mut Vec<(Duration, Fault)>, rng: &mut Rng, groups: u32, setup:
             continue;
         }
         let factor = 2 + rng.below(3);
-        groups = if rng.one_in(3) { groups + 1 + rng.below(groups) } else { groups * factor }.min(GROUPS_MAX);
+        groups =
+            if rng.one_in(3) { groups + 1 + rng.below(groups) } else { groups * factor }.min(u64::from(GROUPS_MAX));
         plan.push((at, command(set(groups))));
     }
     plan.sort_by_key(|(at, _)| *at);
