@@ -640,6 +640,7 @@ impl Pg {
         }
         self.members.has_now(from, &object);
         if self.is_active() {
+            self.replication.brought(self.log.head());
             self.object_is_here(cx, &object);
         }
         if !self.is_primary(cx.whoami) {
@@ -665,8 +666,15 @@ impl Pg {
             return self.member_backfilled(cx, osd);
         }
         self.replication.need(osd, head);
-        let until = self.replication.committed();
-        match self.replication.durable_on(osd) >= until {
+        let (until, is_done) = match self.coded.as_ref().filter(|_| !mutant::is(Mutant::BroughtTooEarly)) {
+            None => {
+                let until = self.replication.committed();
+                (until, self.replication.durable_on(osd) >= until)
+            }
+            // It has objects whole as updates made them that perhaps not all have, and could not take these back.
+            Some(_) => (self.log.head(), self.replication.committed() >= self.log.head()),
+        };
+        match is_done {
             true => self.member_backfilled(cx, osd),
             false => self.members.set_standing(osd, Standing::Backfilled(until)),
         }

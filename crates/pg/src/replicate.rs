@@ -48,6 +48,9 @@ pub(crate) struct Replication {
     needed: BTreeSet<OsdId>,
     /// How far all of these are.
     committed: EVersion,
+    /// Of erasure-coded groups: up to here members may have been brought objects whole, which they could not take back. Until
+    /// that is committed, those must stay who can.
+    brought: EVersion,
 }
 
 /// A transaction, where the log begins with it, and up to where nothing is kept to take updates back.
@@ -71,6 +74,16 @@ impl Replication {
     /// How far clients may have been answered.
     pub fn committed(&self) -> EVersion {
         self.committed
+    }
+
+    /// A member was brought an object, while the log's head was `head`.
+    pub fn brought(&mut self, head: EVersion) {
+        self.brought = head;
+    }
+
+    /// Whether everything that was brought to members whole has come to stay.
+    pub fn is_brought_to_stay(&self) -> bool {
+        self.brought <= self.committed || mutant::is(Mutant::BroughtTooEarly)
     }
 
     /// From now on no client is answered without `osd`, which has everything up to `durable`.
@@ -433,6 +446,7 @@ impl Pg {
         }
         if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
             && version >= until
+            && self.coded.is_none()
         {
             self.member_backfilled(cx, osd);
         }
@@ -442,7 +456,17 @@ impl Pg {
         if committed <= self.replication.committed {
             return;
         }
+        let was_to_stay = self.replication.is_brought_to_stay();
         self.replication.committed = committed;
+        if self.coded.is_some() {
+            let is_done = |standing: Standing| matches!(standing, Standing::Backfilled(until) if until <= committed);
+            let done: Vec<OsdId> =
+                self.members.iter().filter(|(_, standing)| is_done(*standing)).map(|(osd, _)| osd).collect();
+            done.into_iter().for_each(|osd| self.member_backfilled(cx, osd));
+            if !was_to_stay && self.replication.is_brought_to_stay() {
+                self.members_changed(cx);
+            }
+        }
         let mut objects = Vec::new();
         while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
             let update = self.replication.in_flight.pop_front().expect("just seen");

@@ -131,6 +131,10 @@ impl Pg {
     /// Asks for the acting set that suits what members have: shards that somebody serves, or has, instead of those that
     /// nobody does; and where all is healed, whom the map wants, each for the shard that it has.
     pub(crate) fn consider_coded_temp(&mut self, cx: &mut Context<'_>) {
+        if self.is_active() && !self.replication.is_brought_to_stay() {
+            // It is considered again once it is.
+            return;
+        }
         let up = &self.interval.up;
         // The OSDs of the up set, each for the shard that it has or is brought to have. Who is placed by hand may lack some.
         let [acting, to_be] = [self.interval.acting.clone(), self.interval.shards_to_be()].map(|mut osds| {
