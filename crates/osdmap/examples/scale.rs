@@ -15,9 +15,6 @@ const OSDS_PER_HOST: u32 = 20;
 const HOSTS_PER_RACK: u32 = 20;
 const PGS_PER_POOL_MAX: u32 = 1 << 18;
 
-/// What an OSD does in one turn when CRUSH has to place every group.
-const WORK_PER_TURN: usize = 500_000;
-
 /// What a monitor changes.
 type Change = fn(&mut Incremental);
 
@@ -83,7 +80,7 @@ fn comes_in(map: &mut OsdMap, mapping: PgMapping) {
     let (mut update, took) = timed(|| MappingUpdate::begin(mapping, &before, map));
     turns.push(took);
     loop {
-        let (is_done, took) = timed(|| update.step(&before, map, &mut { WORK_PER_TURN }));
+        let (is_done, took) = timed(|| update.step(&before, map, &mut { MappingUpdate::TEN_MS }));
         turns.push(took);
         if is_done {
             break;

@@ -47,6 +47,11 @@ enum BegunKind {
 }
 
 impl MappingUpdate {
+    /// Work of some 10 ms.
+    pub const TEN_MS: usize = 500_000;
+    /// Work for a group that CRUSH has to place.
+    pub const ANEW: usize = CRUSH + PLACE;
+
     /// From nothing to the placements of `map`, which its steps are to be given as both maps.
     pub fn anew(map: &OsdMap) -> MappingUpdate {
         MappingUpdate {
@@ -151,7 +156,7 @@ impl MappingUpdate {
             if *left == 0 {
                 return Some(seed);
             }
-            spend(CRUSH + PLACE, left, &mut self.owed);
+            spend(MappingUpdate::ANEW, left, &mut self.owed);
             let pg = PgId { pool: id, seed };
             match map.crush_osds(pool, pg, &mut self.scratch) {
                 Ok(osds) => {

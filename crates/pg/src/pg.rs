@@ -308,7 +308,6 @@ impl Pg {
         if !same_target {
             self.primary_since = began;
         }
-        self.not_before = began;
         self.forget_gathers(cx);
         self.refuse_replica_reads(cx);
         self.replica_reads.forget_share();

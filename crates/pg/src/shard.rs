@@ -740,9 +740,10 @@ impl Shard {
             }
             Some(pg) => {
                 // If it is as it was before the maps that were not seen, it may be the same.
-                let not_before = if pg.interval.continues(id, placed, shape) { pg.not_before } else { began };
+                if !pg.interval.continues(id, placed, shape) {
+                    pg.not_before = began;
+                }
                 pg.start_interval(context!(self), interval(), began);
-                pg.not_before = not_before;
             }
             None => {
                 let mut pg = match self.store.pgs_contain(id) {
@@ -751,7 +752,7 @@ impl Shard {
                     false if self.splits.holds_back(id) => Pg::waiting_for_others(id, interval()),
                     false => Pg::absent(id, interval()),
                 };
-                pg.primary_since = began;
+                (pg.primary_since, pg.not_before) = (began, began);
                 pg.start_interval(context!(self), interval(), began);
                 self.pgs.insert(id, pg);
                 return Some(id);

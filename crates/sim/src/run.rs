@@ -20,6 +20,7 @@ use crate::store_disks::DISK_BYTES;
 use crate::timeline;
 use crate::watching::{PREFIX, Watching};
 use crate::workload::{Objects, SNAPSHOTS_MAX, Snapshots, Workload, fill, without_omap};
+use osdmap::MappingUpdate;
 use pg::ops::Limits;
 use reactor::sim::{Crash, NodeId, Rng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -210,7 +211,7 @@ pub(crate) struct Run {
 fn placing_work(seed: u64, groups: u32) -> usize {
     const TURNS: [usize; 4] = [10, 50, 250, 1000];
     match seed % 4 {
-        2 => (groups as usize * 310 / TURNS[(seed / 4 % 4) as usize]).max(1),
+        2 => (groups as usize * MappingUpdate::ANEW / TURNS[(seed / 4 % 4) as usize]).max(1),
         _ => Limits::default().placing_work,
     }
 }

@@ -32,8 +32,8 @@ struct CatchingUp {
     update: MappingUpdate,
 }
 
-/// What is done of that at a time, in units of [`MappingUpdate::step`]: some 20 ms.
-const SLICE: usize = 1_000_000;
+/// What is done of that at a time.
+const SLICE: usize = 2 * MappingUpdate::TEN_MS;
 
 impl Balancing {
     /// This monitor decides from here on: what was reported of maps before `epoch` may be from before others' rounds.

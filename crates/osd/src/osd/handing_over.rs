@@ -198,7 +198,6 @@ impl Running {
     }
 
     pub(super) fn maps_came(&mut self, maps: messages::OsdMap) {
-        self.map_is_new = true;
         let maps = Arc::new(maps);
         // Before anything that is about groups of these maps.
         self.others.tell_all(|| ToWorker::Maps(maps.clone()));
@@ -213,13 +212,13 @@ impl Running {
         let epoch = self.shard.map().epoch;
         self.shard.follow_maps();
         if self.shard.map().epoch != epoch {
-            self.map_is_new = true;
             self.follow_map();
         }
     }
 
     /// Does what the map in force makes possible.
     fn follow_map(&mut self) {
+        self.map_is_new = true;
         let map = self.shard.map().clone();
         self.peers.follow_map(&mut self.cluster.messenger, &map);
         for Early { needed, envelope, began, from } in self.others.take_early(map.epoch) {

@@ -69,8 +69,7 @@ impl Default for Limits {
             client_bytes: 64 << 20,
             notify_bytes: 4 << 20,
             backfill_objects: 256,
-            // Some 10 ms.
-            placing_work: 500_000,
+            placing_work: osdmap::MappingUpdate::TEN_MS,
         }
     }
 }
