@@ -14,9 +14,30 @@ use store::growth_bytes;
 use types::{BLOCK_BYTES, EVersion, Errno, ObjectId, OsdId};
 use wire::messages::OpFlags;
 
-/// An update for which there is no room waits for so long before it is refused: meanwhile the monitors may learn that an OSD is
-/// full and have clients wait, who are not told of an error then.
+/// An update waits for so long while an OSD that answers has no room for it, before it is refused: meanwhile the monitors may learn that
+/// the OSD is full and have clients wait, who are not told of an error then. OSDs that do not answer may be waited for longer.
 const ROOM_WAIT: Duration = Duration::from_secs(2);
+
+/// An update that waits for room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoomWait {
+    /// When it was tried first.
+    since: Duration,
+    /// Since when an OSD has no room for it, whenever it was tried.
+    lacking_since: Option<Duration>,
+}
+
+impl RoomWait {
+    pub fn begins(now: Duration) -> RoomWait {
+        RoomWait { since: now, lacking_since: None }
+    }
+
+    /// It was tried, and fits so. Returns whether it has waited long enough.
+    fn is_tried(&mut self, worst: Fit, now: Duration) -> bool {
+        self.lacking_since = (worst == Fit::TooLarge).then(|| self.lacking_since.unwrap_or(now));
+        self.lacking_since.is_some_and(|since| now >= since + ROOM_WAIT)
+    }
+}
 
 /// What becomes of an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,14 +52,14 @@ pub(crate) enum Admission {
 }
 
 impl Pg {
-    /// `since`: when this was asked for the first time.
+    /// `wait` is kept for when the update is tried again.
     pub(crate) fn admit_update(
         &mut self,
         cx: &mut Context<'_>,
         object: &ObjectId,
         flags: OpFlags,
         effects: &Effects,
-        since: Duration,
+        wait: &mut RoomWait,
     ) -> Admission {
         if effects.result < 0 || effects.steps.is_empty() || effects.is_removal {
             return Admission::Now(0);
@@ -60,13 +81,16 @@ impl Pg {
         let mut lacking = None;
         if !cx.has_own_room(bytes) {
             cx.store.want_room();
+            if wait.lacking_since.is_none() {
+                cx.rooms.own_part_lacks();
+            }
             worst = Fit::TooLarge;
             lacking = Some((cx.whoami, cx.own_room_bytes()));
         }
         let storing =
             |(osd, standing): &(OsdId, Standing)| *standing != Standing::Backfilling || self.is_copied(*osd, object);
         for (osd, _) in self.members.receiving().filter(storing) {
-            let fit = cx.rooms.fit(osd, bytes, since);
+            let fit = cx.rooms.fit(osd, bytes, wait.since);
             if fit != Fit::Fits {
                 cx.ask_for_room(osd);
                 if worst != Fit::TooLarge {
@@ -75,9 +99,10 @@ impl Pg {
                 }
             }
         }
+        let has_waited = wait.is_tried(worst, cx.now);
         match worst {
             Fit::Fits => Admission::Now(bytes),
-            Fit::TooLarge if cx.now >= since + ROOM_WAIT => {
+            _ if has_waited => {
                 let (osd, room_bytes) = lacking.expect("somebody lacks room");
                 tracing::warn!(pg = %self.id, %object, bytes, %osd, room_bytes, "update refused: an OSD has no room for it");
                 Admission::Refused(Errno::ENOSPC)
@@ -126,5 +151,23 @@ impl Context<'_> {
         if self.rooms.asks(osd) {
             self.send_osd(osd, RoomGet { epoch });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_for_an_osd_that_is_silent_is_not_lacking_room() {
+        let at = |seconds: u64| Duration::from_secs(seconds);
+        let mut wait = RoomWait::begins(at(10));
+        assert!(!wait.is_tried(Fit::Waits, at(10)));
+        assert!(!wait.is_tried(Fit::TooLarge, at(16)), "it is only now that room is lacking");
+        assert!(!wait.is_tried(Fit::TooLarge, at(17)));
+        assert!(!wait.is_tried(Fit::Waits, at(18)), "there was enough");
+        assert!(!wait.is_tried(Fit::TooLarge, at(19)));
+        assert!(wait.is_tried(Fit::TooLarge, at(21)));
+        assert_eq!(wait.since, at(10), "what was said before is not known to be still so");
     }
 }

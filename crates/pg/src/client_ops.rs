@@ -8,7 +8,7 @@ mod replica_reads;
 
 pub(crate) use replica_reads::ReplicaReads;
 
-use crate::admission::Admission;
+use crate::admission::{Admission, RoomWait};
 use crate::backoffs::HeldBack;
 use crate::coded::gather::Wanted;
 use crate::context::{Context, Waiter};
@@ -68,8 +68,8 @@ pub(crate) struct ClientOp {
     /// What the log knew of the request when it came. Kept, as the log may be trimmed while the operation waits.
     repeated: Option<Box<LogEntry>>,
     progress: Progress,
-    /// When there was no room for it first.
-    waits_for_room: Option<Duration>,
+    /// There was no room for it when it was tried.
+    waits_for_room: Option<RoomWait>,
     /// What its lookups have brought into memory, or will.
     read_bytes: usize,
 }
@@ -560,15 +560,16 @@ impl Pg {
             }
             Run::Done(effects) if op.may_write => {
                 self.watches.learn(&op.object, &effects.watchers, |addr| cx.map.is_blocklisted(addr), cx.now);
-                let (object, flags, since) = (op.object.clone(), op.op.flags, op.waits_for_room.unwrap_or(cx.now));
+                let (object, flags) = (op.object.clone(), op.op.flags);
+                let mut wait = op.waits_for_room.unwrap_or_else(|| RoomWait::begins(cx.now));
                 let (client, epoch) = (op.reqid.name, op.op.epoch);
                 let admission = match self.ops.is_turned_away(&object, client, epoch, flags) {
                     true => Admission::Dropped,
-                    false => self.admit_update(cx, &object, flags, &effects, since),
+                    false => self.admit_update(cx, &object, flags, &effects, &mut wait),
                 };
                 if admission == Admission::Later {
                     let op = self.ops.ops.get_mut(&number).expect("operation is known");
-                    (op.progress, op.waits_for_room) = (Progress::default(), Some(since));
+                    (op.progress, op.waits_for_room) = (Progress::default(), Some(wait));
                     return Ran::HasNoRoom;
                 }
                 let mut op = self.ops.ops.remove(&number).expect("operation is known");

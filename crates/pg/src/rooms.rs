@@ -73,6 +73,8 @@ pub(crate) struct Rooms {
     /// OSDs that have groups in common with this one: they are who may become promised something.
     sharing: BTreeSet<OsdId>,
     sharing_changed: bool,
+    /// There is too little beside what others are promised.
+    own_part_lacks: bool,
     /// Primaries that want to be told.
     asking: BTreeSet<OsdId>,
     /// Room when windows were last looked at.
@@ -101,6 +103,7 @@ impl Rooms {
             promises: BTreeMap::new(),
             sharing: BTreeSet::new(),
             sharing_changed: false,
+            own_part_lacks: false,
             asking: BTreeSet::new(),
             settled_bytes: 0,
             up_from: BTreeMap::new(),
@@ -223,8 +226,15 @@ impl Rooms {
     /// A primary knows its window.
     pub fn seen(&mut self, primary: OsdId, message: &RoomSeen) {
         if let Some(promise) = self.promises.get_mut(&primary).filter(|promise| promise.number == message.number) {
+            // What was theirs may be this OSD's own part now.
+            self.has_come |= promise.bytes > promise.latest;
             (promise.bytes, promise.confirmed) = (promise.latest, true);
         }
+    }
+
+    /// An update of this OSD's own finds no room beside what others are promised: who has more than an even part is told of less.
+    pub fn own_part_lacks(&mut self) {
+        self.own_part_lacks = true;
     }
 
     /// Bytes that others may still send.
@@ -232,10 +242,9 @@ impl Rooms {
         self.promises.values().map(|promise| promise.bytes).sum()
     }
 
-    /// How much of the room everybody gets of so many. Whoever holds more than an even part has it until less is confirmed, which
-    /// one that is about to be found dead never does: the others share what is left.
-    fn share(&self, room_bytes: u64, parts: usize) -> u64 {
-        let even = room_bytes / parts as u64;
+    /// What of the room those get who have no more than an even part. Whoever has more has it until less is confirmed, which one that
+    /// is about to be found dead never does: the others share what is left.
+    fn share(&self, room_bytes: u64, even: u64, parts: usize) -> u64 {
         let (mut left, mut others) = (room_bytes, parts);
         for promise in self.promises.values().filter(|promise| promise.bytes > even) {
             (left, others) = (left.saturating_sub(promise.bytes), others.saturating_sub(1));
@@ -246,7 +255,7 @@ impl Rooms {
     /// To be called at the end of a turn, with the store's room. What primaries must be told, before updates that came in this turn
     /// are acknowledged: with an acknowledgement a primary may send as much again.
     pub fn settle(&mut self, room_bytes: u64, is_tick: bool) -> Vec<(OsdId, RoomTold)> {
-        let is_tick = is_tick || std::mem::take(&mut self.sharing_changed);
+        let is_tick = is_tick | std::mem::take(&mut self.sharing_changed) | std::mem::take(&mut self.own_part_lacks);
         let is_short = self.promised_bytes() > room_bytes;
         let has_shrunk = is_short || room_bytes < self.settled_bytes - self.settled_bytes / 4;
         if self.asking.is_empty() && !is_tick && !has_shrunk {
@@ -256,15 +265,21 @@ impl Rooms {
         let asking = std::mem::take(&mut self.asking);
         // One part is for this OSD's own updates.
         let unknown = asking.iter().filter(|osd| !self.sharing.contains(osd)).count();
-        let share = self.share(room_bytes, self.sharing.len() + unknown + 1).min(self.window_bytes_max);
+        let parts = self.sharing.len() + unknown + 1;
+        let even = (room_bytes / parts as u64).min(self.window_bytes_max);
+        let share = self.share(room_bytes, even, parts);
         let mut told = Vec::new();
         let primaries: BTreeSet<OsdId> = asking.iter().chain(self.promises.keys()).copied().collect();
         for primary in primaries {
             let is_asking = asking.contains(&primary);
-            let wanted = if is_asking || self.sharing.contains(&primary) { share } else { 0 };
             let promised = self.promised_bytes();
             let promise = self.promises.entry(primary);
             let promise = promise.or_insert(Promise { bytes: 0, latest: 0, number: 0, confirmed: true });
+            let wanted = match is_asking || self.sharing.contains(&primary) {
+                true if promise.bytes > even => even,
+                true => share,
+                false => 0,
+            };
             let left = room_bytes.saturating_sub(promised - promise.bytes);
             let bytes = wanted.min(left);
             let worth_telling = bytes < promise.latest / 2
@@ -440,8 +455,27 @@ mod tests {
         }
         let told: BTreeMap<OsdId, u64> =
             rooms.settle(ROOM, false).into_iter().map(|(osd, told)| (osd, told.bytes)).collect();
-        assert_eq!(told, BTreeMap::from([(OsdId(0), 40), (OsdId(1), 40), (OsdId(2), 40)]));
+        assert_eq!(told, BTreeMap::from([(OsdId(0), 40), (OsdId(1), 40), (OsdId(2), 60)]));
         assert_eq!(rooms.promised_bytes(), 200, "what is left is this OSD's own part");
+    }
+
+    /// Room shrinks slowly, so that nothing need be said, until others are promised all of it.
+    #[test]
+    fn others_have_less_when_this_osd_has_no_room_for_its_own() {
+        let mut rooms = Rooms { sharing: (0..3).map(OsdId).collect(), ..Rooms::default() };
+        (0..3).map(OsdId).for_each(|osd| rooms.asked(osd));
+        for (osd, told) in rooms.settle(400, false) {
+            rooms.seen(osd, &RoomSeen { number: told.number });
+        }
+        assert_eq!((rooms.settle(310, false), rooms.promised_bytes()), (vec![], 300));
+        rooms.has_come = false;
+        rooms.own_part_lacks();
+        let told = rooms.settle(310, false);
+        assert_eq!(told.iter().map(|(_, told)| told.bytes).collect::<Vec<_>>(), [77, 77, 77]);
+        assert_eq!((rooms.promised_bytes(), rooms.has_come), (300, false), "they may believe in more still");
+        rooms.seen(OsdId(1), &RoomSeen { number: told[1].1.number });
+        assert_eq!((rooms.promised_bytes(), rooms.has_come), (277, true));
+        assert_eq!(rooms.settle(310, false), [], "that was said");
     }
 
     #[test]

@@ -122,6 +122,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(610_250), check_swarm);
     // Half of the room was promised to an OSD that was silent, and the rest to others; a check that was too strict for many groups.
     check_by([608_478, 607_604].into_iter(), check_swarm);
+    // An update that had waited for an OSD that was silent was refused at once when another one lacked room for a moment.
+    check_by(std::iter::once(17_956_387_902), check_swarm);
     // A shard that did not know yet that its OSD had been down was taken for the primary that it was before.
     check_by(std::iter::once(700_414), check_swarm);
     // Bits rotted on two disks: what the simulator does to one OSD it did to another before the first was mended.
