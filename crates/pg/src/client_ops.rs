@@ -36,6 +36,9 @@ use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{Decode, EntityAddr, Rope};
 
+/// A read of what is damaged here waits for so long for others to act who may have it.
+const MEMBERS_WAIT: Duration = Duration::from_secs(30);
+
 /// How far an operation that waits for lookups has come.
 #[derive(Debug, Default)]
 struct Progress {
@@ -70,6 +73,8 @@ pub(crate) struct ClientOp {
     progress: Progress,
     /// There was no room for it when it was tried.
     waits_for_room: Option<RoomWait>,
+    /// Since when it waits for others to act, where nobody who does has what is damaged here.
+    waits_for_members: Option<Duration>,
     /// What its lookups have brought into memory, or will.
     read_bytes: usize,
 }
@@ -91,6 +96,7 @@ impl ClientOp {
             repeated: None,
             progress: Progress::default(),
             waits_for_room: None,
+            waits_for_members: None,
             read_bytes: 0,
         }
     }
@@ -139,7 +145,7 @@ pub(crate) struct ClientOps {
     ops: BTreeMap<u64, ClientOp>,
     next_number: u64,
     objects: BTreeMap<ObjectId, ObjectQueue>,
-    /// Objects whose next operation is a read that waits for a lease.
+    /// Objects whose next operation is a read that waits for a lease, or for members who may have what is damaged here.
     wait_for_lease: BTreeSet<ObjectId>,
     /// Objects whose next operation is an update for which there is no room yet.
     wait_for_room: BTreeSet<ObjectId>,
@@ -825,10 +831,26 @@ impl Pg {
         // What the store would have to look up again the operation knows: nothing changes an object while it is read.
         let stat = op.progress.answers.known_stat();
         let version = stat.and_then(|stat| ObjectInfo::of(stat).ok()).map(|info| info.version);
-        let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) else { return false };
+        let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) else {
+            return self.waits_for_members(cx, number);
+        };
         self.read_anew(number);
         self.object_damaged(cx, &object, version);
         self.run_object(cx, &head);
+        true
+    }
+
+    /// Nobody who acts has what a read wants and is damaged here, but others are asked for, who may: it is tried again when they act, or
+    /// for so long.
+    fn waits_for_members(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
+        let asks_for_others = self.asks_for_others();
+        let op = self.ops.ops.get_mut(&number).expect("operation is known");
+        let since = *op.waits_for_members.get_or_insert(cx.now);
+        if !asks_for_others || cx.now >= since + MEMBERS_WAIT {
+            return false;
+        }
+        self.ops.wait_for_lease.insert(op.object.clone());
+        self.read_anew(number);
         true
     }
 
@@ -841,7 +863,7 @@ impl Pg {
         queue.queue.push_front(number);
     }
 
-    /// Reads that wait for leases are tried again.
+    /// Reads that wait for leases, or for members, are tried again.
     pub(crate) fn lease_came(&mut self, cx: &mut Context<'_>) {
         if !self.is_active() {
             return;

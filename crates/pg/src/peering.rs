@@ -450,6 +450,12 @@ impl Pg {
         osds
     }
 
+    /// Whether the monitors are asked to have somebody act who does not.
+    pub(crate) fn asks_for_others(&self) -> bool {
+        let asked = self.peering.temp_asked.as_deref().unwrap_or_default();
+        asked.iter().any(|osd| osd.is_some() && !self.interval.acting.contains(osd))
+    }
+
     pub(crate) fn want_temp(&mut self, cx: &mut Context<'_>, osds: Vec<OsdId>) {
         if self.peering.temp_asked.as_ref() != Some(&osds) {
             tracing::debug!(pg = %self.id, ?osds, "wants another acting set");

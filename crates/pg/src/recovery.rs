@@ -666,15 +666,12 @@ impl Pg {
             return self.member_backfilled(cx, osd);
         }
         self.replication.need(osd, head);
-        let (until, is_done) = match self.coded.as_ref().filter(|_| !mutant::is(Mutant::BroughtTooEarly)) {
-            None => {
-                let until = self.replication.committed();
-                (until, self.replication.durable_on(osd) >= until)
-            }
+        let until = match self.coded.is_some() && !mutant::is(Mutant::BroughtTooEarly) {
+            false => self.replication.committed(),
             // It has objects whole as updates made them that perhaps not all have, and could not take these back.
-            Some(_) => (self.log.head(), self.replication.committed() >= self.log.head()),
+            true => self.log.head(),
         };
-        match is_done {
+        match self.replication.is_settled_on(osd, until) {
             true => self.member_backfilled(cx, osd),
             false => self.members.set_standing(osd, Standing::Backfilled(until)),
         }

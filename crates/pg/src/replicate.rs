@@ -93,6 +93,11 @@ impl Replication {
         self.needed.insert(osd);
     }
 
+    /// Whether a member has everything up to `until` durably, and so have all without whom no client is answered.
+    pub fn is_settled_on(&self, osd: OsdId, until: EVersion) -> bool {
+        self.durable_on(osd) >= until && self.committed >= until
+    }
+
     pub fn durable_on(&self, osd: OsdId) -> EVersion {
         self.durable.get(&osd).copied().unwrap_or_default()
     }
@@ -445,8 +450,7 @@ impl Pg {
             return self.members_changed(cx);
         }
         if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
-            && version >= until
-            && self.coded.is_none()
+            && self.replication.is_settled_on(osd, until)
         {
             self.member_backfilled(cx, osd);
         }
@@ -459,10 +463,12 @@ impl Pg {
         let was_to_stay = self.replication.is_brought_to_stay();
         self.replication.committed = committed;
         if self.coded.is_some() {
-            let is_done = |standing: Standing| matches!(standing, Standing::Backfilled(until) if until <= committed);
-            let done: Vec<OsdId> =
-                self.members.iter().filter(|(_, standing)| is_done(*standing)).map(|(osd, _)| osd).collect();
-            done.into_iter().for_each(|osd| self.member_backfilled(cx, osd));
+            let is_done = |osd: OsdId, standing: Standing| match standing {
+                Standing::Backfilled(until) => self.replication.is_settled_on(osd, until),
+                _ => false,
+            };
+            let done = self.members.iter().filter(|(osd, standing)| is_done(*osd, *standing)).map(|(osd, _)| osd);
+            done.collect::<Vec<_>>().into_iter().for_each(|osd| self.member_backfilled(cx, osd));
             if !was_to_stay && self.replication.is_brought_to_stay() {
                 self.members_changed(cx);
             }
@@ -484,5 +490,24 @@ impl Pg {
                 self.trimmed(cx, object, trim);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_in_is_settled_once_it_has_what_the_others_were_answered_for() {
+        let at = |version| EVersion { epoch: Epoch(1), version };
+        let mut replication = Replication::default();
+        replication.start(&[OsdId(0), OsdId(1)], at(9));
+        replication.need(OsdId(2), at(7));
+        assert!(!replication.is_settled_on(OsdId(2), at(9)), "the others have all, but it does not");
+        replication.durable.insert(OsdId(2), at(9));
+        assert!(replication.is_settled_on(OsdId(2), at(9)));
+        assert!(!replication.is_settled_on(OsdId(2), at(10)));
+        replication.durable.insert(OsdId(2), at(10));
+        assert!(!replication.is_settled_on(OsdId(2), at(10)), "it has more than the others");
     }
 }

@@ -124,6 +124,10 @@ fn seeds_that_found_bugs() {
     check_by([608_478, 607_604].into_iter(), check_swarm);
     // An update that had waited for an OSD that was silent was refused at once when another one lacked room for a moment.
     check_by(std::iter::once(17_956_387_902), check_swarm);
+    // A member that did not have what clients had been answered for took the place of one that had it.
+    check_by(std::iter::once(17_956_389_672), check_swarm);
+    // A read of what was damaged failed while who had a good copy was about to act.
+    check_by(std::iter::once(17_956_390_742), check_swarm);
     // A shard that did not know yet that its OSD had been down was taken for the primary that it was before.
     check_by(std::iter::once(700_414), check_swarm);
     // Bits rotted on two disks: what the simulator does to one OSD it did to another before the first was mended.
