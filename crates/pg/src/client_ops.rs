@@ -146,7 +146,7 @@ pub(crate) struct ClientOps {
     next_number: u64,
     objects: BTreeMap<ObjectId, ObjectQueue>,
     /// Objects whose next operation is a read that waits for a lease, or for members who may have what is damaged here.
-    wait_for_lease: BTreeSet<ObjectId>,
+    wait_to_read: BTreeSet<ObjectId>,
     /// Objects whose next operation is an update for which there is no room yet.
     wait_for_room: BTreeSet<ObjectId>,
     /// Updates that are queued and not yet submitted, by request.
@@ -450,7 +450,7 @@ impl Pg {
                 }
             }
             if !may_write && !self.may_read(cx) {
-                self.ops.wait_for_lease.insert(object.clone());
+                self.ops.wait_to_read.insert(object.clone());
                 return;
             }
             if let Some(state) = self.ops.ops[&number].progress.at_hand.clone()
@@ -849,7 +849,7 @@ impl Pg {
         if !asks_for_others || cx.now >= since + MEMBERS_WAIT {
             return false;
         }
-        self.ops.wait_for_lease.insert(op.object.clone());
+        self.ops.wait_to_read.insert(op.object.clone());
         self.read_anew(number);
         true
     }
@@ -868,7 +868,7 @@ impl Pg {
         if !self.is_active() {
             return;
         }
-        for object in std::mem::take(&mut self.ops.wait_for_lease) {
+        for object in std::mem::take(&mut self.ops.wait_to_read) {
             self.run_object(cx, &object);
         }
         self.start_waiting_ops(cx);

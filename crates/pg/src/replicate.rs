@@ -435,6 +435,15 @@ impl Pg {
         }
     }
 
+    /// A member that was brought everything serves from when it is settled.
+    fn serve_if_settled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
+            && self.replication.is_settled_on(osd, until)
+        {
+            self.member_backfilled(cx, osd);
+        }
+    }
+
     /// A member has everything up to `version` durably.
     pub(crate) fn member_durable(&mut self, cx: &mut Context<'_>, osd: OsdId, since: Epoch, version: EVersion) {
         if since != self.interval.since || !self.is_active() && !self.peering.is_peered() {
@@ -449,11 +458,7 @@ impl Pg {
         if !self.is_active() {
             return self.members_changed(cx);
         }
-        if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
-            && self.replication.is_settled_on(osd, until)
-        {
-            self.member_backfilled(cx, osd);
-        }
+        self.serve_if_settled(cx, osd);
         let all_count = !mutant::is(Mutant::AckFromPrimary);
         let needed = self.replication.needed.iter().filter(|osd| all_count || **osd == cx.whoami);
         let committed = needed.map(|osd| self.replication.durable_on(*osd)).min().unwrap_or_default();
@@ -463,12 +468,9 @@ impl Pg {
         let was_to_stay = self.replication.is_brought_to_stay();
         self.replication.committed = committed;
         if self.coded.is_some() {
-            let is_done = |osd: OsdId, standing: Standing| match standing {
-                Standing::Backfilled(until) => self.replication.is_settled_on(osd, until),
-                _ => false,
-            };
-            let done = self.members.iter().filter(|(osd, standing)| is_done(*osd, *standing)).map(|(osd, _)| osd);
-            done.collect::<Vec<_>>().into_iter().for_each(|osd| self.member_backfilled(cx, osd));
+            let backfilled = self.members.iter().filter(|(_, standing)| matches!(standing, Standing::Backfilled(_)));
+            let backfilled: Vec<OsdId> = backfilled.map(|(osd, _)| osd).collect();
+            backfilled.into_iter().for_each(|osd| self.serve_if_settled(cx, osd));
             if !was_to_stay && self.replication.is_brought_to_stay() {
                 self.members_changed(cx);
             }

@@ -72,9 +72,8 @@ pub(crate) struct Rooms {
     promises: BTreeMap<OsdId, Promise>,
     /// OSDs that have groups in common with this one: they are who may become promised something.
     sharing: BTreeSet<OsdId>,
-    sharing_changed: bool,
-    /// There is too little beside what others are promised.
-    own_part_lacks: bool,
+    /// Windows are to be told anew: others share the room, or there is too little beside what they are promised.
+    shares_anew: bool,
     /// Primaries that want to be told.
     asking: BTreeSet<OsdId>,
     /// Room when windows were last looked at.
@@ -102,8 +101,7 @@ impl Rooms {
             has_come: false,
             promises: BTreeMap::new(),
             sharing: BTreeSet::new(),
-            sharing_changed: false,
-            own_part_lacks: false,
+            shares_anew: false,
             asking: BTreeSet::new(),
             settled_bytes: 0,
             up_from: BTreeMap::new(),
@@ -134,7 +132,7 @@ impl Rooms {
                 }
             }
         }
-        self.sharing_changed |= self.sharing != sharing;
+        self.shares_anew |= self.sharing != sharing;
         self.sharing = sharing;
         self.has_come = true;
     }
@@ -234,7 +232,7 @@ impl Rooms {
 
     /// An update of this OSD's own finds no room beside what others are promised: who has more than an even part is told of less.
     pub fn own_part_lacks(&mut self) {
-        self.own_part_lacks = true;
+        self.shares_anew = true;
     }
 
     /// Bytes that others may still send.
@@ -255,7 +253,7 @@ impl Rooms {
     /// To be called at the end of a turn, with the store's room. What primaries must be told, before updates that came in this turn
     /// are acknowledged: with an acknowledgement a primary may send as much again.
     pub fn settle(&mut self, room_bytes: u64, is_tick: bool) -> Vec<(OsdId, RoomTold)> {
-        let is_tick = is_tick | std::mem::take(&mut self.sharing_changed) | std::mem::take(&mut self.own_part_lacks);
+        let is_tick = is_tick | std::mem::take(&mut self.shares_anew);
         let is_short = self.promised_bytes() > room_bytes;
         let has_shrunk = is_short || room_bytes < self.settled_bytes - self.settled_bytes / 4;
         if self.asking.is_empty() && !is_tick && !has_shrunk {
@@ -449,7 +447,7 @@ mod tests {
         let told = rooms.settle(ROOM, false);
         assert_eq!(told[0].1.bytes, 120);
         rooms.seen(OsdId(2), &RoomSeen { number: told[0].1.number });
-        (rooms.sharing, rooms.sharing_changed) = ((0..3).map(OsdId).collect(), true);
+        (rooms.sharing, rooms.shares_anew) = ((0..3).map(OsdId).collect(), true);
         for osd in [OsdId(0), OsdId(1)] {
             rooms.asked(osd);
         }
