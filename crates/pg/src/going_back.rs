@@ -27,7 +27,7 @@ use types::{EVersion, Epoch, ObjectId, OsdId, ReqId};
 pub(crate) struct Way {
     /// The version that it goes back to; zero: it was not there.
     to: EVersion,
-    /// The first update that is void.
+    /// The first update of the object or of a clone of it that is void.
     voids: EVersion,
     /// Those that do not have that version.
     tried: BTreeSet<OsdId>,
@@ -142,7 +142,8 @@ impl Pg {
             void.iter().filter(|entry| entry.prior_version == EVersion::ZERO).map(|entry| &entry.object).collect();
         let clones_are_new = void.iter().all(|entry| entry.object == *object || made.contains(&entry.object));
         let can = newest.kind == LogKind::Modify && wanted && clones_are_new && !object.is_clone();
-        can.then(|| Way { to: first.prior_version, voids: first.version, tried: BTreeSet::new() })
+        // Clones that an update makes come before it in the log.
+        can.then(|| Way { to: first.prior_version, voids: void[0].version, tried: BTreeSet::new() })
     }
 
     /// Asks a member for what the object was.

@@ -2,9 +2,10 @@
 
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
 use bytes::Bytes;
-use osdmap::PgPool;
+use osdmap::{PgPool, PoolFlags};
 use std::time::Duration;
-use types::{Epoch, ObjectId, OsdId};
+use types::{Epoch, ObjectId, OsdId, SnapId};
+use wire::basic::SnapContext;
 use wire::messages::Op;
 use wire::nacre::mon::pg_state;
 
@@ -34,9 +35,20 @@ fn spoil(cluster: &mut Cluster, osd: OsdId) {
 /// One update is answered; another one, of the same object, only A has, as one of the two that are recorded, and nobody
 /// was answered for it.
 fn with_an_update_that_one_alone_has() -> Cluster {
+    with_an_update_that_one_alone_has_behind(&SnapContext::default())
+}
+
+/// The same, where the client took snapshots between the two.
+fn with_an_update_that_one_alone_has_behind(snaps: &SnapContext) -> Cluster {
     let mut cluster = Cluster::new(3);
+    let mut pool = cluster.map.pools[&POOL].clone();
+    pool.flags.insert(PoolFlags::SELFMANAGED_SNAPS);
+    cluster.change(|next| drop(next.new_pools.insert(POOL, pool)));
+    cluster.update_all();
+    cluster.settle();
     append(&mut cluster, A, 1);
     assert_eq!(cluster.answers_to(1).len(), 1);
+    cluster.snaps = snaps.clone();
     cluster.mark_down(2);
     cluster.update_all();
     cluster.settle();
@@ -104,6 +116,35 @@ fn what_is_lost_with_the_disk_of_the_one_that_had_it_goes_back() {
     }
 }
 
+/// B leads with what A's log told, while A and what it alone had are gone.
+fn without_who_had_it(cluster: &mut Cluster) {
+    cluster.stuck_disks.insert(C);
+    cluster.mark_up(2);
+    cluster.update_all();
+    cluster.settle();
+    cluster.mark_down(0);
+    cluster.stuck_disks.clear();
+    cluster.update_all();
+    cluster.settle();
+    cluster.pass(Duration::from_secs(4));
+}
+
+#[test]
+fn a_clone_that_a_lost_update_made_goes_with_it() {
+    let snaps = SnapContext { seq: SnapId(1), snaps: vec![SnapId(1)] };
+    let mut cluster = with_an_update_that_one_alone_has_behind(&snaps);
+    without_who_had_it(&mut cluster);
+    assert_eq!(cluster.content(B), text(1));
+    let view = cluster.shard(B).pg_view(PG).expect("B leads");
+    assert_eq!((view.objects, view.unfound.len()), (1, 0));
+    assert!(view.members.iter().all(|member| member.missing == 0), "{view:?}");
+    // The update preserves for the snapshot when it comes again.
+    append(&mut cluster, B, 2);
+    assert_eq!(cluster.content_by(&[C, B]), text(1) + &text(2));
+    cluster.snap = SnapId(1);
+    assert_eq!(cluster.content(C), text(1));
+}
+
 #[test]
 fn what_was_made_by_updates_that_are_lost_is_not_there_any_more() {
     let mut cluster = Cluster::new(3);
@@ -114,15 +155,7 @@ fn what_was_made_by_updates_that_are_lost_is_not_there_any_more() {
     append(&mut cluster, A, 1);
     cluster.lose(A, B);
     cluster.cut.clear();
-    cluster.stuck_disks.insert(C);
-    cluster.mark_up(2);
-    cluster.update_all();
-    cluster.settle();
-    cluster.mark_down(0);
-    cluster.stuck_disks.clear();
-    cluster.update_all();
-    cluster.settle();
-    cluster.pass(Duration::from_secs(4));
+    without_who_had_it(&mut cluster);
     assert_eq!(cluster.content(B), "");
     let stats = cluster.shard(B).pg_view(PG).expect("B leads");
     assert_eq!((stats.objects, stats.unfound.len(), stats.degraded), (0, 0, 0));
