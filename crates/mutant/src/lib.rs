@@ -102,6 +102,7 @@ mutants! {
     LongestShardLogLeads "longest-shard-log-leads" Coding "the longest of the shards' logs is the group's, though too few may have what it holds",
     UndoDroppedEarly "undo-dropped-early" Coding "what takes an update back is dropped before all shards have the update",
     UndoOfOthersKept "undo-of-others-kept" Coding "an entry of another shard's log is taken back here as there",
+    ServesBeforeAll "serves-before-all" Backfill "a member that is backfilled serves once the others have what clients were answered for, whether or not it has",
     BroughtTooEarly "brought-too-early" Coding "acting sets change while members have objects that they could not take back",
     AppendNotUndone "append-not-undone" Coding "an append that is taken back leaves its bytes",
     KeptBackNotRestored "kept-back-not-restored" Coding "a replacement that is taken back stays, and what was before is dropped",

@@ -850,6 +850,7 @@ impl Pg {
             return false;
         }
         self.ops.wait_to_read.insert(op.object.clone());
+        cx.leases.waiting.insert(self.id);
         self.read_anew(number);
         true
     }

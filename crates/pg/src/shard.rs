@@ -1378,6 +1378,14 @@ impl Shard {
         self.check.set_period(period);
     }
 
+    /// As a primary does that members of its group's past must help.
+    pub(crate) fn want_temp(&mut self, pgid: PgId, osds: Vec<OsdId>) {
+        let id = self.instance(pgid);
+        if let Some(pg) = self.pgs.get_mut(&id) {
+            pg.want_temp(&mut context!(self), osds);
+        }
+    }
+
     /// As a read that meets a bad block does.
     pub(crate) fn object_damaged(&mut self, pgid: PgId, object: &types::ObjectId, version: types::EVersion) {
         let id = self.instance(pgid);

@@ -3,6 +3,7 @@
 use super::cluster::{Cluster, PG, POOL};
 use crate::ops::Limits;
 use bytes::Bytes;
+use osdmap::{OsdMapFlags, PgPool};
 use std::time::Duration;
 use types::{ObjectId, OsdId};
 use wire::messages::Op;
@@ -85,6 +86,45 @@ fn what_is_damaged_on_the_primary_is_read_from_another_member_and_made_good() {
     assert_eq!(read(&mut cluster, A, 1).unwrap().1, text(1));
     assert!(cluster.pushed.is_empty(), "it is sound here now");
     assert_eq!(report(&mut cluster).state, pg_state::ACTIVE | pg_state::CLEAN);
+}
+
+/// The primary's copy is damaged, who acts beside it has none yet, and who has one is asked for but does not act.
+fn with_sound_copies_that_do_not_act() -> Cluster {
+    let mut cluster = filled(4, 3);
+    let pool = cluster.map.pools[&POOL].clone();
+    cluster.change(|next| {
+        next.new_pools.insert(POOL, PgPool { min_size: 1, ..pool });
+        next.new_flags = Some(OsdMapFlags::NOBACKFILL);
+    });
+    move_group(&mut cluster, &[0, 3]);
+    cluster.settle();
+    spoil(&mut cluster, A, 1);
+    // Maps of tests want groups nowhere, so that no primary asks by itself.
+    cluster.shard(A).want_temp(PG, vec![A, D, B, C]);
+    cluster
+}
+
+#[test]
+fn a_read_of_what_is_damaged_waits_for_who_has_it_and_is_about_to_act() {
+    let mut cluster = with_sound_copies_that_do_not_act();
+    let session = cluster.connect(A);
+    cluster.ask_of(A, session, 70, cluster.map.epoch, 0, (1, &name(1)), Op::read(0, 0));
+    cluster.settle();
+    assert!(cluster.answers_to(70).is_empty());
+    move_group(&mut cluster, &[0, 3, 1, 2]);
+    heal(&mut cluster);
+    assert!(cluster.answers_to(70) == [(session, 0, text(1))], "the bytes that were written");
+}
+
+#[test]
+fn a_read_of_what_is_damaged_does_not_wait_for_ever() {
+    let mut cluster = with_sound_copies_that_do_not_act();
+    let session = cluster.connect(A);
+    cluster.ask_of(A, session, 70, cluster.map.epoch, 0, (1, &name(1)), Op::read(0, 0));
+    (0..14).for_each(|_| cluster.pass(Duration::from_secs(2)));
+    assert!(cluster.answers_to(70).is_empty());
+    (0..3).for_each(|_| cluster.pass(Duration::from_secs(2)));
+    assert_eq!(cluster.answers_to(70).first().map(|(_, result, _)| *result), Some(types::Errno::EIO.as_result()));
 }
 
 #[test]
