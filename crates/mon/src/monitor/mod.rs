@@ -214,7 +214,9 @@ impl Monitor {
         self.volatile.now = now.wall;
         match input {
             Input::Opened { session, peer } => {
-                self.sessions.insert(session, Session::new(peer));
+                let mut known = Session::new(peer);
+                known.store = known.osd().and_then(|osd| self.store_of(osd));
+                self.sessions.insert(session, known);
             }
             Input::OpenedAtManager { session, peer } => {
                 self.sessions.insert(session, Session { is_at_manager: true, ..Session::new(peer) });

@@ -6,7 +6,7 @@ use crate::update::Update;
 use mutant::Mutant;
 use std::collections::BTreeSet;
 use tracing::{debug, info};
-use types::{OsdId, PgId};
+use types::{Fsid, OsdId, PgId};
 use wire::msgr::SessionId;
 use wire::nacre::mon as nacre;
 
@@ -28,7 +28,7 @@ impl Monitor {
         if !self.speaks_for(session, boot.osd) {
             return;
         }
-        if let Err(reason) = self.check_boot(&boot) {
+        if let Err(reason) = self.check_boot(session, &boot) {
             if self.osd_changes.refused_anew(boot.osd) {
                 info!("{}: may not start: {reason}", boot.osd);
                 let message = format!("{} may not start: {reason}", boot.osd);
@@ -36,13 +36,19 @@ impl Monitor {
             }
             return self.send(session, 0, nacre::OsdRefused { osd: boot.osd, reason }, out);
         }
+        self.sessions.get_mut(&session).expect("it speaks").store = Some(boot.osd_uuid);
         self.liveness.heard(boot.osd, now.since_start);
         let is_new = self.state.osdmap().crush.parent(boot.osd.0).is_none();
         self.osd_changes.boot(boot, is_new, now.since_start);
     }
 
+    /// The store that the map has under an OSD's number.
+    pub(super) fn store_of(&self, osd: OsdId) -> Option<Fsid> {
+        self.state.osdmap().osd(osd).map(|known| known.uuid).filter(|uuid| !uuid.is_zero())
+    }
+
     /// Whether an OSD may be marked up, or a sentence that says why not.
-    fn check_boot(&self, boot: &nacre::OsdBoot) -> Result<(), String> {
+    fn check_boot(&self, session: SessionId, boot: &nacre::OsdBoot) -> Result<(), String> {
         if boot.fsid != self.state.fsid {
             return Err(format!("it belongs to cluster {}, this is {}", boot.fsid, self.state.fsid));
         }
@@ -56,6 +62,10 @@ impl Monitor {
             return Err("it names no msgr v2 address at which it can be reached".to_owned());
         }
         let map = self.state.osdmap();
+        if self.store_of(boot.osd).is_none() && self.sessions[&session].store == Some(boot.osd_uuid) {
+            // It may have said so before, and be gone for long: its number is for the one that replaces it.
+            return Err("it was removed from the cluster; start it again if it is to join anew".to_owned());
+        }
         if let Some(known) = map.osd(boot.osd) {
             if map.is_destroyed(boot.osd) && known.uuid == boot.osd_uuid {
                 return Err("it was destroyed".to_owned());

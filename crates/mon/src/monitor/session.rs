@@ -2,7 +2,7 @@
 
 use super::subscriptions::Subscriptions;
 use std::collections::BTreeMap;
-use types::{EntityType, OsdId};
+use types::{EntityType, Fsid, OsdId};
 use wire::Target;
 use wire::msgr::Peer;
 
@@ -17,6 +17,8 @@ pub(super) struct Session {
     pub host: String,
     /// The configuration it was last sent.
     pub config_sent: Option<BTreeMap<String, String>>,
+    /// Of an OSD: the store that the map has had under its number while the session was there.
+    pub store: Option<Fsid>,
 }
 
 impl Session {
@@ -27,6 +29,7 @@ impl Session {
             is_at_manager: false,
             host: String::new(),
             config_sent: None,
+            store: None,
         }
     }
 

@@ -117,6 +117,33 @@ fn a_restarted_osd_goes_down_and_up() {
     assert_eq!(h.map().epoch.0, before.0 + 2);
 }
 
+/// As when a network holds back what an OSD said while it still was there.
+#[test]
+fn an_osd_that_was_removed_does_not_come_back_by_what_it_said_before() {
+    let mut h = Harness::new();
+    h.boot(0);
+    let session = h.boot(1);
+    let known = h.open(EntityType::OSD, 1);
+    let client = h.open(EntityType::CLIENT, 7);
+    h.change(|incremental| incremental.mark_down(OsdId(1)));
+    let purged = h.command(client, r#"{"prefix": "osd purge", "id": 1, "yes_i_really_mean_it": true}"#);
+    assert_eq!(purged.result, 0, "{purged:?}");
+    h.pass(secs(1));
+    for session in [session, known] {
+        h.say(session, boot_message(1, "host1", 1));
+        h.pass(secs(1));
+        assert!(!h.map().exists(OsdId(1)));
+        let told = h.heard::<nacre::OsdRefused>(session).pop().expect("it is told");
+        assert!(told.reason.contains("removed from the cluster"), "{told:?}");
+    }
+    // Another store takes its place, also by a session that was there before.
+    let mut other = boot_message(1, "host1", 3);
+    other.osd_uuid = Fsid([99; 16]);
+    h.say(known, other);
+    h.pass(secs(1));
+    assert!(h.map().is_up(OsdId(1)));
+}
+
 #[test]
 fn another_store_under_the_same_number_is_refused() {
     let mut h = Harness::new();
