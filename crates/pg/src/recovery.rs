@@ -680,6 +680,7 @@ impl Pg {
     /// A member has everything durably that clients were answered for.
     pub(crate) fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Serving);
+        self.tell_scrub_mark(cx, osd);
         if self.coded.is_some() && self.is_active() {
             // What could not be read without its shards can be now.
             let (from, until) = self.range();

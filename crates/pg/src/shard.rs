@@ -1382,7 +1382,7 @@ impl Shard {
     pub(crate) fn want_temp(&mut self, pgid: PgId, osds: Vec<OsdId>) {
         let id = self.instance(pgid);
         if let Some(pg) = self.pgs.get_mut(&id) {
-            pg.want_temp(&mut context!(self), osds);
+            pg.want_temp(context!(self), osds);
         }
     }
 

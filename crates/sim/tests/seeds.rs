@@ -130,6 +130,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(17_956_390_742), check_swarm);
     // An object went back to what it was before an update, and the clone that this had made stayed, lost.
     check_by(std::iter::once(17_956_401_875), check_swarm);
+    // What an OSD had said before it was removed came after that; and who led a group newly took it for just scrubbed.
+    check_by([17_956_404_526, 17_956_404_582].into_iter(), check_swarm);
     // A shard that did not know yet that its OSD had been down was taken for the primary that it was before.
     check_by(std::iter::once(700_414), check_swarm);
     // Bits rotted on two disks: what the simulator does to one OSD it did to another before the first was mended.

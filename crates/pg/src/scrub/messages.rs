@@ -42,7 +42,7 @@ pub struct ScrubBad {
 
 message!(ScrubBad = kind::SCRUB_BAD, version 1 { pg, object, version });
 
-/// Primary to member: the group has been scrubbed.
+/// Primary to member: the group has been scrubbed, or was before the member came.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScrubDone {
     pub pg: PgInterval,

@@ -395,6 +395,14 @@ impl Pg {
         }
     }
 
+    /// Tells who comes in when the group was scrubbed, so that it knows if it becomes the primary.
+    pub(crate) fn tell_scrub_mark(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        let mark = ScrubMark { cursor: None, ..self.scrub.mark.clone() };
+        if mark != ScrubMark::default() {
+            cx.send_osd(osd, ScrubDone { pg: self.pg_interval(), mark, sound: false });
+        }
+    }
+
     fn found_sound(&mut self, sound: bool) {
         if sound {
             self.bad_blocks = 0;

@@ -1,6 +1,7 @@
 //! Copies that are not equal and whole are found, and those that are provably bad replaced.
 
 use super::cluster::{Cluster, PG, POOL, appending};
+use super::healing;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::pg::Pg;
 use crate::scrub::ScrubMark;
@@ -255,6 +256,23 @@ fn bad_blocks_are_replaced_by_deep_scrub_on_any_member() {
         assert!(bytes(&mut cluster, B, &object(9)) == wanted);
         assert_eq!(scrub(&mut cluster, true, false).repaired, 4, "nothing is left");
     }
+}
+
+#[test]
+fn who_comes_in_learns_when_the_group_was_scrubbed() {
+    let mut cluster = healing::filled(4, 12);
+    let mark = scrub(&mut cluster, true, false);
+    cluster.later(Duration::from_secs(100));
+    healing::move_group(&mut cluster, &[0, 1, 3]);
+    healing::heal(&mut cluster);
+    assert_eq!(pg(&mut cluster, OsdId(3)).scrub.mark, mark);
+    healing::move_group(&mut cluster, &[3, 0, 1]);
+    healing::heal(&mut cluster);
+    assert_eq!(
+        pg(&mut cluster, OsdId(3)).scrub.mark.deep_at,
+        mark.deep_at,
+        "it leads, and does not take it for just made"
+    );
 }
 
 #[test]
