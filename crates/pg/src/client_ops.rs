@@ -450,8 +450,7 @@ impl Pg {
                 }
             }
             if !may_write && !self.may_read(cx) {
-                self.ops.wait_to_read.insert(object.clone());
-                return;
+                return self.wait_to_read(cx, object.clone());
             }
             if let Some(state) = self.ops.ops[&number].progress.at_hand.clone()
                 && !self.is_where_needed(cx, &state, may_write)
@@ -849,8 +848,8 @@ impl Pg {
         if !asks_for_others || cx.now >= since + MEMBERS_WAIT {
             return false;
         }
-        self.ops.wait_to_read.insert(op.object.clone());
-        cx.leases.waiting.insert(self.id);
+        let object = op.object.clone();
+        self.wait_to_read(cx, object);
         self.read_anew(number);
         true
     }
@@ -862,6 +861,12 @@ impl Pg {
         let queue = self.ops.objects.get_mut(&op.object).expect("its operation waited");
         queue.reads_running -= 1;
         queue.queue.push_front(number);
+    }
+
+    /// Reads of the object are tried again when leases come, or with the next tick.
+    fn wait_to_read(&mut self, cx: &mut Context<'_>, object: ObjectId) {
+        self.ops.wait_to_read.insert(object);
+        cx.leases.waiting.insert(self.id);
     }
 
     /// Reads that wait for leases, or for members, are tried again.
