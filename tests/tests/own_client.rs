@@ -85,11 +85,13 @@ async fn watches(pool: &Pool, other: &Pool) {
     // It outlives its timeout, being kept alive.
     tokio::time::sleep(Duration::from_secs(12)).await;
     assert_eq!(other.watchers("w").await.expect("watchers").len(), 1);
+    assert!(watch.check().expect("it stands") < wait, "it was confirmed a short while ago");
     watch.end().await.expect("the end");
     assert!(other.watchers("w").await.expect("watchers").is_empty());
     let mut watch = pool.watch("w", wait).await.expect("a watch");
     other.remove("w").await.expect("removed");
     assert_eq!(errno(watch.next().await), Errno::ENOTCONN, "the object is gone");
+    assert_eq!(errno(watch.check()), Errno::ENOTCONN);
 }
 
 async fn comparisons(pool: &Pool) {

@@ -53,6 +53,14 @@ impl Watch {
         self.cookie
     }
 
+    /// How long ago the cluster confirmed that it knows this watch; it is asked every 5 s. Once that is longer than the
+    /// watch's timeout, notifications may have passed without a word. What librados tells by `rados_watch_check`.
+    ///
+    /// Errors: `ENOTCONN` where the watch is known to be lost.
+    pub fn check(&self) -> Result<Duration, Error> {
+        self.pool.driver.shared.watch_confirmed_for(self.cookie).ok_or(Errno::ENOTCONN.into())
+    }
+
     /// The next notification. Errors: why there are no more; from then on the object is not watched.
     pub async fn next(&mut self) -> Result<Notification, Error> {
         match self.events.recv().await {

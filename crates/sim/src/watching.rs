@@ -20,6 +20,8 @@ pub const PREFIX: &str = "watched-";
 pub const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// Some OSDs take a watch for dead that is silent for so long, others wait for the default of 30 s.
 const TIMEOUTS_S: [u32; 2] = [0, 12];
+/// OSDs' default, which a timeout of 0 stands for.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Who watches: a client's global id, and its cookie.
 pub type Watcher = (u64, u64);
@@ -39,6 +41,8 @@ pub enum Step {
 pub struct Watch {
     pub watcher: Watcher,
     pub object: u64,
+    /// OSDs may take it for dead that is silent for so long.
+    pub timeout: Duration,
     /// When it was confirmed, if it was; until when it lasted for certain, and from when on it is no more for certain.
     pub since: Option<Duration>,
     pub until: Option<Duration>,
@@ -179,7 +183,12 @@ impl Watching {
             let standing: Vec<u64> = self.witnessed.watches.values().filter(standing).map(|w| w.watcher.1).collect();
             if self.rng.one_in(6) && !standing.is_empty() {
                 let cookie = standing[self.rng.below(standing.len() as u64) as usize];
-                self.witnessed.watches.get_mut(&cookie).expect("it stands").until = Some(link.world_time);
+                let watch = self.witnessed.watches.get_mut(&cookie).expect("it stands");
+                // Who was not heard of for longer may have been dropped meanwhile, and is not told so when it unwatches.
+                // OSDs' clocks run at rates of their own.
+                let silent = link.objecter.watch_confirmed(cookie).map_or(Duration::MAX, |then| link.now - then);
+                let unsure = silent.saturating_sub(watch.timeout * 9 / 10);
+                watch.until = Some(link.world_time.saturating_sub(unsure));
                 self.open += 1;
                 let completion = (link.completion)(Step::Unwatch { cookie });
                 link.objecter.unwatch(cookie, Some(completion), link.messenger, link.now);
@@ -199,10 +208,11 @@ impl Watching {
         self.last_cookie += 1;
         let cookie = self.number * 10_000 + self.last_cookie;
         let watcher = (link.messenger.global_id(), cookie);
-        let watch = Watch { watcher, object, since: None, until: None, gone: None, lost: false };
+        let timeout_s = TIMEOUTS_S[self.rng.below(2) as usize];
+        let timeout = if timeout_s == 0 { DEFAULT_TIMEOUT } else { Duration::from_secs(timeout_s.into()) };
+        let watch = Watch { watcher, object, timeout, since: None, until: None, gone: None, lost: false };
         self.witnessed.watches.insert(cookie, watch);
         self.open += 1;
-        let timeout_s = TIMEOUTS_S[self.rng.below(2) as usize];
         let (subject, completion) = (link.subject(object), (link.completion)(Step::Watch { cookie }));
         link.objecter.watch(subject, cookie, timeout_s, completion, link.messenger, link.now);
     }

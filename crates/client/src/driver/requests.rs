@@ -67,6 +67,11 @@ impl Shared {
         });
     }
 
+    /// How long ago the cluster confirmed a watch, as [`Objecter::watch_confirmed`](crate::objecter::Objecter) counts it.
+    pub fn watch_confirmed_for(&self, cookie: u64) -> Option<std::time::Duration> {
+        self.with(|cores, now| cores.objecter.watch_confirmed(cookie).map(|then| now.saturating_sub(then)))
+    }
+
     pub async fn notify(&self, subject: Subject, payload: Bytes, timeout_s: u32) -> Result<Answer, Error> {
         self.request(|cores, completion, now| {
             let Cores { messenger, objecter, .. } = cores;

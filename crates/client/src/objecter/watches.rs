@@ -43,10 +43,16 @@ pub(super) struct Watch {
     at: Option<(SessionId, Target)>,
     /// A step is under way.
     busy: bool,
-    ping_at: Duration,
+    /// When the last step was begun, and the last of those that the cluster confirmed.
+    begun: Duration,
+    confirmed: Option<Duration>,
 }
 
 impl Watch {
+    fn ping_at(&self) -> Duration {
+        self.begun + PING_EVERY
+    }
+
     /// A map has come. Every interval has OSDs forget over which session a watch is connected, also if the primary stays.
     pub(super) fn follow_map(&mut self, placement: &mut Placement, step: Step) {
         let Some((_, target)) = &self.at else { return };
@@ -76,8 +82,7 @@ impl<C> Objecter<C> {
         link: &mut impl Sessions,
         now: Duration,
     ) {
-        let ping_at = now + PING_EVERY;
-        let watch = Watch { subject: subject.clone(), timeout_s, at: None, busy: true, ping_at };
+        let watch = Watch { subject: subject.clone(), timeout_s, at: None, busy: true, begun: now, confirmed: None };
         let before = self.watches.insert(cookie, watch);
         assert!(before.is_none(), "watch cookie {cookie} is in use");
         let request = watch_request(subject, Op::watch(cookie, WatchOp::WATCH, timeout_s));
@@ -91,6 +96,12 @@ impl<C> Objecter<C> {
             return self.answer_owner(owner, Err(Errno::ENOTCONN.into()));
         };
         self.submit_as(watch_request(watch.subject, Op::watch(cookie, WatchOp::UNWATCH, 0)), owner, link, now);
+    }
+
+    /// When the latest of the steps began by which the cluster confirmed a watch: from then on it stands for its timeout.
+    /// `None` where it was not confirmed yet, and where there is no such watch or it is known to be lost.
+    pub fn watch_confirmed(&self, cookie: u64) -> Option<Duration> {
+        self.watches.get(&cookie)?.confirmed
     }
 
     /// Notifies all who watch an object. Done when all have acknowledged or `timeout_s` has passed.
@@ -162,6 +173,9 @@ impl<C> Objecter<C> {
         };
         if let Some(watch) = self.watches.get_mut(&cookie) {
             watch.busy = false;
+            if error.is_none() {
+                watch.confirmed = Some(watch.begun);
+            }
             match (&error, &step) {
                 (None, WatchStep::Ping) => {}
                 (None, _) => watch.at = place,
@@ -194,11 +208,11 @@ impl<C> Objecter<C> {
             let stands = watch.at.as_ref().is_some_and(|(session, _)| self.by_session.contains_key(session));
             let (what, step) = match stands {
                 false => (WatchOp::RECONNECT, WatchStep::Reconnect),
-                true if watch.ping_at <= now => (WatchOp::PING, WatchStep::Ping),
+                true if watch.ping_at() <= now => (WatchOp::PING, WatchStep::Ping),
                 true => continue,
             };
             watch.busy = true;
-            watch.ping_at = now + PING_EVERY;
+            watch.begun = now;
             let request = watch_request(watch.subject.clone(), Op::watch(*cookie, what, watch.timeout_s));
             steps.push((request, Owner::Watch { cookie: *cookie, step }));
         }
@@ -209,6 +223,6 @@ impl<C> Objecter<C> {
 
     /// When a watch is to be pinged next.
     pub(super) fn watches_wake(&self) -> Option<Duration> {
-        self.watches.values().filter(|watch| !watch.busy).map(|watch| watch.ping_at).min()
+        self.watches.values().filter(|watch| !watch.busy).map(Watch::ping_at).min()
     }
 }

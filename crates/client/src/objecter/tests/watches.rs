@@ -64,18 +64,25 @@ fn a_watcher_is_told() {
 #[test]
 fn a_watch_is_pinged_and_connected_again_when_the_osd_forgot_it() {
     let mut s = watching();
+    let registered = s.objecter.watch_confirmed(COOKIE).expect("it stands");
     s.advance(ms(5000));
+    let pinged = s.now;
     let (osd, tid, op) = s.last_op();
     assert_eq!((asked(&op), s.ops_sent().len()), ((WatchArgs::PING, COOKIE), 2));
     s.advance(ms(60_000));
     assert_eq!(s.ops_sent().len(), 2, "one at a time");
+    assert_eq!(s.objecter.watch_confirmed(COOKIE), Some(registered), "nothing was heard since");
     s.answer(osd, tid, &op, 0);
+    assert_eq!(s.objecter.watch_confirmed(COOKIE), Some(pinged), "from when it was asked on");
     let (osd, tid, op) = s.last_op();
     assert_eq!((asked(&op), s.ops_sent().len()), ((WatchArgs::PING, COOKIE), 3));
+    let asked_again = s.now;
     s.answer(osd, tid, &op, Errno::ETIMEDOUT.as_result());
+    assert_eq!(s.objecter.watch_confirmed(COOKIE), Some(pinged), "that was no confirmation");
     let (osd, tid, op) = s.last_op();
     assert_eq!(asked(&op), (WatchArgs::RECONNECT, COOKIE));
     s.answer(osd, tid, &op, 0);
+    assert_eq!(s.objecter.watch_confirmed(COOKIE), Some(asked_again));
     assert_eq!((s.objecter.poll_event(), s.ops_sent().len()), (None, 4));
     assert!(s.objecter.poll_done().is_none());
 }
@@ -100,6 +107,7 @@ fn a_lost_session_and_another_primary_need_a_new_connection() {
     let (back, tid, op) = s.last_op();
     s.answer(back, tid, &op, Errno::ENOTCONN.as_result());
     assert_eq!(s.objecter.poll_event(), Some(Event::WatchLost { cookie: COOKIE, why: Errno::ENOTCONN }));
+    assert_eq!(s.objecter.watch_confirmed(COOKIE), None);
     let sent = s.ops_sent().len();
     s.advance(ms(60_000));
     assert_eq!(s.ops_sent().len(), sent, "it is over");
