@@ -408,3 +408,53 @@ fn streams_are_prefixes_whatever_happens() {
         assert!(checked > 1 << 20, "seed {seed} checked only {checked} bytes");
     }
 }
+
+/// Greets who connects; connects to its peer, and reads no more and on again before that has answered.
+struct Greeter {
+    peer: Option<SocketAddr>,
+    established: bool,
+    greeted: usize,
+}
+
+impl<I: Io> Handler<I> for Greeter {
+    fn received(&mut self, _io: &mut I, _conn: ConnId, bytes: &[u8]) -> usize {
+        assert!(self.established, "greeted by whom it has not reached yet");
+        self.greeted += bytes.len();
+        bytes.len()
+    }
+
+    fn event(&mut self, io: &mut I, event: Event) {
+        match event {
+            Event::Timer { .. } => {
+                let conn = io.connect(self.peer.expect("only who has a peer has a timer"));
+                io.pause_reading(conn);
+                io.resume_reading(conn);
+            }
+            Event::Accepted { conn, .. } => io.send(conn, Bytes::from_static(b"hello")),
+            Event::Connected { result, .. } => self.established = result.is_ok(),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn nothing_is_received_before_the_word_that_the_connection_is_there() {
+    let ms = Duration::from_millis(1);
+    // A turn may begin after the peer has accepted and answered.
+    let config = WorldConfig { turn_delay: ms..=10 * ms, ..WorldConfig::default() };
+    for seed in 0..50 {
+        let mut world = World::new(seed, config.clone());
+        let (a, b) = (world.add_node(), world.add_node());
+        let addr = SocketAddr::new(world.address(b), PORT);
+        world.start(b, |io| {
+            io.listen(addr).expect("the address is free");
+            Greeter { peer: None, established: false, greeted: 0 }
+        });
+        world.start(a, |io| {
+            io.set_timer(10 * ms, 1);
+            Greeter { peer: Some(addr), established: false, greeted: 0 }
+        });
+        world.run_for(SECOND);
+        assert_eq!(world.handler(a).expect("started").greeted, b"hello".len());
+    }
+}

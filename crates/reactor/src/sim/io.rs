@@ -375,6 +375,8 @@ impl Io for SimIo {
         let node = self.current;
         if let Some(endpoint) = self.own(conn)
             && std::mem::take(&mut endpoint.paused)
+            // Else what comes would be handed over before the word that the connection is there.
+            && endpoint.phase == Phase::Open
         {
             self.tell(node, Inbox::Readable(conn));
         }
