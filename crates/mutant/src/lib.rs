@@ -99,6 +99,7 @@ mutants! {
     BackfillSkipped "backfill-skipped" Backfill "a member that is behind counts as copied at once",
     NotNeeded "not-needed" Backfill "clients are answered without a member that has been copied",
     ServesBeforeAll "serves-before-all" Backfill "a member that is backfilled serves once the others have what clients were answered for, whether or not it has",
+    OldShardsIgnored "old-shards-ignored" Coding "what members cannot make up for is not read from those that served before",
     ShardOfAnyVersion "shard-of-any-version" Coding "a shard is read in whatever version it is here",
     LongestShardLogLeads "longest-shard-log-leads" Coding "the longest of the shards' logs is the group's, though too few may have what it holds",
     UndoDroppedEarly "undo-dropped-early" Coding "what takes an update back is dropped before all shards have the update",

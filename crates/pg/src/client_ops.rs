@@ -815,11 +815,19 @@ impl Pg {
     /// anew.
     fn fetch_instead(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
         let op = &self.ops.ops[&number];
-        // Of shards that cannot be read others were read already.
-        if op.may_write || op.is_group_op() || self.coded.is_some() {
+        if op.may_write || op.is_group_op() {
             return false;
         }
         let head = op.object.clone();
+        if self.coded.is_some() {
+            // Of shards that cannot be read others were read already. If they are not where they might have been, it waits.
+            let is_lost = !self.can_decode(&head, None);
+            if is_lost {
+                self.read_anew(number);
+                self.run_object(cx, &head);
+            }
+            return is_lost;
+        }
         let object = op.progress.at_hand.clone().unwrap_or_else(|| head.clone());
         if self.missing.contains_key(&object) {
             // Another read has found it out, and it is on its way.

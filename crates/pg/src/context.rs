@@ -2,6 +2,7 @@
 
 use crate::backoffs::Backoffs;
 use crate::coded::CodedReads;
+use crate::coded::old_shards::OldShardReads;
 use crate::copy::Copies;
 use crate::dups::DupsLimit;
 use crate::hops::{MemberTimes, Recorder};
@@ -88,6 +89,8 @@ pub(crate) enum Waiter {
     Stray { pgid: PgId },
     /// Bytes of one shard.
     ShardRead { pgid: PgId },
+    /// Bytes of a shard that this OSD does not act for.
+    OldShard,
     /// The primary's own shard of an object.
     Rebuild { pgid: PgId, object: ObjectId },
 }
@@ -148,6 +151,7 @@ pub(crate) struct Context<'a> {
     pub reservations: &'a mut Reservations,
     pub rooms: &'a mut Rooms,
     pub coded_reads: &'a mut CodedReads,
+    pub old_shard_reads: &'a mut OldShardReads,
     pub copies: &'a mut Copies,
     pub trim_turns: &'a mut TrimTurns,
     /// Groups whose scrubs go on in another turn.

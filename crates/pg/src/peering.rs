@@ -121,6 +121,11 @@ impl Peering {
         self.readers.values().copied().max().unwrap_or_default()
     }
 
+    /// Forgets what was of one interval.
+    pub fn interval_ended(&mut self) {
+        *self = Peering { without: std::mem::take(&mut self.without), ..Peering::default() };
+    }
+
     pub fn set_phase(&mut self, phase: Phase) {
         self.phase = phase;
     }
@@ -134,8 +139,7 @@ impl Peering {
 impl Pg {
     /// The first step of an interval.
     pub(crate) fn begin_peering(&mut self, cx: &mut Context<'_>) {
-        let without = std::mem::take(&mut self.peering.without);
-        self.peering = Peering { without, ..Peering::default() };
+        self.peering.interval_ended();
         self.members.clear();
         if !self.is_primary(cx.whoami) {
             return;
@@ -189,6 +193,8 @@ impl Pg {
             _ => {}
         }
         self.try_full_again(cx);
+        self.look_for_old_shards(cx);
+        self.gathers_wait_no_longer(cx);
         if self.is_active() {
             self.roll_forward_idle(cx);
             self.release_found(cx);
@@ -766,6 +772,7 @@ impl Pg {
         if cx.now < self.peering.others_read_until() {
             return;
         }
+        self.look_for_old_shards(cx);
         let members = self.serving(cx);
         let is_enough = self.serving_copies() >= usize::from(self.interval.shape.min_size);
         let is_ready = is_enough || mutant::is(Mutant::MinSizeIgnored);
@@ -818,6 +825,7 @@ impl Pg {
             self.replication.start(&self.serving(cx), self.log.head());
             tracing::debug!(pg = %self.id, since = %self.interval.since, head = %self.log.head(), "active");
             self.ask_members_for_room(cx);
+            self.look_for_old_shards(cx);
             self.recover(cx);
             self.start_waiting_ops(cx);
             cx.backoffs.release(self.id.base(), cx.epoch);

@@ -335,7 +335,8 @@ impl Pg {
         cx.rooms.forget(self.id);
         self.unreadable.clear();
         self.members = Members::default();
-        self.peering = Peering::default();
+        // What it is to outlast its begin of peering sees to.
+        self.peering.interval_ended();
         self.scrub.interval_ended();
         self.snap_trim.forget();
         if !self.is_loading() {
@@ -439,7 +440,7 @@ pub(crate) fn missing_key_range() -> (Bytes, Bytes) {
     (Bytes::from_static(&[MISSING_PREFIX]), Bytes::from_static(&[MISSING_PREFIX + 1]))
 }
 
-fn missing_key(object: &ObjectId) -> Bytes {
+pub(crate) fn missing_key(object: &ObjectId) -> Bytes {
     let mut key = vec![MISSING_PREFIX];
     key.extend(object.to_vec(Target::default()));
     key.into()

@@ -121,6 +121,14 @@ impl Pg {
         }
     }
 
+    /// What could not be read is tried again: who may have it has come.
+    pub(crate) fn try_unreadable_again(&mut self, cx: &mut Context<'_>) {
+        self.unreadable.clear();
+        self.pulls.tried.clear();
+        self.recover(cx);
+        self.run_objects(cx, &ObjectId::min(), &ObjectId::max());
+    }
+
     /// Whether the object is here, so that it can be sent.
     pub(crate) fn is_readable(&self, object: &ObjectId) -> bool {
         !self.missing.contains_key(object) && !self.unreadable.contains(object)

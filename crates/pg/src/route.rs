@@ -68,6 +68,7 @@ pub fn of_peer_message(envelope: &Envelope) -> Result<Addressee, DecodeError> {
         | kind::PG_START
         | kind::PG_STARTED
         | kind::SHARD_READ
+        | kind::STRAY_READ
         | kind::SHARD_READ_REPLY
         | kind::ROLL_FORWARD => {
             // Whatever the version: the group comes first.

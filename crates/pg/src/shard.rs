@@ -7,7 +7,8 @@ use crate::background_check::{BackgroundCheck, CheckCounts};
 use crate::backoffs::{BackoffCounts, Backoffs};
 use crate::client_ops::ClientOp;
 use crate::coded::CodedReads;
-use crate::coded::peer::{RollForward, ShardRead, ShardReadReply};
+use crate::coded::old_shards::OldShardReads;
+use crate::coded::peer::{RollForward, ShardRead, ShardReadReply, StrayRead};
 use crate::coded::rehome::Rehome;
 use crate::coded::shard_sources::instance;
 use crate::context::{ClientSession, Context, MonitorRequests, OnCommit, Output, Waiter};
@@ -127,6 +128,7 @@ pub struct Shard {
     fullness_told: u8,
     strays: Strays,
     coded_reads: CodedReads,
+    old_shard_reads: OldShardReads,
     copies: Copies,
     trim_turns: TrimTurns,
     /// Pools that this OSD cannot serve, which it has said.
@@ -171,6 +173,7 @@ macro_rules! context {
             reservations: &mut $shard.reservations,
             rooms: &mut $shard.rooms,
             coded_reads: &mut $shard.coded_reads,
+            old_shard_reads: &mut $shard.old_shard_reads,
             copies: &mut $shard.copies,
             trim_turns: &mut $shard.trim_turns,
             scrubs_later: &mut $shard.scrubs_later,
@@ -246,6 +249,7 @@ impl Shard {
             fullness_told: 0,
             strays: Strays::default(),
             coded_reads: CodedReads::default(),
+            old_shard_reads: OldShardReads::new(),
             copies: Copies::default(),
             trim_turns: TrimTurns::default(),
             unserved: BTreeSet::new(),
@@ -1049,6 +1053,12 @@ impl Shard {
             kind::SHARD_READ => {
                 to_group!(self, from, envelope, ShardRead, |pg, cx, message| pg.shard_read(cx, from, message));
             }
+            kind::STRAY_READ => {
+                let message = StrayRead::open(envelope)?;
+                if let Some(reply) = context!(self).old_shard_wanted(from, message) {
+                    context!(self).send_osd(from, reply);
+                }
+            }
             kind::SHARD_READ_REPLY => {
                 to_group!(self, from, envelope, ShardReadReply, |pg, cx, message| {
                     pg.shard_read_came(cx, from, message);
@@ -1288,6 +1298,16 @@ impl Shard {
                 }
             }
             Some(Waiter::Stray { pgid }) => self.strays.lookup_done(context!(self), pgid, id),
+            Some(Waiter::OldShard) => match context!(self).old_shard_lookup_done(id, data) {
+                Some((to, reply)) if to == self.whoami => {
+                    let id = self.instance(reply.pg.pgid);
+                    if let Some(pg) = self.pgs.get_mut(&id) {
+                        pg.shard_read_came(context!(self), to, reply);
+                    }
+                }
+                Some((to, reply)) => context!(self).send_osd(to, reply),
+                None => {}
+            },
             Some(Waiter::ShardRead { pgid }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
                     pg.serve_lookup_done(context!(self), id, data);

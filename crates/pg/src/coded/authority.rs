@@ -20,7 +20,7 @@ fn served(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
     history.members.iter().copied().zip(history.member_shards.iter().copied())
 }
 
-fn served_before(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
+pub(super) fn served_before(history: &PgHistory) -> impl Iterator<Item = (OsdId, u8)> {
     history.past.iter().copied().zip(history.past_shards.iter().copied())
 }
 

@@ -1,13 +1,15 @@
 //! Bytes of an object from its shards, as its primary gathers them. Shards that cannot be read are computed from others.
 
 use super::coding::assemble;
-use super::peer::{ShardRead, ShardReadOutcome, ShardReadReply};
-use super::shard_sources::Source;
+use super::old_shards::ANSWER_WITHIN;
+use super::peer::{ShardRead, ShardReadOutcome, ShardReadReply, StrayRead};
+use super::shard_sources::{Source, Standing};
 use crate::context::Context;
 use crate::pg::Pg;
 use bytes::Bytes;
 use ec::ShardSet;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{AlignedBuf, EVersion, ObjectId, OsdId};
 use wire::Rope;
@@ -31,12 +33,14 @@ pub(crate) struct Gather {
     /// The range that is read of each shard.
     offset: u64,
     len: u64,
-    asked: BTreeMap<OsdId, usize>,
+    /// Who was asked for which shard, and until when those may answer that are no members and may go unnoticed.
+    asked: BTreeMap<(OsdId, usize), Option<Duration>>,
     got: BTreeMap<usize, Bytes>,
     attrs: BTreeMap<Bytes, Bytes>,
     /// Those that turned out not to have it, and of those the ones whose shard is damaged.
-    tried: BTreeSet<OsdId>,
+    tried: BTreeSet<(OsdId, usize)>,
     bad: BTreeSet<OsdId>,
+    but: Option<OsdId>,
 }
 
 impl Pg {
@@ -70,8 +74,9 @@ impl Pg {
             asked: BTreeMap::new(),
             got: BTreeMap::new(),
             attrs: BTreeMap::new(),
-            tried: but.into_iter().collect(),
+            tried: BTreeSet::new(),
             bad: BTreeSet::new(),
+            but,
         };
         coded.gathers.insert(id, gather);
         self.gather_on(cx, id);
@@ -82,42 +87,76 @@ impl Pg {
     fn gather_on(&mut self, cx: &mut Context<'_>, id: LookupId) {
         let Some(gather) = self.coded.as_ref().and_then(|coded| coded.gathers.get(&id)) else { return };
         let sources: Vec<Source> = self
-            .shard_sources(&gather.object)
+            .all_sources(&gather.object)
             .into_iter()
-            .filter(|source| !gather.tried.contains(&source.osd))
+            .filter(|source| Some(source.osd) != gather.but && !gather.tried.contains(&(source.osd, source.shard)))
             .collect();
         let pg = self.pg_interval();
         let coded = self.coded.as_mut().expect("just seen");
         let gather = coded.gathers.get_mut(&id).expect("just seen");
         let got: ShardSet = gather.got.keys().copied().collect();
-        let of = |all: bool| -> ShardSet {
-            let usable = sources.iter().filter(|source| all || source.is_known);
+        let of = |least: Standing| -> ShardSet {
+            let usable = sources.iter().filter(|source| source.standing >= least);
             usable.map(|source| source.shard).collect::<ShardSet>().union(got)
         };
-        let plan = coded.code.minimum_to_decode(gather.shards, of(false));
-        let Ok(plan) = plan.or_else(|_| coded.code.minimum_to_decode(gather.shards, of(true))) else {
+        let plan = |least| coded.code.minimum_to_decode(gather.shards, of(least)).ok();
+        let plan = plan(Standing::Known).or_else(|| plan(Standing::Member)).or_else(|| plan(Standing::ServedBefore));
+        let Some(plan) = plan else {
             return self.gather_ended(cx, id, false);
         };
         let mut ask = Vec::new();
         for shard in plan.without(got).iter() {
-            if gather.asked.values().any(|asked| *asked == shard) {
+            if gather.asked.keys().any(|(_, asked)| *asked == shard) {
                 continue;
             }
-            let best = sources.iter().filter(|source| source.shard == shard).max_by_key(|source| source.is_known);
-            let Source { osd, .. } = *best.expect("the plan has only shards that somebody has");
-            gather.asked.insert(osd, shard);
+            let best = sources.iter().filter(|source| source.shard == shard).max_by_key(|source| source.standing);
+            let Source { osd, standing, .. } = *best.expect("the plan has only shards that somebody has");
+            let is_old = standing == Standing::ServedBefore;
+            gather.asked.insert((osd, shard), is_old.then(|| cx.now + ANSWER_WITHIN));
             let attrs = matches!(gather.wanted, Wanted::Shard { attrs: true, .. });
             let (object, version, offset, len) = (gather.object.clone(), gather.version, gather.offset, gather.len);
-            ask.push((osd, ShardRead { pg, read: id.0, object, version, offset, len, attrs }));
+            let read = ShardRead { pg, read: id.0, object, version, offset, len, attrs };
+            ask.push((osd, is_old.then_some(shard), read));
         }
         if plan.is_subset(got) {
             return self.gather_ended(cx, id, true);
         }
-        for (osd, message) in ask {
-            match osd == cx.whoami {
-                true => self.serve(cx, osd, message),
-                false => cx.send_osd(osd, message),
+        for (osd, old, message) in ask {
+            match old {
+                Some(shard) => self.ask_for_old_shard(cx, osd, shard as u8, message),
+                None if osd == cx.whoami => self.serve(cx, osd, message),
+                None => cx.send_osd(osd, message),
             }
+        }
+    }
+
+    fn ask_for_old_shard(&mut self, cx: &mut Context<'_>, osd: OsdId, shard: u8, read: ShardRead) {
+        let ShardRead { mut pg, read, object, version, offset, len, attrs } = read;
+        pg.pgid = pg.pgid.base().of_shard(shard);
+        tracing::debug!(pg = %self.id, %osd, shard, %object, %version, "who served before is asked for its shard");
+        let message = StrayRead { pg, read, object, version, offset, len, attrs };
+        if osd != cx.whoami {
+            cx.send_osd(osd, message);
+        } else if let Some(reply) = cx.old_shard_wanted(osd, message) {
+            self.shard_read_came(cx, osd, reply);
+        }
+    }
+
+    /// Reads that wait for too long for somebody who is no member go on without.
+    pub(crate) fn gathers_wait_no_longer(&mut self, cx: &mut Context<'_>) {
+        let Some(coded) = &mut self.coded else { return };
+        let mut ended = Vec::new();
+        for (id, gather) in &mut coded.gathers {
+            let late = |until: &Option<Duration>| until.is_some_and(|until| until <= cx.now);
+            for (holder, _) in gather.asked.extract_if(.., |_, until| late(until)) {
+                gather.tried.insert(holder);
+                ended.push((*id, gather.object.clone(), holder));
+            }
+        }
+        for (id, object, (osd, shard)) in ended {
+            tracing::warn!(pg = %self.id, %osd, shard, %object, "does not say whether it has its shard from before");
+            self.is_not_there(cx, object, osd, shard);
+            self.gather_on(cx, id);
         }
     }
 
@@ -125,7 +164,12 @@ impl Pg {
     pub(crate) fn shard_read_came(&mut self, cx: &mut Context<'_>, from: OsdId, reply: ShardReadReply) {
         let id = LookupId(reply.read);
         let Some(gather) = self.coded.as_mut().and_then(|coded| coded.gathers.get_mut(&id)) else { return };
-        let Some(shard) = gather.asked.remove(&from).filter(|_| reply.pg.since == self.interval.since) else { return };
+        let Some(shard) = reply.pg.pgid.pool.shard().map(usize::from) else { return };
+        if reply.pg.since != self.interval.since {
+            return;
+        }
+        let Some(until) = gather.asked.remove(&(from, shard)) else { return };
+        let (is_member, object) = (until.is_none(), gather.object.clone());
         match reply.outcome {
             ShardReadOutcome::Read => {
                 gather.got.insert(shard, reply.data.into_bytes());
@@ -134,10 +178,16 @@ impl Pg {
                     gather.attrs = reply.attrs.iter().map(|(name, value)| (own(name), own(value))).collect();
                 }
             }
-            ShardReadOutcome::Absent => drop(gather.tried.insert(from)),
+            ShardReadOutcome::Absent => {
+                gather.tried.insert((from, shard));
+                self.is_not_there(cx, object, from, shard);
+            }
             ShardReadOutcome::Bad => {
-                gather.tried.insert(from);
-                gather.bad.insert(from);
+                gather.tried.insert((from, shard));
+                match is_member {
+                    true => drop(gather.bad.insert(from)),
+                    false => self.is_not_there(cx, object, from, shard),
+                }
             }
         }
         self.gather_on(cx, id);
@@ -171,6 +221,7 @@ impl Pg {
             }
             coded.rebuilds.clear();
             coded.serves.clear();
+            coded.old_shards = Default::default();
             coded.told_forward = EVersion::ZERO;
         }
     }

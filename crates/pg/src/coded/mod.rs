@@ -9,6 +9,7 @@
 //! * [`undo`]: updates that too few shards have are taken back; until then each shard keeps what it needs for that.
 //! * [`gather`]: bytes of an object from its shards, computed where they are missing; [`serve`] is the other end;
 //!   [`shard_sources`]: who has what; [`rebuild`]: the primary's own shard.
+//! * [`old_shards`]: what members cannot make up for is read from those that served before.
 //! * [`authority`]: which log is the group's, and which OSDs should act for which shard.
 
 pub(crate) mod authority;
@@ -16,6 +17,7 @@ pub(crate) mod change;
 pub mod coding;
 pub(crate) mod forward;
 pub(crate) mod gather;
+pub(crate) mod old_shards;
 pub mod peer;
 pub(crate) mod rebuild;
 pub(crate) mod rehome;
@@ -26,6 +28,7 @@ pub mod undo;
 use coding::Coding;
 use ec::{Code, StripeLayout};
 use gather::Gather;
+use old_shards::OldShards;
 use rebuild::Rebuild;
 use serve::Serve;
 use std::collections::{BTreeMap, VecDeque};
@@ -42,6 +45,7 @@ pub(crate) struct Coded {
     /// As primary.
     pub gathers: BTreeMap<LookupId, Gather>,
     pub rebuilds: BTreeMap<ObjectId, Rebuild>,
+    pub old_shards: OldShards,
     /// How far members have been told to forget what updates replaced.
     pub told_forward: EVersion,
     /// As member, and as primary for itself.
@@ -56,6 +60,7 @@ impl Coded {
             code: coding.code(),
             gathers: BTreeMap::new(),
             rebuilds: BTreeMap::new(),
+            old_shards: OldShards::default(),
             told_forward: EVersion::ZERO,
             serves: BTreeMap::new(),
         }

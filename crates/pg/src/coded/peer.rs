@@ -26,7 +26,30 @@ pub struct ShardRead {
 
 message!(ShardRead = kind::SHARD_READ, version 1 { pg, read, object, version, offset, len, attrs });
 
-/// What came of a [`ShardRead`].
+/// Primary to somebody who served before with a shard that it does not have in the present interval: send me bytes of that.
+/// Answered like [`ShardRead`], whose fields these are, but that `pg` names that shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StrayRead {
+    pub pg: PgInterval,
+    pub read: u64,
+    pub object: ObjectId,
+    pub version: EVersion,
+    pub offset: u64,
+    pub len: u64,
+    pub attrs: bool,
+}
+
+message!(StrayRead = kind::STRAY_READ, version 1 { pg, read, object, version, offset, len, attrs });
+
+impl StrayRead {
+    /// What a member would be asked for.
+    pub fn as_shard_read(&self) -> ShardRead {
+        let StrayRead { pg, read, ref object, version, offset, len, attrs } = *self;
+        ShardRead { pg, read, object: object.clone(), version, offset, len, attrs }
+    }
+}
+
+/// What came of a [`ShardRead`] or a [`StrayRead`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ShardReadOutcome {
     Read,
@@ -36,7 +59,7 @@ pub enum ShardReadOutcome {
     Bad,
 }
 
-/// Answers [`ShardRead`].
+/// Answers [`ShardRead`] and [`StrayRead`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShardReadReply {
     pub pg: PgInterval,

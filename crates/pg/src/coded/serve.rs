@@ -8,7 +8,7 @@ use crate::pg::Pg;
 use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::BTreeMap;
-use store::{LookupId, ReadError};
+use store::{LookupId, ReadError, Store};
 use types::{Epoch, OsdId};
 use wire::Rope;
 
@@ -20,6 +20,33 @@ pub(crate) struct Serve {
     asked: ShardRead,
     /// Once they were read.
     attrs: Option<BTreeMap<Bytes, Bytes>>,
+}
+
+/// What is asked for, as far as it is here in that version, and its attributes, if they are wanted.
+pub(super) fn read_shard(
+    store: &mut Store,
+    asked: &ShardRead,
+    is_missing: bool,
+    attrs: &mut Option<BTreeMap<Bytes, Bytes>>,
+) -> Result<(ShardReadOutcome, Rope), NoAnswer> {
+    let ShardRead { object, version, offset, len, .. } = asked;
+    let stat = ready(store.stat(object))?;
+    let is_wanted = |stat: &std::sync::Arc<store::ObjectStat>| {
+        let is_any = mutant::is(Mutant::ShardOfAnyVersion);
+        ObjectInfo::of(stat).is_ok_and(|info| info.version == *version || is_any)
+    };
+    let Some(stat) = stat.filter(|stat| is_wanted(stat) && !is_missing) else {
+        return Ok((ShardReadOutcome::Absent, Rope::new()));
+    };
+    if asked.attrs {
+        let all = stat.attrs.iter();
+        *attrs = Some(all.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect());
+    }
+    let len = (*len).min(stat.size_bytes.saturating_sub(*offset));
+    match len {
+        0 => Ok((ShardReadOutcome::Read, Rope::new())),
+        len => Ok((ShardReadOutcome::Read, ready(store.read(object, *offset, len))?)),
+    }
 }
 
 impl Pg {
@@ -37,7 +64,8 @@ impl Pg {
     }
 
     fn serve_on(&mut self, cx: &mut Context<'_>, mut serve: Serve) {
-        let answer = self.served(cx, &mut serve);
+        let is_missing = self.missing.contains_key(&serve.asked.object);
+        let answer = read_shard(cx.store, &serve.asked, is_missing, &mut serve.attrs);
         match answer {
             Ok((outcome, data)) => self.answer_shard_read(cx, serve, outcome, data),
             Err(NoAnswer::Pending(id)) => {
@@ -50,27 +78,6 @@ impl Pg {
                 tracing::error!(pg = %self.id, object = %serve.asked.object, "shard cannot be read: {damage}");
                 self.answer_shard_read(cx, serve, ShardReadOutcome::Bad, Rope::new());
             }
-        }
-    }
-
-    fn served(&mut self, cx: &mut Context<'_>, serve: &mut Serve) -> Result<(ShardReadOutcome, Rope), NoAnswer> {
-        let ShardRead { object, version, offset, len, attrs, .. } = &serve.asked;
-        let stat = ready(cx.store.stat(object))?;
-        let is_wanted = |stat: &std::sync::Arc<store::ObjectStat>| {
-            let is_any = mutant::is(Mutant::ShardOfAnyVersion);
-            ObjectInfo::of(stat).is_ok_and(|info| info.version == *version || is_any)
-        };
-        let Some(stat) = stat.filter(|stat| is_wanted(stat) && !self.missing.contains_key(object)) else {
-            return Ok((ShardReadOutcome::Absent, Rope::new()));
-        };
-        if *attrs {
-            let all = stat.attrs.iter();
-            serve.attrs = Some(all.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect());
-        }
-        let len = (*len).min(stat.size_bytes.saturating_sub(*offset));
-        match len {
-            0 => Ok((ShardReadOutcome::Read, Rope::new())),
-            len => Ok((ShardReadOutcome::Read, ready(cx.store.read(object, *offset, len))?)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which shard an OSD has in an interval, and who has which shard of an object.
 
 use crate::context::Context;
-use crate::members::Standing;
+use crate::members;
 use crate::pg::{Interval, Pg};
 use ec::ShardSet;
 use mutant::Mutant;
@@ -46,37 +46,48 @@ pub(crate) fn instance(id: PgId, acting: &[OsdId], up: &[OsdId], whoami: OsdId, 
     }
 }
 
+/// Who a [`Source`] is, the best last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Standing {
+    /// It served with that shard before, and does not act for it in this interval. What it sends tells whether it has the version.
+    ServedBefore,
+    /// A member that may have the newest version, as what it sends tells.
+    Member,
+    /// It has the newest version by its log.
+    Known,
+}
+
 /// Somebody who may have a shard of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Source {
     pub shard: usize,
     pub osd: OsdId,
-    /// It has the newest version by its log; else it may have it, as what it sends tells.
-    pub is_known: bool,
+    pub standing: Standing,
 }
 
 impl Pg {
-    /// All that may have a shard of the object as it is now.
+    /// All members that may have a shard of the object as it is now.
     pub(crate) fn shard_sources(&self, object: &ObjectId) -> Vec<Source> {
+        use members::Standing::{Backfilled, Backfilling, Behind, Serving};
         let mut sources = Vec::new();
-        let mut add = |osd: OsdId, is_known: bool| {
+        let mut add = |osd: OsdId, standing: Standing| {
             if let Some(shard) = self.interval.shard_of(osd) {
-                sources.push(Source { shard: shard.into(), osd, is_known });
+                sources.push(Source { shard: shard.into(), osd, standing });
             }
         };
         if let Some(primary) = self.interval.primary.filter(|_| !self.missing.contains_key(object)) {
-            add(primary, true);
+            add(primary, Standing::Known);
         }
         for (osd, standing) in self.members.iter() {
             let lacks = self.members.lacks(osd, object);
             match standing {
                 _ if lacks => {}
-                Standing::Serving | Standing::Backfilled(_) => add(osd, true),
-                Standing::Backfilling if self.is_copied(osd, object) => add(osd, true),
-                Standing::Backfilling | Standing::Behind => {
+                Serving | Backfilled(_) => add(osd, Standing::Known),
+                Backfilling if self.is_copied(osd, object) => add(osd, Standing::Known),
+                Backfilling | Behind => {
                     let told = self.peering.told.get(&osd);
                     if told.is_some_and(|told| told.info.is_some() && !told.missing.contains_key(object)) {
-                        add(osd, false);
+                        add(osd, Standing::Member);
                     }
                 }
             }
@@ -84,10 +95,24 @@ impl Pg {
         sources
     }
 
+    /// The same, and those that served before with a shard; without those that turned out not to have what they might.
+    pub(crate) fn all_sources(&self, object: &ObjectId) -> Vec<Source> {
+        let mut sources = self.shard_sources(object);
+        if let Some(coded) = &self.coded {
+            sources.extend(coded.old_shards.sources());
+            let may_have = |s: &Source| !coded.old_shards.is_not_there(object, s.osd, s.shard);
+            sources.retain(|source| source.standing == Standing::Known || may_have(source));
+        }
+        sources
+    }
+
     /// Whether so many shards of the object are there, on others than `but`, that it can be read.
     pub(crate) fn can_decode(&self, object: &ObjectId, but: Option<OsdId>) -> bool {
+        self.has_enough_of(&self.all_sources(object), but)
+    }
+
+    fn has_enough_of(&self, sources: &[Source], but: Option<OsdId>) -> bool {
         let Some(coded) = &self.coded else { return true };
-        let sources = self.shard_sources(object);
         let shards: ShardSet =
             sources.iter().filter(|source| Some(source.osd) != but).map(|source| source.shard).collect();
         shards.len() >= coded.coding.k()
@@ -95,7 +120,7 @@ impl Pg {
 
     /// How many copies, or different shards, serve.
     pub(crate) fn serving_copies(&self) -> usize {
-        let serving = self.members.iter().filter(|(_, standing)| *standing == Standing::Serving);
+        let serving = self.members.iter().filter(|(_, standing)| *standing == members::Standing::Serving);
         match self.coded {
             None => 1 + serving.count(),
             Some(_) => {
@@ -118,7 +143,9 @@ impl Pg {
         object: &ObjectId,
         version: types::EVersion,
     ) {
-        if !self.is_primary(cx.whoami) || !self.peering.may_recover() || !self.can_decode(object, Some(osd)) {
+        // Members must have enough: only of them it is known.
+        let is_spare = self.has_enough_of(&self.shard_sources(object), Some(osd));
+        if !self.is_primary(cx.whoami) || !self.peering.may_recover() || !is_spare {
             return;
         }
         // Another read has told so before. What replaces it is on its way, and must not be taken for it.

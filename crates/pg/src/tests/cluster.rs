@@ -121,6 +121,11 @@ impl Cluster {
     }
 
     pub fn coded_limited(seed: u64, limits: Limits) -> Cluster {
+        Cluster::coded_of(3, seed, limits)
+    }
+
+    /// The same with more OSDs, which are not in the acting set.
+    pub fn coded_of(osds: i32, seed: u64, limits: Limits) -> Cluster {
         let pool = PgPool {
             kind: PoolKind::ERASURE,
             min_size: 2,
@@ -128,7 +133,7 @@ impl Cluster {
             erasure_code_profile: PROFILE.to_owned(),
             ..PgPool::replicated(3, 1, 0)
         };
-        Cluster::of_pool(3, seed, limits, shards_of_tests(), pool)
+        Cluster::of_pool(osds, seed, limits, shards_of_tests(), pool)
     }
 
     fn of_pool(osds: i32, seed: u64, limits: Limits, shards: usize, pool: PgPool) -> Cluster {

@@ -76,6 +76,7 @@ pub mod kind {
     pub const PG_RELEASED: u16 = 0x4e34;
     pub const PG_STRAYS: u16 = 0x4e35;
     pub const PG_UNNEEDED: u16 = 0x4e36;
+    pub const STRAY_READ: u16 = 0x4e37;
     pub const ROOM_GET: u16 = 0x4e50;
     pub const ROOM_TOLD: u16 = 0x4e51;
     pub const ROOM_SEEN: u16 = 0x4e52;

@@ -1,0 +1,148 @@
+//! Shards of those that served before and do not act for them now.
+//!
+//! An acting set may have come to be without an OSD that had, with its primary alone, what clients had been answered for: it
+//! was down for a moment, and somebody else was to have its shard. Once it is up again it is read from there, until nobody
+//! lacks anything any more: so long the record names who served before.
+
+use super::authority::served_before;
+use super::peer::{ShardReadOutcome, ShardReadReply, StrayRead};
+use super::serve::read_shard;
+use super::shard_sources::{Source, Standing};
+use crate::context::{Context, Waiter};
+use crate::lookup::{NoAnswer, ready};
+use crate::pg::{Pg, missing_key};
+use bytes::Bytes;
+use mutant::Mutant;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use store::{LookupId, ReadError};
+use types::{Epoch, ObjectId, OsdId};
+use wire::Rope;
+
+/// Who is no member may be gone without a new interval. It is waited for so long.
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// Whoever did not have something, or did not answer, is asked again after this.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// What a primary knows of them.
+#[derive(Debug, Default)]
+pub(crate) struct OldShards {
+    /// Who is up, and since when.
+    there: BTreeMap<(OsdId, u8), Epoch>,
+    /// Of these, and of members that might have had an object, those that do not.
+    not_there: BTreeMap<ObjectId, BTreeSet<(OsdId, usize)>>,
+    ask_again_at: Option<Duration>,
+}
+
+impl OldShards {
+    pub fn sources(&self) -> impl Iterator<Item = Source> {
+        let source = |(osd, shard): &(OsdId, u8)| Source {
+            shard: usize::from(*shard),
+            osd: *osd,
+            standing: Standing::ServedBefore,
+        };
+        self.there.keys().map(source)
+    }
+
+    pub fn is_not_there(&self, object: &ObjectId, osd: OsdId, shard: usize) -> bool {
+        self.not_there.get(object).is_some_and(|holders| holders.contains(&(osd, shard)))
+    }
+}
+
+impl Pg {
+    /// Who might have had a shard of an object does not.
+    pub(crate) fn is_not_there(&mut self, cx: &Context<'_>, object: ObjectId, osd: OsdId, shard: usize) {
+        let Some(coded) = &mut self.coded else { return };
+        coded.old_shards.not_there.entry(object).or_default().insert((osd, shard));
+        coded.old_shards.ask_again_at.get_or_insert(cx.now + ASK_AGAIN_AFTER);
+    }
+
+    /// Finds out who is there. Where somebody has come, or time has passed, what could not be read may be tried again.
+    pub(crate) fn look_for_old_shards(&mut self, cx: &mut Context<'_>) {
+        if !self.peering.may_recover() || mutant::is(Mutant::OldShardsIgnored) {
+            return;
+        }
+        let (Some(coded), Some(history)) = (&mut self.coded, &self.peering.history) else { return };
+        let is_old = |(osd, shard): &(OsdId, u8)| self.interval.shard_of(*osd) != Some(*shard);
+        let up_from = |osd: OsdId| cx.map.osd(osd).filter(|_| cx.map.is_up(osd)).map(|known| known.info.up_from);
+        let there = served_before(history).filter(is_old).filter_map(|holder| Some((holder, up_from(holder.0)?)));
+        let there: BTreeMap<(OsdId, u8), Epoch> = there.collect();
+        let old = &mut coded.old_shards;
+        let has_come = there.iter().any(|(holder, since)| old.there.get(holder) != Some(since));
+        old.there = there;
+        if has_come || old.ask_again_at.is_some_and(|at| at <= cx.now) {
+            old.not_there.clear();
+            old.ask_again_at = None;
+            self.try_unreadable_again(cx);
+        }
+    }
+}
+
+/// A read for another OSD's group, or this one's, that waits for the device.
+#[derive(Debug)]
+pub(crate) struct OldShardRead {
+    to: OsdId,
+    asked: StrayRead,
+    /// Once they were read.
+    attrs: Option<BTreeMap<Bytes, Bytes>>,
+}
+
+/// Such reads of an OSD.
+pub(crate) type OldShardReads = BTreeMap<LookupId, OldShardRead>;
+
+impl Context<'_> {
+    /// A primary wants bytes of a shard that this OSD does not act for. Gives the answer, if it is there already.
+    pub(crate) fn old_shard_wanted(&mut self, to: OsdId, mut asked: StrayRead) -> Option<ShardReadReply> {
+        use super::rehome::Rehome;
+        asked.object.rehome(asked.pg.pgid.pool);
+        self.read_old_shard(OldShardRead { to, asked, attrs: None })
+    }
+
+    fn read_old_shard(&mut self, mut read: OldShardRead) -> Option<ShardReadReply> {
+        let answer = self.old_shard(&mut read);
+        match answer {
+            Ok((outcome, data)) => Some(read.reply(outcome, data)),
+            Err(NoAnswer::Pending(id)) => {
+                self.wait(id, Waiter::OldShard);
+                self.old_shard_reads.insert(id, read);
+                None
+            }
+            Err(NoAnswer::Damaged(damage)) => {
+                tracing::error!(pg = %read.asked.pg.pgid, object = %read.asked.object, "shard cannot be read: {damage}");
+                Some(read.reply(ShardReadOutcome::Bad, Rope::new()))
+            }
+        }
+    }
+
+    fn old_shard(&mut self, read: &mut OldShardRead) -> Result<(ShardReadOutcome, Rope), NoAnswer> {
+        let asked = read.asked.as_shard_read();
+        let is_missing = ready(self.store.pg_get(asked.pg.pgid, &missing_key(&asked.object)))?.is_some();
+        read_shard(self.store, &asked, is_missing, &mut read.attrs)
+    }
+
+    /// A lookup that such a read waited for is done. Gives who is to have an answer, if there is one now.
+    pub(crate) fn old_shard_lookup_done(
+        &mut self,
+        id: LookupId,
+        data: Option<Result<Rope, ReadError>>,
+    ) -> Option<(OsdId, ShardReadReply)> {
+        let read = self.old_shard_reads.remove(&id)?;
+        let to = read.to;
+        let reply = match data {
+            None => self.read_old_shard(read)?,
+            Some(Ok(data)) => read.reply(ShardReadOutcome::Read, data),
+            Some(Err(e)) => {
+                tracing::error!(pg = %read.asked.pg.pgid, object = %read.asked.object, "shard cannot be read: {e}");
+                read.reply(ShardReadOutcome::Bad, Rope::new())
+            }
+        };
+        Some((to, reply))
+    }
+}
+
+impl OldShardRead {
+    fn reply(self, outcome: ShardReadOutcome, data: Rope) -> ShardReadReply {
+        let (pg, read) = (self.asked.pg, self.asked.read);
+        ShardReadReply { pg, read, outcome, attrs: self.attrs.unwrap_or_default(), data }
+    }
+}
