@@ -207,7 +207,7 @@ pub(crate) struct Run {
 }
 
 /// What an OSD does in a turn, of a millisecond, to find out where groups are. In one of four runs that takes up to a second when CRUSH
-/// has to be asked for all of them, so that maps come into force late, and elsewhere earlier.
+/// has to be asked for all `groups` that there may come to be, so that maps come into force late, and elsewhere earlier.
 fn placing_work(seed: u64, groups: u32) -> usize {
     const TURNS: [usize; 4] = [10, 50, 250, 1000];
     match seed % 4 {
@@ -256,7 +256,7 @@ impl Run {
             window: if dups_max > 0 { u64::MAX } else { log_entries_min as u64 / 2 },
             // Few, so that there are many steps at which it can be interrupted.
             backfill_objects: 1 + (seed / 3 % 8) as usize,
-            placing_work: placing_work(seed, groups),
+            placing_work: placing_work(seed, if setup.splits { splits::GROUPS_MAX } else { groups }),
             wal_bytes,
             shards: setup.shards,
             disk_bytes,

@@ -134,6 +134,8 @@ fn seeds_that_found_bugs() {
     check_by([17_956_404_526, 17_956_404_582].into_iter(), check_swarm);
     // Who ends a watch is not told that it had been dropped, which the check had taken for granted.
     check_by(std::iter::once(17_956_420_521), check_swarm);
+    // A pool grew from one group to 48, for which OSDs then took fifty times as long as they were meant to.
+    check_by(std::iter::once(17_956_437_406), check_swarm);
     // A shard that an OSD had from before was not read, though too few others had the object.
     check_by(std::iter::once(17_956_429_418), check_swarm);
     // The simulated network handed over bytes of a connection before the word that it was there.
