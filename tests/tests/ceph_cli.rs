@@ -32,10 +32,12 @@ osd crush rm-device-class osd.2; osd crush set-device-class ssd osd.2
 config set osd debug_osd 5; config rm osd debug_osd; config-key set k v; config-key get k; config-key exists k; config-key rm k
 auth get-or-create client.x mon allow\\ r; auth caps client.x mon allow\\ rw; auth rm client.x; osd blocklist add 10.0.0.1; osd blocklist rm 10.0.0.1
 osd new 01234567-89ab-cdef-0123-456789abcdef; osd purge 3 --yes-i-really-mean-it; log hello; balancer off
+pg force-recovery 1.0; pg cancel-force-backfill 1.0 1.1; osd pool force-backfill p; osd pool cancel-force-recovery p; pg repeer 1.0
+osd pg-temp 1.1 0 1; osd pg-temp 1.1; osd primary-temp 1.0 1; osd rm-primary-temp 1.0
 ";
 
 /// What must be refused, with a word of the sentence that says why.
-const REFUSED: [(&str, &str); 13] = [
+const REFUSED: [(&str, &str); 16] = [
     ("osd safe-to-destroy 1", "mapped"),
     ("no such command", "invalid command"),
     ("osd pool get nopool size", "unrecognized pool"),
@@ -49,6 +51,9 @@ const REFUSED: [(&str, &str); 13] = [
     ("osd crush rule dump nothing", "nothing"),
     ("auth get client.nobody", "client.nobody"),
     ("pg map 99.0", "99.0"),
+    ("pg repeer 99.0", "99.0"),
+    ("pg force-recovery 99.0", "99.0"),
+    ("osd pg-temp 1.0 77", "osd.77"),
 ];
 
 fn commands(text: &str) -> impl Iterator<Item = Vec<String>> {

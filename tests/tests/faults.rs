@@ -98,6 +98,18 @@ fn acknowledged_writes_survive_what_befalls_osds() {
     cluster.wait_until_clean(LIMIT);
     eprintln!("killed and back: {} writes", journal.acknowledged());
 
+    // Stopped by an operator, and started again; and a group peers anew.
+    cluster.ceph(&["osd", "stop", "0"]).ok();
+    assert_eq!(by_hand[0].exit_code(LIMIT), Some(4), "whoever looks after it is not to start it again");
+    cluster.wait_until_up(0, false, LIMIT);
+    journal.goes_on(30, LIMIT);
+    by_hand[0] = Background::start(osd_command(&cluster, 0, &[]));
+    cluster.ceph(&["pg", "repeer", "1.0"]).ok();
+    journal.goes_on(30, LIMIT);
+    cluster.wait_until_up(0, true, LIMIT);
+    cluster.wait_until_clean(LIMIT);
+    eprintln!("stopped by an operator, and back: {} writes", journal.acknowledged());
+
     // Stopped for so long that others serve, and gone on as if nothing had been.
     cluster.signal("osd.2", Signal::STOP);
     journal.goes_on(30, LIMIT);

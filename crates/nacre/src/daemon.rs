@@ -158,7 +158,8 @@ fn force_sole(data: &Path, name: &str, meant: bool) -> Result<()> {
     Ok(())
 }
 
-pub fn osd(options: &cli::Osd) -> Result<()> {
+/// Returns the exit status.
+pub fn osd(options: &cli::Osd) -> Result<u8> {
     follow_supervisor(options.daemon.supervised_by)?;
     descriptors::allow_as_many_as_possible();
     crate::osd_daemon::run(options)

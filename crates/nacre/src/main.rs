@@ -82,6 +82,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Sim(options) => {
             return sim::cli::run(&options).map(|good| u8::from(!good)).map_err(anyhow::Error::msg);
         }
+        Command::Osd(options) => return daemon::osd(&options),
         Command::Down(options) => down::run(&options),
         Command::Put(options) => object_commands::put(options),
         Command::Get(options) => object_commands::get(options),
@@ -93,7 +94,6 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Pool(cli::Pool::Rm(options)) => pool_commands::rm(options),
         Command::Why(options) => why::run(&options),
         Command::Mon(options) => daemon::mon(&options),
-        Command::Osd(options) => daemon::osd(&options),
     };
     done.map(|()| 0)
 }

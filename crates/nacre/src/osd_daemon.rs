@@ -19,7 +19,11 @@ use wire::EntityAddrVec;
 pub const STORE_FILE: &str = "block";
 
 /// Runs `nacre osd`, or only its `--mkfs`.
-pub fn run(options: &cli::Osd) -> Result<()> {
+/// The exit status of an OSD that an operator had stop (`ceph osd stop`): whoever looks after it does not start it again.
+pub const STOPPED_BY_OPERATOR: u8 = 4;
+
+/// Returns the exit status.
+pub fn run(options: &cli::Osd) -> Result<u8> {
     let settings = Settings::read("osd", &options.id.to_string(), &options.daemon)?;
     let config = config(&settings, OsdId(options.id as i32))?;
     if options.daemon.mkfs {
@@ -28,7 +32,7 @@ pub fn run(options: &cli::Osd) -> Result<()> {
             wal: options.wal_device.clone().or(config.devices.wal),
             metadata: options.metadata_device.clone().or(config.devices.metadata),
         };
-        return mkfs(&settings, options, &OsdConfig { devices, ..config });
+        return mkfs(&settings, options, &OsdConfig { devices, ..config }).map(|()| 0);
     }
     let store = &config.devices.main;
     if std::fs::symlink_metadata(store).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
@@ -195,7 +199,7 @@ fn sync_directory(path: &Path) -> Result<()> {
     std::fs::File::open(path).and_then(|dir| dir.sync_all()).with_context(|| format!("cannot sync {}", path.display()))
 }
 
-fn serve(config: OsdConfig) -> Result<()> {
+fn serve(config: OsdConfig) -> Result<u8> {
     let stop = Stop::new().context("cannot make an event descriptor")?;
     let on_signal = stop.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -218,7 +222,8 @@ fn serve(config: OsdConfig) -> Result<()> {
             }
         }
     })?;
-    shard.join().map_err(|_| anyhow!("the shard has panicked; see the lines above"))?
+    shard.join().map_err(|_| anyhow!("the shard has panicked; see the lines above"))??;
+    Ok(if on_signal.is_by_operator() { STOPPED_BY_OPERATOR } else { 0 })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::ceph_engine;
 use crate::layout::Layout;
+use crate::osd_daemon::STOPPED_BY_OPERATOR;
 use crate::process::daemon_args;
 use crate::state_file::Engine;
 use std::collections::BTreeSet;
@@ -21,6 +22,9 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 const STEADY: Duration = Duration::from_secs(60);
 /// How long a daemon may take to stop before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How an OSD ended that is not started again.
+const BY_OPERATOR: &str = "was stopped by an operator";
 
 /// How far stopping has come. Later ones include the earlier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -194,9 +198,9 @@ impl Keeper {
             if started.elapsed() >= STEADY {
                 backoff = BACKOFF_MIN;
             }
-            let again_in = self.plan.restart.then_some(backoff);
+            let again_in = (self.plan.restart && how != BY_OPERATOR).then_some(backoff);
             let _ = self.ended.send(Ended { daemon: self.daemon.clone(), how, again_in });
-            if !self.plan.restart {
+            if again_in.is_none() {
                 return;
             }
             tokio::select! {
@@ -286,6 +290,7 @@ fn describe(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(0), _) => "ended by itself".into(),
+        (Some(code), _) if code == i32::from(STOPPED_BY_OPERATOR) => BY_OPERATOR.into(),
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),
         (None, None) => "ended".into(),
@@ -361,6 +366,17 @@ mod tests {
         assert_eq!(ended, expect);
         events_until(&dir, |e| e.iter().filter(|line| *line == "osd.1 start").count() == 2).await;
         supervisor.stop(std::future::pending()).await;
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_an_operator_stops_stays_ended() {
+        let dir = Scratch::new();
+        let mut supervisor = started(&stand_in(&dir, &format!("[ $name = osd.1 ] && exit 4\n{PATIENT}")));
+        let ended = supervisor.next_ended().await.unwrap();
+        assert_eq!((ended.how.as_str(), ended.again_in), (BY_OPERATOR, None));
+        supervisor.stop(std::future::pending()).await;
+        let events = events_until(&dir, |e| e.contains(&"mon.a stop".to_owned())).await;
+        assert_eq!(events.iter().filter(|line| *line == "osd.1 start").count(), 1);
     }
 
     #[tokio::test(flavor = "current_thread")]

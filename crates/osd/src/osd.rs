@@ -14,6 +14,7 @@ use crate::peers::Peers;
 use crate::run::Stop;
 use crate::shard_making::{limits, make_shard, ready_store, store_memory};
 use crate::shards::{Division, Others, ToWorker};
+use osdmap::OsdState;
 use pg::Shard;
 use pg::ops::Limits;
 use reactor::{Event, Handler, Io, ListenerId};
@@ -68,6 +69,10 @@ struct Running {
     boot_at: Duration,
     /// Why the monitors last did not mark it up.
     refused: Option<String>,
+    /// The map has shown this start of it.
+    was_up: bool,
+    /// An operator has it stop.
+    is_unwanted: bool,
     /// How far an orderly stop has come.
     leaving: Option<Leaving>,
     /// A map has come that this OSD has not yet compared with what it is.
@@ -252,6 +257,8 @@ impl Osd {
             beacon_at: Duration::ZERO,
             boot_at: Duration::ZERO,
             refused: None,
+            was_up: false,
+            is_unwanted: false,
             leaving: None,
             map_is_new: false,
             clients: BTreeMap::new(),
@@ -311,6 +318,16 @@ impl Running {
         let is_unwell = heartbeats.is_some_and(|heartbeats| !heartbeats.board.drive_answers());
         if shown {
             self.refused = None;
+            self.was_up = true;
+        }
+        // One that is started again comes up all the same.
+        if self.was_up
+            && map.osd(config.id).is_some_and(|osd| osd.state.contains(OsdState::STOP))
+            && self.leaving.is_none()
+        {
+            tracing::info!(osd = config.id.0, epoch = map.epoch.0, "an operator has it stop");
+            self.is_unwanted = true;
+            return self.leave(public_addrs, now);
         }
         // A shard that has not seen yet that this OSD was down would take what it served then for what it serves afterwards.
         let all_know = self.others.all_follow(map.epoch);
@@ -678,6 +695,9 @@ impl<I: Io> Handler<I> for Osd {
         run.shard.set_time(io.clock());
         run.shard.end_turn();
         let left = run.has_left(now);
+        if left && run.is_unwanted {
+            self.stop.stopped_by_operator();
+        }
         let fatal = fatal_elsewhere.or_else(|| run.route(now));
         while let Some(request) = run.shard.poll_io() {
             run.disk_wait.submitted(request.id().0);

@@ -16,12 +16,19 @@ pub struct Stop {
     wanted: Arc<AtomicBool>,
     open: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<String>>>,
+    by_operator: Arc<AtomicBool>,
     waker: Waker,
 }
 
 impl Stop {
     pub fn new() -> std::io::Result<Stop> {
-        Ok(Stop { wanted: Arc::default(), open: Arc::default(), failure: Arc::default(), waker: Waker::new()? })
+        Ok(Stop {
+            wanted: Arc::default(),
+            open: Arc::default(),
+            failure: Arc::default(),
+            by_operator: Arc::default(),
+            waker: Waker::new()?,
+        })
     }
 
     /// Asks the OSD to stop in good order: the monitors are told first.
@@ -51,6 +58,15 @@ impl Stop {
     /// Why the OSD ended by itself, if it did.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().expect("nobody panics while holding it").clone()
+    }
+
+    /// Whether the OSD ended as an operator had it stop (`ceph osd stop`), so that it is not to be started again at once.
+    pub fn is_by_operator(&self) -> bool {
+        self.by_operator.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn stopped_by_operator(&self) {
+        self.by_operator.store(true, Ordering::Release);
     }
 
     pub(crate) fn failed(&self, reason: String) {

@@ -13,6 +13,9 @@ use wire::nacre::mon::pg_state;
 
 /// Priorities, in Ceph's order: who cannot serve, who lacks what the log tells, who has too few copies, who is only to be
 /// elsewhere.
+/// Before all of these comes what an operator wants first.
+const FORCED_RECOVERY: u64 = 255;
+const FORCED_BACKFILL: u64 = 254;
 const INACTIVE: u64 = 220;
 const RECOVERY: u64 = 180;
 const BACKFILL_DEGRADED: u64 = 140;
@@ -24,6 +27,13 @@ pub(crate) enum Work {
     Recovery,
     /// Members that are compared object by object.
     Backfill,
+}
+
+/// What an operator wants done before other groups' work, until there is nothing to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Forced {
+    recovery: bool,
+    backfill: bool,
 }
 
 /// What a primary heals, and how far it may.
@@ -107,6 +117,8 @@ impl Pg {
         let serving = self.serving_copies() as u64;
         let (size, min_size) = (u64::from(self.interval.shape.size), u64::from(self.interval.shape.min_size));
         match work {
+            Work::Recovery if self.forced.recovery => FORCED_RECOVERY,
+            Work::Backfill if self.forced.backfill => FORCED_BACKFILL,
             _ if serving < min_size => INACTIVE + (min_size - serving),
             Work::Recovery => RECOVERY + size.saturating_sub(serving),
             Work::Backfill if serving < size => BACKFILL_DEGRADED + (size - serving),
@@ -128,6 +140,10 @@ impl Pg {
         if std::mem::replace(&mut self.blocked, blocked) != blocked {
             self.queue_report(cx);
         }
+        if wanted.is_none() && blocked == Blocked::default() && self.is_active() {
+            // All is done.
+            self.forced = Forced::default();
+        }
         let (work, targets) = wanted.map_or((None, Vec::new()), |(work, targets)| (Some(work), targets));
         let priority = work.map_or(0, |work| self.priority(work));
         // Members that need nothing any more keep their slots until all is done.
@@ -140,6 +156,18 @@ impl Pg {
             self.healing = Healing { work, priority, targets, local: false, granted: 0 };
             cx.reservations.ask(self.id, priority);
         }
+        self.queue_report(cx);
+    }
+
+    /// An operator wants recovery, or backfill, of this group before others', or not any more.
+    pub(crate) fn force(&mut self, cx: &mut Context<'_>, backfill: bool, cancel: bool) {
+        match backfill {
+            true => self.forced.backfill = !cancel,
+            false => self.forced.recovery = !cancel,
+        }
+        // Slots are asked for again, by what it is worth now.
+        self.stop_healing(cx);
+        self.recover(cx);
         self.queue_report(cx);
     }
 
@@ -217,8 +245,11 @@ impl Pg {
         let unfound = self.unfound_count() > 0;
         let blocked =
             [(self.blocked.recovery, pg_state::RECOVERY_TOOFULL), (self.blocked.backfill, pg_state::BACKFILL_TOOFULL)];
-        let too_full = blocked.iter().filter(|(is, _)| *is).fold(0, |bits, (_, bit)| bits | bit);
-        too_full
+        let forced =
+            [(self.forced.recovery, pg_state::FORCED_RECOVERY), (self.forced.backfill, pg_state::FORCED_BACKFILL)];
+        let blocked = blocked.into_iter().chain(forced);
+        let others = blocked.filter(|(is, _)| *is).fold(0, |bits, (_, bit)| bits | bit);
+        others
             | match (self.healing.work.or(self.blocked.held), self.healing.may_work()) {
                 (Some(Work::Recovery), true) => pg_state::RECOVERING,
                 (Some(Work::Recovery), false) => pg_state::RECOVERY_WAIT,

@@ -6,8 +6,7 @@ use crate::coded::Coded;
 use crate::coded::coding::{Coding, CodingError};
 use crate::context::{Context, OnCommit};
 use crate::counts::Recovered;
-use crate::healing::Blocked;
-use crate::healing::Healing;
+use crate::healing::{Blocked, Forced, Healing};
 use crate::hops::{OpSample, OpState};
 use crate::info::{PgInfo, PgStats};
 use crate::loading::Loading;
@@ -156,6 +155,7 @@ pub struct Pg {
     pub(crate) bad_blocks: u64,
     pub(crate) healing: Healing,
     pub(crate) blocked: Blocked,
+    pub(crate) forced: Forced,
     /// Objects for which there was no room.
     pub(crate) sent_back: SentBack,
     /// What has been brought to where it was missing.
@@ -209,6 +209,7 @@ impl Pg {
             bad_blocks: 0,
             healing: Healing::default(),
             blocked: Blocked::default(),
+            forced: Forced::default(),
             sent_back: SentBack::default(),
             recovered: Recovered::default(),
             scrub: Scrub::default(),
@@ -329,6 +330,9 @@ impl Pg {
         self.scan = None;
         self.healing = Healing::default();
         self.blocked = Blocked::default();
+        if !stays_primary {
+            self.forced = Forced::default();
+        }
         self.sent_back = SentBack::default();
         self.watches.interval_ended();
         cx.reservations.forget(self.id);

@@ -52,7 +52,7 @@ use wire::messages::{self, BackoffOp, OpFlags, OsdBackoff, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
 use wire::nacre::mon::{
-    OsdBeacon, OsdStats, PgActivate, PgActivated, PgHistoryGet, PgHistoryReply, PgReport, PgScrub, PgTemp,
+    OsdBeacon, OsdStats, PgActivate, PgActivated, PgForce, PgHistoryGet, PgHistoryReply, PgReport, PgScrub, PgTemp,
 };
 use wire::{DecodeError, Envelope, Message, Rope, Target};
 
@@ -1165,6 +1165,14 @@ impl Shard {
                 let pgs: Vec<PgId> = pgs.into_iter().map(|id| self.instance(id)).collect();
                 for id in pgs.into_iter().filter(|id| self.pgs.get(id).is_some_and(|pg| pg.is_primary(self.whoami))) {
                     self.scrubs.order(id, deep, repair, self.now);
+                }
+            }
+            kind::PG_FORCE => {
+                let PgForce { pgs, backfill, cancel } = PgForce::open(envelope)?;
+                for id in pgs.into_iter().map(|id| self.instance(id)).collect::<Vec<_>>() {
+                    if let Some(pg) = self.pgs.get_mut(&id).filter(|pg| pg.is_primary(self.whoami)) {
+                        pg.force(context!(self), backfill, cancel);
+                    }
                 }
             }
             other => tracing::warn!(kind = other, "message of unknown type from a monitor ignored"),

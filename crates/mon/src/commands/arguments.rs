@@ -143,10 +143,16 @@ impl Arguments {
     }
 
     pub fn pg(&self, name: &str) -> Option<PgId> {
-        self.first(name).map(|value| match value {
+        self.pgs(name).first().copied()
+    }
+
+    pub fn pgs(&self, name: &str) -> Vec<PgId> {
+        let values = self.values.get(name).map(Vec::as_slice).unwrap_or_default();
+        let pg = |value: &Argument| match value {
             Argument::Pg(pg) => *pg,
             other => panic!("argument '{name}' is {other:?}, not a placement group"),
-        })
+        };
+        values.iter().map(pg).collect()
     }
 }
 

@@ -12,6 +12,20 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("mgr dump {epoch:Int,range=0,req=false}", "r", "print the manager map", dump),
     Command::new("mgr stat", "r", "print who does a manager's work", stat),
     Command::new("mgr module ls", "r", "list modules; there are none", module_ls),
+    Command::new(
+        "mgr fail {who:String,req=false}",
+        "rw",
+        "have another manager take over; the monitor does its work",
+        |c| {
+            match c.args.text("who") {
+                // Ceph does nothing then, either.
+                Some(who) if who != c.state.manager_map().active_name => {
+                    super::done(format!("Daemon not found '{who}', already failed?"))
+                }
+                _ => refuse(Errno::EOPNOTSUPP, "there is no manager daemon that could fail: the monitor does its work"),
+            }
+        },
+    ),
     Command::new("mgr services", "r", "list addresses that modules serve", |c| c.value(json!({}))),
     Command::new("mgr metadata {who:String,req=false}", "r", "print what managers say about themselves", |c| {
         match c.args.text("who") {

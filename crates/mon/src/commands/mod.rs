@@ -25,6 +25,7 @@ mod crush_change;
 mod crush_query;
 mod crush_tree;
 mod ec_profiles;
+mod force;
 mod format;
 mod health;
 mod keyring;
@@ -32,6 +33,7 @@ mod log;
 mod mgr;
 mod mon;
 mod mon_change;
+mod orders;
 mod osd_change;
 mod osd_df;
 mod osd_dump;
@@ -42,6 +44,7 @@ mod osd_tree;
 mod pg;
 mod pg_dump;
 mod pg_print;
+mod placement_temp;
 mod pool_applications;
 mod pool_print;
 mod pool_settings;
@@ -61,7 +64,7 @@ mod units;
 mod upmap;
 
 pub use keyring::{KeyringError, read as read_keyring};
-pub use scrub::ScrubAsked;
+pub use orders::{Asked, Order};
 
 use crate::{MonState, Update, Volatile};
 use arguments::Arguments;
@@ -70,7 +73,6 @@ use context::Context;
 use format::Format;
 use serde_json::Value;
 use types::{EntityName, Errno, OsdId, Utime};
-use wire::nacre::mon::PgScrub;
 
 /// One command as it came.
 #[derive(Clone, Debug)]
@@ -125,10 +127,10 @@ pub enum Outcome {
         updates: Vec<Update>,
         reply: Reply,
     },
-    /// Have these OSDs scrub groups that they are the primaries of, as far as they are connected, and answer.
-    Scrub {
-        orders: Vec<(OsdId, PgScrub)>,
-        asked: ScrubAsked,
+    /// Have these OSDs do something with groups that they are the primaries of, as far as they are connected, and answer.
+    Order {
+        orders: Vec<(OsdId, Order)>,
+        asked: Asked,
     },
 }
 

@@ -15,6 +15,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("osd out {ids:String,n=N}", "rw", "mark OSDs out: their data moves elsewhere", out),
     Command::new("osd in {ids:String,n=N}", "rw", "mark OSDs in: they take data", mark_in),
     Command::new("osd down {ids:String,n=N} {definitely_dead:Bool,req=false}", "rw", "mark OSDs down", down),
+    Command::new("osd stop {ids:String,n=N}", "rw", "mark OSDs down and have their daemons end", stop),
     Command::new(
         "osd reweight {id:OsdName} {weight:Float,range=0.0|1.0}",
         "rw",
@@ -165,6 +166,31 @@ fn mark_in(c: &Context<'_>) -> Answer {
 fn down(c: &Context<'_>) -> Answer {
     let osds = named_osds(c, |osd| c.map().is_up(osd))?;
     mark(c, osds, "down", |osd| c.map().is_down(osd), Incremental::mark_down)
+}
+
+/// An OSD that sees this in a map ends; when it is started again it comes up as ever.
+fn stop(c: &Context<'_>) -> Answer {
+    let state = |osd: OsdId| c.map().osd(osd).map(|osd| osd.state).unwrap_or_default();
+    let mut status = String::new();
+    let mut stopped = Vec::new();
+    for osd in named_osds(c, |osd| c.map().is_up(osd))? {
+        if !c.map().exists(osd) {
+            status += &format!("{osd} does not exist. ");
+        } else if state(osd).contains(OsdState::STOP) {
+            status += &format!("{osd} is already stopped. ");
+        } else {
+            status += &format!("stop {}{osd}. ", if c.map().is_up(osd) { "" } else { "down " });
+            stopped.push(osd);
+        }
+    }
+    c.change_map(status, |incremental| {
+        for osd in stopped {
+            if c.map().is_up(osd) {
+                incremental.mark_down(osd);
+            }
+            incremental.flip_state(osd, OsdState::STOP);
+        }
+    })
 }
 
 fn fixed(weight: f64) -> u32 {

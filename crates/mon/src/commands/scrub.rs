@@ -2,6 +2,7 @@
 
 use super::arguments::parse_osd;
 use super::context::Context;
+use super::orders::{Asked, Order};
 use super::pg_print::primary;
 use super::table::Command;
 use super::{Answer, Outcome, Reply, refuse};
@@ -73,8 +74,8 @@ impl What {
         }
     }
 
-    fn order(self, pgs: Vec<PgId>) -> PgScrub {
-        PgScrub { pgs, deep: !matches!(self, What::Scrub), repair: matches!(self, What::Repair) }
+    fn order(self, pgs: Vec<PgId>) -> Order {
+        Order::Scrub(PgScrub { pgs, deep: !matches!(self, What::Scrub), repair: matches!(self, What::Repair) })
     }
 }
 
@@ -92,7 +93,7 @@ fn one_group(c: &Context<'_>, what: What) -> Answer {
         return refuse(Errno::EAGAIN, format!("pg {pgid} has no primary osd"));
     };
     let asked = ScrubAsked { what, of: Of::Group(pgid) };
-    Ok(Outcome::Scrub { orders: vec![(osd, what.order(vec![pgid]))], asked })
+    Ok(Outcome::Order { orders: vec![(osd, what.order(vec![pgid]))], asked: Asked::Scrub(asked) })
 }
 
 fn groups_of(c: &Context<'_>, what: What) -> Answer {
@@ -116,15 +117,20 @@ fn groups_of(c: &Context<'_>, what: What) -> Answer {
         }
     }
     let orders = groups.into_iter().map(|(osd, pgs)| (osd, what.order(pgs))).collect();
-    Ok(Outcome::Scrub { orders, asked: ScrubAsked { what, of: Of::Osds } })
+    Ok(Outcome::Order { orders, asked: Asked::Scrub(ScrubAsked { what, of: Of::Osds }) })
 }
 
-fn groups_of_pools(c: &Context<'_>, what: What) -> Answer {
+/// The pools that the argument `who` names.
+pub(super) fn pools(c: &Context<'_>) -> Result<BTreeSet<PoolId>, Reply> {
     let pool = |name: &&str| {
         let sentence = || Reply::error(Errno::ENOENT, format!("unrecognized pool '{name}'"));
         c.map().pool_by_name(name).ok_or_else(sentence)
     };
-    let pools: BTreeSet<PoolId> = c.args.texts("who").iter().map(pool).collect::<Result<_, _>>()?;
+    c.args.texts("who").iter().map(pool).collect()
+}
+
+fn groups_of_pools(c: &Context<'_>, what: What) -> Answer {
+    let pools = pools(c)?;
     let mut groups: BTreeMap<OsdId, Vec<PgId>> = BTreeMap::new();
     for pgid in c.volatile.pgs.keys().filter(|pgid| pools.contains(&pgid.pool)) {
         if let Some(osd) = acting_primary(c, *pgid) {
@@ -132,7 +138,7 @@ fn groups_of_pools(c: &Context<'_>, what: What) -> Answer {
         }
     }
     let orders = groups.into_iter().map(|(osd, pgs)| (osd, what.order(pgs))).collect();
-    Ok(Outcome::Scrub { orders, asked: ScrubAsked { what, of: Of::Pools } })
+    Ok(Outcome::Order { orders, asked: Asked::Scrub(ScrubAsked { what, of: Of::Pools }) })
 }
 
 impl ScrubAsked {

@@ -3,8 +3,8 @@
 use super::signature::Signature;
 use super::{
     Answer, Context, auth, balancer, blocklist, cluster, config, config_key, crush_change, crush_query, ec_profiles,
-    health, log, mgr, mon, mon_change, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_status, osd_tree, pg,
-    pg_dump, pool_applications, pool_settings, pools, rbd, scrub, spread, upmap,
+    force, health, log, mgr, mon, mon_change, osd_change, osd_df, osd_dump, osd_flags, osd_query, osd_status, osd_tree,
+    pg, pg_dump, placement_temp, pool_applications, pool_settings, pools, rbd, scrub, spread, upmap,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -42,6 +42,7 @@ const TOPICS: &[&[Command]] = &[
     crush_change::COMMANDS,
     crush_query::COMMANDS,
     ec_profiles::COMMANDS,
+    force::COMMANDS,
     health::COMMANDS,
     log::COMMANDS,
     mgr::COMMANDS,
@@ -56,6 +57,7 @@ const TOPICS: &[&[Command]] = &[
     osd_tree::COMMANDS,
     pg::COMMANDS,
     pg_dump::COMMANDS,
+    placement_temp::COMMANDS,
     pool_applications::COMMANDS,
     pool_settings::COMMANDS,
     pools::COMMANDS,

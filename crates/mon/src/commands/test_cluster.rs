@@ -160,7 +160,7 @@ impl TestCluster {
                 self.apply(updates);
                 reply
             }
-            Outcome::Scrub { orders, asked } => {
+            Outcome::Order { orders, asked } => {
                 let told: Vec<OsdId> = orders.into_iter().map(|(osd, _)| osd).collect();
                 asked.reply(&told, &[])
             }

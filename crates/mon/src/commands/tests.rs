@@ -3,13 +3,13 @@
 use super::signature::{Kind, Parameter, Signature};
 use super::table;
 use super::test_cluster::TestCluster;
-use super::{Outcome, Reply};
+use super::{Asked, Order, Outcome, Reply};
 use crate::volatile::IoRates;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use types::{OsdId, PgId};
-use wire::nacre::mon::pg_state;
+use wire::nacre::mon::{PgForce, pg_state};
 
 /// `command` fails with `code` and `status`.
 fn check_error(cluster: &mut TestCluster, command: Value, code: i32, status: &str) {
@@ -571,7 +571,12 @@ fn weights_even_out_how_full_osds_are() {
 fn pools_are_scrubbed_as_a_whole() {
     let mut cluster = TestCluster::with_pools();
     let command = json!({"prefix": "osd pool deep-scrub", "who": ["rep2"]});
-    let Outcome::Scrub { orders, .. } = cluster.outcome(&command.to_string()) else { panic!("no order") };
+    let Outcome::Order { orders, .. } = cluster.outcome(&command.to_string()) else { panic!("no order") };
+    let scrub = |order: &Order| match order {
+        Order::Scrub(order) => order.clone(),
+        other => panic!("{other:?}"),
+    };
+    let orders: Vec<_> = orders.iter().map(|(osd, order)| (*osd, scrub(order))).collect();
     let mut pgs: Vec<PgId> = orders.iter().flat_map(|(_, order)| order.pgs.clone()).collect();
     pgs.sort_unstable();
     assert_eq!(pgs, (0..4).map(|seed| PgId::new(2, seed)).collect::<Vec<_>>());
@@ -998,4 +1003,84 @@ fn the_ceph_tool_understands_what_people_type() {
         let reply = cluster.run(command.clone());
         assert_eq!(reply.code, 0, "'{line}' as {command}: {}", reply.status);
     }
+}
+
+/// Sentences as a Ceph's.
+#[test]
+fn groups_are_forced_as_their_states_have_it() {
+    let mut cluster = TestCluster::with_pools();
+    let (one, two, gone) = (PgId::new(2, 0), PgId::new(2, 1), PgId::new(9, 9));
+    let force = |what: &str, pgs: &[PgId]| {
+        let pgs: Vec<String> = pgs.iter().map(PgId::to_string).collect();
+        json!({"prefix": format!("pg {what}"), "pgid": pgs})
+    };
+    check_status(&mut cluster, force("force-recovery", &[one]), "pg 2.0 doesn't require recovery; \n");
+    check_status(&mut cluster, force("force-backfill", &[one]), "pg 2.0 doesn't require backfilling; \n");
+    check_status(&mut cluster, force("cancel-force-recovery", &[one]), "pg 2.0 recovery not forced; \n");
+    let sentence = "pg 2.0 doesn't require recovery; pg 2.1 doesn't require recovery; pg 9.9 does not exist; \n";
+    check_error(&mut cluster, force("force-recovery", &[gone, two, one]), -2, sentence);
+    let sentence = "unrecognized pool 'nope'";
+    check_error(&mut cluster, json!({"prefix": "osd pool force-recovery", "who": ["nope"]}), -2, sentence);
+    cluster.report(one).state = pg_state::ACTIVE | pg_state::DEGRADED | pg_state::RECOVERY_WAIT;
+    let placed = cluster.state.osdmap().pg_to_up_acting(one).expect("placed");
+    let osd = placed.acting_primary.expect("led");
+    let Outcome::Order { orders, .. } = cluster.outcome(&force("force-recovery", &[one, two]).to_string()) else {
+        panic!("no order")
+    };
+    assert_eq!(orders, [(osd, Order::Force(PgForce { pgs: vec![one], backfill: false, cancel: false }))]);
+    let sentence = format!("pg 2.1 doesn't require recovery; instructing pg(s) [2.0] on {osd} to force-recovery; \n");
+    check_status(&mut cluster, force("force-recovery", &[one, two]), &sentence);
+    cluster.report(one).state |= pg_state::FORCED_RECOVERY;
+    check_error(&mut cluster, force("force-recovery", &[one]), -22, "pg 2.0 recovery already forced; \n");
+    let sentence = format!("instructing pg(s) [2.0] on {osd} to cancel-force-recovery; \n");
+    check_status(&mut cluster, force("cancel-force-recovery", &[one]), &sentence);
+    let absent = Asked::Force(force_asked(&mut cluster, &force("cancel-force-recovery", &[one]))).reply(&[], &[osd]);
+    assert_eq!((absent.code, absent.status), (-11, format!("{osd} is not currently connected; \n")));
+}
+
+fn force_asked(cluster: &mut TestCluster, command: &serde_json::Value) -> super::force::ForceAsked {
+    match cluster.outcome(&command.to_string()) {
+        Outcome::Order { asked: Asked::Force(asked), .. } => asked,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn acting_sets_are_set_by_hand_and_groups_peer_anew() {
+    let mut cluster = TestCluster::with_pools();
+    let (pg, text) = (PgId::new(2, 0), "2.0");
+    let temp = |osds: &[&str]| json!({"prefix": "osd pg-temp", "pgid": text, "id": osds});
+    check_status(&mut cluster, temp(&["0", "1"]), "set 2.0 pg_temp mapping to [0,1]");
+    assert_eq!(cluster.state.osdmap().pg_temp[&pg], [OsdId(0), OsdId(1)]);
+    check_status(&mut cluster, json!({"prefix": "osd pg-temp", "pgid": text}), "done cleaning up pg_temp of 2.0");
+    assert!(!cluster.state.osdmap().pg_temp.contains_key(&pg));
+    check_error(&mut cluster, temp(&["77"]), -2, "osd.77 does not exist");
+    check_error(
+        &mut cluster,
+        json!({"prefix": "osd pg-temp", "pgid": "9.9", "id": ["0"]}),
+        -2,
+        "pg 9.9 does not exist",
+    );
+    assert_eq!(cluster.run(temp(&["0", "0"])).code, -22);
+    let lead = json!({"prefix": "osd primary-temp", "pgid": text, "id": "1"});
+    check_status(&mut cluster, lead, "set 2.0 primary_temp mapping to 1");
+    assert_eq!(cluster.state.osdmap().primary_temp[&pg], OsdId(1));
+    let not = json!({"prefix": "osd rm-primary-temp", "pgid": text});
+    check_status(&mut cluster, not, "clear 2.0 primary_temp mapping");
+    let before = cluster.state.osdmap().pg_to_up_acting(pg).expect("placed");
+    check_status(&mut cluster, json!({"prefix": "pg repeer", "pgid": text}), "");
+    let after = cluster.state.osdmap().pg_to_up_acting(pg).expect("placed");
+    assert_eq!(after.acting_primary, before.acting_primary);
+    assert_eq!(after.acting.len() + 1, before.acting.len(), "one stands aside, until the primary asks for it");
+    check_error(&mut cluster, json!({"prefix": "pg repeer", "pgid": "9.9"}), -2, "pg '9.9' does not exist");
+}
+
+#[test]
+fn osds_are_stopped_and_marked_down() {
+    let mut cluster = TestCluster::with_osds();
+    let stop = |ids: &[&str]| json!({"prefix": "osd stop", "ids": ids});
+    check_status(&mut cluster, stop(&["1", "77"]), "stop osd.1. osd.77 does not exist. ");
+    let osd = cluster.state.osdmap().osd(OsdId(1)).expect("it exists").state;
+    assert!(osd.contains(osdmap::OsdState::STOP) && !osd.contains(osdmap::OsdState::UP));
+    check_status(&mut cluster, stop(&["osd.1"]), "osd.1 is already stopped. ");
 }

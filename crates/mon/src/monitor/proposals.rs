@@ -5,7 +5,7 @@
 //! came about.
 
 use super::{Action, Monitor, Now};
-use crate::commands::{self, Outcome, Reply, ScrubAsked};
+use crate::commands::{self, Asked, Order, Outcome, Reply};
 use crate::pools::{self, PoolOpOutcome};
 use crate::state::{LogEntry, LogPriority};
 use crate::update::{Batch, Update};
@@ -15,7 +15,7 @@ use types::{EntityName, EntityType, Errno, OsdId, PgId};
 use wire::basic::AuthName;
 use wire::messages as msg;
 use wire::msgr::SessionId;
-use wire::nacre::mon::{self as nacre, PgScrub};
+use wire::nacre::mon as nacre;
 use wire::{Encode, Message, Target};
 
 /// Requests that may wait. More are refused with EAGAIN.
@@ -210,7 +210,7 @@ impl Monitor {
         }
         match self.decide(now, &request) {
             Outcome::Reply(reply) => self.answer(Answer::Command(request, reply), out),
-            Outcome::Scrub { orders, asked } => self.order_scrubs(request, orders, asked, out),
+            Outcome::Order { orders, asked } => self.hand_on(request, orders, asked, out),
             Outcome::Propose { .. } if !self.leads => {
                 let why = format!("mon.{} does not lead; ask without naming a monitor", self.volatile.name);
                 self.refuse(request, Errno::EAGAIN, &why, out);
@@ -221,18 +221,15 @@ impl Monitor {
     }
 
     /// Hands orders on to those OSDs that are connected.
-    fn order_scrubs(
-        &mut self,
-        request: CommandRequest,
-        orders: Vec<(OsdId, PgScrub)>,
-        asked: ScrubAsked,
-        out: &mut Vec<Action>,
-    ) {
+    fn hand_on(&mut self, request: CommandRequest, orders: Vec<(OsdId, Order)>, asked: Asked, out: &mut Vec<Action>) {
         let (mut told, mut absent) = (Vec::new(), Vec::new());
         for (osd, order) in orders {
             let mut is_connected = false;
             for (session, _) in self.sessions.iter().filter(|(_, known)| known.osd() == Some(osd)) {
-                self.send(*session, 0, order.clone(), out);
+                match order.clone() {
+                    Order::Scrub(order) => self.send(*session, 0, order, out),
+                    Order::Force(order) => self.send(*session, 0, order, out),
+                }
                 is_connected = true;
             }
             if is_connected { told.push(osd) } else { absent.push(osd) }
@@ -341,8 +338,8 @@ impl Monitor {
                     self.answer(Answer::Command(request, reply), out);
                     Vec::new()
                 }
-                Outcome::Scrub { orders, asked } => {
-                    self.order_scrubs(request, orders, asked, out);
+                Outcome::Order { orders, asked } => {
+                    self.hand_on(request, orders, asked, out);
                     Vec::new()
                 }
                 Outcome::Propose { mut updates, reply } => {

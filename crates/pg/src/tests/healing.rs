@@ -7,7 +7,8 @@ use osdmap::{OsdMapFlags, PgPool};
 use std::time::Duration;
 use types::{ObjectId, OsdId};
 use wire::messages::Op;
-use wire::nacre::mon::{PgReport, pg_state};
+use wire::nacre::mon::{PgForce, PgReport, pg_state};
+use wire::{Message, Target};
 
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
@@ -223,4 +224,37 @@ fn a_copy_that_is_not_needed_goes_and_one_that_may_be_stays() {
     (0..60).for_each(|_| cluster.pass(Duration::from_millis(500)));
     assert_eq!(objects(&mut cluster), 0);
     assert!(cluster.store(C).pgs().is_empty());
+}
+
+#[test]
+fn what_an_operator_wants_first_comes_first_until_all_is_done() {
+    let mut cluster = filled(3, 3);
+    cluster.change(|next| next.new_flags = Some(OsdMapFlags::NORECOVER));
+    cluster.update_all();
+    cluster.down(&[C]);
+    let session = cluster.connect(A);
+    let op = Op::append(Bytes::from(text(1)));
+    cluster.ask_of(A, session, 50, cluster.map.epoch, 0, (1, &name(1)), op);
+    cluster.settle();
+    cluster.up(C);
+    let force = |cluster: &mut Cluster, backfill, cancel| {
+        let order = PgForce { pgs: vec![PG], backfill, cancel }.seal(0, Target::default());
+        cluster.shard(A).monitor_message(&order).expect("well-formed");
+        cluster.turn(A);
+        cluster.settle();
+    };
+    let forced =
+        |cluster: &mut Cluster| report(cluster).state & (pg_state::FORCED_RECOVERY | pg_state::FORCED_BACKFILL);
+    assert_eq!(forced(&mut cluster), 0);
+    force(&mut cluster, false, false);
+    assert_eq!(forced(&mut cluster), pg_state::FORCED_RECOVERY);
+    force(&mut cluster, true, false);
+    assert_eq!(forced(&mut cluster), pg_state::FORCED_RECOVERY | pg_state::FORCED_BACKFILL);
+    force(&mut cluster, true, true);
+    assert_eq!(forced(&mut cluster), pg_state::FORCED_RECOVERY);
+    cluster.change(|next| next.new_flags = Some(OsdMapFlags(0)));
+    cluster.update_all();
+    heal(&mut cluster);
+    let state = report(&mut cluster).state;
+    assert_eq!((forced(&mut cluster), state & pg_state::DEGRADED), (0, 0), "nothing is left to do");
 }

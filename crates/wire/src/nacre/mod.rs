@@ -51,6 +51,7 @@ pub mod kind {
     pub const PG_TEMP: u16 = 0x4e0a;
     pub const PG_SCRUB: u16 = 0x4e10;
     pub const OSD_REFUSED: u16 = 0x4e11;
+    pub const PG_FORCE: u16 = 0x4e12;
 
     /// Between OSDs (bodies in the `pg` crate).
     pub const REP_OP: u16 = 0x4e20;

@@ -119,6 +119,9 @@ pub mod pg_state {
     pub const SNAPTRIM_WAIT: u64 = 1 << 26;
     /// Serves nobody for a moment, as it is to be merged with another group.
     pub const PREMERGE: u64 = 1 << 27;
+    /// An operator wants it to recover, or to backfill, before others.
+    pub const FORCED_RECOVERY: u64 = 1 << 28;
+    pub const FORCED_BACKFILL: u64 = 1 << 29;
     /// A scrub that an operator lets repair whatever it can.
     pub const REPAIR: u64 = 1 << 24;
 }
@@ -350,3 +353,14 @@ pub struct PgScrub {
 }
 
 message!(PgScrub = kind::PG_SCRUB, version 1 { pgs, deep, repair });
+
+/// An operator wants groups that the receiver is the primary of to recover, or to backfill, before others; or not any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PgForce {
+    pub pgs: Vec<PgId>,
+    /// Backfill, not recovery.
+    pub backfill: bool,
+    pub cancel: bool,
+}
+
+message!(PgForce = kind::PG_FORCE, version 1 { pgs, backfill, cancel });
