@@ -142,3 +142,13 @@ fn what_dies_is_started_again_and_nothing_outlives_its_supervisor() {
     nacre(&cluster, &["get", "p", "o", text(&got)]).ok();
     assert_same_bytes(&given, &got);
 }
+
+#[test]
+fn a_command_ends_in_silence_when_nobody_reads_it() {
+    let mut command = Command::new("sh");
+    // The reader is gone before there is anything to read.
+    let script = r#"{ sleep 1; "$0" sim --mutants list; echo "status $?" >&2; } | true; exit 0"#;
+    command.args(["-c", script]).arg(binary());
+    let outcome = run(command, SHORT);
+    assert_eq!(outcome.stderr.trim(), "status 141", "as of a program that SIGPIPE ends: {outcome:?}");
+}

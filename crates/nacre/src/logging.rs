@@ -21,8 +21,8 @@ pub fn start(filter: Option<&str>, default: &str, file: Option<&Path>) -> anyhow
         None => builder.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).init(),
     }
     // A panic must reach the log even where nobody reads standard error.
-    let usual = std::panic::take_hook();
     if file.is_some() {
+        let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             tracing::error!("panic: {info}");
             usual(info);

@@ -51,7 +51,21 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Whoever reads what a command prints may have enough of it (`nacre ls POOL | head`): the command ends then, without a word.
+fn end_with_the_reader() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let is_unread = |why: &str| why.starts_with("failed printing to stdout") && why.contains("Broken pipe");
+        if panic.payload_as_str().is_some_and(is_unread) {
+            // As of a program that SIGPIPE ends.
+            std::process::exit(128 + 13);
+        }
+        usual(panic);
+    }));
+}
+
 fn main() -> ExitCode {
+    end_with_the_reader();
     let cli = Cli::parse();
     let log = cli.log.or_else(|| std::env::var("NACRE_LOG").ok().filter(|filter| !filter.is_empty()));
     match run(cli.command, log.as_deref()) {
