@@ -40,12 +40,13 @@ pub(crate) struct Gather {
     /// Those that turned out not to have it, and of those the ones whose shard is damaged.
     tried: BTreeSet<(OsdId, usize)>,
     bad: BTreeSet<OsdId>,
+    /// Not from what this OSD has as a member.
     but: Option<OsdId>,
 }
 
 impl Pg {
     /// Begins a read of the object's `version`. It ends like a lookup of the store does; whoever begins it must wait for
-    /// it. `but`: not from this OSD.
+    /// it. `but`: not from what this OSD has as a member.
     pub(crate) fn gather(
         &mut self,
         cx: &mut Context<'_>,
@@ -89,7 +90,7 @@ impl Pg {
         let sources: Vec<Source> = self
             .all_sources(&gather.object)
             .into_iter()
-            .filter(|source| Some(source.osd) != gather.but && !gather.tried.contains(&(source.osd, source.shard)))
+            .filter(|source| source.is_not_of(gather.but) && !gather.tried.contains(&(source.osd, source.shard)))
             .collect();
         let pg = self.pg_interval();
         let coded = self.coded.as_mut().expect("just seen");

@@ -65,6 +65,13 @@ pub(crate) struct Source {
     pub standing: Standing,
 }
 
+impl Source {
+    /// Whether this is not what `osd` has as a member.
+    pub fn is_not_of(&self, osd: Option<OsdId>) -> bool {
+        Some(self.osd) != osd || self.standing == Standing::ServedBefore
+    }
+}
+
 impl Pg {
     /// All members that may have a shard of the object as it is now.
     pub(crate) fn shard_sources(&self, object: &ObjectId) -> Vec<Source> {
@@ -114,7 +121,7 @@ impl Pg {
     fn has_enough_of(&self, sources: &[Source], but: Option<OsdId>) -> bool {
         let Some(coded) = &self.coded else { return true };
         let shards: ShardSet =
-            sources.iter().filter(|source| Some(source.osd) != but).map(|source| source.shard).collect();
+            sources.iter().filter(|source| source.is_not_of(but)).map(|source| source.shard).collect();
         shards.len() >= coded.coding.k()
     }
 
