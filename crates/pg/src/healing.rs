@@ -11,9 +11,8 @@ use osdmap::OsdMapFlags;
 use types::OsdId;
 use wire::nacre::mon::pg_state;
 
-/// Priorities, in Ceph's order: who cannot serve, who lacks what the log tells, who has too few copies, who is only to be
-/// elsewhere.
-/// Before all of these comes what an operator wants first.
+/// Priorities, in Ceph's order: what an operator wants first, who cannot serve, who lacks what the log tells, who has too few
+/// copies, who is only to be elsewhere.
 const FORCED_RECOVERY: u64 = 255;
 const FORCED_BACKFILL: u64 = 254;
 const INACTIVE: u64 = 220;

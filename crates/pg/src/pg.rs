@@ -339,7 +339,6 @@ impl Pg {
         cx.rooms.forget(self.id);
         self.unreadable.clear();
         self.members = Members::default();
-        // What it is to outlast its begin of peering sees to.
         self.peering.interval_ended();
         self.scrub.interval_ended();
         self.snap_trim.forget();

@@ -45,6 +45,15 @@ impl<'a> Context<'a> {
         if self.map().exists(osd) { Ok(osd) } else { refuse(Errno::ENOENT, format!("{osd} does not exist")) }
     }
 
+    /// The OSDs that the argument names, all of which exist.
+    pub fn existing_osds(&self, argument: &str) -> Result<Vec<OsdId>, Reply> {
+        let osds = self.args.osds(argument);
+        match osds.iter().find(|osd| !self.map().exists(**osd)) {
+            Some(osd) => refuse(Errno::ENOENT, format!("{osd} does not exist")),
+            None => Ok(osds),
+        }
+    }
+
     /// What the host of an OSD calls itself.
     pub fn host_name(&self, osd: OsdId) -> Option<String> {
         self.state.osd_metadata.get(&osd)?.get("hostname").cloned()

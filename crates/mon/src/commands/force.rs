@@ -2,7 +2,6 @@
 
 use super::context::Context;
 use super::orders::{Asked, Order};
-use super::pg_print::primary;
 use super::table::Command;
 use super::{Answer, Outcome, Reply, refuse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,8 +118,7 @@ fn order(c: &Context<'_>, what: What, wanted: BTreeSet<PgId>) -> Answer {
             error = if is_mistake { Some(Errno::EINVAL) } else { error };
             continue;
         }
-        let placed = c.map().pg_to_up_acting(pgid).ok();
-        match placed.map(|placed| OsdId(primary(&placed.acting))).filter(|osd| osd.is_some()) {
+        match super::scrub::acting_primary(c, pgid) {
             Some(osd) => groups.entry(osd).or_default().push(pgid),
             None => {
                 let _ = write!(others, "pg {pgid} has no primary osd; ");

@@ -32,17 +32,8 @@ fn group(c: &Context<'_>) -> Result<PgId, Reply> {
     if c.map().has_pg(pg) { Ok(pg) } else { refuse(Errno::ENOENT, format!("pg {pg} does not exist")) }
 }
 
-/// The OSDs of the argument, all of which exist.
-fn osds(c: &Context<'_>) -> Result<Vec<OsdId>, Reply> {
-    let osds = c.args.osds("id");
-    match osds.iter().find(|osd| !c.map().exists(**osd)) {
-        Some(osd) => refuse(Errno::ENOENT, format!("{osd} does not exist")),
-        None => Ok(osds),
-    }
-}
-
 fn pg_temp(c: &Context<'_>) -> Answer {
-    let (pg, osds) = (group(c)?, osds(c)?);
+    let (pg, osds) = (group(c)?, c.existing_osds("id")?);
     let size = usize::from(c.map().pool(pg.pool).expect("the group exists").size);
     let mut distinct = osds.clone();
     distinct.sort_unstable();
@@ -62,7 +53,7 @@ fn pg_temp(c: &Context<'_>) -> Answer {
 }
 
 fn primary_temp(c: &Context<'_>) -> Answer {
-    let (pg, osds) = (group(c)?, osds(c)?);
+    let (pg, osds) = (group(c)?, c.existing_osds("id")?);
     let osd = osds[0];
     c.change_map(format!("set {pg} primary_temp mapping to {}", osd.0), |incremental| {
         incremental.new_primary_temp.insert(pg, Some(osd));

@@ -79,7 +79,7 @@ impl What {
     }
 }
 
-fn acting_primary(c: &Context<'_>, pgid: PgId) -> Option<OsdId> {
+pub(super) fn acting_primary(c: &Context<'_>, pgid: PgId) -> Option<OsdId> {
     let placed = c.map().pg_to_up_acting(pgid).ok()?;
     Some(OsdId(primary(&placed.acting))).filter(|osd| osd.is_some())
 }

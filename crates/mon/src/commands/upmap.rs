@@ -42,17 +42,8 @@ fn group(c: &Context<'_>) -> Result<PgId, Reply> {
     Ok(pg)
 }
 
-/// The OSDs of the argument, all of which exist.
-fn osds(c: &Context<'_>) -> Result<Vec<OsdId>, Reply> {
-    let osds = c.args.osds("id");
-    match osds.iter().find(|osd| !c.map().exists(**osd)) {
-        Some(osd) => refuse(Errno::ENOENT, format!("{osd} does not exist")),
-        None => Ok(osds),
-    }
-}
-
 fn set(c: &Context<'_>) -> Answer {
-    let (pg, osds) = (group(c)?, osds(c)?);
+    let (pg, osds) = (group(c)?, c.existing_osds("id")?);
     let pool = c.map().pool(pg.pool).expect("the group exists");
     let mut distinct = osds.clone();
     distinct.sort_unstable();
@@ -77,7 +68,7 @@ fn remove(c: &Context<'_>) -> Answer {
 }
 
 fn set_items(c: &Context<'_>) -> Answer {
-    let (pg, osds) = (group(c)?, osds(c)?);
+    let (pg, osds) = (group(c)?, c.existing_osds("id")?);
     if osds.is_empty() || !osds.len().is_multiple_of(2) {
         return refuse(Errno::EINVAL, "name pairs of OSDs: from, to, from, to ...");
     }
