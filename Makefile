@@ -1,7 +1,10 @@
 # make            what there is
 # make up         build, start a cluster in $(DIR), wait until it is healthy
 # make down       stop it; its data stays
-# make test       install what the tests need, check and test everything (about 30 minutes on two cores)
+# make test       install what the tests need, check and test everything (about 25 minutes on two cores)
+#                 (T=erasure: only an area of docs/testing.md, or tests whose names hold the word)
+# make test-all   the same with more seeds, and with the tests that docs/testing.md says are only here
+# make check      format, clippy and unit tests of the crates that have changed
 # make performance  measure this against a real Ceph on this machine with nacre bench; tables in docs/performance.md
 #                 (FLAGS="--rows block": only some of them)
 # make compare    the same with Ceph's own 'rados bench' as load, as an independent check; tables in $(OUT)
@@ -26,7 +29,10 @@ define need
   $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(2); }
 endef
 
-.PHONY: help build rust packages up down test performance compare bench-store doc
+# T: an area of docs/testing.md, or a part of the names of tests.
+T ?=
+
+.PHONY: help build rust packages up down test test-all check performance compare bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -52,7 +58,13 @@ packages:
 	  qemu-utils qemu-block-extra qemu-system-common e2fsprogs)
 
 test: packages rust
-	tests/run
+	tests/run $(if $(T),--only '$(T)')
+
+test-all: packages rust
+	tests/run --whole
+
+check: rust
+	tests/run --changed
 
 performance: packages build
 	tests/performance $(NACRE) $(FLAGS)

@@ -1,6 +1,7 @@
 //! A cluster of its own for one test.
 
 use crate::command::{Outcome, run, wait_until};
+use crate::{post_mortem, shared_ceph};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -17,6 +18,8 @@ pub struct TestCluster {
     osds: u32,
     ports: Ports,
     kind: Kind,
+    /// Locked as long as this test has the Ceph that tests share.
+    _turn: Option<fs::File>,
 }
 
 /// What is started, and how.
@@ -38,6 +41,8 @@ enum Kind {
     Monitors(u32),
     /// A real Ceph.
     Ceph,
+    /// The real Ceph that tests share.
+    SharedCeph,
 }
 
 /// The `nacre` binary: `NACRE_BIN`, or the one built beside these tests.
@@ -85,12 +90,26 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::Plain)
     }
 
-    /// Starts a real Ceph, which must be installed.
+    /// A real Ceph, which must be installed, without pools: the one that tests share, or else one of its own.
     pub fn start_ceph(name: &str, osds: u32) -> TestCluster {
+        let Some(dir) = shared_ceph::folder() else { return TestCluster::start_own_ceph(name, osds) };
+        assert_eq!(osds, shared_ceph::OSDS, "the Ceph that tests share has other OSDs");
+        let turn = shared_ceph::take(&dir);
+        let ports = Ports::free();
+        let cluster = TestCluster { dir, osds, ports, kind: Kind::SharedCeph, _turn: Some(turn) };
+        if !cluster.conf().exists() {
+            cluster.up();
+        }
+        shared_ceph::clear(&cluster);
+        cluster
+    }
+
+    /// A real Ceph for a test that stops it, or minds what others have done to it.
+    pub fn start_own_ceph(name: &str, osds: u32) -> TestCluster {
         TestCluster::begin(name, osds, Kind::Ceph)
     }
 
-    /// The same, but a daemon that dies is started again.
+    /// The same as [`TestCluster::start`], but a daemon that dies is started again.
     pub fn start_supervised(name: &str, osds: u32) -> TestCluster {
         TestCluster::begin(name, osds, Kind::Supervised)
     }
@@ -123,7 +142,7 @@ impl TestCluster {
     fn begin(name: &str, osds: u32, kind: Kind) -> TestCluster {
         let dir = std::env::temp_dir().join(format!("nacre-test-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
-        let cluster = TestCluster { dir, osds, ports: Ports::free(), kind };
+        let cluster = TestCluster { dir, osds, ports: Ports::free(), kind, _turn: None };
         cluster.up();
         cluster
     }
@@ -133,14 +152,16 @@ impl TestCluster {
     pub fn up(&self) {
         let (osds, port) = (self.osds.to_string(), self.ports.first.to_string());
         let size = if let Kind::Small(size) = self.kind { size } else { "2GiB" };
-        let args = ["up", "--detach", "--osds", &osds, "--port", &port, "--osd-size", size];
+        let args = ["up", "--detach", "--osds", &osds, "--osd-size", size];
+        // A cluster that is there keeps its ports, and the Ceph that tests share was perhaps made by another one.
+        let at_port: &[&str] = if self.conf().exists() { &[] } else { &["--port", &port] };
         let drives = ["wal", "metadata"].map(|drive| self.drive(drive).display().to_string());
         let dirs = ["--wal-dir", &drives[0], "--metadata-dir", &drives[1]];
         let address = if let Kind::At(address) = self.kind { address.to_string() } else { String::new() };
         let mons = if let Kind::Monitors(mons) = self.kind { mons.to_string() } else { String::new() };
         let shards = match self.kind {
             Kind::Shards(shards) => Some(shards.to_string()),
-            Kind::Ceph => None,
+            Kind::Ceph | Kind::SharedCeph => None,
             // Any of the tests can be run with several.
             _ => std::env::var("NACRE_TEST_SHARDS").ok(),
         };
@@ -152,9 +173,9 @@ impl TestCluster {
             Kind::Monitors(_) => (&["--mons", &mons], 90),
             Kind::Split => (&["--no-restart", "--mons", "1", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
             Kind::At(_) => (&["--no-restart", "--mons", "1", "--insecure", "--bind", &address], 90),
-            Kind::Ceph => (&["--no-restart", "--engine", "ceph"], 270),
+            Kind::Ceph | Kind::SharedCeph => (&["--no-restart", "--engine", "ceph"], 270),
         };
-        self.nacre(&[&args, more, &of_shards].concat(), Duration::from_secs(limit)).ok();
+        self.nacre(&[&args, at_port, more, &of_shards].concat(), Duration::from_secs(limit)).ok();
     }
 
     /// Where the files for logs (`wal`) or `metadata` are, if they are not in the OSDs' own.
@@ -330,15 +351,25 @@ impl TestCluster {
 
 impl Drop for TestCluster {
     fn drop(&mut self) {
+        let is_shared = self.kind == Kind::SharedCeph;
         let mut command = Command::new(binary());
         command.args(["down", "--dir"]).arg(&self.dir);
         if thread::panicking() {
+            post_mortem::record(&self.dir, self.osds);
             let _ = command.status();
             // Stores are large: kept, they would take from the tests that follow the room that these need.
             if std::env::var_os("NACRE_KEEP_STORES").is_none() {
                 remove_large_files(&self.dir);
             }
-            eprintln!("the cluster's folder is kept for its logs: {}", self.dir.display());
+            // The next test that wants the shared Ceph starts it anew.
+            let name = format!("nacre-test-failed-ceph-{}", std::process::id());
+            let kept = if is_shared { self.dir.with_file_name(name) } else { self.dir.clone() };
+            let _ = fs::rename(&self.dir, &kept);
+            eprintln!("the cluster's folder is kept: {} (logs in log/, how it was in failure/)", kept.display());
+            return;
+        }
+        if is_shared {
+            let _ = fs::remove_dir_all(self.dir.join("scratch"));
             return;
         }
         run(command, Duration::from_secs(60));

@@ -9,8 +9,11 @@ mod command;
 mod files;
 mod host;
 mod journal;
+mod post_mortem;
 mod processes;
 mod rados_bench;
+mod recorded;
+mod shared_ceph;
 mod streams;
 
 pub use background::{Background, Killed};
@@ -20,4 +23,5 @@ pub use files::{Pattern, assert_same_bytes};
 pub use host::{Host, Switch, hosts_can_be_made};
 pub use journal::Journal;
 pub use rados_bench::{check_benched, write_benched};
+pub use recorded::{assert_same_lines, said_by_ceph};
 pub use streams::{Commands, Writer, wait_for_quorum};

@@ -154,8 +154,16 @@ mod switched {
     use std::cell::Cell;
 
     thread_local! {
-        static ON: Cell<Option<Mutant>> = const { Cell::new(None) };
+        static ON: Cell<Option<Mutant>> = Cell::new(of_environment());
         static MET: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// The mutant that `NACRE_MUTANT` names, which is on in all threads from their start: so tests show whether they
+    /// find it. Panics if there is none of that name.
+    fn of_environment() -> Option<Mutant> {
+        let name = std::env::var("NACRE_MUTANT").ok()?;
+        let found = Mutant::ALL.iter().copied().find(|mutant| mutant.name() == name);
+        Some(found.unwrap_or_else(|| panic!("NACRE_MUTANT={name}: there is no such mutant")))
     }
 
     /// Switches one mutant on in this thread, or all off; its place has not been met yet.

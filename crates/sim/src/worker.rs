@@ -60,7 +60,10 @@ impl From<Report> for Passed {
 
 #[cfg(feature = "mutants")]
 fn switch(mutant: Option<Mutant>) {
-    mutant::switch(mutant);
+    // Without one in the request, that of `NACRE_MUTANT` stays on.
+    if mutant.is_some() {
+        mutant::switch(mutant);
+    }
 }
 
 #[cfg(feature = "mutants")]

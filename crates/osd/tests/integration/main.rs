@@ -1,0 +1,5 @@
+//! Whole OSDs without a cluster.
+
+mod common;
+mod orderly_stop;
+mod shards;

@@ -1,0 +1,81 @@
+//! Timers fire in order, once, not early; they move and are cancelled.
+
+use super::scenario::{Scenario, check};
+use reactor::{Event, Io};
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+
+#[derive(Default)]
+struct Timers {
+    fired: Vec<u64>,
+}
+
+impl Scenario for Timers {
+    fn start<I: Io>(&mut self, io: &mut I) {
+        let now = io.now();
+        io.set_timer(now + 30 * MS, 3);
+        io.set_timer(now + 10 * MS, 1);
+        io.set_timer(now + 20 * MS, 2);
+        io.set_timer(now + 5 * MS, 4);
+        io.set_timer(now + 40 * MS, 4);
+        io.set_timer(now + 8 * MS, 5);
+        io.cancel_timer(5);
+        io.cancel_timer(77);
+    }
+
+    fn event<I: Io>(&mut self, io: &mut I, event: Event) {
+        let Event::Timer { token } = event else { panic!("unexpected {event:?}") };
+        self.fired.push(token);
+        match token {
+            1 => {
+                assert!(io.now() >= 10 * MS, "early: {:?}", io.now());
+                // In the past: due in the next turn.
+                io.set_timer(Duration::ZERO, 10);
+                // Both due at once; the first to fire cancels the other.
+                io.set_timer(io.now(), 11);
+                io.set_timer(io.now(), 12);
+            }
+            11 => io.cancel_timer(12),
+            4 => io.stop(),
+            _ => {}
+        }
+    }
+
+    fn check(&mut self) {
+        assert_eq!(self.fired, [1, 10, 11, 2, 3, 4]);
+    }
+}
+
+#[test]
+fn timers_fire_in_order_move_and_are_cancelled() {
+    check(Timers::default);
+}
+
+/// A timer that sets itself again for now does not keep a turn from ending.
+#[derive(Default)]
+struct Again {
+    turns: u32,
+}
+
+impl Scenario for Again {
+    fn start<I: Io>(&mut self, io: &mut I) {
+        io.set_timer(Duration::ZERO, 1);
+    }
+
+    fn event<I: Io>(&mut self, io: &mut I, _event: Event) {
+        io.set_timer(Duration::ZERO, 1);
+    }
+
+    fn turn_end<I: Io>(&mut self, io: &mut I) {
+        self.turns += 1;
+        if self.turns == 5 {
+            io.stop();
+        }
+    }
+}
+
+#[test]
+fn a_turn_ends_even_if_a_timer_is_always_due() {
+    check(Again::default);
+}

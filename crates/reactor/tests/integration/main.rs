@@ -1,0 +1,6 @@
+//! The loop on io_uring, on its fallback, and its simulated twin.
+
+mod conformance;
+mod forbidden;
+mod real;
+mod worlds;

@@ -1,0 +1,1 @@
+"""Runs the checks and tests of this repository; `tests/run` is its command line, `docs/testing.md` its page."""

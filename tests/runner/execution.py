@@ -1,0 +1,138 @@
+"""Runs tests, each in a process of its own, some at a time."""
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+# Seconds after which a test counts as stuck. The dearest take a tenth of that on two processors.
+LIMIT_S = 1200
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a test ended. `seconds`: wall-clock time. `log`: the file with what it said."""
+
+    test: object
+    passed: bool
+    seconds: float
+    log: Path
+    is_stuck: bool
+
+    def passed_over(self):
+        """What it says that it could not test."""
+        return [line.strip() for line in self.lines() if "SKIPPED" in line]
+
+    def why(self):
+        """What a failed test said last, shortened."""
+        if self.is_stuck:
+            return [f"it still ran after {LIMIT_S} s"]
+        lines = self.lines()
+        panics = [number for number, line in enumerate(lines) if "panicked at" in line]
+        # A test that is to meet panics, or has threads, says more than one; the last one ended it.
+        chosen = lines[panics[-1] : panics[-1] + 8] if panics else lines[-8:]
+        kept = [line for line in lines if "folder is kept" in line]
+        return [line[:300] for line in [*chosen, *(line for line in kept if line not in chosen)]]
+
+    def lines(self):
+        return self.log.read_text(errors="replace").splitlines()
+
+
+class Runner:
+    """Runs tests and keeps their results. `told` is called with each result, by one thread at a time. `uses_ceph`
+    tells whether a test takes the real Ceph that tests share, which has one user at a time."""
+
+    def __init__(self, logs, environment, uses_ceph, told):
+        self.logs, self.environment, self.uses_ceph, self.told = logs, environment, uses_ceph, told
+        self.ceph_is_taken = False
+        self.results = []
+        self.lock = threading.Lock()
+        self.running = {}
+        self.is_interrupted = False
+
+    def run(self, tests, at_a_time):
+        """Runs them to the end of the last, so many at a time, in this order but for those that must wait for the Ceph
+        that they share."""
+        queue = list(tests)
+        workers = [threading.Thread(target=self.work, args=(queue,)) for _ in range(min(at_a_time, len(queue)))]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    def work(self, queue):
+        while not self.is_interrupted:
+            test = self.next(queue)
+            if test is None:
+                return
+            result = self.one(test)
+            with self.lock:
+                self.ceph_is_taken = self.ceph_is_taken and not self.uses_ceph(test)
+                self.results.append(result)
+                self.told(result)
+
+    def next(self, queue):
+        """Takes the first test that can run. If all that are left wait for the Ceph, the first of them."""
+        with self.lock:
+            at = next((at for at, test in enumerate(queue) if not (self.ceph_is_taken and self.uses_ceph(test))), 0)
+            test = queue.pop(at) if queue else None
+            self.ceph_is_taken = self.ceph_is_taken or (test is not None and self.uses_ceph(test))
+            return test
+
+    def one(self, test):
+        log = self.logs / f"{re.sub(r'[^A-Za-z0-9_.]+', '-', test.name)}.log"
+        command = [test.program.path, "--exact", test.path, "--include-ignored", "--nocapture", "--test-threads", "1"]
+        environment = {**os.environ, **self.environment, **test.program.environment()}
+        began = time.monotonic()
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                command,
+                cwd=test.program.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self.running[process.pid] = process
+            is_stuck = False
+            try:
+                code = process.wait(LIMIT_S)
+            except subprocess.TimeoutExpired:
+                is_stuck, code = True, None
+                kill_group(process)
+            del self.running[process.pid]
+        if code != 0:
+            stop_clusters_of(process.pid)
+        return Result(test, code == 0, time.monotonic() - began, log, is_stuck)
+
+    def interrupt(self):
+        """Ends what runs, and begins nothing more."""
+        self.is_interrupted = True
+        for process in list(self.running.values()):
+            kill_group(process)
+
+
+def kill_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def stop_clusters_of(pid):
+    """Kills the daemons of clusters that a test left, by the files in which these tell their process ids."""
+    for folder in Path(tempfile.gettempdir()).glob(f"nacre-test-*-{pid}"):
+        # The supervisor first, as it starts again what dies.
+        for file in sorted(folder.rglob("*.pid"), key=lambda file: len(file.parts)):
+            try:
+                word = file.read_text().split()[0]
+                os.kill(int(word), signal.SIGKILL)
+            except (OSError, ValueError, IndexError):
+                continue

@@ -1,0 +1,105 @@
+"""Which tests catch each deliberate bug (crate `mutant`): `tests/run --mutants`.
+
+Everything is built once more, into a folder of its own, with deliberate bugs that `NACRE_MUTANT` switches on. For each
+the tests that may meet it run until one fails: first those of its crates, then simulated clusters under fresh seeds,
+for as long as the usual run has, then the kept seeds.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .programs import ROOT, WHOLE_BUILD, build
+
+PAGE = ROOT / "docs" / "testing.md"
+BEGIN, END = "<!-- made by tests/run --mutants all: begin -->", "<!-- mutants end -->"
+
+# Test programs that may meet a mutant, by what it breaks.
+PROGRAMS = {"Store": ["store"], "Monitor": ["mon"], "Quorum": ["raft", "mon"]}
+OTHERS = ["pg"]
+KEPT_SEEDS = "sim::integration"
+# Longest time of one test program. A mutant may make a test wait for ever.
+LIMIT_S = 300
+
+
+def known():
+    """Names of the mutants and what each breaks, from the crate's table."""
+    source = (ROOT / "crates" / "mutant" / "src" / "lib.rs").read_text()
+    return re.findall(r'^    [A-Z]\w+ "([a-z0-9-]+)" ([A-Z]\w+) "', source, re.MULTILINE)
+
+
+def hunt(words, seeds_s):
+    """Tries the mutants called so, or all; prints a line for each, and puts the table of all into the page."""
+    mutants = [(name, part) for name, part in known() if words == ["all"] or name in words]
+    if not mutants:
+        sys.exit(f"no mutant is called {' '.join(words)}; crates/mutant/src/lib.rs has their names")
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "mutants"
+    command = [*WHOLE_BUILD, "--features", "sim/mutants,mutant/on", "--target-dir", str(target)]
+    programs, binary = build(command)
+    programs = {program.label: program for program in programs}
+    rows = []
+    for number, (name, part) in enumerate(mutants, 1):
+        began = time.monotonic()
+        caught = by_whom(name, part, programs, binary, seeds_s)
+        rows.append(f"| `{name}` | {part.lower()} | {caught or 'missed'} |")
+        print(f"{number} of {len(mutants)}, {time.monotonic() - began:.0f} s: {rows[-1]}", flush=True)
+    missed = sum(row.endswith("| missed |") for row in rows)
+    print(f"{len(rows) - missed} of {len(rows)} are caught")
+    if words == ["all"]:
+        write(rows, missed)
+    return missed == 0
+
+
+def by_whom(name, part, programs, binary, seeds_s):
+    """The first that catches a mutant, in words."""
+    environment = {**os.environ, "NACRE_MUTANT": name}
+    for label in PROGRAMS.get(part, OTHERS):
+        failed = failing_test(programs[label], environment)
+        if failed:
+            return f"`{label}::{failed}`"
+    failed = failing_seed(binary, environment, seeds_s)
+    if failed:
+        return failed
+    failed = failing_test(programs[KEPT_SEEDS], environment)
+    return f"`{KEPT_SEEDS}::{failed}`" if failed else None
+
+
+def failing_test(program, environment):
+    try:
+        done = subprocess.run(
+            [program.path],
+            cwd=program.folder,
+            env={**environment, **program.environment()},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return "a test that does not end"
+    if done.returncode == 0:
+        return None
+    found = re.search(r"^test (\S+) \.\.\. FAILED", done.stdout, re.MULTILINE)
+    return found[1] if found else f"a test that ends its process ({done.returncode})"
+
+
+def failing_seed(binary, environment, seconds):
+    """The first of seeds that nobody chose, as many as the usual run has time for."""
+    command = [binary, "sim", "--seeds", "1000000..2000000", "--within", str(seconds)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace")
+    found = re.search(r"^seed (\d+) fails", done.stdout + done.stderr, re.MULTILINE)
+    if done.returncode == 0:
+        return None
+    return f"fresh seeds (the {int(found[1]) - 1_000_000 + 1}th)" if found else "fresh seeds"
+
+
+def write(rows, missed):
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    count = f"{len(rows) - missed} of {len(rows)} are caught. The first of what catches each:"
+    table = "\n".join([count, "", "| deliberate bug | part | caught by |", "|---|---|---|", *rows])
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")

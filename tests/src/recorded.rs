@@ -1,0 +1,33 @@
+//! What a real Ceph answered, kept in `tests/recorded`, so that most runs need none.
+
+use std::fs;
+use std::path::PathBuf;
+
+/// Gives what `ask` gets from a real Ceph, or what it got when it was recorded under `name`.
+///
+/// The whole suite (`NACRE_SUITE=whole`) asks, and fails if the recording says something else; `NACRE_RECORD=1` asks and
+/// records.
+#[track_caller]
+pub fn said_by_ceph(name: &str, ask: impl FnOnce() -> String) -> String {
+    let is = |variable: &str, value: &str| std::env::var(variable).is_ok_and(|is| is == value);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recorded").join(format!("{name}.txt"));
+    if is("NACRE_RECORD", "1") {
+        let said = ask();
+        fs::write(&path, &said).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        return said;
+    }
+    let recorded = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    if is("NACRE_SUITE", "whole") {
+        assert_same_lines(&ask(), &recorded, "left a real Ceph, right what is recorded of one");
+    }
+    recorded
+}
+
+/// Compares line by line, so that the first difference is shown and no more.
+#[track_caller]
+pub fn assert_same_lines(left: &str, right: &str, which: &str) {
+    for (number, (left, right)) in left.lines().zip(right.lines()).enumerate() {
+        assert_eq!(left, right, "line {}: {which}", number + 1);
+    }
+    assert_eq!(left.lines().count(), right.lines().count(), "lines: {which}");
+}
