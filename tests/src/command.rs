@@ -91,6 +91,11 @@ pub fn clients_are_here(names: &[&str]) -> bool {
     false
 }
 
+/// Whether everything there is runs (`make test-all`), and not only what a change must pass.
+pub fn is_whole_suite() -> bool {
+    std::env::var("NACRE_SUITE").is_ok_and(|suite| suite == "whole")
+}
+
 /// The Python that has Ceph's bindings: Debian's own, if the first one on the path is another.
 pub fn python() -> &'static str {
     static FOUND: OnceLock<&str> = OnceLock::new();

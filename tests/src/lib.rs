@@ -18,7 +18,7 @@ mod streams;
 
 pub use background::{Background, Killed};
 pub use cluster::{TestCluster, binary};
-pub use command::{Outcome, clients_are_here, python, run, wait_until};
+pub use command::{Outcome, clients_are_here, is_whole_suite, python, run, wait_until};
 pub use files::{Pattern, assert_same_bytes};
 pub use host::{Host, Switch, hosts_can_be_made};
 pub use journal::Journal;

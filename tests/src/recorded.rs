@@ -1,5 +1,6 @@
 //! What a real Ceph answered, kept in `tests/recorded`, so that most runs need none.
 
+use crate::command::is_whole_suite;
 use std::fs;
 use std::path::PathBuf;
 
@@ -9,15 +10,14 @@ use std::path::PathBuf;
 /// records.
 #[track_caller]
 pub fn said_by_ceph(name: &str, ask: impl FnOnce() -> String) -> String {
-    let is = |variable: &str, value: &str| std::env::var(variable).is_ok_and(|is| is == value);
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recorded").join(format!("{name}.txt"));
-    if is("NACRE_RECORD", "1") {
+    if std::env::var("NACRE_RECORD").is_ok_and(|wanted| wanted == "1") {
         let said = ask();
         fs::write(&path, &said).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         return said;
     }
     let recorded = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    if is("NACRE_SUITE", "whole") {
+    if is_whole_suite() {
         assert_same_lines(&ask(), &recorded, "left a real Ceph, right what is recorded of one");
     }
     recorded

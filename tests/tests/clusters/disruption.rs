@@ -29,7 +29,7 @@ fn bench_during(cluster: &TestCluster, what: &str, disturb: impl FnOnce(&TestClu
 }
 
 #[test]
-fn clients_write_on_while_daemons_die_and_pause() {
+fn clients_write_on_while_daemons_die() {
     if !clients_are_here(&["ceph", "rados"]) {
         return;
     }
@@ -37,6 +37,19 @@ fn clients_write_on_while_daemons_die_and_pause() {
     cluster.make_pool("p", 16, 3);
     bench_during(&cluster, "an-osd-is-killed", |cluster| cluster.signal("osd.1", Signal::KILL));
     bench_during(&cluster, "the-monitor-is-killed", |cluster| cluster.signal("mon.a", Signal::KILL));
+    bench_during(&cluster, "two-osds-are-killed", |cluster| {
+        cluster.signal("osd.0", Signal::KILL);
+        cluster.signal("osd.3", Signal::KILL);
+    });
+}
+
+#[test]
+fn clients_write_on_while_osds_pause_and_are_called_down() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start_supervised("pauses", 4);
+    cluster.make_pool("p", 16, 3);
     bench_during(&cluster, "an-osd-pauses", |cluster| {
         cluster.signal("osd.2", Signal::STOP);
         sleep(Duration::from_secs(4));
@@ -44,10 +57,6 @@ fn clients_write_on_while_daemons_die_and_pause() {
     });
     bench_during(&cluster, "an-osd-is-called-down", |cluster| {
         cluster.ceph(&["osd", "down", "0"]).ok();
-    });
-    bench_during(&cluster, "two-osds-are-killed", |cluster| {
-        cluster.signal("osd.0", Signal::KILL);
-        cluster.signal("osd.3", Signal::KILL);
     });
 }
 

@@ -47,7 +47,6 @@ fn managers_commands_are_answered_also_after_a_restart() {
 }
 
 #[test]
-#[ignore = "needs a real Ceph, and minutes"]
 fn a_real_ceph_answers_the_same() {
     if !clients_are_here(&["ceph", "rados", "python3-rados", "ceph-osd"]) {
         return;

@@ -63,7 +63,7 @@ fn two_shards_serve_heal_split_merge_stop_and_are_looked_into_as_one_osd() {
     assert_eq!(status["shards"], 2, "{status:#}");
 
     let written = std::thread::scope(|scope| {
-        let benches = ["p", "e"].map(|pool| scope.spawn(|| write_benched(&cluster, pool, 12, 4, 20_000)));
+        let benches = ["p", "e"].map(|pool| scope.spawn(|| write_benched(&cluster, pool, 10, 1, 20_000)));
         sleep(Duration::from_secs(2));
         for pool in ["p", "e"] {
             cluster.ceph(&["osd", "pool", "set", pool, "pg_num", "32"]).ok();
