@@ -61,7 +61,7 @@ test: packages rust
 	tests/run $(if $(T),--only '$(T)')
 
 test-all: packages rust
-	tests/run --whole
+	tests/run --whole $(if $(T),--only '$(T)')
 
 check: rust
 	tests/run --changed

@@ -29,11 +29,11 @@ FRESH_SEEDS_WHOLE_S = 600
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="tests/run", description=DESCRIPTION)
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--whole", action="store_true", help="everything there is, with more seeds ('make test-all')")
     what.add_argument("--only", metavar="WORD", help="an area of the plan, or tests whose names hold the word")
     what.add_argument("--changed", action="store_true", help="format, clippy and unit tests of changed crates")
     what.add_argument("--mutants", metavar="NAME", nargs="+", help="which tests catch deliberate bugs ('all': each)")
     what.add_argument("--list", action="store_true", help="names the tests and their areas, and runs nothing")
+    parser.add_argument("--whole", action="store_true", help="everything there is, with more seeds ('make test-all')")
     parser.add_argument("--write-costs", action="store_true", help="puts what tests cost into docs/testing.md")
     parser.add_argument("--fresh-seeds-s", type=int, metavar="S", help="seconds of simulated seeds of the day")
     return parser.parse_args(arguments)
@@ -140,11 +140,19 @@ class Run:
             shutil.rmtree(self.ceph, ignore_errors=True)
         self.ceph.with_suffix(".lock").unlink(missing_ok=True)
 
+    def costs(self):
+        """Seconds by name of test, when each last ran. Keeps them for the next run."""
+        file = self.logs / "costs.json"
+        costs = json.loads(file.read_text()) if file.exists() else {}
+        costs.update({result.test.name: round(result.seconds, 2) for result in self.runner.results})
+        file.write_text(json.dumps(costs, indent=1))
+        return costs
+
     def close(self):
         seconds = time.monotonic() - self.began
-        costs = {result.test.name: round(result.seconds, 2) for result in self.runner.results}
-        (self.logs / "costs.json").write_text(json.dumps(costs, indent=1))
-        passed = summary.show(self.steps.all, self.runner.results, self.logs, seconds)
+        costs = self.costs()
+        again = "make test-all" if self.options.whole else "make test"
+        passed = summary.show(self.steps.all, self.runner.results, self.logs, seconds, again)
         if self.options.write_costs:
             machine = f"{os.cpu_count()} processors ({platform.machine()}), {time.strftime('%Y-%m-%d')}"
             table.write(self.plan, self.tests, costs, machine)
@@ -166,7 +174,7 @@ def everything(run):
 
 def only(run):
     if run.build():
-        tests = run.plan.chosen(run.tests, run.options.only)
+        tests = run.plan.chosen(run.tests, run.options.only, run.options.whole)
         tests = [test for test in tests if not test.is_ignored or test.name == run.options.only]
         if not tests:
             sys.exit(f"no area is called '{run.options.only}' and no test has a name like it; `tests/run --list`")

@@ -55,11 +55,11 @@ class Plan:
     def areas_of(self, test):
         return [area.name for area in self.areas if matches(test, area.patterns)]
 
-    def chosen(self, tests, word):
-        """The tests of the area called `word`, or else those whose names hold it."""
-        area = next((area for area in self.areas if area.name == word), None)
-        if area is not None:
-            return [test for test in tests if word in self.areas_of(test)]
+    def chosen(self, tests, word, is_whole):
+        """The tests of the area called `word`, of the quick tier unless `is_whole`; or else those whose names hold it."""
+        if any(area.name == word for area in self.areas):
+            theirs = [test for test in tests if word in self.areas_of(test)]
+            return [test for test in theirs if is_whole or self.is_in_quick_tier(test)]
         return [test for test in tests if word in test.name]
 
     def check(self, tests):

@@ -3,8 +3,8 @@
 DEAREST = 10
 
 
-def show(steps, results, logs, seconds):
-    """Prints it, and tells whether everything passed."""
+def show(steps, results, logs, seconds, again):
+    """Prints it, and tells whether everything passed. `again`: the command that with T=NAME runs one test again."""
     print(f"\n== summary, {seconds:.0f} s")
     for step in steps:
         verdict = "ok" if step.passed else "FAILED"
@@ -26,7 +26,7 @@ def show(steps, results, logs, seconds):
         for line in [] if step.passed else step.why:
             print(f"{step.name}: {line}")
     for result in failed:
-        print(f"{result.test.name}: `make test T={result.test.name}` runs it alone; {result.log} has all it said")
+        print(f"{result.test.name}: `{again} T={result.test.name}` runs it alone; {result.log} has all it said")
         for line in result.why():
             print(f"    {line}")
     print(f"\nsomething FAILED; the logs are in {logs}")

@@ -90,7 +90,8 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::Plain)
     }
 
-    /// A real Ceph, which must be installed, without pools: the one that tests share, or else one of its own.
+    /// A real Ceph, which must be installed, without pools: the one that tests share, or else one of its own. What dies in
+    /// it is started again.
     pub fn start_ceph(name: &str, osds: u32) -> TestCluster {
         let Some(dir) = shared_ceph::folder() else { return TestCluster::start_own_ceph(name, osds) };
         assert_eq!(osds, shared_ceph::OSDS, "the Ceph that tests share has other OSDs");
@@ -173,7 +174,7 @@ impl TestCluster {
             Kind::Monitors(_) => (&["--mons", &mons], 90),
             Kind::Split => (&["--no-restart", "--mons", "1", dirs[0], dirs[1], dirs[2], dirs[3]], 90),
             Kind::At(_) => (&["--no-restart", "--mons", "1", "--insecure", "--bind", &address], 90),
-            Kind::Ceph | Kind::SharedCeph => (&["--no-restart", "--engine", "ceph"], 270),
+            Kind::Ceph | Kind::SharedCeph => (&["--engine", "ceph"], 270),
         };
         self.nacre(&[&args, at_port, more, &of_shards].concat(), Duration::from_secs(limit)).ok();
     }
@@ -262,10 +263,11 @@ impl TestCluster {
         self.wait_until_clean(Duration::from_secs(30));
     }
 
-    /// Waits until every placement group is active+clean.
+    /// Waits until every placement group is active+clean. Fails once states and counts of what is to heal have stayed the
+    /// same for `limit`, so that a slow machine has the time that it takes.
     #[track_caller]
     pub fn wait_until_clean(&self, limit: Duration) {
-        let end = Instant::now() + limit;
+        let (mut progress, mut end) = (Vec::new(), Instant::now() + limit);
         loop {
             let status = self.ceph_json(&["status"]);
             let pgmap = &status["pgmap"];
@@ -279,9 +281,29 @@ impl TestCluster {
             if pgmap["num_pgs"].as_u64() == Some(clean) {
                 return;
             }
-            assert!(Instant::now() < end, "not clean after {limit:?}: {pgmap}");
+            let counts = ["num_pgs", "pgs_by_state", "degraded_objects", "misplaced_objects", "unfound_objects"];
+            let now = counts.map(|count| pgmap[count].clone()).to_vec();
+            if now != progress {
+                (progress, end) = (now, Instant::now() + limit);
+            }
+            assert!(Instant::now() < end, "not clean, and nothing has changed for {limit:?}: {pgmap}");
             thread::sleep(Duration::from_millis(200));
         }
+    }
+
+    /// Orders a deep scrub of everything and waits until each group has had it.
+    #[track_caller]
+    pub fn deep_scrub_all(&self, limit: Duration) {
+        let stamps = || {
+            let dump = self.ceph_json(&["pg", "dump", "pgs"]);
+            let groups = dump["pg_stats"].as_array().or(dump.as_array()).cloned().unwrap_or_default();
+            groups.iter().map(|group| group["last_deep_scrub_stamp"].clone()).collect::<Vec<_>>()
+        };
+        let before = stamps();
+        self.ceph(&["osd", "deep-scrub", "all"]).ok();
+        wait_until("every group is scrubbed", limit, || {
+            stamps().iter().zip(&before).all(|(now, before)| now != before)
+        });
     }
 
     /// Waits until the map shows an OSD up or down.

@@ -158,8 +158,7 @@ fn objects_are_what_was_written_whatever_happens_to_osds() {
     check("with a new OSD and without another one");
     let first = start_osd(&cluster, "0");
 
-    cluster.ceph(&["osd", "deep-scrub", "all"]).ok();
-    sleep(Duration::from_secs(5));
+    cluster.deep_scrub_all(LIMIT);
     cluster.wait_until_clean(LIMIT);
     let health = cluster.ceph(&["health", "detail"]).ok();
     assert!(!health.contains("inconsistent") && !health.contains("damage"), "{health}");
@@ -249,8 +248,7 @@ fn groups_that_are_placed_anew_keep_what_was_written() {
     let back = start_osd(&cluster, "3");
     cluster.wait_until_clean(LIMIT);
     journal.end(&cluster);
-    cluster.ceph(&["osd", "deep-scrub", "all"]).ok();
-    sleep(Duration::from_secs(5));
+    cluster.deep_scrub_all(LIMIT);
     cluster.wait_until_clean(LIMIT);
     let health = cluster.ceph(&["health", "detail"]).ok();
     assert!(!health.contains("inconsistent") && !health.contains("damage"), "{health}");

@@ -146,28 +146,12 @@ fn acknowledged_writes_survive_what_befalls_osds() {
     eprintln!("an empty OSD in place of another: {} writes", journal.acknowledged());
 
     journal.end(&cluster);
-    wait_for_scrub(&cluster);
+    cluster.deep_scrub_all(LIMIT);
     cluster.wait_until_clean(LIMIT);
     by_hand.iter().for_each(|osd| osd.signal(Signal::TERM));
     by_hand.iter_mut().for_each(|osd| assert_eq!(osd.exit_code(LIMIT), Some(0)));
     cluster.down();
     stores_are_clean(&cluster, 4);
-}
-
-/// Orders a deep scrub of everything and waits until each group has had it.
-#[track_caller]
-fn wait_for_scrub(cluster: &TestCluster) {
-    let stamps = || {
-        let dump = cluster.ceph_json(&["pg", "dump", "pgs"]);
-        let groups = dump["pg_stats"].as_array().or(dump.as_array()).cloned().unwrap_or_default();
-        groups.iter().map(|group| group["last_deep_scrub_stamp"].clone()).collect::<Vec<_>>()
-    };
-    let (before, end) = (stamps(), Instant::now() + LIMIT);
-    cluster.ceph(&["osd", "deep-scrub", "all"]).ok();
-    while stamps().iter().zip(&before).any(|(now, before)| now == before) {
-        assert!(Instant::now() < end, "not every group is scrubbed");
-        sleep(Duration::from_millis(300));
-    }
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn everything_on(daemons: &TestCluster) {
 #[test]
 fn everything_works_on_nacre() {
     if clients_are_here(&["ceph"]) {
-        everything_on(&TestCluster::start("own-basics", 3));
+        everything_on(&TestCluster::start_supervised("own-basics", 3));
     }
 }
 
@@ -233,8 +233,8 @@ fn an_osd_dies_and_comes_back(daemons: &TestCluster) {
     std::thread::sleep(Duration::from_millis(200));
     daemons.signal("osd.1", Signal::KILL);
     daemons.ceph(&["osd", "down", "1"]).ok();
-    std::thread::sleep(Duration::from_secs(1));
-    daemons.up();
+    // Whoever looks after the cluster starts it again.
+    daemons.wait_until_up(1, true, Duration::from_secs(90));
 }
 
 /// Every write that was answered is there afterwards.

@@ -43,8 +43,8 @@ fn found(bug: Bug, seeds: u64) -> Option<(u64, String)> {
     found
 }
 
-/// Those that the usual seeds find. The others need rarer meetings of events: `RAFT_BUG_SEEDS=20000 cargo test -p raft
-/// rare_bugs -- --ignored --nocapture` looks for them.
+/// Those that the usual seeds find. The others need rarer meetings of events: `RAFT_BUG_SEEDS=20000 make test T=rare_bugs`
+/// looks for them.
 const FOUND: &[Bug] = &[
     Bug::AckNotDurable,
     Bug::LeaderCountsEarly,
@@ -81,7 +81,6 @@ fn bugs_are_found() {
 }
 
 #[test]
-#[ignore = "takes long"]
 fn rare_bugs_are_found() {
     check(Bug::ALL.iter().filter(|bug| !FOUND.contains(bug)), number("RAFT_BUG_SEEDS", 5000));
 }
