@@ -64,6 +64,7 @@ test-all: packages rust
 	tests/run --whole $(if $(T),--only '$(T)')
 
 check: rust
+	$(call need,command -v python3,python3)
 	tests/run --changed
 
 performance: packages build

@@ -32,9 +32,9 @@ def parse(arguments):
     what.add_argument("--only", metavar="WORD", help="an area of the plan, or tests whose names hold the word")
     what.add_argument("--changed", action="store_true", help="format, clippy and unit tests of changed crates")
     what.add_argument("--mutants", metavar="NAME", nargs="+", help="which tests catch deliberate bugs ('all': each)")
+    what.add_argument("--write-costs", action="store_true", help="puts what tests last took into docs/testing.md")
     what.add_argument("--list", action="store_true", help="names the tests and their areas, and runs nothing")
     parser.add_argument("--whole", action="store_true", help="everything there is, with more seeds ('make test-all')")
-    parser.add_argument("--write-costs", action="store_true", help="puts what tests cost into docs/testing.md")
     parser.add_argument("--fresh-seeds-s", type=int, metavar="S", help="seconds of simulated seeds of the day")
     return parser.parse_args(arguments)
 
@@ -48,8 +48,9 @@ class Run:
         target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
         self.logs = target.resolve() / "test-logs"
         self.logs.mkdir(parents=True, exist_ok=True)
-        for old in self.logs.glob("*.log"):
-            old.unlink()
+        if not (options.list or options.write_costs):
+            for old in self.logs.glob("*.log"):
+                old.unlink()
         self.steps = Steps(self.logs)
         self.plan = Plan.read()
         # The real Ceph that whole-cluster tests share: the first that wants it starts it.
@@ -150,12 +151,9 @@ class Run:
 
     def close(self):
         seconds = time.monotonic() - self.began
-        costs = self.costs()
+        self.costs()
         again = "make test-all" if self.options.whole else "make test"
         passed = summary.show(self.steps.all, self.runner.results, self.logs, seconds, again)
-        if self.options.write_costs:
-            machine = f"{os.cpu_count()} processors ({platform.machine()}), {time.strftime('%Y-%m-%d')}"
-            table.write(self.plan, self.tests, costs, machine)
         return 0 if passed else 1
 
 
@@ -201,6 +199,12 @@ def list_tests(run):
             print(f"{test.name}  [{', '.join(run.plan.areas_of(test))}]{where}")
 
 
+def write_costs(run):
+    if run.build():
+        machine = f"{os.cpu_count()} processors ({platform.machine()}), {time.strftime('%Y-%m-%d')}"
+        table.write(run.plan, run.tests, run.costs(), machine)
+
+
 def main(arguments):
     options = parse(arguments)
     if options.mutants:
@@ -214,8 +218,8 @@ def main(arguments):
 
     signal.signal(signal.SIGINT, interrupted)
     signal.signal(signal.SIGTERM, interrupted)
-    if options.list:
-        list_tests(run)
+    if options.list or options.write_costs:
+        (list_tests if options.list else write_costs)(run)
         return 0
     work = only if options.only else changed if options.changed else everything
     work(run)

@@ -12,10 +12,8 @@ import sys
 import time
 from pathlib import Path
 
+from . import page
 from .programs import ROOT, WHOLE_BUILD, build
-
-PAGE = ROOT / "docs" / "testing.md"
-BEGIN, END = "<!-- made by tests/run --mutants all: begin -->", "<!-- mutants end -->"
 
 # Test programs that may meet a mutant, by what it breaks.
 PROGRAMS = {"Store": ["store"], "Monitor": ["mon"], "Quorum": ["raft", "mon"]}
@@ -97,9 +95,6 @@ def failing_seed(binary, environment, seconds):
 
 
 def write(rows, missed):
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
     count = f"{len(rows) - missed} of {len(rows)} are caught. The first of what catches each:"
-    table = "\n".join([count, "", "| deliberate bug | part | caught by |", "|---|---|---|", *rows])
-    PAGE.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")
+    table = [count, "", "| deliberate bug | part | caught by |", "|---|---|---|", *rows]
+    page.put("deliberate bugs, by tests/run --mutants all", "\n".join(table))

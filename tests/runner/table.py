@@ -1,21 +1,12 @@
 """The generated part of `docs/testing.md`: which test is where, and what it cost when it was last measured."""
 
-from .programs import ROOT
-
-PAGE = ROOT / "docs" / "testing.md"
-BEGIN, END = "<!-- made by tests/run --write-costs: begin -->", "<!-- end -->"
+from . import page
 
 
 def write(plan, tests, seconds, machine):
     """Puts the costs (`seconds`: by name of test) into the page."""
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    if not after:
-        raise SystemExit(f"{PAGE} lacks the lines '{BEGIN}' and '{END}'")
     lines = [f"Measured on {machine}.", "", *areas(plan, tests, seconds), "", *clusters(plan, tests, seconds), ""]
-    lines += programs(plan, tests, seconds)
-    PAGE.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + after)
+    page.put("costs, by tests/run --write-costs", "\n".join([*lines, *programs(plan, tests, seconds)]))
 
 
 def areas(plan, tests, seconds):

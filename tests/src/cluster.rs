@@ -291,6 +291,29 @@ impl TestCluster {
         }
     }
 
+    /// A number of a pool, such as `pg_num`.
+    #[track_caller]
+    pub fn pool_number(&self, pool: &str, var: &str) -> u64 {
+        self.ceph_json(&["osd", "pool", "get", pool, var])[var].as_u64().expect("a number")
+    }
+
+    /// Waits until a number of a pool is what it was set to. Fails once it has stayed the same for `limit`.
+    #[track_caller]
+    pub fn wait_for_pool_number(&self, pool: &str, var: &str, wanted: u64, limit: Duration) {
+        let (mut before, mut end) = (None, Instant::now() + limit);
+        loop {
+            let now = self.pool_number(pool, var);
+            if now == wanted {
+                return;
+            }
+            if before != Some(now) {
+                (before, end) = (Some(now), Instant::now() + limit);
+            }
+            assert!(Instant::now() < end, "{var} of pool {pool} has stayed at {now} for {limit:?}");
+            thread::sleep(Duration::from_millis(300));
+        }
+    }
+
     /// Orders a deep scrub of everything and waits until each group has had it.
     #[track_caller]
     pub fn deep_scrub_all(&self, limit: Duration) {

@@ -96,7 +96,8 @@ fn a_cluster_is_measured_and_left_as_it_was() {
     }
     let telemetry_s =
         figure("server_cpu_us_per_operation") * row["operations"].as_f64().unwrap() / 1e6 / figure("server_cores");
-    assert!((telemetry_s - 1.5).abs() < 0.4, "telemetry is of {telemetry_s} s");
+    // Of the measured 1.5 s, to the nearest samples, which come late on a busy machine.
+    assert!((1.1..3.0).contains(&telemetry_s), "telemetry is of {telemetry_s} s");
     assert!(figure("server_cores") <= figure("machine_user_cores") + figure("machine_system_cores") + 0.5);
     for file in ["plan.json", "result.csv", "report.md", "command.txt", "clusters/nacre/osd-dump.json"] {
         assert!(out.join(file).is_file(), "{file}");

@@ -27,11 +27,6 @@ fn group_count(cluster: &TestCluster, pool: &str) -> usize {
     groups["pg_stats"].as_array().or(groups.as_array()).map_or(0, Vec::len)
 }
 
-#[track_caller]
-fn number(cluster: &TestCluster, pool: &str, var: &str) -> u64 {
-    cluster.ceph_json(&["osd", "pool", "get", pool, var])[var].as_u64().expect("a number")
-}
-
 #[test]
 fn clients_write_on_while_groups_are_split() {
     if !clients_are_here(&["ceph", "rados"]) {
@@ -57,20 +52,13 @@ fn clients_write_on_while_groups_are_split() {
     });
     let begun = Instant::now();
     for (pool, var) in [("p", "pg_num"), ("p", "pgp_num"), ("e", "pg_num"), ("e", "pgp_num")] {
-        while number(&cluster, pool, var) < 64 {
-            let now = number(&cluster, pool, var);
-            assert!(begun.elapsed() < 2 * LIMIT, "{var} of pool {pool} stays at {now}");
-            sleep(Duration::from_secs(1));
-        }
+        cluster.wait_for_pool_number(pool, var, 64, LIMIT);
     }
     cluster.wait_until_clean(LIMIT);
     eprintln!("64 groups, clean, {:.1} s after the last write", begun.elapsed().as_secs_f64());
     // Placement may go back while the groups stay.
     cluster.ceph(&["osd", "pool", "set", "e", "pgp_num", "24"]).ok();
-    while number(&cluster, "e", "pgp_num") != 24 {
-        assert!(begun.elapsed() < 2 * LIMIT, "pgp_num of pool e does not fall");
-        sleep(Duration::from_secs(1));
-    }
+    cluster.wait_for_pool_number("e", "pgp_num", 24, LIMIT);
     cluster.wait_until_clean(LIMIT);
     for (pool, written) in ["p", "e"].into_iter().zip(written) {
         assert_eq!(group_count(&cluster, pool), 64, "{pool}");
@@ -96,14 +84,10 @@ fn clients_write_on_while_groups_are_merged() {
         bench.join().expect("every write succeeds")
     });
     let begun = Instant::now();
-    while number(&cluster, "p", "pg_num") > 8 {
-        let now = number(&cluster, "p", "pg_num");
-        assert!(begun.elapsed() < 2 * LIMIT, "pg_num of pool p stays at {now}");
-        sleep(Duration::from_secs(1));
-    }
+    cluster.wait_for_pool_number("p", "pg_num", 8, LIMIT);
     cluster.wait_until_clean(LIMIT);
     eprintln!("8 groups, clean, {:.1} s after the last write", begun.elapsed().as_secs_f64());
-    assert_eq!((group_count(&cluster, "p"), number(&cluster, "p", "pgp_num")), (8, 8));
+    assert_eq!((group_count(&cluster, "p"), cluster.pool_number("p", "pgp_num")), (8, 8));
     check_contents(&cluster, "p", written);
 }
 
@@ -131,8 +115,8 @@ fn clients_write_on_while_groups_of_an_erasure_coded_pool_are_merged() {
         bench.join().expect("every write succeeds")
     });
     let begun = Instant::now();
-    while number(&cluster, "e", "pg_num") > 4 {
-        let now = number(&cluster, "e", "pg_num");
+    while cluster.pool_number("e", "pg_num") > 4 {
+        let now = cluster.pool_number("e", "pg_num");
         assert!(begun.elapsed() < 2 * LIMIT, "pg_num of pool e stays at {now}");
         let health = cluster.ceph(&["health", "detail"]).ok();
         assert!(!health.contains("POOL_PG_MERGE_NO_ROOM"), "{health}");
@@ -140,7 +124,7 @@ fn clients_write_on_while_groups_of_an_erasure_coded_pool_are_merged() {
     }
     cluster.wait_until_clean(LIMIT);
     eprintln!("4 groups, clean, {:.1} s after the last write", begun.elapsed().as_secs_f64());
-    assert_eq!((group_count(&cluster, "e"), number(&cluster, "e", "pgp_num")), (4, 4));
+    assert_eq!((group_count(&cluster, "e"), cluster.pool_number("e", "pgp_num")), (4, 4));
     let dump = cluster.ceph_json(&["osd", "dump"]);
     assert_eq!(dump["pg_upmap"].as_array().map(Vec::len), Some(0), "nothing is left of the way: {dump:#}");
     let back = cluster.scratch("back");

@@ -4,23 +4,15 @@ use cluster_tests::{Outcome, TestCluster, binary, check_benched, clients_are_her
 use rustix::process::Signal;
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const OSDS: u32 = 4;
 
 #[track_caller]
 fn wait_for_groups(cluster: &TestCluster, pool: &str, wanted: u64) {
-    let begun = Instant::now();
     for var in ["pg_num", "pgp_num"] {
-        loop {
-            let now = cluster.ceph_json(&["osd", "pool", "get", pool, var])[var].as_u64();
-            if now == Some(wanted) {
-                break;
-            }
-            assert!(begun.elapsed() < 2 * LIMIT, "{var} of pool {pool} stays at {now:?}");
-            sleep(Duration::from_secs(1));
-        }
+        cluster.wait_for_pool_number(pool, var, wanted, LIMIT);
     }
 }
 
@@ -66,13 +58,13 @@ fn two_shards_serve_heal_split_merge_stop_and_are_looked_into_as_one_osd() {
         let benches = ["p", "e"].map(|pool| scope.spawn(|| write_benched(&cluster, pool, 10, 1, 20_000)));
         sleep(Duration::from_secs(2));
         for pool in ["p", "e"] {
-            cluster.ceph(&["osd", "pool", "set", pool, "pg_num", "32"]).ok();
+            cluster.ceph(&["osd", "pool", "set", pool, "pg_num", "16"]).ok();
         }
         sleep(Duration::from_secs(3));
         cluster.signal("osd.1", Signal::KILL);
         benches.map(|bench| bench.join().expect("every write succeeds"))
     });
-    ["p", "e"].iter().for_each(|pool| wait_for_groups(&cluster, pool, 32));
+    ["p", "e"].iter().for_each(|pool| wait_for_groups(&cluster, pool, 16));
     cluster.wait_until_clean(LIMIT);
     ["p", "e"].iter().zip(written).for_each(|(pool, written)| check_benched(&cluster, pool, written));
     // Groups of either shard are asked for by name.
