@@ -56,7 +56,7 @@ class Run:
         # The real Ceph that whole-cluster tests share: the first that wants it starts it.
         self.ceph = Path(tempfile.gettempdir()) / f"nacre-test-ceph-{os.getpid()}"
         self.environment = {
-            "NACRE_SUITE": "whole" if options.whole else "quick",
+            "NACRE_SUITE": table.WHOLE if options.whole else table.QUICK,
             "NACRE_TEST_CEPH": str(self.ceph),
         }
         self.runner = Runner(self.logs, self.environment, self.plan.uses_ceph, self.tell)
@@ -141,17 +141,20 @@ class Run:
             shutil.rmtree(self.ceph, ignore_errors=True)
         self.ceph.with_suffix(".lock").unlink(missing_ok=True)
 
-    def costs(self):
-        """Seconds by name of test, when each last ran. Keeps them for the next run."""
-        file = self.logs / "costs.json"
-        costs = json.loads(file.read_text()) if file.exists() else {}
+    def costs(self, tier):
+        """Seconds by name of test, when each last ran in that tier."""
+        file = self.logs / f"costs-{tier}.json"
+        return json.loads(file.read_text()) if file.exists() else {}
+
+    def keep_costs(self):
+        tier = table.WHOLE if self.options.whole else table.QUICK
+        costs = self.costs(tier)
         costs.update({result.test.name: round(result.seconds, 2) for result in self.runner.results})
-        file.write_text(json.dumps(costs, indent=1))
-        return costs
+        (self.logs / f"costs-{tier}.json").write_text(json.dumps(costs, indent=1))
 
     def close(self):
         seconds = time.monotonic() - self.began
-        self.costs()
+        self.keep_costs()
         again = "make test-all" if self.options.whole else "make test"
         passed = summary.show(self.steps.all, self.runner.results, self.logs, seconds, again)
         return 0 if passed else 1
@@ -202,7 +205,8 @@ def list_tests(run):
 def write_costs(run):
     if run.build():
         machine = f"{os.cpu_count()} processors ({platform.machine()}), {time.strftime('%Y-%m-%d')}"
-        table.write(run.plan, run.tests, run.costs(), machine)
+        costs = {tier: run.costs(tier) for tier in (table.QUICK, table.WHOLE)}
+        table.write(run.plan, run.tests, costs, machine)
 
 
 def main(arguments):

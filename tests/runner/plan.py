@@ -56,7 +56,8 @@ class Plan:
         return [area.name for area in self.areas if matches(test, area.patterns)]
 
     def chosen(self, tests, word, is_whole):
-        """The tests of the area called `word`, of the quick tier unless `is_whole`; or else those whose names hold it."""
+        """The tests of the area called `word`, of the quick tier unless `is_whole`; or else those whose names hold the
+        word."""
         if any(area.name == word for area in self.areas):
             theirs = [test for test in tests if word in self.areas_of(test)]
             return [test for test in theirs if is_whole or self.is_in_quick_tier(test)]
@@ -66,7 +67,8 @@ class Plan:
         """Every pattern names a test, every test has an area, every area has a whole cluster in the quick tier."""
         wrong = []
         names = [test.name for test in tests]
-        patterns = [pattern for area in self.areas for pattern in area.patterns] + [*self.alone, *self.long, *self.ceph, *self.whole]
+        patterns = [pattern for area in self.areas for pattern in area.patterns]
+        patterns += [*self.alone, *self.long, *self.ceph, *self.whole]
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in names):
                 wrong.append(f"no test has a name like '{pattern}'")

@@ -2,53 +2,54 @@
 
 from . import page
 
-
-def write(plan, tests, seconds, machine):
-    """Puts the costs (`seconds`: by name of test) into the page."""
-    lines = [f"Measured on {machine}.", "", *areas(plan, tests, seconds), "", *clusters(plan, tests, seconds), ""]
-    page.put("costs, by tests/run --write-costs", "\n".join([*lines, *programs(plan, tests, seconds)]))
+QUICK, WHOLE = "quick", "whole"
 
 
-def areas(plan, tests, seconds):
+def write(plan, tests, costs, machine):
+    """Puts the costs into the page. `costs[tier][name]`: seconds of a test, as a run of that tier measured it."""
+    tables = [areas(plan, tests, costs), clusters(plan, tests, costs), programs(plan, tests, costs)]
+    lines = [f"Measured on {machine}."] + [line for table in tables for line in ["", *table]]
+    page.put("costs, by tests/run --write-costs", "\n".join(lines))
+
+
+def areas(plan, tests, costs):
     yield "| area | `T=` | tests of crates | s | whole clusters in `make test` | s | only in `make test-all` | s |"
     yield "|---|---|---|---|---|---|---|---|"
     for area in plan.areas:
         theirs = [test for test in tests if area.name in plan.areas_of(test)]
+        quick = [test for test in theirs if plan.is_in_quick_tier(test)]
         groups = [
-            [test for test in theirs if not test.is_whole_cluster and plan.is_in_quick_tier(test)],
-            [test for test in theirs if test.is_whole_cluster and plan.is_in_quick_tier(test)],
-            [test for test in theirs if not plan.is_in_quick_tier(test)],
+            ([test for test in quick if not test.is_whole_cluster], QUICK),
+            ([test for test in quick if test.is_whole_cluster], QUICK),
+            ([test for test in theirs if not plan.is_in_quick_tier(test)], WHOLE),
         ]
-        cells = [f"{len(group)} | {total(group, seconds):.0f}" for group in groups]
+        cells = [f"{len(group)} | {total(group, costs[tier]):.0f}" for group, tier in groups]
         yield f"| {area.says} | `{area.name}` | {' | '.join(cells)} |"
 
 
-def clusters(plan, tests, seconds):
-    yield "| whole-cluster test | in | runs | s |"
+def clusters(plan, tests, costs):
+    yield "| whole-cluster test | runs | s in `make test` | s in `make test-all` |"
     yield "|---|---|---|---|"
-    theirs = [test for test in tests if test.is_whole_cluster]
-    for test in sorted(theirs, key=lambda test: -seconds.get(test.name, 0)):
-        yield row(plan, test, seconds, "alone" if plan.runs_alone(test) else "beside another")
+    for test in sorted(tests, key=lambda test: -max(costs[tier].get(test.name, 0) for tier in (QUICK, WHOLE))):
+        if test.is_whole_cluster:
+            runs = "alone" if plan.runs_alone(test) else "beside another"
+            quick = cost(test, costs[QUICK]) if plan.is_in_quick_tier(test) else ""
+            yield f"| `{test.name.partition('::')[2]}` | {runs} | {quick} | {cost(test, costs[WHOLE])} |"
 
 
-def programs(plan, tests, seconds):
-    yield "| tests of a crate | in | count | s |"
-    yield "|---|---|---|---|"
+def programs(plan, tests, costs):
+    yield "| tests of a crate | count | s in `make test` |"
+    yield "|---|---|---|"
     by_program = {}
     for test in tests:
-        if not test.is_whole_cluster:
-            by_program.setdefault((test.program.label, tier(plan, test)), []).append(test)
-    for (label, where), group in sorted(by_program.items(), key=lambda item: -total(item[1], seconds)):
-        yield f"| `{label}` | {where} | {len(group)} | {total(group, seconds):.1f} |"
+        if not test.is_whole_cluster and plan.is_in_quick_tier(test):
+            by_program.setdefault(test.program.label, []).append(test)
+    for label, group in sorted(by_program.items(), key=lambda item: -total(item[1], costs[QUICK])):
+        yield f"| `{label}` | {len(group)} | {total(group, costs[QUICK]):.1f} |"
 
 
-def row(plan, test, seconds, runs):
-    cost = f"{seconds[test.name]:.0f}" if test.name in seconds else "not measured"
-    return f"| `{test.name.partition('::')[2]}` | {tier(plan, test)} | {runs} | {cost} |"
-
-
-def tier(plan, test):
-    return "`make test`" if plan.is_in_quick_tier(test) else "`make test-all`"
+def cost(test, seconds):
+    return f"{seconds[test.name]:.0f}" if test.name in seconds else "not measured"
 
 
 def total(tests, seconds):

@@ -90,8 +90,8 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::Plain)
     }
 
-    /// A real Ceph, which must be installed, without pools: the one that tests share, or else one of its own. What dies in
-    /// it is started again.
+    /// A real Ceph, which must be installed, without pools: the one that tests share, or else one of its own. What dies
+    /// in it is started again.
     pub fn start_ceph(name: &str, osds: u32) -> TestCluster {
         let Some(dir) = shared_ceph::folder() else { return TestCluster::start_own_ceph(name, osds) };
         assert_eq!(osds, shared_ceph::OSDS, "the Ceph that tests share has other OSDs");
@@ -263,8 +263,8 @@ impl TestCluster {
         self.wait_until_clean(Duration::from_secs(30));
     }
 
-    /// Waits until every placement group is active+clean. Fails once states and counts of what is to heal have stayed the
-    /// same for `limit`, so that a slow machine has the time that it takes.
+    /// Waits until every placement group is active+clean. Fails once states and counts of what is to heal have stayed
+    /// the same for `limit`, so that a slow machine has the time that it takes.
     #[track_caller]
     pub fn wait_until_clean(&self, limit: Duration) {
         let (mut progress, mut end) = (Vec::new(), Instant::now() + limit);
