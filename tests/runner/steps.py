@@ -29,16 +29,12 @@ class Steps:
         self.logs = logs
         self.all = []
 
-    def begin(self, name, says):
-        print(f"\n== {name}: {says}", flush=True)
-        print(f"{free(ROOT)} free in {ROOT}, {free(tempfile.gettempdir())} in {tempfile.gettempdir()}", flush=True)
-        step = Step(name)
-        self.all.append(step)
-        return step, time.monotonic()
-
     def run(self, name, work, says=""):
         """Runs `work(step)`, which sets what the step came to."""
-        step, began = self.begin(name, says)
+        print(f"\n== {name}: {says}", flush=True)
+        print(f"{free(ROOT)} free in {ROOT}, {free(tempfile.gettempdir())} in {tempfile.gettempdir()}", flush=True)
+        step, began = Step(name), time.monotonic()
+        self.all.append(step)
         work(step)
         step.seconds = time.monotonic() - began
         return step

@@ -30,11 +30,11 @@ fn at(name: &str, path: &Path) -> String {
     format!("{name}={}", path.display())
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("plain path")
 }
 
-fn result_in(folder: &Path) -> Value {
+pub(crate) fn result_in(folder: &Path) -> Value {
     let path = folder.join("result.json");
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_json::from_str(&text).expect("a result is JSON")

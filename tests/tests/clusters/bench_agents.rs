@@ -1,10 +1,10 @@
 //! `nacre bench` with agents, and with Ceph's own tools as load, on whole clusters.
 
+use crate::bench::{result_in, text};
 use cluster_tests::{Background, Outcome, TestCluster, binary, clients_are_here, run};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,6 @@ fn bench(args: &[&str]) -> Outcome {
     let mut command = Command::new(binary());
     command.arg("bench").args(args);
     run(command, LIMIT)
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("plain path")
-}
-
-fn result_in(folder: &Path) -> Value {
-    let path = folder.join("result.json");
-    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).expect("a result is JSON")
 }
 
 fn in_background(args: &[&str]) -> Background {

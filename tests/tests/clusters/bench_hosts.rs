@@ -1,6 +1,7 @@
 //! `nacre bench` with agents on hosts of their own: network namespaces, one of them with another time of day, joined to
 //! the coordinator's by cables that can be cut.
 
+use crate::bench::{result_in, text};
 use cluster_tests::{Background, Host, TestCluster, binary, hosts_can_be_made, run};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -13,20 +14,10 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// How far the second host's time of day is ahead.
 const AHEAD_S: f64 = 90.0;
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("plain path")
-}
-
 fn bench(args: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.arg("bench").args(args);
     command
-}
-
-fn result_in(folder: &Path) -> Value {
-    let path = folder.join("result.json");
-    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).expect("a result is JSON")
 }
 
 /// A library that sets the time of day forward for a program it is loaded into. Namespaces have no time of day of their

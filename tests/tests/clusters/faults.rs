@@ -57,7 +57,7 @@ fn flip_bits(cluster: &TestCluster, osd: u32, marker: &[u8]) -> usize {
 
 /// Every OSD's store holds together, once none runs.
 #[track_caller]
-fn stores_are_clean(cluster: &TestCluster, osds: u32) {
+pub(crate) fn stores_are_clean(cluster: &TestCluster, osds: u32) {
     for osd in 0..osds {
         let dir = cluster.dir().join(format!("osd.{osd}"));
         let mut command = Command::new(binary());

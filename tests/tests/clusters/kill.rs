@@ -1,5 +1,6 @@
 //! Every process killed at once, in the middle of writing.
 
+use crate::faults::stores_are_clean;
 use cluster_tests::{TestCluster, clients_are_here, python};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -37,6 +38,7 @@ fn acknowledged_writes_survive_the_death_of_every_process() {
         }
         let _ = writer.wait();
         assert!(killed, "the writer ended by itself");
+        // As the death of its process left it, each holds together.
         stores_are_clean(&cluster, 6);
         cluster.up();
         cluster.wait_until_clean(Duration::from_secs(60));
@@ -47,19 +49,5 @@ fn acknowledged_writes_survive_the_death_of_every_process() {
         let list = list.to_str().expect("plain path").to_owned();
         let out = cluster_tests::run(cluster.command(python(), &[check, "p", &list]), Duration::from_secs(300)).ok();
         assert!(out.contains(&format!("{} objects are whole", sizes.len())), "{out}");
-    }
-}
-
-/// Every OSD's store, as the death of its process left it, holds together.
-fn stores_are_clean(cluster: &TestCluster, osds: u32) {
-    for osd in 0..osds {
-        let dir = cluster.dir().join(format!("osd.{osd}"));
-        let dir = dir.to_str().expect("plain path");
-        let mut command = std::process::Command::new(cluster_tests::binary());
-        command.args(["store", "check", dir, "--json"]);
-        let out = cluster_tests::run(command, Duration::from_secs(120)).ok();
-        let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
-        assert_eq!(report["status"], "clean", "osd.{osd}: {report:#}");
-        assert!(report["objects"].as_u64() > Some(0), "osd.{osd}: {report:#}");
     }
 }

@@ -1,5 +1,4 @@
 //! Clusters that change at random, reproducibly.
-#![allow(dead_code, reason = "each test uses its part")]
 
 #[path = "../../../../crush/tests/integration/support/mod.rs"]
 pub mod hierarchies;
