@@ -533,7 +533,9 @@ impl Running {
             msgr::Output::Opened { session, peer } => {
                 let osd = types::OsdId(peer.name.num as i32);
                 if peer.name.kind == EntityType::OSD && osd.is_some() {
-                    self.peers.opened(&mut self.cluster.messenger, osd, session, peer.addrs);
+                    if self.peers.opened(&mut self.cluster.messenger, osd, session, peer.addrs) {
+                        self.peer_session_ended(osd);
+                    }
                 } else {
                     tracing::warn!(peer = %peer.name, "is no OSD and is turned away from the storage network");
                     self.cluster.messenger.close(session);
@@ -547,7 +549,9 @@ impl Running {
             }
             msgr::Output::Reset { session, reason } => {
                 tracing::info!("{reason}");
-                self.peers.reset(session);
+                if let Some(osd) = self.peers.reset(session) {
+                    self.peer_session_ended(osd);
+                }
             }
             msgr::Output::Faulted { session, reason } => {
                 tracing::debug!("{reason}");

@@ -58,15 +58,24 @@ impl Peers {
         }
     }
 
-    /// A session with an OSD stands, whoever began it.
-    pub fn opened(&mut self, messenger: &mut Messenger, osd: OsdId, session: SessionId, addrs: EntityAddrVec) {
+    /// A session with an OSD stands, whoever began it. Whether another one with this OSD ended for it.
+    pub fn opened(
+        &mut self,
+        messenger: &mut Messenger,
+        osd: OsdId,
+        session: SessionId,
+        addrs: EntityAddrVec,
+    ) -> bool {
         match self.peers.get_mut(&osd) {
             Some(peer) if peer.session == session => {
                 (peer.refused, peer.reported_at) = (false, None);
+                false
             }
-            _ => {
+            other => {
+                let had_one = other.is_some();
                 self.forget(messenger, osd);
                 self.insert(osd, session, addrs);
+                had_one
             }
         }
     }
@@ -85,10 +94,11 @@ impl Peers {
         }
     }
 
-    pub fn reset(&mut self, session: SessionId) {
-        if let Some(osd) = self.by_session.remove(&session) {
-            self.peers.remove(&osd);
-        }
+    /// The session has ended, with all that was on its way in it. Gives whose it was.
+    pub fn reset(&mut self, session: SessionId) -> Option<OsdId> {
+        let osd = self.by_session.remove(&session)?;
+        self.peers.remove(&osd);
+        Some(osd)
     }
 
     /// A new map: sessions with OSDs that are down, or have started again elsewhere, end.

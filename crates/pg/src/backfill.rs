@@ -152,7 +152,7 @@ impl Pg {
         if backfill.has_compared_all() {
             if backfill.announced.is_none() && queue.unacked.is_empty() {
                 backfill.announced = Some(head);
-                let push = PgPush { end_of_all: true, ..PgPush::empty(pg, ObjectId::max()) };
+                let push = PgPush { end_of_all: true, version: head, ..PgPush::empty(pg, ObjectId::max()) };
                 cx.send_osd(to, push);
             }
             return Ok(false);

@@ -112,6 +112,8 @@ pub(crate) struct MonitorRequests {
     pub activations: Vec<PgActivation>,
     /// Acting sets that should stand in; an empty one: none any more.
     pub temps: Vec<(PgId, Vec<OsdId>)>,
+    /// A map that is newer than this one.
+    pub newer_than: Option<Epoch>,
 }
 
 /// State that all groups of a shard share, lent to one group at a time.

@@ -7,6 +7,7 @@ use crate::log::{LogEntry, PgLog, log_key_range, log_keys_through};
 use crate::lookup::{NoAnswer, ready};
 use crate::peer::{Agreed, PgInterval};
 use crate::pg::{Interval, MISSING_PREFIX, Pg};
+use crate::receiving::RECEIVED_PREFIX;
 use crate::scrub::{SCRUB_KEY, ScrubMark};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -54,6 +55,8 @@ enum Part {
     Log,
     /// Missing objects, from this key on.
     Missing(Bytes),
+    /// Objects of which only some had come when the OSD stopped, from this key on: they are dropped.
+    Received(Bytes),
     Scrub,
     /// There is no table.
     Nothing,
@@ -146,6 +149,7 @@ impl Pg {
     fn loaded(&mut self, cx: &mut Context<'_>) {
         let loading = self.loading.take().expect("the caller has read the table");
         tracing::debug!(pg = %self.id, head = %self.log.head(), missing = self.missing.len(), "table is in memory");
+        self.drop_parts(cx);
         if loading.to_merge {
             return;
         }
@@ -156,7 +160,7 @@ impl Pg {
         }
         self.enter_interval(cx);
         for (from, (pg, agreed)) in loading.queries {
-            if let Some(state) = self.join(from, pg, &agreed) {
+            if let Some(state) = self.join(cx, from, pg, &agreed) {
                 cx.notify(from, vec![(pg, state)]);
             }
         }
@@ -216,7 +220,17 @@ impl Pg {
                         EVersion::from_slice(&value).map_err(|e| damaged("version of a missing object", e))?;
                     self.missing.insert(object, version);
                 }
-                Ok(Some(last.map_or(Part::Scrub, Part::Missing)))
+                Ok(Some(last.map_or_else(|| Part::Received(Bytes::from_static(&[RECEIVED_PREFIX])), Part::Missing)))
+            }
+            Part::Received(from) => {
+                let entries =
+                    ready(store.pg_list(pg, from, &[RECEIVED_PREFIX + 1], PAGE_ENTRIES)).map_err(unanswered)?;
+                let last = entries.get(PAGE_ENTRIES - 1).map(|(key, _)| behind(key));
+                for (key, _) in entries {
+                    let object = ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of an object in part", e))?;
+                    self.receiving.left(object);
+                }
+                Ok(Some(last.map_or(Part::Scrub, Part::Received)))
             }
             Part::Scrub => {
                 if let Some(mark) = ready(store.pg_get(pg, &SCRUB_KEY)).map_err(unanswered)? {

@@ -12,17 +12,16 @@ use store::ObjectStat;
 use types::{EVersion, ObjectId};
 use wire::Rope;
 
-/// Data bytes in one push.
-const PIECE_BYTES: u64 = 1 << 20;
-/// Omap entries in one push, and their bytes.
-const PIECE_OMAP: (usize, usize) = (1024, PIECE_BYTES as usize);
+/// Omap entries in one push.
+const PIECE_OMAP_ENTRIES: usize = 1024;
 
 /// An object of which some pieces have been sent.
 #[derive(Debug)]
 pub(crate) struct ObjectReading {
     pub object: ObjectId,
     stat: Arc<ObjectStat>,
-    first: bool,
+    /// Pieces that have been made.
+    pieces: u32,
     /// `None` until asked.
     extents: Option<VecDeque<(u64, u64)>>,
     /// Entries up to this key have been sent; `None` once all have.
@@ -45,6 +44,8 @@ impl PgPush {
         PgPush {
             pg,
             object,
+            version: EVersion::ZERO,
+            piece: 0,
             first: false,
             last: false,
             absent: false,
@@ -76,7 +77,7 @@ impl ObjectReading {
         ObjectReading {
             object,
             stat,
-            first: true,
+            pieces: 0,
             extents: None,
             omap_after,
             omap_header: None,
@@ -86,9 +87,9 @@ impl ObjectReading {
     }
 
     /// The same, of which another shard than this OSD's is sent.
-    pub fn of_shard(self, shard: usize) -> ObjectReading {
+    pub fn of_shard(self, shard: usize, piece_bytes: u64) -> ObjectReading {
         let size = self.stat.size_bytes;
-        let runs = (0..size.div_ceil(PIECE_BYTES)).map(|i| (i * PIECE_BYTES, PIECE_BYTES.min(size - i * PIECE_BYTES)));
+        let runs = (0..size.div_ceil(piece_bytes)).map(|i| (i * piece_bytes, piece_bytes.min(size - i * piece_bytes)));
         ObjectReading { extents: Some(runs.collect()), omap_after: None, shard: Some(shard), ..self }
     }
 
@@ -102,6 +103,7 @@ impl ObjectReading {
     /// The next piece; `None` if the object cannot be read.
     pub fn next_piece(&mut self, cx: &mut Context<'_>, pg: PgInterval) -> Result<Option<PgPush>, NoAnswer> {
         let size_bytes = self.stat.size_bytes;
+        let (first, piece_bytes) = (self.pieces == 0, cx.limits.piece_bytes);
         if self.extents.is_none() {
             let extents = match size_bytes {
                 0 => Vec::new(),
@@ -109,30 +111,33 @@ impl ObjectReading {
             };
             // Cut into runs that fit a piece.
             let runs = extents.into_iter().flat_map(|(offset, len)| {
-                (0..len.div_ceil(PIECE_BYTES)).map(move |i| {
-                    let at = i * PIECE_BYTES;
-                    (offset + at, PIECE_BYTES.min(len - at))
+                (0..len.div_ceil(piece_bytes)).map(move |i| {
+                    let at = i * piece_bytes;
+                    (offset + at, piece_bytes.min(len - at))
                 })
             });
             self.extents = Some(runs.collect());
         }
+        let (version, piece) = (self.version().unwrap_or_default(), self.pieces);
         let runs = self.extents.as_mut().expect("just set");
         if let (None, Some(&(offset, len))) = (&self.data, runs.front()) {
             let bytes = ready(cx.store.read(&self.object, offset, len))?;
             self.data = Some((offset, bytes));
         }
-        if self.first && self.omap_header.is_none() {
+        if first && self.omap_header.is_none() {
             self.omap_header = Some(ready(cx.store.omap_header(&self.object))?);
         }
         let mut omap = Vec::new();
         let mut omap_after = None;
+        let page = (PIECE_OMAP_ENTRIES, piece_bytes as usize);
         if let Some(after) = &self.omap_after {
-            let (entries, more) = ready(cx.store.omap_page(&self.object, after, b"", PIECE_OMAP))?;
+            let (entries, more) = ready(cx.store.omap_page(&self.object, after, b"", page))?;
             omap_after = more.then(|| entries.last().map(|(key, _)| key.clone())).flatten();
             omap = entries;
         }
-        let mut piece = PgPush { size_bytes, first: self.first, omap, ..PgPush::empty(pg, self.object.clone()) };
-        if self.first {
+        let mut piece =
+            PgPush { version, piece, first, size_bytes, omap, ..PgPush::empty(pg, self.object.clone()) };
+        if first {
             let attrs = self.stat.attrs.iter();
             piece.attrs = attrs.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect();
             piece.omap_header = self.omap_header.take().expect("asked for above");
@@ -147,7 +152,7 @@ impl ObjectReading {
             piece.runs.push((offset, len));
             piece.data = data;
         }
-        self.first = false;
+        self.pieces += 1;
         piece.last = runs.is_empty() && self.omap_after.is_none();
         if piece.last
             && let Some(info) = self.stat.attrs.get(OBJECT_INFO_ATTR)

@@ -300,20 +300,24 @@ pub struct PgPull {
 
 message!(PgPull = kind::PG_PULL, version 2 { pg, objects, urgent });
 
-/// One piece of an object's state. Pieces of an object follow each other; with the last one the object is whole.
+/// One piece of an object's state. Pieces of an object follow each other; with the last one the object is whole, and replaces
+/// whatever the receiver had.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgPush {
     pub pg: PgInterval,
     pub object: ObjectId,
-    /// The first piece replaces whatever the receiver had.
+    /// Of which version of the object the piece is; zero where that cannot be told.
+    pub version: EVersion,
+    /// How many pieces came before this one.
+    pub piece: u32,
     pub first: bool,
     pub last: bool,
     /// The object does not exist (any more); there is only this piece.
     pub absent: bool,
     /// Size of the whole object.
     pub size_bytes: u64,
-    /// With the first piece: all attributes. With the last one: the object information again, by which the receiver
-    /// recognises the object as whole.
+    /// With the first piece: all attributes. With the last one: the object information again, by which software that takes
+    /// pieces where the object is recognises it as whole.
     pub attrs: BTreeMap<Bytes, Bytes>,
     /// With the first piece.
     pub omap_header: Bytes,
@@ -321,7 +325,8 @@ pub struct PgPush {
     /// Runs of bytes: offset and length each; the bytes themselves follow each other in the payload.
     pub runs: Vec<(u64, u64)>,
     pub data: Rope,
-    /// All objects have been pushed: the receiver, which was backfilled, is complete. No object comes with it.
+    /// All objects have been pushed: the receiver, which was backfilled, is complete, if its log has come to `version`. No object
+    /// comes with it.
     pub end_of_all: bool,
 }
 
@@ -329,7 +334,7 @@ impl Message for PgPush {
     const TYPE: u16 = kind::PG_PUSH;
 
     fn encode_front(&self, w: &mut Writer) {
-        w.versioned(1, 1, |w| {
+        w.versioned(2, 1, |w| {
             w.put(&self.pg);
             w.put(&self.object);
             w.bool(self.first);
@@ -341,6 +346,8 @@ impl Message for PgPush {
             w.put(&self.omap);
             w.put(&self.runs);
             w.bool(self.end_of_all);
+            w.put(&self.version);
+            w.u32(self.piece);
         });
     }
 
@@ -349,8 +356,8 @@ impl Message for PgPush {
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<PgPush, DecodeError> {
-        let (_, mut r) = front.versioned("PgPush", 1)?;
-        let push = PgPush {
+        let (version, mut r) = front.versioned("PgPush", 2)?;
+        let mut push = PgPush {
             pg: r.get()?,
             object: r.get()?,
             first: r.bool()?,
@@ -363,7 +370,12 @@ impl Message for PgPush {
             runs: r.get()?,
             end_of_all: r.bool()?,
             data: data.clone(),
+            version: EVersion::ZERO,
+            piece: 0,
         };
+        if version.version >= 2 {
+            (push.version, push.piece) = (r.get()?, r.u32()?);
+        }
         let mut bytes: u64 = 0;
         for &(offset, len) in &push.runs {
             let end = offset.checked_add(len).filter(|end| *end <= push.size_bytes);

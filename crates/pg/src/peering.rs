@@ -41,6 +41,10 @@ pub(crate) enum Phase {
     /// Not the primary.
     #[default]
     Follower,
+    /// Waits for a map that this OSD has not seen: what was under way with a member is lost (`interruption`).
+    AwaitingMap {
+        newer_than: Epoch,
+    },
     /// Waits for the monitors' record and for what members have.
     Gathering {
         waiting: BTreeSet<OsdId>,
@@ -116,6 +120,11 @@ impl Peering {
         matches!(self.phase, Phase::Peered)
     }
 
+    /// Whether the interval has ended, and the next one begins with the next map.
+    pub fn awaits_map(&self) -> bool {
+        matches!(self.phase, Phase::AwaitingMap { .. })
+    }
+
     /// Until when others may answer reads.
     pub fn others_read_until(&self) -> Duration {
         self.readers.values().copied().max().unwrap_or_default()
@@ -154,6 +163,7 @@ impl Pg {
         self.peering.retry_at = cx.now + RETRY_AFTER;
         let pg = self.pg_interval();
         match &self.peering.phase {
+            Phase::AwaitingMap { newer_than } => cx.monitor.newer_than = cx.monitor.newer_than.max(Some(*newer_than)),
             Phase::Gathering { waiting } => {
                 if self.peering.history.is_none() {
                     cx.monitor.history.push(self.id.base());
@@ -220,14 +230,32 @@ impl Pg {
         self.peering.joined == Some((osd, since))
     }
 
+    /// Since when this member has followed `primary`, if it does.
+    pub(crate) fn joined_since(&self, primary: OsdId) -> Option<Epoch> {
+        self.peering.joined.filter(|(osd, _)| *osd == primary).map(|(_, since)| since)
+    }
+
     /// The primary of an interval asks what this member has. `None` if the map says something else about the group.
-    pub(crate) fn join(&mut self, from: OsdId, pg: PgInterval, agreed: &Agreed) -> Option<MemberState> {
+    pub(crate) fn join(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: OsdId,
+        pg: PgInterval,
+        agreed: &Agreed,
+    ) -> Option<MemberState> {
         if self.interval.primary != Some(from) || !self.interval.agrees(self.id, agreed) {
             return None;
         }
         // An OSD that has not seen the maps between: it led in this way before, and others did since.
         if pg.since < self.not_before {
             return None;
+        }
+        if self.joined_since(from).is_some_and(|since| pg.since < since) {
+            return None;
+        }
+        if self.joined_since(from).is_some_and(|since| since < pg.since) {
+            // The primary has lost what was under way with a member, perhaps another one, and begins anew.
+            self.end_interval_among_members(cx);
         }
         if self.peering.joined != Some((from, pg.since)) {
             // The primary names the interval; this member may have seen fewer maps and know it by a later epoch.
@@ -841,9 +869,11 @@ impl Pg {
         };
         let mut bits = match self.peering.phase {
             Phase::Follower => 0,
-            Phase::Gathering { .. } | Phase::GettingLog { .. } | Phase::Starting { .. } | Phase::Recording => {
-                pg_state::PEERING
-            }
+            Phase::AwaitingMap { .. }
+            | Phase::Gathering { .. }
+            | Phase::GettingLog { .. }
+            | Phase::Starting { .. }
+            | Phase::Recording => pg_state::PEERING,
             Phase::Remapping => pg_state::PEERING | pg_state::REMAPPED,
             Phase::Peered => pg_state::PEERED,
             Phase::Active => pg_state::ACTIVE,

@@ -15,6 +15,7 @@ use crate::members::Members;
 use crate::peer::{Agreed, MemberState, PgInterval};
 use crate::peering::Peering;
 use crate::push_queue::Pushes;
+use crate::receiving::Receiving;
 use crate::recovery::Pulls;
 use crate::replicate::Replication;
 use crate::scrub::run::Scrub;
@@ -147,6 +148,8 @@ pub struct Pg {
     pub(crate) members: Members,
     pub(crate) pushes: Pushes,
     pub(crate) pulls: Pulls,
+    /// What comes from other members.
+    pub(crate) receiving: Receiving,
     /// What the primary compares.
     pub(crate) scan: Option<Scan>,
     /// As primary: objects that members lack and that cannot be read here, though they should be here.
@@ -204,6 +207,7 @@ impl Pg {
             members: Members::default(),
             pushes: Pushes::default(),
             pulls: Pulls::default(),
+            receiving: Receiving::default(),
             scan: None,
             unreadable: BTreeSet::new(),
             bad_blocks: 0,
@@ -272,6 +276,7 @@ impl Pg {
         cx.rooms.forget(self.id);
         self.refuse_replica_reads(cx);
         self.drop_ops(cx);
+        self.drop_parts(cx);
         if self.stored {
             let steps = vec![Step::PgDestroy { pg_num: self.interval.shape.pg_num }];
             cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
@@ -283,6 +288,7 @@ impl Pg {
     /// This OSD is no member any more.
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
         cx.interrupted.extend(self.replication.sessions());
+        self.drop_parts(cx);
         self.refuse_replica_reads(cx);
         cx.reservations.forget(self.id);
         cx.rooms.forget(self.id);
@@ -303,6 +309,27 @@ impl Pg {
     /// `began` is the epoch in which clients may have seen the interval begin: earlier than its first epoch here if
     /// maps were skipped. To drop what they sent since would be to drop it for ever.
     pub(crate) fn start_interval(&mut self, cx: &mut Context<'_>, interval: Interval, began: Epoch) {
+        self.watches.interval_ended();
+        self.end_interval(cx, interval, began);
+        if !self.is_loading() {
+            self.enter_interval(cx);
+        }
+    }
+
+    /// A new interval begins with the same sets, of which clients see nothing.
+    pub(crate) fn start_interval_among_members(&mut self, cx: &mut Context<'_>, interval: Interval) {
+        self.end_interval(cx, interval, self.primary_since);
+        if !self.is_loading() {
+            self.enter_interval(cx);
+        }
+    }
+
+    /// The interval has ended and none begins yet, of which clients see nothing.
+    pub(crate) fn end_interval_among_members(&mut self, cx: &mut Context<'_>) {
+        self.end_interval(cx, self.interval.clone(), self.primary_since);
+    }
+
+    fn end_interval(&mut self, cx: &mut Context<'_>, interval: Interval, began: Epoch) {
         let same_range = osdmap::same_range(self.id.seed, self.interval.shape.pg_num, interval.shape.pg_num);
         let same_target = self.interval.primary == interval.primary && same_range;
         let stays_primary = same_target && self.is_primary(cx.whoami);
@@ -310,6 +337,7 @@ impl Pg {
             self.primary_since = began;
         }
         self.forget_gathers(cx);
+        self.drop_parts(cx);
         self.refuse_replica_reads(cx);
         self.replica_reads.forget_share();
         self.interval = interval;
@@ -334,7 +362,6 @@ impl Pg {
             self.forced = Forced::default();
         }
         self.sent_back = SentBack::default();
-        self.watches.interval_ended();
         cx.reservations.forget(self.id);
         cx.rooms.forget(self.id);
         self.unreadable.clear();
@@ -342,9 +369,6 @@ impl Pg {
         self.peering.interval_ended();
         self.scrub.interval_ended();
         self.snap_trim.forget();
-        if !self.is_loading() {
-            self.enter_interval(cx);
-        }
     }
 
     /// The group's interval goes on though the pool has another number of groups.

@@ -13,9 +13,10 @@ use crate::object_reading::ObjectReading;
 use crate::peer::{PgPull, PgPush, PgPushAck};
 use crate::pg::Pg;
 use crate::push_queue::{Has, PushQueue};
+use crate::receiving::piece_steps;
 use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
-use store::{LookupId, ReadError, Step, Transaction};
+use store::{LookupId, ReadError, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId};
 use wire::{Decode, Rope};
 
@@ -292,6 +293,7 @@ impl Pg {
             return self.former_is_not_there(cx, &object);
         }
         tracing::warn!(pg = %self.id, %from, %object, "does not have the version that is missing here");
+        self.drop_part(cx, &object);
         self.pulls.in_flight.remove(&object);
         self.pulls.tried.entry(object.clone()).or_default().insert(from);
         let wanted = self.missing.get(&object).copied();
@@ -459,7 +461,7 @@ impl Pg {
             Some(stat) => {
                 let reading = ObjectReading::new(object, stat);
                 let reading = match self.interval.shard_of(to).filter(|_| self.coded.is_some()) {
-                    Some(shard) => reading.of_shard(shard.into()),
+                    Some(shard) => reading.of_shard(shard.into(), cx.limits.piece_bytes),
                     None => reading,
                 };
                 (queue.reading, queue.reading_is_urgent) = (Some(reading), is_urgent);
@@ -531,13 +533,17 @@ impl Pg {
         if !as_primary && !self.follows(from, since) {
             return;
         }
-        let mut steps = Vec::new();
         if push.end_of_all {
+            if self.log.head() < push.version && !mutant::is(Mutant::CompleteWithoutLog) {
+                let (head, wanted) = (self.log.head(), push.version);
+                tracing::error!(pg = %self.id, %from, %head, %wanted, "updates are missing");
+                return self.session_ended(cx, from);
+            }
             // Nobody builds on this before the monitors have recorded that this member serves.
             self.info.complete = true;
             self.info.last_backfill = None;
             self.info.last_epoch_started = since;
-            steps.push(self.info.step());
+            let steps = vec![self.info.step()];
             let then = OnCommit::Pushed { from, since, object: None };
             return cx.submit_or_stop(Transaction { pg: self.id, steps }, then);
         }
@@ -555,43 +561,26 @@ impl Pg {
                 return self.pull_failed(cx, from, push.object);
             }
         }
-        let (object, first, last, size_bytes) = (push.object, push.first, push.last, push.size_bytes);
-        if !first && self.sent_back.is_refused(&object) {
+        let (object, last, size_bytes) = (push.object.clone(), push.last, push.size_bytes);
+        if !push.first && self.sent_back.is_refused(&object) {
             return;
         }
-        if push.first {
-            steps.push(Step::Remove { object: object.clone() });
+        if self.receiving.follows(from, &push).is_err() {
+            let (version, piece) = (push.version, push.piece);
+            tracing::error!(pg = %self.id, %from, %object, %version, piece, "pieces of an object are missing");
+            return self.session_ended(cx, from);
         }
-        if !push.absent {
-            steps.push(Step::Touch { object: object.clone() });
-            for (name, value) in push.attrs {
-                // An object of which only some has come must not look whole.
-                if name == OBJECT_INFO_ATTR && !push.last && !mutant::is(Mutant::PartLooksWhole) {
-                    continue;
-                }
-                steps.push(Step::SetAttr { object: object.clone(), name: name.to_vec(), value });
-            }
-            if !push.omap_header.is_empty() {
-                steps.push(Step::OmapSetHeader { object: object.clone(), header: push.omap_header });
-            }
-            if !push.omap.is_empty() {
-                steps.push(Step::OmapSet { object: object.clone(), entries: push.omap });
-            }
-            let mut at = 0;
-            for (offset, len) in push.runs {
-                let data = push.data.slice(at, len as usize);
-                at += len as usize;
-                steps.push(Step::Write { object: object.clone(), offset, data });
-            }
-            if last {
-                steps.push(Step::Truncate { object: object.clone(), size: size_bytes });
-            }
+        let (version, first) = (push.version, push.first);
+        if first && last {
+            self.drop_part(cx, &object);
         }
+        let mut steps = piece_steps(push);
         let growth_bytes = store::growth_bytes(&steps);
         if growth_bytes > 0 && !cx.has_own_room(growth_bytes) {
-            return self.send_back(cx, from, object, (first, last));
+            return self.send_back(cx, from, object, last);
         }
         self.sent_back.taken(&object);
+        self.receiving.taken(from, &object, version, (first, last));
         if !last {
             return cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
         }

@@ -378,9 +378,8 @@ impl Pg {
             return;
         }
         if message.entry.version.version != head.version + 1 + message.others.len() as u64 {
-            let reason = format!("pg {}: update {} follows {head} here", self.id, message.entry.version);
-            cx.out.push(Output::Fatal { reason });
-            return;
+            tracing::error!(pg = %self.id, %from, update = %message.entry.version, follows = %head, "updates are missing");
+            return self.session_ended(cx, from);
         }
         let mut entries = std::mem::take(&mut message.others);
         entries.push(message.entry);

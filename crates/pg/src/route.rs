@@ -61,6 +61,7 @@ pub fn of_peer_message(envelope: &Envelope) -> Result<Addressee, DecodeError> {
         | kind::PG_RESERVE
         | kind::PG_RESERVED
         | kind::PG_RELEASED
+        | kind::PG_INTERRUPTED
         | kind::SCRUB_GET
         | kind::SCRUB_GOT
         | kind::SCRUB_BAD

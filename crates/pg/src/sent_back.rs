@@ -3,14 +3,13 @@
 //! The map tells which OSDs are so full that objects are not even sent. Where one that is sent meets no room all the same, the receiver
 //! drops it and says so; it is sent again later.
 
-use crate::context::{Context, OnCommit};
+use crate::context::Context;
 use crate::healing::{Blocked, Work};
 use crate::peer::PgPushAck;
 use crate::pg::Pg;
 use osdmap::OsdState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use store::{Step, Transaction};
 use types::{ObjectId, OsdId};
 
 /// Nothing is sent for so long to an OSD that had no room.
@@ -60,20 +59,11 @@ impl Pg {
         }
     }
 
-    /// As receiver: there is no room for a piece of an object (is it the first, the last?).
-    pub(crate) fn send_back(
-        &mut self,
-        cx: &mut Context<'_>,
-        from: OsdId,
-        object: ObjectId,
-        (first, last): (bool, bool),
-    ) {
+    /// As receiver: there is no room for a piece of an object (is it the last?).
+    pub(crate) fn send_back(&mut self, cx: &mut Context<'_>, from: OsdId, object: ObjectId, last: bool) {
         tracing::debug!(pg = %self.id, %from, %object, "is not taken: there is no room");
         cx.store.want_room();
-        if !first {
-            let steps = vec![Step::Remove { object: object.clone() }];
-            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
-        }
+        self.drop_part(cx, &object);
         match last {
             true => self.sent_back.taken(&object),
             false => drop(self.sent_back.refused.insert(object.clone())),

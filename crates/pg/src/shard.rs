@@ -17,6 +17,7 @@ use crate::dups::DupsLimit;
 use crate::homes::Homes;
 use crate::hops::{DEFAULT_PER_SECOND, MemberHops, OpTimes, Recorder, WaitReasons};
 use crate::intake::{Intake, Sent};
+use crate::interruption::PgInterrupted;
 use crate::leases::{Leases, ReplicaReadCounts};
 use crate::maps::{Advance, MapError, Maps};
 use crate::ops::{self, Limits};
@@ -52,7 +53,7 @@ use wire::messages::{self, BackoffOp, OpFlags, OsdBackoff, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
 use wire::nacre::mon::{
-    OsdBeacon, OsdStats, PgActivate, PgActivated, PgForce, PgHistoryGet, PgHistoryReply, PgReport, PgScrub, PgTemp,
+    NewerMapGet, OsdBeacon, OsdStats, PgActivate, PgActivated, PgForce, PgHistoryGet, PgHistoryReply, PgReport, PgScrub, PgTemp,
 };
 use wire::{DecodeError, Envelope, Message, Rope, Target};
 
@@ -740,7 +741,10 @@ impl Shard {
         let began = advance.skipped_since.map_or(advance.map.epoch, Epoch::next);
         match self.pgs.get_mut(&id) {
             Some(pg) if advance.skipped_since.is_none() && pg.interval.continues(id, placed, shape) => {
-                pg.continue_interval(shape);
+                match pg.awaits_map() {
+                    true => pg.start_interval_among_members(context!(self), interval()),
+                    false => pg.continue_interval(shape),
+                }
             }
             Some(pg) => {
                 // If it is as it was before the maps that were not seen, it may be the same.
@@ -1007,6 +1011,9 @@ impl Shard {
                 // As it asked for it.
                 self.reservations.release_for(from, pg);
             }
+            kind::PG_INTERRUPTED => {
+                to_group!(self, from, envelope, PgInterrupted, |pg, cx, message| pg.interrupted(cx, from, &message));
+            }
             kind::PG_STRAYS => self.strays_told(from, PgStrays::open(envelope)?),
             kind::PG_UNNEEDED => {
                 let PgUnneeded { epoch, groups } = PgUnneeded::open(envelope)?;
@@ -1093,6 +1100,14 @@ impl Shard {
         }
     }
 
+    /// The session with another OSD has ended, and what was on its way between the two is lost.
+    pub fn session_ended(&mut self, osd: OsdId) {
+        for deferred in self.deferred.values_mut() {
+            deferred.retain(|deferred| !matches!(deferred, Deferred::Query { from, .. } if *from == osd));
+        }
+        self.pgs.values_mut().for_each(|pg| pg.session_ended(context!(self), osd));
+    }
+
     fn query(&mut self, from: OsdId, message: PgQuery) {
         let mut groups = Vec::new();
         for (pg_interval, agreed) in message.groups {
@@ -1104,7 +1119,7 @@ impl Shard {
             let state = match self.pgs.get_mut(&id) {
                 Some(pg) => match pg.hold_query(from, pg_interval, &agreed) {
                     true => None,
-                    false => pg.join(from, pg_interval, &agreed),
+                    false => pg.join(context!(self), from, pg_interval, &agreed),
                 },
                 // Not a member (any more): that alone is news to one that waits for a lease of this OSD to end.
                 None => Some(MemberState::default()),
@@ -1382,7 +1397,11 @@ impl Shard {
             let hops = self.rep_hops.remove(&osd).unwrap_or_default();
             context!(self).send_osd(osd, RepOpReply { durable, hops });
         }
-        let MonitorRequests { history, activations, temps } = std::mem::take(&mut self.monitor);
+        let MonitorRequests { history, activations, temps, newer_than } = std::mem::take(&mut self.monitor);
+        if let Some(after) = newer_than {
+            let envelope = NewerMapGet { after }.seal(0, Target::default());
+            self.out.push(Output::ToMonitor { envelope });
+        }
         if !history.is_empty() {
             let envelope = PgHistoryGet { epoch, pgs: history }.seal(0, Target::default());
             self.out.push(Output::ToMonitor { envelope });

@@ -39,6 +39,7 @@ impl Pg {
         let children: Vec<PgId> = seeds.into_iter().map(of_seed).collect();
         tracing::info!(pg = %self.id, ?children, "is split");
         self.scrub.interval_ended();
+        self.drop_parts(cx);
         let stats = self.info.stats;
         for child in &children {
             // Nobody has counted; over all groups the sums stay right.

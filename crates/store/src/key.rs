@@ -119,7 +119,7 @@ fn number(bytes: &[u8]) -> u64 {
 /// Whether an object is a clone, and not what is kept back of one.
 pub(crate) fn is_listed_clone(key: &[u8]) -> bool {
     let (Some(pool), Some(snap)) = (key.first_chunk::<POOL_BYTES>(), key.last_chunk::<8>()) else { return false };
-    number(snap) < SnapId::HEAD.0 && !PoolId((number(pool) ^ SIGN) as i64).is_kept_back()
+    number(snap) < SnapId::HEAD.0 && !PoolId((number(pool) ^ SIGN) as i64).is_beside()
 }
 
 /// Bytes before the clone's own key, without the pool, in the key under which it is listed.

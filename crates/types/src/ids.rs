@@ -55,6 +55,7 @@ impl PoolId {
     const BITS: u32 = 48;
     const NUMBER: i64 = (1 << Self::BITS) - 1;
     const KEPT_BACK: i64 = 1 << 60;
+    const IN_PART: i64 = 1 << 61;
 
     /// The pool under which an OSD keeps one shard of an erasure-coded pool's groups: an OSD may hold two shards of one
     /// group, and their objects and tables must not meet. Clients, maps and monitors never see such a number.
@@ -72,6 +73,21 @@ impl PoolId {
         self.0 > 0 && self.0 & Self::KEPT_BACK != 0
     }
 
+    /// The pool under which an OSD has objects of which only some has come from another OSD.
+    pub const fn in_part(self) -> PoolId {
+        PoolId(self.0 | Self::IN_PART)
+    }
+
+    /// Whether it was made by [`PoolId::in_part`].
+    pub const fn is_in_part(self) -> bool {
+        self.0 > 0 && self.0 & Self::IN_PART != 0
+    }
+
+    /// Whether objects of the pool are no objects of a group, but lie beside them.
+    pub const fn is_beside(self) -> bool {
+        self.is_kept_back() || self.is_in_part()
+    }
+
     /// The shard, if it was made by [`PoolId::of_shard`].
     pub const fn shard(self) -> Option<u8> {
         let shard = self.0 >> Self::BITS & 0xff;
@@ -86,10 +102,14 @@ impl PoolId {
 
 impl fmt::Display for PoolId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let beside = match (self.is_kept_back(), self.is_in_part()) {
+            (true, _) => "u",
+            (_, true) => "r",
+            _ => "",
+        };
         match self.shard() {
-            None => self.0.fmt(f),
-            Some(shard) if self.is_kept_back() => write!(f, "{}s{shard}u", self.base().0),
-            Some(shard) => write!(f, "{}s{shard}", self.base().0),
+            None => write!(f, "{}{beside}", self.base().0),
+            Some(shard) => write!(f, "{}s{shard}{beside}", self.base().0),
         }
     }
 }

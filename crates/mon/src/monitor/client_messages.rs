@@ -84,6 +84,7 @@ impl Monitor {
             nacre::OsdGoingDown::TYPE => self.osd_going_down(now, session, Message::open(envelope)?, out),
             nacre::PgHistoryGet::TYPE => self.pg_history_get(session, tid, Message::open(envelope)?, out),
             nacre::PgTemp::TYPE => self.pg_temp(now, session, Message::open(envelope)?),
+            nacre::NewerMapGet::TYPE => self.newer_map(now, session, &Message::open(envelope)?),
             nacre::PgActivate::TYPE => self.pg_activate(session, Message::open(envelope)?),
             kind => {
                 if self.ignored.insert(kind) {

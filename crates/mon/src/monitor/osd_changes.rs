@@ -16,7 +16,7 @@ use osdmap::{Incremental, OsdMap, OsdMapFlags, OsdState, PoolFlags, WEIGHT_IN};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tracing::{debug, warn};
-use types::{OsdId, PgId, PoolId};
+use types::{Epoch, OsdId, PgId, PoolId};
 use wire::EntityAddrVec;
 use wire::msgr::SessionId;
 use wire::nacre::mon::OsdBoot;
@@ -36,6 +36,8 @@ pub(super) struct OsdChanges {
     flapping: Flapping,
     /// Acting sets that primaries ask for, each with who asks.
     pg_temp: BTreeMap<PgId, (OsdId, Vec<OsdId>)>,
+    /// OSDs need a map that is newer than this one, though nothing may have changed.
+    newer_than: Option<Epoch>,
     /// OSDs whose refusal stands in the cluster log already.
     refused: BTreeSet<OsdId>,
     newcomers: Newcomers,
@@ -77,6 +79,12 @@ impl OsdChanges {
 
     pub fn pg_temp(&mut self, pg: PgId, primary: OsdId, osds: Vec<OsdId>, now: Duration) {
         self.pg_temp.insert(pg, (primary, osds));
+        self.look(now);
+    }
+
+    /// OSDs need a map that is newer than that of this epoch.
+    pub fn newer_map(&mut self, than: Epoch, now: Duration) {
+        self.newer_than = self.newer_than.max(Some(than));
         self.look(now);
     }
 
@@ -155,9 +163,12 @@ impl Monitor {
             let listeners = self.sessions.values().filter(|known| known.osd().is_some()).count();
             self.osd_changes.newcomers.sent(bytes, listeners, now.since_start);
         }
-        if let Some(update) = self.state.osd_update(draft.incremental) {
-            updates.push(update);
-        }
+        let newer_than = self.osd_changes.newer_than.take();
+        let update = match newer_than.is_some_and(|than| self.state.osdmap().epoch <= than) {
+            true => Some(self.state.next_osd_map(draft.incremental)),
+            false => self.state.osd_update(draft.incremental),
+        };
+        updates.extend(update);
         updates.append(&mut draft.updates);
         for (priority, message) in draft.notes {
             self.note(now, priority, message);

@@ -173,6 +173,14 @@ impl Monitor {
         }
     }
 
+    /// An OSD that is up needs an epoch that it has not seen.
+    pub(super) fn newer_map(&mut self, now: Now, session: SessionId, request: &nacre::NewerMapGet) {
+        let asks = self.sessions[&session].osd().filter(|osd| self.state.osdmap().is_up(*osd));
+        if asks.is_some() && self.state.osdmap().epoch <= request.after {
+            self.osd_changes.newer_map(request.after, now.since_start);
+        }
+    }
+
     pub(super) fn pg_activate(&mut self, session: SessionId, request: nacre::PgActivate) {
         if self.sessions[&session].osd().is_some_and(|osd| self.state.osdmap().is_up(osd)) {
             self.proposals.activate(session, request);

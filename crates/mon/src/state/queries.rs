@@ -22,14 +22,16 @@ impl MonState {
     ///
     /// Panics if it does not apply: whoever filled it in contradicted the map.
     pub fn osd_update(&self, incremental: Incremental) -> Option<Update> {
-        if incremental.is_empty() {
-            return None;
-        }
+        (!incremental.is_empty()).then(|| self.next_osd_map(incremental))
+    }
+
+    /// The increment as an update, whether or not it changes anything but the epoch.
+    pub fn next_osd_map(&self, incremental: Incremental) -> Update {
         let mut next = self.osdmap().clone();
         next.apply(&incremental).unwrap_or_else(|e| panic!("increment does not apply: {e}"));
         let full_crc = next.checksum(Target::PACIFIC);
         let sealed = Incremental { full_crc, ..incremental };
-        Some(Update::OsdMap(sealed.to_vec(Target::PACIFIC).into()))
+        Update::OsdMap(sealed.to_vec(Target::PACIFIC).into())
     }
 
     /// Whether the group belongs to a pool.

@@ -294,7 +294,7 @@ fn check_clone_lists<D: Device>(
     stat: &ObjectStat,
     report: &mut CheckReport,
 ) -> Result<(), OfflineError> {
-    if !object.is_clone() || object.pool.is_kept_back() || !store.store().lists_clones() {
+    if !object.is_clone() || object.pool.is_beside() || !store.store().lists_clones() {
         return Ok(());
     }
     let behind = ObjectId { snap: SnapId(object.snap.0 + 1), ..object.clone() };

@@ -98,7 +98,16 @@ impl Running {
         if let Some(session) = self.peers.session_of(from) {
             self.cluster.messenger.close(session);
             self.peers.reset(session);
+            self.peer_session_ended(from);
         }
+    }
+
+    /// The session with another OSD has ended, with all that was on its way in it: groups that both are members of learn it
+    /// before anything that comes or goes in a session after it.
+    pub(super) fn peer_session_ended(&mut self, osd: OsdId) {
+        self.others.drop_early(osd);
+        self.others.tell_all(|| ToWorker::SessionEnded { osd });
+        self.shard.session_ended(osd);
     }
 
     pub(super) fn command(&mut self, io: &impl Io, session: SessionId, envelope: &Envelope, command: &Command) {

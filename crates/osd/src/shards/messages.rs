@@ -45,6 +45,10 @@ pub(crate) enum ToWorker {
         envelope: Envelope,
         began: Duration,
     },
+    /// The session with another OSD has ended, with all that was on its way in it.
+    SessionEnded {
+        osd: OsdId,
+    },
     Maps(Arc<OsdMap>),
     FromMonitor(Envelope),
     /// A session with a monitor has begun.

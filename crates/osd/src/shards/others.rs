@@ -195,6 +195,11 @@ impl Others {
         self.early.push(early);
     }
 
+    /// What came from another OSD is not gone on with: its session has ended.
+    pub fn drop_early(&mut self, osd: OsdId) {
+        self.early.retain(|early| !matches!(early.from, EarlyFrom::Osd(from) if from == osd));
+    }
+
     /// Those that need no newer map than this.
     pub fn take_early(&mut self, epoch: Epoch) -> Vec<Early> {
         self.early.extract_if(.., |early| early.needed <= epoch).collect()

@@ -158,6 +158,7 @@ impl Worker {
                     outbox.push(FromWorker::BadOsd { osd: from, kind, why: e.to_string() });
                 }
             }
+            ToWorker::SessionEnded { osd } => shard.session_ended(osd),
             ToWorker::Maps(maps) => {
                 if let Err(e) = shard.osd_maps(&maps) {
                     tracing::error!("maps from the monitor are not usable: {e}");

@@ -12,9 +12,6 @@ use store::{LookupId, ReadError};
 use types::{EVersion, ObjectId};
 use wire::{Decode, Rope};
 
-/// Bytes of a shard that are computed at a time.
-const PIECE_BYTES: u64 = 1 << 20;
-
 /// An object on its way.
 #[derive(Debug)]
 pub(crate) struct Rebuild {
@@ -79,7 +76,7 @@ impl Pg {
             true => (usize::from(shard) + 1) % usize::from(self.interval.shape.size),
             false => shard.into(),
         };
-        let wanted = Wanted::Shard { shard, offset, len: PIECE_BYTES, attrs };
+        let wanted = Wanted::Shard { shard, offset, len: cx.limits.piece_bytes, attrs };
         let id = self.gather(cx, object, version, wanted, Some(cx.whoami));
         cx.wait(id, Waiter::Rebuild { pgid: self.id, object: object.clone() });
         let coded = self.coded.as_mut().expect("just seen");
@@ -111,7 +108,7 @@ impl Pg {
             return self.pull_failed(cx, cx.whoami, object.clone());
         };
         let (offset, len) = (rebuild.next, data.len() as u64);
-        if len != PIECE_BYTES.min(shard_bytes.saturating_sub(offset)) {
+        if len != cx.limits.piece_bytes.min(shard_bytes.saturating_sub(offset)) {
             tracing::error!(pg = %self.id, %object, "its shards are not as long as they should be");
             return self.pull_failed(cx, cx.whoami, object.clone());
         }
@@ -119,6 +116,8 @@ impl Pg {
         cx.pacing.sent(len, last);
         let info = rebuild.attrs.get(OBJECT_INFO_ATTR).cloned();
         let push = PgPush {
+            version: rebuild.version,
+            piece: (offset / cx.limits.piece_bytes) as u32,
             first,
             last,
             size_bytes: shard_bytes,

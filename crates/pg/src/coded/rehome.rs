@@ -4,6 +4,7 @@
 
 use super::peer::{RollForward, ShardRead, ShardReadReply};
 use crate::info::PgInfo;
+use crate::interruption::PgInterrupted;
 use crate::log::LogEntry;
 use crate::peer::{MemberState, PgLogEntries, PgLogGet, PgPull, PgPush, PgPushAck, PgStart, PgStarted, RepOp};
 use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
@@ -137,6 +138,7 @@ rehome! {
     ShardRead { object }
     ShardReadReply {}
     RollForward {}
+    PgInterrupted {}
 }
 
 #[cfg(test)]

@@ -50,6 +50,8 @@ pub struct Limits {
     pub notify_bytes: usize,
     /// Objects that are compared at a time when a member is backfilled.
     pub backfill_objects: usize,
+    /// What one message brings of an object, and of its omap, to a member that lacks it.
+    pub piece_bytes: u64,
     /// Work of one turn on the placements of a map that has come, in units of [`osdmap::MappingUpdate::step`].
     pub placing_work: usize,
 }
@@ -69,6 +71,7 @@ impl Default for Limits {
             client_bytes: 64 << 20,
             notify_bytes: 4 << 20,
             backfill_objects: 256,
+            piece_bytes: 1 << 20,
             placing_work: osdmap::MappingUpdate::TEN_MS,
         }
     }

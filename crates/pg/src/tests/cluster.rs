@@ -17,7 +17,9 @@ use wire::codec::features;
 use wire::messages::{self, BackoffOp, Op, OpFlags, OsdBackoff, OsdOp, OsdOpReply, WatchNotify};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
-use wire::nacre::mon::{PgActivate, PgActivated, PgActivation, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp};
+use wire::nacre::mon::{
+    NewerMapGet, PgActivate, PgActivated, PgActivation, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp,
+};
 use wire::{Decode, Encode, EntityAddr, EntityAddrVec, Envelope, Message, Target};
 
 pub(super) const POOL: PoolId = PoolId(1);
@@ -81,6 +83,8 @@ pub(super) struct Cluster {
     /// What nodes are made of.
     seed: u64,
     limits: Limits,
+    /// A primary has asked for a newer map, which nobody has been sent.
+    newer_maps_wait: bool,
     /// What OSDs hand on to shards other than their first stays queued until a step takes it, or all is let happen.
     pub queues_wait: bool,
 }
@@ -181,6 +185,7 @@ impl Cluster {
             sessions: 0,
             seed,
             limits,
+            newer_maps_wait: false,
             queues_wait: false,
         };
         let first = cluster.message(Epoch(1), Epoch(1));
@@ -621,6 +626,14 @@ impl Cluster {
                 }
                 PgActivated { pgs }.seal(0, Target::default())
             }
+            kind::NEWER_MAP_GET => {
+                let NewerMapGet { after } = NewerMapGet::open(envelope).expect("well-formed");
+                if self.map.epoch <= after {
+                    self.change(|_| ());
+                }
+                self.newer_maps_wait = true;
+                return;
+            }
             kind::PG_TEMP => {
                 let asked = PgTemp::open(envelope).expect("well-formed").pgs;
                 return self.temps.extend(asked.into_iter().map(|(_, osds)| osds));
@@ -715,7 +728,7 @@ impl Cluster {
     /// The same, as far as it takes no time.
     pub fn settle_now(&mut self) {
         loop {
-            let mut any = self.deliver();
+            let mut any = self.deliver() | std::mem::take(&mut self.newer_maps_wait).then(|| self.update_all()).is_some();
             for osd in 0..self.nodes.len() as i32 {
                 let osd = OsdId(osd);
                 any |= self.take_in(osd) || self.device(osd) || self.store_work(osd) || self.maps_go_on(osd);
@@ -769,6 +782,23 @@ impl Cluster {
         let (seed, limits) = (self.seed, self.limits);
         self.node(osd).lose_power(osd, seed, limits);
         self.in_transit.retain(|(from, to, _)| *from != osd && *to != osd);
+    }
+
+    /// The session between two OSDs ends, with all that is on its way in it, and both learn it, the first one first.
+    pub fn end_session(&mut self, first: OsdId, second: OsdId) {
+        self.lose(first, second);
+        self.lose(second, first);
+        for (osd, other) in [(first, second), (second, first)] {
+            let now = self.now;
+            self.node(osd).tell_all(now, move |shard, _| shard.session_ended(other));
+            self.turn(osd);
+        }
+    }
+
+    /// Kinds of what is in transit from one OSD to another.
+    pub fn in_transit_kinds(&self, from: OsdId, to: OsdId) -> Vec<u16> {
+        let sent = self.in_transit.iter().filter(|(a, b, _)| (*a, *b) == (from, to));
+        sent.map(|(.., envelope)| envelope.header.kind).collect()
     }
 
     /// Loses what is in transit between two OSDs.

@@ -22,6 +22,7 @@ mod replica_reads;
 mod reports;
 mod requeue;
 mod scrub;
+mod sessions;
 mod snapshots;
 mod split;
 mod steps;

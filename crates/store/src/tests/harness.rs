@@ -202,7 +202,7 @@ fn clones_are_listed(store: &mut Store, device: &mut SimDevice, model: &Model) {
         return;
     }
     let mut expected: BTreeSet<(SnapId, ObjectId)> = BTreeSet::new();
-    for (id, object) in model.objects.iter().filter(|(id, _)| id.is_clone() && !id.pool.is_kept_back()) {
+    for (id, object) in model.objects.iter().filter(|(id, _)| id.is_clone() && !id.pool.is_beside()) {
         let snaps = object.attrs.get(SNAPS_ATTR).map_or(&[][..], |snaps| snaps).chunks_exact(8);
         let snaps = snaps.map(|snap| SnapId(u64::from_le_bytes(snap.try_into().unwrap())));
         let unknown = (snaps.len() == 0).then_some(UNKNOWN_SNAP);

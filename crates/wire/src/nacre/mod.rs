@@ -52,6 +52,7 @@ pub mod kind {
     pub const PG_SCRUB: u16 = 0x4e10;
     pub const OSD_REFUSED: u16 = 0x4e11;
     pub const PG_FORCE: u16 = 0x4e12;
+    pub const NEWER_MAP_GET: u16 = 0x4e13;
 
     /// Between OSDs (bodies in the `pg` crate).
     pub const REP_OP: u16 = 0x4e20;
@@ -78,6 +79,7 @@ pub mod kind {
     pub const PG_STRAYS: u16 = 0x4e35;
     pub const PG_UNNEEDED: u16 = 0x4e36;
     pub const STRAY_READ: u16 = 0x4e37;
+    pub const PG_INTERRUPTED: u16 = 0x4e3f;
     pub const ROOM_GET: u16 = 0x4e50;
     pub const ROOM_TOLD: u16 = 0x4e51;
     pub const ROOM_SEEN: u16 = 0x4e52;

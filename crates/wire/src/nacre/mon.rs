@@ -342,6 +342,15 @@ pub struct PgTemp {
 
 message!(PgTemp = kind::PG_TEMP, version 1 { epoch, pgs });
 
+/// An OSD asks for a map that is newer than `after`, whatever it says: it has lost what was under way between it and another OSD,
+/// and its groups begin a new interval with the next epoch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewerMapGet {
+    pub after: Epoch,
+}
+
+message!(NewerMapGet = kind::NEWER_MAP_GET, version 1 { after });
+
 /// An operator wants groups scrubbed that the receiver is the primary of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgScrub {

@@ -1,0 +1,277 @@
+//! Sessions between OSDs that end while both live, and members that stop while an object is on its way to them.
+
+use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
+use crate::ops::Limits;
+use bytes::Bytes;
+use types::{Epoch, ObjectId, OsdId};
+use wire::messages::Op;
+use wire::nacre::kind;
+
+const A: OsdId = OsdId(0);
+const B: OsdId = OsdId(1);
+const C: OsdId = OsdId(2);
+
+/// Numbers that look random.
+struct Picks(u64);
+
+impl Picks {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.0 >> 33
+    }
+}
+
+/// Objects of more than a few kilobytes go in several pieces.
+fn small_pieces() -> Limits {
+    Limits { piece_bytes: 8192, backfill_objects: 3, log_entries_min: 40, ..Limits::default() }
+}
+
+fn text(tid: u64) -> String {
+    format!("{tid},").repeat(9000)
+}
+
+fn append(cluster: &mut Cluster, osd: OsdId, tid: u64) {
+    let (session, epoch) = (cluster.connect(osd), cluster.map.epoch);
+    cluster.ask(osd, session, tid, epoch, 0, Op::append(Bytes::from(text(tid))));
+    cluster.settle();
+}
+
+fn object() -> ObjectId {
+    ObjectId::head(POOL, HASH, b"", OBJECT)
+}
+
+/// The second of two updates is only in A's log and store; nobody was answered for it.
+fn with_an_update_that_one_alone_has() -> Cluster {
+    let mut cluster = Cluster::limited(3, 7, small_pieces());
+    append(&mut cluster, A, 1);
+    assert_eq!(cluster.answers_to(1).len(), 1);
+    cluster.cut.extend([(A, B), (A, C)]);
+    append(&mut cluster, A, 2);
+    assert!(cluster.answers_to(2).is_empty());
+    cluster.lose(A, B);
+    cluster.lose(A, C);
+    cluster.cut.clear();
+    cluster
+}
+
+fn is_unharmed(cluster: &mut Cluster, primary: OsdId) {
+    let view = cluster.shard(primary).pg_view(PG).expect("it leads");
+    assert_eq!(view.unfound.len(), 0, "{:?}", view.unfound);
+    assert!(cluster.content(primary).starts_with(&text(1)));
+}
+
+#[test]
+fn what_rots_before_all_of_it_is_elsewhere_goes_back_to_what_others_have() {
+    let mut cluster = with_an_update_that_one_alone_has();
+    cluster.put_on_device(A);
+    let size_bytes = cluster.ready(A, |store| store.stat(&object())).expect("it is there").size_bytes;
+    cluster.spoil(A, &object(), size_bytes - 1);
+    cluster.move_group(&[0, 2, 1]);
+    cluster.update_all();
+    cluster.heal(2);
+    is_unharmed(&mut cluster, A);
+}
+
+#[test]
+fn who_stops_while_it_sends_an_object_takes_nothing_with_it_that_others_had() {
+    let mut cluster = with_an_update_that_one_alone_has();
+    cluster.move_group(&[0, 2, 1]);
+    cluster.update_all();
+    let mut picks = Picks(1);
+    while ![B, C].iter().all(|osd| cluster.pushed.iter().any(|(to, _)| to == osd)) {
+        cluster.step(picks.next());
+    }
+    for other in [B, C] {
+        cluster.cut.extend([(A, other), (other, A)]);
+        cluster.lose(A, other);
+        cluster.lose(other, A);
+    }
+    cluster.stuck_disks.insert(A);
+    cluster.settle();
+    cluster.mark_down(0);
+    cluster.update(B);
+    cluster.update(C);
+    cluster.heal(2);
+    is_unharmed(&mut cluster, C);
+}
+
+#[test]
+fn what_had_come_in_part_is_dropped_by_who_starts_again() {
+    let mut cluster = Cluster::limited(3, 7, small_pieces());
+    append(&mut cluster, A, 1);
+    cluster.mark_down(2);
+    cluster.update_all();
+    cluster.settle();
+    append(&mut cluster, A, 2);
+    cluster.mark_up(2);
+    cluster.update_all();
+    let in_part = ObjectId { pool: POOL.in_part(), ..object() };
+    let mut picks = Picks(1);
+    while !cluster.pushed.iter().any(|(to, _)| *to == C) {
+        cluster.step(picks.next());
+    }
+    cluster.cut.extend([(A, C), (C, A)]);
+    cluster.settle();
+    assert!(cluster.ready(C, |store| store.stat(&in_part)).is_some());
+    cluster.mark_down(2);
+    cluster.update_all();
+    cluster.lose_power(C);
+    cluster.cut.clear();
+    let maps = cluster.message(Epoch(1), cluster.map.epoch);
+    cluster.maps(C, &maps).expect("the maps are good");
+    cluster.mark_up(2);
+    cluster.update_all();
+    cluster.settle();
+    assert!(cluster.ready(C, |store| store.stat(&in_part)).is_none());
+    cluster.heal(2);
+    assert_eq!(cluster.content_by(&[C, A, B]), text(1) + &text(2));
+}
+
+/// The first piece of an object is lost with a session, and the rest goes on in the next one.
+#[test]
+fn a_part_is_never_taken_for_the_whole() {
+    let mut cluster = Cluster::limited(3, 7, small_pieces());
+    append(&mut cluster, A, 1);
+    cluster.mark_down(2);
+    cluster.update_all();
+    cluster.settle();
+    append(&mut cluster, A, 2);
+    cluster.mark_up(2);
+    cluster.update_all();
+    let mut picks = Picks(1);
+    while !cluster.in_transit_kinds(A, C).contains(&kind::PG_PUSH) {
+        cluster.step(picks.next());
+    }
+    cluster.end_session(C, A);
+    cluster.heal(4);
+    assert!(cluster.is_active(A));
+    assert_eq!(cluster.content_by(&[C, A, B]), text(1) + &text(2));
+}
+
+/// An update on its way, and acknowledgements of one that has come.
+#[test]
+fn updates_and_acknowledgements_that_are_lost_come_again() {
+    for (from, to) in [(A, B), (B, A)] {
+        let mut cluster = Cluster::new(3);
+        let session = cluster.connect(A);
+        cluster.append(A, session, 1, cluster.map.epoch);
+        let wanted = if from == A { kind::REP_OP } else { kind::REP_OP_REPLY };
+        let mut picks = Picks(1);
+        while !cluster.in_transit_kinds(from, to).contains(&wanted) {
+            cluster.step(picks.next());
+        }
+        cluster.end_session(from, to);
+        cluster.settle();
+        assert_eq!(cluster.answers_to(1).len(), 1, "{from} to {to}");
+        cluster.append(A, session, 2, cluster.map.epoch);
+        cluster.settle();
+        assert_eq!(cluster.answers_to(2).len(), 1);
+        assert_eq!(cluster.content_by(&[B, A, C]), "1,2,");
+    }
+}
+
+/// Only one of the two learns that the session has ended before it goes on.
+#[test]
+fn a_member_that_meets_a_gap_says_so_and_goes_on() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(A);
+    cluster.append(A, session, 1, cluster.map.epoch);
+    let mut picks = Picks(1);
+    while !cluster.in_transit_kinds(A, B).contains(&kind::REP_OP) {
+        cluster.step(picks.next());
+    }
+    cluster.lose(A, B);
+    cluster.append(A, session, 2, cluster.map.epoch);
+    cluster.settle();
+    assert_eq!((cluster.answers_to(1).len(), cluster.answers_to(2).len()), (1, 1));
+    assert_eq!(cluster.content_by(&[B, A, C]), "1,2,");
+}
+
+/// How clients change objects, and what these hold afterwards.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Append,
+    Replace,
+}
+
+/// Clients change objects while OSDs go and come and sessions end; `osds` of them, of which the first three are members.
+fn random_ends(mut cluster: Cluster, seed: u64, osds: u64, change: Change) {
+    const COUNT: u64 = 40;
+    let mut picks = Picks(seed);
+    let objects: Vec<(u32, Vec<u8>)> = (0..6u8).map(|n| (u32::from(n) << 8, vec![b'a' + n])).collect();
+    let mut expected: Vec<String> = vec![String::new(); objects.len()];
+    let session = cluster.connect(A);
+    for tid in 1..=COUNT {
+        let n = picks.next() as usize % objects.len();
+        let text = format!("{tid},").repeat(if picks.next().is_multiple_of(3) { 9000 } else { 1 });
+        let op = match change {
+            Change::Append => Op::append(Bytes::from(text.clone())),
+            Change::Replace => Op::write_full(Bytes::from(text.clone())),
+        };
+        if change == Change::Replace {
+            expected[n].clear();
+        }
+        expected[n].push_str(&text);
+        let (hash, name) = &objects[n];
+        cluster.ask_of(A, session, tid, Epoch(1), 0, (*hash, name), op);
+        for _ in 0..picks.next() % 60 {
+            cluster.step(picks.next());
+        }
+        let down = cluster.map.osds().find(|(_, osd)| !osd.is_up()).map(|(id, _)| id.0);
+        match (picks.next() % 6, down) {
+            (0..=2, _) => {
+                let (first, second) = ((picks.next() % osds) as i32, (picks.next() % osds) as i32);
+                if first != second {
+                    cluster.end_session(OsdId(first), OsdId(second));
+                }
+            }
+            (3, Some(osd)) => cluster.up(OsdId(osd)),
+            (3, None) => cluster.down(&[OsdId(1 + (picks.next() % (osds - 1)) as i32)]),
+            _ => {}
+        }
+    }
+    let down = cluster.map.osds().find(|(_, osd)| !osd.is_up()).map(|(id, _)| id);
+    if let Some(osd) = down {
+        cluster.up(osd);
+    }
+    cluster.heal(12);
+    assert!(cluster.is_active(A), "seed {seed}");
+    let unanswered: Vec<u64> = (1..=COUNT).filter(|tid| cluster.answers_to(*tid).len() != 1).collect();
+    assert_eq!(unanswered, [0; 0], "seed {seed}");
+    let view = cluster.shard(A).pg_view(PG).expect("it leads");
+    assert_eq!(view.unfound.len(), 0, "seed {seed}");
+    for primary in [A, B, C] {
+        // Each in turn leads, so that what each has is read.
+        let mut acting = vec![A.0, B.0, C.0];
+        if change == Change::Append {
+            acting.rotate_left(primary.0 as usize);
+            cluster.move_group(&acting);
+            cluster.update_all();
+            cluster.heal(2);
+        }
+        let leads = OsdId(acting[0]);
+        let session = cluster.connect(leads);
+        for (n, (hash, name)) in objects.iter().enumerate().filter(|(n, _)| !expected[*n].is_empty()) {
+            let tid = 1000 + 100 * primary.0 as u64 + n as u64;
+            cluster.ask_of(leads, session, tid, cluster.map.epoch, 0, (*hash, name), Op::read(0, 0));
+            cluster.settle();
+            let answers = cluster.answers_to(tid);
+            let [(_, result, content)] = &answers[..] else { panic!("seed {seed}: {answers:?}") };
+            assert!(*result >= 0 && *content == expected[n], "seed {seed}: object {n} by {leads}");
+        }
+    }
+}
+
+#[test]
+fn sessions_may_end_at_any_time() {
+    for seed in 0..60 {
+        random_ends(Cluster::limited(3, seed, small_pieces()), seed, 3, Change::Append);
+    }
+}
+
+#[test]
+fn sessions_of_erasure_coded_groups_may_end_at_any_time() {
+    for seed in 0..60 {
+        random_ends(Cluster::coded_limited(seed, small_pieces()), seed, 3, Change::Replace);
+    }
+}
