@@ -54,6 +54,7 @@ pub enum Part {
 
 mutants! {
     ShortLogLeads "short-log-leads" Peering "the primary keeps its own log though another member has a longer one",
+    StrangerHasNothing "stranger-has-nothing" Peering "an OSD that is no member any more answers like one that has nothing",
     StrangerLeads "stranger-leads" Peering "a member that the record does not name may have the authoritative log",
     StartedNotDurable "started-not-durable" Peering "a member says that it has the authoritative log before it has it durably",
     MissingNotDurable "missing-not-durable" Peering "which objects are missing after a merge of logs is not kept",
@@ -93,6 +94,8 @@ mutants! {
     PulledNotDurable "pulled-not-durable" Recovery "an object that the primary has just got is changed before it has it durably",
     ReceivedInPlace "received-in-place" Recovery "pieces of an object that comes replace what was here before they are all there",
     CompleteWithoutLog "complete-without-log" Backfill "a member takes itself for complete though its log ends before the primary's did",
+    ShortLogTakesBack "short-log-takes-back" Coding "the shortest log is the group's though others have rolled forward what it lacks",
+    SessionEndUntold "session-end-untold" Replication "groups are not told that a session of their members has ended",
     PiecesInAnyOrder "pieces-in-any-order" Recovery "a piece of an object is taken whatever came before it",
     StrayRemoved "stray-removed" Recovery "a copy is removed though the group is not clean",
     CursorAhead "cursor-ahead" Backfill "the cursor is told before what is before it has been sent",

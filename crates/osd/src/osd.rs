@@ -163,6 +163,13 @@ impl Osd {
         Ok(osd)
     }
 
+    /// Ends the session with another OSD, as a message does that is none.
+    pub fn end_peer_session(&mut self, osd: types::OsdId) {
+        if let Stage::Running(run) = &mut self.stage {
+            run.end_peer_session(osd);
+        }
+    }
+
     /// The epoch of the map that it has, once its store is open.
     pub fn epoch(&self) -> Option<Epoch> {
         match &self.stage {

@@ -180,12 +180,13 @@ impl Context<'_> {
     }
 
     /// Tells a primary what this member has of groups, and what it has promised to others.
-    pub fn notify(&mut self, osd: OsdId, groups: Vec<(PgInterval, MemberState)>) {
+    pub fn notify(&mut self, osd: OsdId, groups: Vec<(PgInterval, MemberState)>, strange: Vec<PgInterval>) {
         let (unknown, promises) = self.leases.promises(self.now);
         let micros = |span: Duration| span.as_micros() as u64;
         let told = |spans: Vec<(OsdId, Duration)>| spans.into_iter().map(|(osd, span)| (osd, micros(span))).collect();
         let shares = told(self.leases.shares(self.now));
-        self.send_osd(osd, PgNotify { groups, unknown_promises: micros(unknown), promises: told(promises), shares });
+        let (unknown_promises, promises) = (micros(unknown), told(promises));
+        self.send_osd(osd, PgNotify { groups, unknown_promises, promises, shares, strange });
     }
 
     pub fn send_client(&mut self, session: SessionId, tid: u64, message: impl Message) {

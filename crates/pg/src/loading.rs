@@ -161,7 +161,7 @@ impl Pg {
         self.enter_interval(cx);
         for (from, (pg, agreed)) in loading.queries {
             if let Some(state) = self.join(cx, from, pg, &agreed) {
-                cx.notify(from, vec![(pg, state)]);
+                cx.notify(from, vec![(pg, state)], Vec::new());
             }
         }
     }

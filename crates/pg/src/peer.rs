@@ -215,6 +215,8 @@ pub struct PgNotify {
     pub promises: Vec<(OsdId, u64)>,
     /// For how many microseconds others may read in groups that the sender leads or led ([`crate::peer_share::ReadShare`]).
     pub shares: Vec<(OsdId, u64)>,
+    /// Those of `groups` of which the sender is no member by its map, so that what it has of them is not told.
+    pub strange: Vec<PgInterval>,
 }
 
 impl Message for PgNotify {
@@ -222,7 +224,13 @@ impl Message for PgNotify {
 
     fn encode_front(&self, w: &mut Writer) {
         // Version 3 adds shares, which few have: the others are as they were. Who does not know of them must not go on.
-        let (version, oldest) = if self.shares.is_empty() { (2, 1) } else { (3, 3) };
+        // Version 4 adds groups of which the sender is no member; who does not know of that takes it for one that has nothing.
+        let (version, oldest) = match (self.shares.is_empty(), self.strange.is_empty()) {
+            (true, true) => (2, 1),
+            (false, true) => (3, 3),
+            (true, false) => (4, 1),
+            (false, false) => (4, 3),
+        };
         w.versioned(version, oldest, |w| {
             w.put(&self.groups);
             w.put(&self.unknown_promises);
@@ -230,16 +238,20 @@ impl Message for PgNotify {
             if version >= 3 {
                 w.put(&self.shares);
             }
+            if version >= 4 {
+                w.put(&self.strange);
+            }
         });
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<PgNotify, DecodeError> {
-        let (version, mut r) = front.versioned("PgNotify", 3)?;
+        let (version, mut r) = front.versioned("PgNotify", 4)?;
         Ok(PgNotify {
             groups: r.get()?,
             unknown_promises: r.get()?,
             promises: r.get()?,
             shares: if version.version >= 3 { r.get()? } else { Vec::new() },
+            strange: if version.version >= 4 { r.get()? } else { Vec::new() },
         })
     }
 }

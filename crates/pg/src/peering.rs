@@ -276,14 +276,14 @@ impl Pg {
         joined && self.peering.started == Some(true)
     }
 
-    /// A member has told what it has, and, each for how many microseconds: whom it may have promised that nobody else serves,
+    /// A member has told what it has (`None`: that it is no member, by a map that this OSD is to have, too), and, each for how many microseconds: whom it may have promised that nobody else serves,
     /// and whom it may have let read.
     pub(crate) fn member_told(
         &mut self,
         cx: &mut Context<'_>,
         osd: OsdId,
         since: Epoch,
-        state: MemberState,
+        state: Option<MemberState>,
         promises: &[(Option<OsdId>, u64)],
         shares: &[(Option<OsdId>, u64)],
     ) {
@@ -297,7 +297,8 @@ impl Pg {
             }
             self.members_changed(cx);
         }
-        let Phase::Gathering { waiting, .. } = &mut self.peering.phase else { return };
+        // What it has is not told by one that is no member: it stays one that is waited for until this OSD has that map, too.
+        let (Phase::Gathering { waiting, .. }, Some(state)) = (&mut self.peering.phase, state) else { return };
         if waiting.remove(&osd) {
             self.peering.told.insert(osd, state);
             for (holder, promised) in spans_until(promises, cx.now) {

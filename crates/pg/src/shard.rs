@@ -932,7 +932,7 @@ impl Shard {
                 }
             }
             kind::PG_INFO => {
-                let PgNotify { groups, unknown_promises, promises, shares } = PgNotify::open(envelope)?;
+                let PgNotify { groups, unknown_promises, promises, shares, strange } = PgNotify::open(envelope)?;
                 let spans = |known: Vec<(OsdId, u64)>| -> Vec<(Option<OsdId>, u64)> {
                     let known = known.into_iter().map(|(osd, span)| (Some(osd), span));
                     known.chain([(None, unknown_promises)]).collect()
@@ -944,6 +944,7 @@ impl Shard {
                         if id.pool.shard().is_some() {
                             state.rehome(id.pool);
                         }
+                        let state = (!strange.contains(&pg_interval)).then_some(state);
                         pg.member_told(context!(self), from, pg_interval.since, state, &promises, &shares);
                     }
                 }
@@ -1102,6 +1103,9 @@ impl Shard {
 
     /// The session with another OSD has ended, and what was on its way between the two is lost.
     pub fn session_ended(&mut self, osd: OsdId) {
+        if mutant::is(Mutant::SessionEndUntold) {
+            return;
+        }
         for deferred in self.deferred.values_mut() {
             deferred.retain(|deferred| !matches!(deferred, Deferred::Query { from, .. } if *from == osd));
         }
@@ -1109,7 +1113,7 @@ impl Shard {
     }
 
     fn query(&mut self, from: OsdId, message: PgQuery) {
-        let mut groups = Vec::new();
+        let (mut groups, mut strange) = (Vec::new(), Vec::new());
         for (pg_interval, agreed) in message.groups {
             // Another shard of this OSD answers.
             if !self.is_home_of(pg_interval.pgid) {
@@ -1122,12 +1126,15 @@ impl Shard {
                     false => pg.join(context!(self), from, pg_interval, &agreed),
                 },
                 // Not a member (any more): that alone is news to one that waits for a lease of this OSD to end.
-                None => Some(MemberState::default()),
+                None => {
+                    strange.extend((!mutant::is(Mutant::StrangerHasNothing)).then_some(pg_interval));
+                    Some(MemberState::default())
+                }
             };
             groups.extend(state.map(|state| (pg_interval, state)));
         }
         if !groups.is_empty() {
-            context!(self).notify(from, groups);
+            context!(self).notify(from, groups, strange);
         }
     }
 

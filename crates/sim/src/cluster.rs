@@ -53,6 +53,8 @@ pub struct ClusterConfig {
     pub backfill_objects: usize,
     /// What an OSD does in one turn to find out where groups are in a map that has come.
     pub placing_work: usize,
+    /// What one message brings of an object to an OSD that lacks it.
+    pub piece_bytes: u64,
     /// Size of the log of each OSD's store.
     pub wal_bytes: u64,
     /// Shards of each OSD: a power of two.
@@ -78,6 +80,7 @@ impl Default for ClusterConfig {
             window: u64::MAX,
             backfill_objects: 4,
             placing_work: Limits::default().placing_work,
+            piece_bytes: Limits::default().piece_bytes,
             wal_bytes: 1 << 20,
             shards: 1,
             disk_bytes: DISK_BYTES,
@@ -173,6 +176,7 @@ impl Cluster {
                 dups_max: config.dups_max,
                 backfill_objects: config.backfill_objects,
                 placing_work: config.placing_work,
+                piece_bytes: config.piece_bytes,
                 ..Limits::default()
             },
             clients_made: 0,
@@ -311,6 +315,16 @@ impl Cluster {
 
     pub fn kill_osd(&mut self, osd: usize, crash: Crash) {
         drop(self.world.kill(self.osds[osd].node, crash));
+    }
+
+    /// Has an OSD end its session with another one.
+    pub fn end_session(&mut self, osd: usize, other: usize) {
+        let node = self.osds[osd].node;
+        self.world.call(node, |process, _| {
+            if let Program::Osd(osd, _) = &mut process.program {
+                osd.end_peer_session(OsdId(other as i32));
+            }
+        });
     }
 
     /// Asks an OSD to stop in good order.

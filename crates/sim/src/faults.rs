@@ -114,6 +114,11 @@ pub enum Fault {
         node: usize,
         lasts: Away,
     },
+    /// An OSD ends its session with another one, with all that is on its way in it.
+    EndSession {
+        osd: usize,
+        other: usize,
+    },
     Clock(ClockFault),
     Slowness(SlownessFault),
     Membership(MembershipFault),
@@ -152,6 +157,7 @@ impl Fault {
             Fault::CutOff { heard, hears, .. } if heard != hears => "OSD cut off one way",
             Fault::CutOff { .. } => "OSD cut off",
             Fault::Isolate { .. } => "node isolated",
+            Fault::EndSession { .. } => "session of OSDs ended",
             Fault::Clock(ClockFault::Rate { .. }) => "clock rate changed",
             Fault::Clock(ClockFault::Skew { .. }) => "wall clock jumped",
             Fault::Slowness(SlownessFault::Pause { .. }) => "process paused",
@@ -203,6 +209,8 @@ pub enum Mix {
     Rot,
     /// Some of several monitors are away, cut off, slow, replaced.
     Quorum,
+    /// Sessions of OSDs end while both go on.
+    Sessions,
 }
 
 impl Mix {
@@ -231,7 +239,7 @@ impl Mix {
 
     /// All there are.
     pub fn all() -> impl Iterator<Item = Mix> {
-        Mix::swarming().chain([Mix::Everything, Mix::Rot, Mix::Quorum, Mix::Islands])
+        Mix::swarming().chain([Mix::Everything, Mix::Rot, Mix::Quorum, Mix::Islands, Mix::Sessions])
     }
 
     /// Its name on the command line.
@@ -255,6 +263,7 @@ impl Mix {
             Mix::Full => "full",
             Mix::Rot => "rot",
             Mix::Quorum => "quorum",
+            Mix::Sessions => "sessions",
         }
     }
 
@@ -389,6 +398,10 @@ impl Mix {
             }
             Mix::Rot => rot::draw(rng, clients),
             Mix::Quorum => Fault::Quorum(QuorumFault::draw(rng)),
+            Mix::Sessions => match rng.below(8) {
+                0 => Fault::KillOsd { osd, crash, away: long(rng) },
+                _ => Fault::EndSession { osd, other: (osd + 1 + rng.below(osds as u64 - 1) as usize) % osds },
+            },
         }
     }
 
@@ -400,6 +413,7 @@ impl Mix {
             Some(Mix::QuickRestarts) => (2 + rng.below(8), 10_000),
             Some(Mix::Blackout) => (1 + rng.below(4), 12_000),
             Some(Mix::Quorum) => (4 + rng.below(9), 20_000),
+            Some(Mix::Sessions) => (5 + rng.below(20), 10_000),
             Some(_) => (2 + rng.below(7), 15_000),
             None => (4 + rng.below(10), 15_000),
         };

@@ -256,6 +256,7 @@ impl Run {
             window: if dups_max > 0 { u64::MAX } else { log_entries_min as u64 / 2 },
             // Few, so that there are many steps at which it can be interrupted.
             backfill_objects: 1 + (seed / 3 % 8) as usize,
+            piece_bytes: setup.piece_bytes.unwrap_or(Limits::default().piece_bytes),
             placing_work: placing_work(seed, if setup.splits { splits::GROUPS_MAX } else { groups }),
             wal_bytes,
             shards: setup.shards,
@@ -713,6 +714,7 @@ impl Run {
                 let purpose = self.work(self.workers.len());
                 self.cluster.start_client(client, purpose);
             }
+            Fault::EndSession { osd, other } => self.cluster.end_session(osd, other),
             Fault::Sever { a, b } => {
                 let nodes = self.cluster.nodes();
                 self.cluster.world.sever(nodes[a], nodes[b]);

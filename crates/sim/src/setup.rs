@@ -64,6 +64,13 @@ const SHARDS_ONE_IN: u64 = 3;
 /// From this seed of the swarm on, so do those of one seed in so many.
 const BALANCED_SWARM_FROM: u64 = 40_000;
 const BALANCED_ONE_IN: u64 = 3;
+/// From this seed on, sessions of OSDs end in small runs, among other things, and objects go in small pieces.
+pub const SESSION_SEEDS: u64 = 1 << 52;
+/// From this seed of the swarm on, in some runs sessions of OSDs end, and objects go in small pieces.
+const SESSION_SWARM_FROM: u64 = 17_957_600_000;
+/// One seed of a swarm in so many has each of these.
+const SESSIONS_ONE_IN: u64 = 3;
+const PIECES_ONE_IN: u64 = 2;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 
@@ -100,6 +107,8 @@ pub struct Setup {
     pub balanced: bool,
     /// Shards of each OSD.
     pub shards: usize,
+    /// What one message brings of an object to an OSD that lacks it, if not as much as elsewhere.
+    pub piece_bytes: Option<u64>,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -137,6 +146,10 @@ impl Setup {
         if seed & QUORUM_SEEDS != 0 {
             (mixes, mons) = (mixes_with_quorum(mixes, &mut rng), 3 + 2 * usize::from(rng.one_in(3)));
         }
+        let piece_bytes = (seed & SESSION_SEEDS != 0).then(|| small_pieces(&mut rng));
+        if piece_bytes.is_some() {
+            mixes.push(Mix::Sessions);
+        }
         let watches = seed & WATCH_SEEDS != 0 && !is_coded;
         Setup {
             seed,
@@ -155,6 +168,7 @@ impl Setup {
             versions: seed & VERSION_SEEDS != 0,
             balanced: seed & BALANCED_SEEDS != 0 && !is_coded,
             shards: if seed & SHARD_SEEDS != 0 { 2 << rng.below(2) } else { 1 },
+            piece_bytes,
         }
     }
 
@@ -198,6 +212,7 @@ impl Setup {
             versions: seed >= BALANCED_SWARM_FROM,
             balanced: false,
             shards: 1,
+            piece_bytes: None,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -223,6 +238,12 @@ impl Setup {
         if seed >= CODED_MERGES_SWARM_FROM && setup.coding.is_some() {
             setup.merges = setup.splits && rng.one_in(2);
             setup.osds = setup.osds.max(setup.members() + SPARE_TO_MERGE * usize::from(setup.merges));
+        }
+        if seed >= SESSION_SWARM_FROM {
+            if rng.one_in(SESSIONS_ONE_IN) {
+                setup.mixes.push(Mix::Sessions);
+            }
+            setup.piece_bytes = rng.one_in(PIECES_ONE_IN).then(|| small_pieces(&mut rng));
         }
         setup
     }
@@ -302,6 +323,10 @@ impl Setup {
     }
 }
 
+fn small_pieces(rng: &mut Rng) -> u64 {
+    4096 << rng.below(6)
+}
+
 /// Most runs with several monitors have misfortunes of theirs, many nothing else.
 fn mixes_with_quorum(mixes: Vec<Mix>, rng: &mut Rng) -> Vec<Mix> {
     match rng.below(6) {
@@ -371,6 +396,16 @@ mod tests {
         let later: Vec<usize> = (0..60).map(|seed| Setup::swarm(SHARD_SWARM_FROM + seed).shards).collect();
         assert!([1, 2, 4].iter().all(|shards| later.contains(shards)), "{later:?}");
         assert!((0..40).all(|seed| Setup::small(seed).shards == 1 && Setup::small(SHARD_SEEDS + seed).shards > 1));
+    }
+
+    #[test]
+    fn sessions_of_seeds_of_old_do_not_end() {
+        let ends = |setup: &Setup| setup.has(Mix::Sessions) || setup.piece_bytes.is_some();
+        assert!((0..SESSION_SWARM_FROM).step_by(100_000_000).all(|seed| !ends(&Setup::swarm(seed))));
+        let later: Vec<Setup> = (0..60).map(|seed| Setup::swarm(SESSION_SWARM_FROM + seed)).collect();
+        assert!(later.iter().any(|setup| setup.has(Mix::Sessions)));
+        assert!(later.iter().any(|setup| setup.piece_bytes == Some(4096)));
+        assert!((0..40).all(|seed| !ends(&Setup::small(seed)) && ends(&Setup::small(SESSION_SEEDS + seed))));
     }
 
     #[test]

@@ -95,10 +95,15 @@ impl Running {
 
     pub(super) fn bad_osd(&mut self, from: OsdId, kind: u16, why: &str) {
         tracing::error!(%from, kind, "malformed message: {why}; session closed");
-        if let Some(session) = self.peers.session_of(from) {
+        self.end_peer_session(from);
+    }
+
+    /// Ends the session with another OSD, if there is one.
+    pub(super) fn end_peer_session(&mut self, osd: OsdId) {
+        if let Some(session) = self.peers.session_of(osd) {
             self.cluster.messenger.close(session);
             self.peers.reset(session);
-            self.peer_session_ended(from);
+            self.peer_session_ended(osd);
         }
     }
 

@@ -16,7 +16,7 @@ use reactor::{ConnId, Event, Handler, Io};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use types::Epoch;
+use types::{Epoch, OsdId};
 
 /// Whoever is rung for looks after so long at most, most often much sooner.
 const LOOKS_AFTER_MAX: Duration = Duration::from_millis(1);
@@ -98,6 +98,11 @@ impl OsdInOneLoop {
     /// As [`Osd::set_heartbeats`].
     pub fn set_heartbeats(&mut self, board: Arc<Board>, addrs: HeartbeatAddrs) {
         self.front.set_heartbeats(board, addrs);
+    }
+
+    /// As [`Osd::end_peer_session`].
+    pub fn end_peer_session(&mut self, osd: OsdId) {
+        self.front.end_peer_session(osd);
     }
 
     /// As [`Osd::epoch`].

@@ -3,6 +3,10 @@
 //! Every OSD that the record names has every update that a client was answered for. What one of those that are here does
 //! not have was therefore not answered: the shortest of their logs is the group's. So none of them lacks what it holds,
 //! and each takes back by itself what it has more. There must be as many as it takes to read an object.
+//!
+//! One whose log ends before what another one has rolled forward has lost the end of it (a drive that lied about a flush, a last
+//! record that rotted): all had what is rolled forward. Its log does not count as long as the others are enough; it is brought
+//! to theirs.
 
 use crate::context::Context;
 use crate::info::PgInfo;
@@ -12,7 +16,7 @@ use crate::peering::Phase;
 use crate::pg::Pg;
 use mutant::Mutant;
 use std::collections::BTreeSet;
-use types::{Epoch, OsdId};
+use types::{EVersion, Epoch, OsdId};
 use wire::nacre::mon::PgHistory;
 
 /// Who served, with which shard.
@@ -39,7 +43,7 @@ impl Pg {
         // Whoever served before counts only where those that served last are given up.
         let may_count = |osd, shard| is_left || served(history).any(|holder| holder == (osd, shard));
         let mut holders = Vec::new();
-        let mut newest = Epoch(0);
+        let (mut newest, mut rolled_forward) = (Epoch(0), EVersion::ZERO);
         for (osd, state) in states {
             let Some(shard) = self.interval.shard_of(*osd).filter(|shard| may_count(*osd, *shard)) else { continue };
             let served_last = |info: &PgInfo| info.last_epoch_started >= history.last_epoch_started;
@@ -47,6 +51,7 @@ impl Pg {
             match state.info.as_ref().filter(has_all) {
                 Some(info) => {
                     newest = newest.max(info.last_epoch_started);
+                    rolled_forward = rolled_forward.max(info.rolled_forward);
                     holders.push((*osd, shard, info.last_update, info.last_epoch_started));
                 }
                 None => {
@@ -58,6 +63,14 @@ impl Pg {
         let shards: BTreeSet<u8> = holders.iter().map(|(_, shard, ..)| *shard).collect();
         // Where some served longer than others, theirs is the log; what the others do not have, their shards lack.
         holders.retain(|(.., since)| !is_left || *since == newest);
+        let is_whole = |holder: &(OsdId, u8, EVersion, Epoch)| holder.2 >= rolled_forward;
+        let whole: BTreeSet<u8> = holders.iter().filter(|holder| is_whole(holder)).map(|(_, shard, ..)| *shard).collect();
+        if whole.len() >= k && !mutant::is(Mutant::ShortLogTakesBack) {
+            for (osd, _, head, _) in holders.iter().filter(|holder| !is_whole(holder)) {
+                tracing::error!(pg = %self.id, %osd, %head, %rolled_forward, "has lost the end of its log");
+            }
+            holders.retain(is_whole);
+        }
         // Of equals the first wins: no log needs to move if this member's is as short as any.
         let shortest = match mutant::is(Mutant::LongestShardLogLeads) {
             false => holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a }),

@@ -1,6 +1,6 @@
 //! Shards that turn out to be bad while others are computed anew.
 
-use super::cluster::{Cluster, POOL};
+use super::cluster::{Cluster, PG, POOL};
 use crate::ops::Limits;
 use crate::pg::Pg;
 use bytes::Bytes;
@@ -256,4 +256,56 @@ fn who_served_before_and_does_not_answer_is_asked_again() {
     let answers = cluster.answers_to(10).into_iter().map(|(_, result, data)| (result, data)).collect::<Vec<_>>();
     assert_eq!(answers, [(0, content(2))]);
     assert_eq!(pg(&mut cluster, A).members.missing_count(), 0);
+}
+
+/// A drive that lied about a flush, or a last record of the log that rotted.
+#[test]
+fn a_shard_that_has_lost_the_end_of_its_log_has_nobody_take_anything_back() {
+    for loses in [A, B, C] {
+        let mut cluster = Cluster::coded(7);
+        let session = cluster.connect(A);
+        cluster.ask(A, session, 1, cluster.map.epoch, 0, Op::write_full(Bytes::from(content(1))));
+        cluster.settle();
+        cluster.pass(Duration::from_secs(4));
+        let before = cluster.device_of(loses).after_crash(&mut || 0);
+        for tid in [2, 3] {
+            cluster.ask(A, session, tid, cluster.map.epoch, 0, Op::write_full(Bytes::from(content(tid))));
+            cluster.settle();
+        }
+        cluster.pass(Duration::from_secs(4));
+        assert_eq!(cluster.answers_to(3), [(session, 0, String::new())]);
+        *cluster.device_of(loses) = before;
+        cluster.lose_power(loses);
+        let maps = cluster.message(Epoch(1), cluster.map.epoch);
+        cluster.maps(loses, &maps).expect("the maps are good");
+        cluster.mark_down(loses.0);
+        cluster.update_all();
+        cluster.mark_up(loses.0);
+        cluster.update_all();
+        cluster.heal(4);
+        let view = cluster.shard(A).pg_view(PG).expect("A leads");
+        assert_eq!(view.unfound.len(), 0, "{loses}");
+        assert!(cluster.content(A) == content(3), "{loses}");
+    }
+}
+
+/// Two of the three that have shards are replaced while the primary has not seen that yet. They are no members any more by their
+/// map, which is not to say that they have nothing: they are to act until those that come have their shards.
+#[test]
+fn who_is_no_member_any_more_is_not_taken_for_one_that_has_nothing() {
+    let mut cluster = Cluster::coded_of(5, 7, Limits::default());
+    let session = cluster.connect(A);
+    cluster.append(A, session, 1, cluster.map.epoch);
+    cluster.settle();
+    cluster.mark_down(1);
+    cluster.mark_up(1);
+    cluster.update(A);
+    cluster.move_group(&[0, 3, 4]);
+    for osd in [1, 2, 3, 4] {
+        cluster.update(OsdId(osd));
+    }
+    cluster.settle();
+    cluster.update(A);
+    cluster.heal(3);
+    assert_eq!(cluster.temps.last(), Some(&vec![A, B, C]));
 }

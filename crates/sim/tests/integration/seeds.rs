@@ -29,6 +29,8 @@ const BALANCED_RUNS: u64 = 40;
 const VERSION_RUNS: u64 = 20;
 /// Of those with several shards of an OSD.
 const SHARD_RUNS: u64 = 6;
+/// Of those in which sessions of OSDs end, of each kind.
+const SESSION_RUNS: u64 = 12;
 /// Of those with OSDs that only clients still reach.
 const ISLAND_RUNS: u64 = 30;
 /// Of those with several monitors.
@@ -192,6 +194,14 @@ fn whoever_answers_reads_never_go_back() {
 fn versions_grow_as_the_class_says() {
     let count = runs("NACRE_SIM_VERSION_SEEDS", VERSION_RUNS);
     check((0..count).map(|seed| sim::setup::VERSION_SEEDS + seed));
+}
+
+/// Sessions of OSDs end while both go on, and objects go in small pieces; pools of any kind.
+#[test]
+fn sessions_of_osds_may_end() {
+    let count = runs("NACRE_SIM_SESSION_SEEDS", SESSION_RUNS);
+    let kinds = [0, sim::setup::CODED_SEEDS, sim::setup::SNAP_SEEDS, sim::setup::SHARD_SEEDS, sim::setup::WATCH_SEEDS];
+    check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::SESSION_SEEDS + kind + seed)));
 }
 
 /// OSDs have two shards, or four, and pools of any kind. `NACRE_SIM_SHARD_SEEDS=n`: so many of each kind instead of the usual
