@@ -550,7 +550,8 @@ impl Running {
             }
             msgr::Output::Message { session, envelope, began } => {
                 let Some(from) = self.peers.osd_of(session) else { return };
-                if let Err(e) = self.osd_message(from, &envelope, began) {
+                let whole = self.peers.joined(session, &envelope);
+                if let Err(e) = whole.and_then(|whole| whole.map_or(Ok(()), |it| self.osd_message(from, &it, began))) {
                     self.bad_osd(from, envelope.header.kind, &e.to_string());
                 }
             }

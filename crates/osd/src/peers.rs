@@ -5,8 +5,9 @@ use osdmap::OsdMap;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityName, OsdId};
-use wire::EntityAddrVec;
+use wire::{DecodeError, EntityAddrVec, Envelope};
 use wire::msgr::{Messenger, Policy, SessionId};
+use wire::nacre::long::Joining;
 use wire::nacre::mon::OsdFailure;
 
 /// A peer without a connection for this long is reported to the monitors.
@@ -19,6 +20,8 @@ struct Peer {
     /// The last attempt to connect was refused, since when the session was not seen to stand.
     refused: bool,
     reported_at: Option<Duration>,
+    /// A message that comes in parts.
+    joining: Joining,
 }
 
 /// Sessions by OSD.
@@ -47,7 +50,7 @@ impl Peers {
     }
 
     fn insert(&mut self, osd: OsdId, session: SessionId, addrs: EntityAddrVec) {
-        self.peers.insert(osd, Peer { session, addrs, refused: false, reported_at: None });
+        self.peers.insert(osd, Peer { session, addrs, refused: false, reported_at: None, joining: Joining::default() });
         self.by_session.insert(session, osd);
     }
 
@@ -77,6 +80,16 @@ impl Peers {
                 self.insert(osd, session, addrs);
                 had_one
             }
+        }
+    }
+
+    /// What has come over a session, if with it a message is whole.
+    ///
+    /// Errors: it is a part of a message that does not go on with what came before.
+    pub fn joined(&mut self, session: SessionId, envelope: &Envelope) -> Result<Option<Envelope>, DecodeError> {
+        match self.by_session.get(&session).and_then(|osd| self.peers.get_mut(osd)) {
+            Some(peer) => peer.joining.came(envelope),
+            None => Ok(None),
         }
     }
 

@@ -207,7 +207,12 @@ impl Pg {
                 match more {
                     true => Ok(Some(Part::Log)),
                     false if log != info => Err(Stop::Failed(LoadError::LogEnd { pg, log, info })),
-                    false => Ok(Some(Part::Missing(Bytes::from_static(&[MISSING_PREFIX])))),
+                    false => {
+                        if self.coded.is_some() {
+                            self.log.will_stay(EVersion::ZERO, self.info.rolled_forward);
+                        }
+                        Ok(Some(Part::Missing(Bytes::from_static(&[MISSING_PREFIX]))))
+                    }
                 }
             }
             Part::Missing(from) => {

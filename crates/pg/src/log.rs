@@ -74,6 +74,24 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
+    /// The same, without what it takes to take the update back, which may be large.
+    pub(crate) fn without_undo(&self) -> LogEntry {
+        LogEntry {
+            version: self.version,
+            kind: self.kind,
+            object: self.object.clone(),
+            prior_version: self.prior_version,
+            reqid: self.reqid,
+            user_version: self.user_version,
+            mtime: self.mtime,
+            result: self.result,
+            op_results: self.op_results.clone(),
+            undo: Undo::Nothing,
+            skipped: self.skipped,
+            voids: self.voids,
+        }
+    }
+
     /// The update was not carried out here by its own steps.
     pub(crate) fn lose_undo(&mut self) {
         self.undo = Undo::Lost;
@@ -309,6 +327,13 @@ impl PgLog {
     fn get(&self, counter: u64) -> Option<&LogEntry> {
         let index = counter.checked_sub(self.entries.front()?.version.version)?;
         self.entries.get(usize::try_from(index).ok()?)
+    }
+
+    /// Updates after `from` up to `until` will stay: what it takes to take them back is of no use any more.
+    pub(crate) fn will_stay(&mut self, from: EVersion, until: EVersion) {
+        let entries = self.entries.iter_mut().rev().skip_while(|entry| entry.version > until);
+        let entries = entries.take_while(|entry| entry.version > from);
+        entries.filter(|entry| entry.kind != LogKind::Unchanged).for_each(LogEntry::lose_undo);
     }
 
     /// Whether `version` is an update of this log's history, as far as the log reaches back.

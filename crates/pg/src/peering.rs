@@ -538,7 +538,7 @@ impl Pg {
     pub(crate) fn entries_for(&self, since: EVersion) -> PgLogEntries {
         let (pg, info) = (self.pg_interval(), self.info.clone());
         let after = if self.log.contains(since) { since } else { self.log.tail() };
-        let entries = self.log.after(after).expect("the log contains it").cloned().collect();
+        let entries = self.log.after(after).expect("the log contains it").map(|entry| self.as_told(entry)).collect();
         PgLogEntries { pg, after, entries, info, start_over: false, dups: Vec::new() }
     }
 

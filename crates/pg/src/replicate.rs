@@ -363,6 +363,7 @@ impl Pg {
             self.log.append(entry);
         }
         self.log.trim_to(log_tail, forgotten);
+        self.undo_ends(rolled_forward);
         (self.info.log_tail, self.info.rolled_forward) = (log_tail, rolled_forward);
     }
 

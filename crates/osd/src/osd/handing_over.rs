@@ -14,6 +14,7 @@ use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::messages::{self, Command};
 use wire::msgr::SessionId;
+use wire::nacre::long::{in_parts, is_too_long};
 use wire::{DecodeError, Envelope, Message, Target};
 
 impl Running {
@@ -277,7 +278,13 @@ impl Running {
                 if let Some(envelope) = envelope
                     && let Some(session) = self.peers.session(&mut self.cluster.messenger, map, osd, now)
                 {
-                    self.cluster.messenger.send(session, envelope);
+                    if is_too_long(&envelope) {
+                        let (kind, bytes) = (envelope.header.kind, envelope.front.len() + envelope.data.len());
+                        tracing::error!(%osd, kind, bytes, "message is too long for any session; session closed");
+                        self.end_peer_session(osd);
+                        return None;
+                    }
+                    in_parts(envelope).into_iter().for_each(|part| self.cluster.messenger.send(session, part));
                 }
             }
             Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),

@@ -1,6 +1,7 @@
 //! Updates that will stay, and those that are taken back.
 
 use super::peer::RollForward;
+use super::undo::Undo;
 use crate::context::{Context, OnCommit};
 use crate::info::PgInfo;
 use crate::log::{LogEntry, LogKind};
@@ -20,6 +21,13 @@ impl Pg {
         let entries = self.log.entries().rev().skip_while(|entry| entry.version > committed);
         let entries = entries.take_while(|entry| entry.version > from);
         entries.filter_map(|entry| entry.undo.forget(&entry.object, entry.version)).collect()
+    }
+
+    /// What it takes to take updates back up to `rolled_forward` is kept no longer.
+    pub(crate) fn undo_ends(&mut self, rolled_forward: EVersion) {
+        if self.coded.is_some() {
+            self.log.will_stay(self.info.rolled_forward, rolled_forward);
+        }
     }
 
     /// As primary, now and then: members that get no updates learn that the last ones will stay.
@@ -48,6 +56,7 @@ impl Pg {
             return;
         }
         let mut steps = self.forward_steps(committed);
+        self.undo_ends(committed);
         self.info.rolled_forward = committed;
         steps.push(self.info.step());
         cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
@@ -82,6 +91,16 @@ impl Pg {
         if self.coded.is_some() && !mutant::is(Mutant::UndoOfOthersKept) {
             entries.iter_mut().filter(|entry| entry.kind != LogKind::Unchanged).for_each(LogEntry::lose_undo);
         }
+    }
+
+    /// An entry of the log as other members are told of it: what this one needs to take the update back is its own affair.
+    pub(crate) fn as_told(&self, entry: &LogEntry) -> LogEntry {
+        let undo = match entry.kind {
+            LogKind::Unchanged => entry.undo.clone(),
+            _ if self.coded.is_none() || mutant::is(Mutant::UndoOfOthersKept) => entry.undo.clone(),
+            _ => Undo::Lost,
+        };
+        LogEntry { undo, ..entry.without_undo() }
     }
 
     /// Nothing of what was kept back is needed any more.

@@ -219,9 +219,17 @@ impl Messenger {
         id
     }
 
-    /// Queues a message; dropped if the session is gone.
+    /// Queues a message; dropped if the session is gone. What a peer of our own does not take for its length ends the session
+    /// here already: it is the sender's to know.
     pub fn send(&mut self, session: SessionId, envelope: Envelope) {
         let Some(s) = self.sessions.get_mut(&session) else { return };
+        let (front, middle, data) = (envelope.front.len(), envelope.middle.len(), envelope.data.len());
+        let is_taken = front.max(middle) <= limits::FRONT_BYTES && data <= limits::DATA_BYTES;
+        if !s.policy.lossy && !is_taken {
+            let kind = envelope.header.kind;
+            debug_assert!(is_taken, "message of type {kind:#x} with a front of {front} and data of {data} bytes");
+            return self.end_session(session, &format!("message of type {kind:#x} of {front} and {data} bytes is too long"));
+        }
         s.out.push(envelope);
         match s.link {
             Link::Open(conn) => drop(self.dirty.insert(conn)),

@@ -5,6 +5,7 @@
 //! Ceph uses. Each front is one versioned block, so that fields can be added without breaking a rolling upgrade.
 
 pub mod heartbeat;
+pub mod long;
 pub mod mon;
 mod pg_state_names;
 pub mod quorum;
@@ -92,6 +93,7 @@ pub mod kind {
     pub const ROLL_FORWARD: u16 = 0x4e3e;
     pub const READ_SHARE_GET: u16 = 0x4e53;
     pub const READ_SHARE: u16 = 0x4e54;
+    pub const LONG_PART: u16 = 0x4e55;
 
     /// Between monitors.
     pub const MON_HELLO: u16 = 0x4e40;

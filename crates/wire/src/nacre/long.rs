@@ -1,0 +1,193 @@
+//! Messages between OSDs that are longer than a session takes at once.
+//!
+//! What clients may ask for in one operation (90 MiB, also of omap) becomes an update of one message, and what OSDs tell each other
+//! of logs and of objects that are missing has no bound that is known when it is asked for. A message that is long goes in
+//! several, which follow each other in one session; the receiver puts them together and takes the message as if it had come whole.
+
+use super::kind;
+use crate::msgr::limits;
+use crate::{DecodeError, Envelope, Header, Message, Reader, Rope, Target, Writer};
+use bytes::{Bytes, BytesMut};
+
+/// A longer front goes in parts.
+const FRONT_BYTES_MAX: usize = 16 << 20;
+/// So does longer data.
+const DATA_BYTES_MAX: usize = 96 << 20;
+/// What one part brings.
+const PART_BYTES: usize = 4 << 20;
+/// No message is longer, all in all.
+pub const LONG_BYTES_MAX: usize = 512 << 20;
+
+const _: () = assert!(FRONT_BYTES_MAX <= limits::FRONT_BYTES && DATA_BYTES_MAX <= limits::DATA_BYTES);
+
+/// A part of a message: bytes of its front, behind which its data follows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LongPart {
+    /// Of the message.
+    pub header: Header,
+    pub front_bytes: u64,
+    pub data_bytes: u64,
+    /// Bytes that came before.
+    pub offset: u64,
+    pub bytes: Rope,
+}
+
+impl Message for LongPart {
+    const TYPE: u16 = kind::LONG_PART;
+
+    fn encode_front(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            let Header { tid, kind, priority, version, compat_version, data_off } = self.header;
+            w.u64(tid);
+            for field in [kind, priority, version, compat_version, data_off] {
+                w.u16(field);
+            }
+            w.u64(self.front_bytes);
+            w.u64(self.data_bytes);
+            w.u64(self.offset);
+        });
+    }
+
+    fn take_data(&mut self) -> Rope {
+        std::mem::take(&mut self.bytes)
+    }
+
+    fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<LongPart, DecodeError> {
+        let (_, mut r) = front.versioned("LongPart", 1)?;
+        let tid = r.u64()?;
+        let [kind, priority, version, compat_version, data_off] =
+            [r.u16()?, r.u16()?, r.u16()?, r.u16()?, r.u16()?];
+        Ok(LongPart {
+            header: Header { tid, kind, priority, version, compat_version, data_off },
+            front_bytes: r.u64()?,
+            data_bytes: r.u64()?,
+            offset: r.u64()?,
+            bytes: data.clone(),
+        })
+    }
+}
+
+/// The message as it goes over a session: itself, or its parts.
+pub fn in_parts(envelope: Envelope) -> Vec<Envelope> {
+    let (front, data) = (envelope.front.len(), envelope.data.len());
+    if front <= FRONT_BYTES_MAX && data <= DATA_BYTES_MAX {
+        return vec![envelope];
+    }
+    let mut whole = Rope::from(envelope.front);
+    whole.append(envelope.data);
+    let part = |offset: usize| LongPart {
+        header: envelope.header,
+        front_bytes: front as u64,
+        data_bytes: data as u64,
+        offset: offset as u64,
+        bytes: whole.slice(offset, PART_BYTES.min(front + data - offset)),
+    };
+    (0..front + data).step_by(PART_BYTES).map(|offset| part(offset).seal(0, Target::default())).collect()
+}
+
+/// Whether no session takes the message, nor its parts.
+pub fn is_too_long(envelope: &Envelope) -> bool {
+    envelope.front.len() + envelope.data.len() > LONG_BYTES_MAX
+}
+
+/// What has come of a message.
+#[derive(Debug, Default)]
+pub struct Joining {
+    front: BytesMut,
+    data: Rope,
+}
+
+impl Joining {
+    pub fn held_bytes(&self) -> usize {
+        self.front.len() + self.data.len()
+    }
+
+    /// Takes what has come over a session. Gives the message, if it is whole.
+    ///
+    /// Errors: a part that does not go on with what came before, or is of a message that is too long.
+    pub fn came(&mut self, envelope: &Envelope) -> Result<Option<Envelope>, DecodeError> {
+        if envelope.header.kind != kind::LONG_PART {
+            return match self.held_bytes() {
+                0 => Ok(Some(envelope.clone())),
+                held => Err(DecodeError::Value { what: "message between parts of another one, bytes", value: held as u64 }),
+            };
+        }
+        let part = LongPart::open(envelope)?;
+        let wrong = |what, value| Err(DecodeError::Value { what, value });
+        if part.offset != self.held_bytes() as u64 {
+            return wrong("part of a message that does not follow the one before, offset", part.offset);
+        }
+        let bytes = part.front_bytes.saturating_add(part.data_bytes);
+        if bytes > LONG_BYTES_MAX as u64 {
+            return wrong("message that is too long, bytes", bytes);
+        }
+        if part.bytes.is_empty() || part.offset + part.bytes.len() as u64 > bytes {
+            return wrong("part of a message that is empty or beyond its end, offset", part.offset);
+        }
+        let of_front = (part.front_bytes as usize - self.front.len()).min(part.bytes.len());
+        for chunk in part.bytes.slice(0, of_front).pieces() {
+            self.front.extend_from_slice(chunk);
+        }
+        self.data.append(part.bytes.slice(of_front, part.bytes.len() - of_front));
+        if (self.held_bytes() as u64) < bytes {
+            return Ok(None);
+        }
+        let Joining { front, data } = std::mem::take(self);
+        Ok(Some(Envelope { header: part.header, front: front.freeze(), middle: Bytes::new(), data }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(front: usize, data: usize) -> Envelope {
+        let bytes = |len: usize, seed: usize| Bytes::from_iter((0..len).map(|i| (i * 31 + i / 4096 + seed) as u8));
+        let header = Header { tid: 5, kind: kind::REP_OP, version: 3, compat_version: 2, ..Header::default() };
+        Envelope { header, front: bytes(front, 1), middle: Bytes::new(), data: bytes(data, 2).into() }
+    }
+
+    fn join(parts: &[Envelope]) -> Vec<Envelope> {
+        let mut joining = Joining::default();
+        parts.iter().filter_map(|part| joining.came(part).expect("in order")).collect()
+    }
+
+    #[test]
+    fn long_messages_come_whole_and_others_as_they_are() {
+        let limits = [(0, 0), (FRONT_BYTES_MAX, 9), (FRONT_BYTES_MAX + 1, 0), (FRONT_BYTES_MAX + 1, 5 << 20)];
+        for (front, data) in limits.into_iter().chain([(90 << 20, 0), (70, DATA_BYTES_MAX + 1), (70, DATA_BYTES_MAX)]) {
+            let sent = message(front, data);
+            let parts = in_parts(sent.clone());
+            assert!(parts.iter().all(|part| part.front.len() <= FRONT_BYTES_MAX && part.data.len() <= DATA_BYTES_MAX));
+            assert_eq!(parts.len() == 1, front <= FRONT_BYTES_MAX && data <= DATA_BYTES_MAX);
+            let [came] = &join(&parts)[..] else { panic!("one message") };
+            assert_eq!(came.header, sent.header);
+            assert!(came.front == sent.front && came.data.to_vec() == sent.data.to_vec(), "{front} and {data} bytes");
+        }
+    }
+
+    #[test]
+    fn parts_that_are_lost_or_come_twice_are_seen() {
+        let parts = in_parts(message(FRONT_BYTES_MAX + 1, 3));
+        for order in [&[1][..], &[0, 2], &[0, 0], &[0, 1, 1]] {
+            let mut joining = Joining::default();
+            let (last, before) = order.split_last().expect("some");
+            before.iter().for_each(|part| assert!(joining.came(&parts[*part]).expect("in order").is_none()));
+            joining.came(&parts[*last]).expect_err("out of order");
+        }
+        let mut joining = Joining::default();
+        joining.came(&parts[0]).expect("in order");
+        joining.came(&message(1, 1)).expect_err("between parts");
+    }
+
+    proptest! {
+        #[test]
+        fn any_part_is_taken_or_refused(front_bytes: u64, data_bytes: u64, offset: u64, bytes in 0..100usize) {
+            let header = Header::default();
+            let bytes = Rope::from(Bytes::from(vec![1; bytes]));
+            let part = LongPart { header, front_bytes, data_bytes, offset, bytes };
+            let _ = Joining::default().came(&part.seal(0, Target::default()));
+        }
+    }
+}
