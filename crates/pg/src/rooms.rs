@@ -17,7 +17,7 @@ use std::time::Duration;
 use types::{EVersion, Epoch, OsdId, PgId};
 
 /// No window of one shard of a primary is larger: while there is much room, nothing need be said about it.
-const WINDOW_BYTES_MAX: u64 = 256 << 20;
+const WINDOW_BYTES_MAX: u64 = 512 << 20;
 /// Members are asked again no sooner.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 

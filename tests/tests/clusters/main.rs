@@ -17,6 +17,7 @@ mod full;
 mod growing;
 mod kill;
 mod librados;
+mod large_updates;
 mod lost_osds;
 mod manager;
 mod memory;
