@@ -30,10 +30,11 @@ fn are_on_all_members_and_end_nobody() {
     assert!(script(&cluster, "check").contains("\n0 wrong\n"));
 
     // The same once more, while one is away.
-    cluster.signal("osd.0", Signal::KILL);
+    cluster.signal("osd.0", Signal::STOP);
     cluster.wait_until_up(0, false, Duration::from_secs(60));
     script(&cluster, "write");
-    cluster.up();
+    cluster.signal("osd.0", Signal::CONT);
+    cluster.wait_until_up(0, true, Duration::from_secs(60));
     cluster.wait_until_clean(Duration::from_secs(120));
     cluster.deep_scrub_all(Duration::from_secs(120));
     let health = cluster.ceph_json(&["health"]);
