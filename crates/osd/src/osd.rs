@@ -82,6 +82,8 @@ struct Running {
     /// Maps from this epoch on have been asked for; not asked for again before the next tick.
     asked_from: Option<Epoch>,
     disk_wait: DiskWait,
+    /// [`Limits::message_bytes`].
+    message_bytes: usize,
 }
 
 /// One OSD: its first shard, and all that the OSD does as a whole, in one reactor.
@@ -271,6 +273,7 @@ impl Osd {
             clients: BTreeMap::new(),
             asked_from: None,
             disk_wait: DiskWait::default(),
+            message_bytes: self.limits.message_bytes,
         }));
         self.stop.opened();
         self.tick(io);

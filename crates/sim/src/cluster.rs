@@ -55,6 +55,8 @@ pub struct ClusterConfig {
     pub placing_work: usize,
     /// What one message brings of an object to an OSD that lacks it.
     pub piece_bytes: u64,
+    /// Longer messages between OSDs go in parts.
+    pub message_bytes: usize,
     /// Size of the log of each OSD's store.
     pub wal_bytes: u64,
     /// Shards of each OSD: a power of two.
@@ -81,6 +83,7 @@ impl Default for ClusterConfig {
             backfill_objects: 4,
             placing_work: Limits::default().placing_work,
             piece_bytes: Limits::default().piece_bytes,
+            message_bytes: Limits::default().message_bytes,
             wal_bytes: 1 << 20,
             shards: 1,
             disk_bytes: DISK_BYTES,
@@ -177,6 +180,7 @@ impl Cluster {
                 backfill_objects: config.backfill_objects,
                 placing_work: config.placing_work,
                 piece_bytes: config.piece_bytes,
+                message_bytes: config.message_bytes,
                 ..Limits::default()
             },
             clients_made: 0,

@@ -257,6 +257,8 @@ impl Run {
             // Few, so that there are many steps at which it can be interrupted.
             backfill_objects: 1 + (seed / 3 % 8) as usize,
             piece_bytes: setup.piece_bytes.unwrap_or(Limits::default().piece_bytes),
+            // Shorter than pieces, so that these go in parts, too.
+            message_bytes: setup.piece_bytes.map_or(Limits::default().message_bytes, |bytes| bytes as usize / 2),
             placing_work: placing_work(seed, if setup.splits { splits::GROUPS_MAX } else { groups }),
             wal_bytes,
             shards: setup.shards,

@@ -52,6 +52,8 @@ pub struct Limits {
     pub backfill_objects: usize,
     /// What one message brings of an object, and of its omap, to a member that lacks it.
     pub piece_bytes: u64,
+    /// Longer messages to other OSDs go in parts, if a session would take them at once.
+    pub message_bytes: usize,
     /// Work of one turn on the placements of a map that has come, in units of [`osdmap::MappingUpdate::step`].
     pub placing_work: usize,
 }
@@ -72,6 +74,7 @@ impl Default for Limits {
             notify_bytes: 4 << 20,
             backfill_objects: 256,
             piece_bytes: 1 << 20,
+            message_bytes: usize::MAX,
             placing_work: osdmap::MappingUpdate::TEN_MS,
         }
     }

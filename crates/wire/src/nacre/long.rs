@@ -67,12 +67,14 @@ impl Message for LongPart {
     }
 }
 
-/// The message as it goes over a session: itself, or its parts.
-pub fn in_parts(envelope: Envelope) -> Vec<Envelope> {
+/// The message as it goes over a session: itself, or its parts. `bytes_max`: what goes at once, if that is less than a session
+/// takes.
+pub fn in_parts(envelope: Envelope, bytes_max: usize) -> Vec<Envelope> {
     let (front, data) = (envelope.front.len(), envelope.data.len());
-    if front <= FRONT_BYTES_MAX && data <= DATA_BYTES_MAX {
+    if front <= FRONT_BYTES_MAX.min(bytes_max) && data <= DATA_BYTES_MAX.min(bytes_max) {
         return vec![envelope];
     }
+    let part_bytes = PART_BYTES.min(bytes_max);
     let mut whole = Rope::from(envelope.front);
     whole.append(envelope.data);
     let part = |offset: usize| LongPart {
@@ -80,9 +82,9 @@ pub fn in_parts(envelope: Envelope) -> Vec<Envelope> {
         front_bytes: front as u64,
         data_bytes: data as u64,
         offset: offset as u64,
-        bytes: whole.slice(offset, PART_BYTES.min(front + data - offset)),
+        bytes: whole.slice(offset, part_bytes.min(front + data - offset)),
     };
-    (0..front + data).step_by(PART_BYTES).map(|offset| part(offset).seal(0, Target::default())).collect()
+    (0..front + data).step_by(part_bytes).map(|offset| part(offset).seal(0, Target::default())).collect()
 }
 
 /// Whether no session takes the message, nor its parts.
@@ -158,7 +160,7 @@ mod tests {
         let limits = [(0, 0), (FRONT_BYTES_MAX, 9), (FRONT_BYTES_MAX + 1, 0), (FRONT_BYTES_MAX + 1, 5 << 20)];
         for (front, data) in limits.into_iter().chain([(90 << 20, 0), (70, DATA_BYTES_MAX + 1), (70, DATA_BYTES_MAX)]) {
             let sent = message(front, data);
-            let parts = in_parts(sent.clone());
+            let parts = in_parts(sent.clone(), usize::MAX);
             assert!(parts.iter().all(|part| part.front.len() <= FRONT_BYTES_MAX && part.data.len() <= DATA_BYTES_MAX));
             assert_eq!(parts.len() == 1, front <= FRONT_BYTES_MAX && data <= DATA_BYTES_MAX);
             let [came] = &join(&parts)[..] else { panic!("one message") };
@@ -168,8 +170,17 @@ mod tests {
     }
 
     #[test]
+    fn shorter_messages_go_in_parts_where_that_is_wished_for() {
+        for (front, data) in [(5, 0), (16, 16), (17, 3), (3, 17), (100, 1000)] {
+            let parts = in_parts(message(front, data), 16);
+            assert_eq!(parts.len(), if front <= 16 && data <= 16 { 1 } else { (front + data).div_ceil(16) });
+            assert_eq!(join(&parts)[0].data.to_vec(), message(front, data).data.to_vec());
+        }
+    }
+
+    #[test]
     fn parts_that_are_lost_or_come_twice_are_seen() {
-        let parts = in_parts(message(FRONT_BYTES_MAX + 1, 3));
+        let parts = in_parts(message(FRONT_BYTES_MAX + 1, 3), usize::MAX);
         for order in [&[1][..], &[0, 2], &[0, 0], &[0, 1, 1]] {
             let mut joining = Joining::default();
             let (last, before) = order.split_last().expect("some");
