@@ -1,26 +1,47 @@
 //! `ceph pg ID ...`: what operators ask a group's primary.
 
 use crate::command::json_string;
-use pg::{GiveUpError, PgView, Shard};
+use pg::{GiveUpError, KeepCopyError, PgView, Shard};
 use serde_json::{Value, json};
 use types::{Errno, ObjectId, OsdId, PgId, SnapId};
 use wire::Rope;
 use wire::messages::{Command, CommandReply};
 use wire::nacre::pg_state_text;
 
-/// The commands: what follows `pg ID`, choices of a further argument, help, and whether it changes anything.
-const COMMANDS: &[(&str, Option<&str>, &str, &str)] = &[
-    ("query", None, "show details of a specific pg", "r"),
-    ("list_unfound", None, "list unfound objects on this pg", "r"),
-    ("mark_unfound_lost", Some("revert|delete"), "mark all unfound objects in this pg as lost", "rw"),
+/// What a command takes beside the group.
+enum Arguments {
+    None,
+    /// One of these.
+    Choice(&'static str),
+    /// Words of these names.
+    Words(&'static [&'static str]),
+}
+
+/// The commands: what follows `pg ID`, further arguments, help, and whether it changes anything.
+const COMMANDS: &[(&str, Arguments, &str, &str)] = &[
+    ("query", Arguments::None, "show details of a specific pg", "r"),
+    ("list_unfound", Arguments::None, "list unfound objects on this pg", "r"),
+    ("mark_unfound_lost", Arguments::Choice("revert|delete"), "mark all unfound objects in this pg as lost", "rw"),
+    (
+        "keep_copy",
+        Arguments::Words(&["object", "osd"]),
+        "of an object whose copies a scrub found to differ, keep that on this OSD and replace the others",
+        "rw",
+    ),
 ];
 
 /// As `get_command_descriptions` lists them.
 ///
 /// There are two ways to say each: `ceph pg ID query` and `ceph tell ID query`.
 pub(crate) fn descriptions() -> Vec<Value> {
-    let described = |(_, choices, help, perm): &(&str, Option<&str>, &str, &str), mut sig: Vec<Value>| {
-        sig.extend(choices.map(|choices| json!({"name": "mulcmd", "type": "CephChoices", "strings": choices})));
+    let described = |(_, arguments, help, perm): &(&str, Arguments, &str, &str), mut sig: Vec<Value>| {
+        match arguments {
+            Arguments::None => {}
+            Arguments::Choice(choices) => {
+                sig.push(json!({"name": "mulcmd", "type": "CephChoices", "strings": choices}));
+            }
+            Arguments::Words(names) => sig.extend(names.iter().map(|name| json!({"name": name, "type": "CephString"}))),
+        }
         json!({"sig": sig, "help": help, "module": "osd", "perm": perm, "flags": 0})
     };
     let of_pg = COMMANDS.iter().map(|command| {
@@ -77,6 +98,18 @@ fn carry_out(cmd: &str, line: &str, shard: &mut Shard) -> Result<Done, (Errno, S
     match cmd {
         "query" => Ok(Done::Value(query(&view, whoami))),
         "list_unfound" => Ok(Done::Value(unfound(&view))),
+        "keep_copy" => {
+            let (object, osd) = (json_string(line, "object"), json_string(line, "osd"));
+            let (object, osd) = (object.unwrap_or_default(), osd.unwrap_or_default());
+            let Ok(number) = osd.strip_prefix("osd.").unwrap_or(&osd).parse() else {
+                return Err((Errno::EINVAL, format!("'{osd}' is no OSD; it is named as osd.3")));
+            };
+            match shard.keep_copy(pgid, &object, OsdId(number)) {
+                Ok(()) => Ok(Done::Said(format!("the copies of {object} are replaced by that on osd.{number}"))),
+                Err(error @ KeepCopyError::NotFound) => Err((Errno::ENOENT, error.to_string())),
+                Err(error) => Err((Errno::EINVAL, error.to_string())),
+            }
+        }
         _ if json_string(line, "mulcmd").as_deref() != Some("delete") => {
             let why = "what is older than the newest version is not kept track of, so nothing can be reverted; 'delete' gives \
                        the objects up";

@@ -88,4 +88,5 @@ pub use pacing::PacingView;
 pub use scrub::schedule::LIGHT_SCRUB_PERIOD;
 pub use shard::Shard;
 pub use table::{PgTable, PgTableError};
+pub use scrub::repair::KeepCopyError;
 pub use unfound::{GiveUpError, MemberView, PgView};

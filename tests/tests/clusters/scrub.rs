@@ -272,8 +272,18 @@ fn copies_that_differ_are_told() {
         "snap": "head", "snapset": {"seq": 0, "clones": []}, "errors": ["extra_clones"], "extra clones": [4],
     }));
     assert_eq!(told, [clone, head]);
-    // What differs is repaired on order, and states that nobody lists stay.
-    let found = scrub(&cluster, "repair", &pgid);
+    // An order to repair proves none of the copies right: an operator chooses.
+    scrub(&cluster, "repair", &pgid);
+    assert_eq!(listed("list-inconsistent-obj").len(), 4);
+    let keep = |object: &str, osd: &str| cluster.ceph(&["tell", &pgid, "keep_copy", object, osd]);
+    let refused = keep("nothing", "osd.0").failure();
+    assert!(refused.contains("list-inconsistent-obj"), "{refused}");
+    for object in ["attr", "data", "omap", "size"] {
+        keep(object, &format!("osd.{primary}")).ok();
+    }
+    cluster.wait_until_clean(LIMIT);
+    // States that nobody lists stay.
+    let found = scrub(&cluster, "deep-scrub", &pgid);
     assert_eq!(found["state"], "active+clean+inconsistent", "{found}");
     assert_eq!((listed("list-inconsistent-obj").len(), listed("list-inconsistent-snapset").len()), (0, 2));
     let file = cluster.scratch("got");

@@ -10,7 +10,7 @@ pub(crate) mod listing;
 pub mod map;
 pub mod mark;
 pub mod messages;
-mod repair;
+pub mod repair;
 pub(crate) mod run;
 mod scan;
 pub(crate) mod schedule;

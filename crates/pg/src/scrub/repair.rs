@@ -8,6 +8,26 @@ use crate::pg::Pg;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
 
+/// Why no copy is kept.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum KeepCopyError {
+    #[error("this OSD is not the primary of the group")]
+    NotPrimary,
+    #[error("the group does not serve")]
+    NotActive,
+    #[error(
+        "the last scrub has found nothing wrong with an object of that name; 'ceph pg deep-scrub' looks again, and \
+         'rados list-inconsistent-obj' lists what it finds"
+    )]
+    NotFound,
+    #[error("several objects have that name; name it whole, as '{0}'")]
+    Ambiguous(String),
+    #[error("{0}")]
+    NoChoice(&'static str),
+    #[error("the object has changed since it was scrubbed; scrub it again")]
+    Changed,
+}
+
 impl Pg {
     /// Does what a finding's verdict says.
     pub(super) fn repair(&mut self, cx: &mut Context<'_>, finding: &Finding) {
@@ -42,6 +62,40 @@ impl Pg {
         if version.is_some() {
             self.objects_were_lost(cx);
         }
+    }
+
+    /// On the operator's word: of an object whose copies differ, as the last scrub found it, that on `osd` is kept. `name`: the
+    /// object's name, or the whole of what the scrub has called it, if several have that name.
+    pub(crate) fn keep_copy(&mut self, cx: &mut Context<'_>, name: &str, osd: OsdId) -> Result<(), KeepCopyError> {
+        if !self.is_active() {
+            return Err(KeepCopyError::NotActive);
+        }
+        let found = self.scrub.findings.iter().flatten().map(|(_, finding)| finding);
+        let is_named = |finding: &&Finding| {
+            finding.object.to_string() == name || finding.object.name == name.as_bytes()
+        };
+        let named: Vec<&Finding> = found.filter(is_named).collect();
+        let finding = match named[..] {
+            [] => return Err(KeepCopyError::NotFound),
+            [finding] => finding,
+            [first, ..] => return Err(KeepCopyError::Ambiguous(first.object.to_string())),
+        };
+        let chosen = finding.chosen(osd).map_err(KeepCopyError::NoChoice)?;
+        let Verdict::Replace { version, .. } = chosen.verdict else { unreachable!("a choice replaces") };
+        let (object, (shallow, deep)) = (chosen.object.clone(), finding.counts());
+        let has_changed = self.log.entries().rev().any(|entry| entry.object == object && entry.version > version);
+        if has_changed || self.members.iter().any(|(osd, _)| self.members.lacks(osd, &object)) {
+            return Err(KeepCopyError::Changed);
+        }
+        self.scrub.findings.iter_mut().for_each(|found| drop(found.remove(&object)));
+        let mark = &mut self.scrub.mark;
+        mark.shallow_errors = mark.shallow_errors.saturating_sub(shallow);
+        mark.deep_errors = mark.deep_errors.saturating_sub(deep);
+        mark.repaired += 1;
+        self.keep_scrub_mark(cx);
+        self.repair(cx, &chosen);
+        self.queue_report(cx);
+        Ok(())
     }
 
     /// Has what turned out to be missing brought to where it is missing, also if it is the group's turn already.

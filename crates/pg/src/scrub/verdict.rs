@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};
 use wire::Decode;
 
+/// Said of copies of one version that can all be read and are not equal.
+pub(super) const COPIES_DIFFER: &str = "copies of one version differ, and nothing proves one of them right; \
+    'ceph tell PG keep_copy OBJECT OSD' has the others replaced by the one on that OSD";
+
 /// What is wrong with one copy; bits are those of librados (`err_t` in `rados_types.hpp`).
 pub mod copy_error {
     pub const MISSING: u64 = 1 << 1;
@@ -25,6 +29,8 @@ pub mod copy_error {
     pub const SNAP_SET_MISSING: u64 = 1 << 16;
     /// Found by deep scrubs only.
     pub const DEEP: u64 = READ;
+    /// What a copy cannot be taken for good with.
+    pub const UNREADABLE: u64 = MISSING | STAT | READ | INFO_MISSING | INFO_CORRUPTED;
 }
 
 /// What differs between copies; bits are those of librados (`obj_err_t`).
@@ -79,7 +85,8 @@ pub struct Finding {
     /// The copy whose object information is taken for the object's; `None`: there is none that could be.
     pub selected: Option<OsdId>,
     pub verdict: Verdict,
-    /// It follows from checksums, the log or a majority that agrees on the version; else an operator must order it.
+    /// It follows from checksums, the log or a majority that agrees on the version; else an operator must order it. How many copies of
+    /// one version are equal proves nothing: what went wrong on one may have gone wrong on others.
     pub proven: bool,
     pub reason: &'static str,
 }
@@ -208,6 +215,23 @@ impl Finding {
         Some(self)
     }
 
+    /// The verdict of an operator, who keeps the copy on `osd`: those that are not like it are bad.
+    ///
+    /// Errors: that copy cannot be read, or is all that there is.
+    pub fn chosen(&self, osd: OsdId) -> Result<Finding, &'static str> {
+        let kept = self.copies.get(&osd).ok_or("that OSD has no copy that was compared")?;
+        let info = kept.info.as_ref().filter(|_| kept.errors & copy_error::UNREADABLE == 0);
+        let version = info.ok_or("the copy on that OSD cannot be read")?.version;
+        let wanted = content(kept);
+        let is_bad = |copy: &CopyState| copy.errors & copy_error::STAT == 0 && content(copy) != wanted;
+        let bad = self.osds(is_bad);
+        if bad.is_empty() {
+            return Err("all copies that can be replaced are like that one");
+        }
+        let (verdict, reason) = (Verdict::Replace { bad, version }, "an operator has chosen");
+        Ok(Finding { verdict, reason, selected: Some(osd), ..self.clone() })
+    }
+
     /// Of an object that the log says is in this version, or does not name.
     fn judge_version(mut self, primary: OsdId, logged: Option<EVersion>) -> Option<Finding> {
         let versions: Vec<EVersion> =
@@ -237,15 +261,8 @@ impl Finding {
                     same.copied().collect::<Vec<OsdId>>()
                 };
                 let most = candidates.iter().map(like).max_by_key(Vec::len).expect("there are some");
-                if self.is_majority(most.len()) {
-                    self.reason = "copies of one version differ; most are equal";
-                    most
-                } else if candidates.contains(&primary) {
-                    self.reason = "copies of one version differ; clients have read the primary's";
-                    like(&primary)
-                } else {
-                    return self.undecided("copies of one version differ");
-                }
+                self.selected = preferred(&most);
+                return self.undecided(COPIES_DIFFER);
             }
         };
         self.selected = preferred(&good);
@@ -346,13 +363,28 @@ mod tests {
     }
 
     #[test]
-    fn readable_copies_of_one_version_that_differ_wait_for_an_order() {
+    fn readable_copies_of_one_version_that_differ_wait_for_a_choice() {
         let other = |crc| Some(ObjectScan { data_crc: Some(crc), ..scan(5) });
         for logged in [V5, SILENT] {
-            assert_eq!(judged(logged, [other(1), other(7), other(7)]), Some((replace(&[0], 5), false)));
-            assert_eq!(judged(logged, [other(1), other(2), other(7)]), Some((replace(&[1, 2], 5), false)));
-            assert_eq!(judged(logged, [None, other(2), other(7)]), Some((Verdict::Undecided, false)));
+            for copies in [[other(1), other(7), other(7)], [other(1), other(2), other(7)], [None, other(2), other(7)]] {
+                assert_eq!(judged(logged, copies), Some((Verdict::Undecided, false)));
+            }
         }
+    }
+
+    #[test]
+    fn an_operator_chooses_among_what_can_be_read() {
+        let other = |crc| Some(ObjectScan { data_crc: Some(crc), ..scan(5) });
+        let found = |copies: [Option<ObjectScan>; 3]| {
+            let copies = copies.into_iter().enumerate().map(|(i, scan)| (OsdId(i as i32), scan)).collect();
+            judge(&object(), OsdId(0), V5, copies).expect("they differ")
+        };
+        let two_alike = found([other(1), other(7), other(7)]);
+        assert_eq!(two_alike.chosen(OsdId(0)).map(|it| it.verdict), Ok(replace(&[1, 2], 5)));
+        assert_eq!(two_alike.chosen(OsdId(2)).map(|it| it.verdict), Ok(replace(&[0], 5)));
+        let one_is_gone = found([None, other(2), other(7)]);
+        assert!(one_is_gone.chosen(OsdId(0)).is_err() && one_is_gone.chosen(OsdId(5)).is_err());
+        assert_eq!(one_is_gone.chosen(OsdId(1)).map(|it| it.verdict), Ok(replace(&[0, 2], 5)));
     }
 
     #[test]

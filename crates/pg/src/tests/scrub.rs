@@ -5,6 +5,7 @@ use super::healing;
 use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::pg::Pg;
 use crate::scrub::ScrubMark;
+use crate::scrub::repair::KeepCopyError;
 use bytes::Bytes;
 use std::time::Duration;
 use store::{Lookup, Memory, Step, Store};
@@ -287,7 +288,7 @@ fn what_is_missing_on_a_minority_is_brought_by_a_light_scrub() {
 }
 
 #[test]
-fn readable_copies_that_differ_wait_for_an_order() {
+fn readable_copies_that_differ_wait_for_a_choice() {
     let attr = |value: &'static [u8]| Step::SetAttr {
         object: object(7),
         name: b"_name".to_vec(),
@@ -307,7 +308,19 @@ fn readable_copies_that_differ_wait_for_an_order() {
         assert_eq!(scrub(&mut cluster, false, false).errors(), 2, "a light scrub does not absolve");
         assert_eq!(listed(&mut cluster), Ok(2));
         let mark = scrub(&mut cluster, false, true);
-        assert_eq!((mark.errors(), mark.repaired), (0, 2));
+        assert_eq!((mark.errors(), mark.repaired), (2, 0), "seed {seed}: an order proves nothing");
+        let keep = |cluster: &mut Cluster, name: &str, osd| {
+            let kept = cluster.shard(A).keep_copy(PG, name, osd);
+            cluster.turn(A);
+            cluster.settle();
+            kept
+        };
+        assert_eq!(keep(&mut cluster, "o9", B), Err(KeepCopyError::NotFound));
+        assert!(matches!(keep(&mut cluster, "o7", OsdId(7)), Err(KeepCopyError::NoChoice(_))));
+        let other = if osd == A { B } else { A };
+        assert_eq!((keep(&mut cluster, "o7", other), keep(&mut cluster, "o8", A)), (Ok(()), Ok(())));
+        healing::heal(&mut cluster);
+        assert_eq!(scrub(&mut cluster, true, false).errors(), 0);
         assert_eq!((state(&mut cluster), listed(&mut cluster)), (WELL, Ok(0)));
         let stat = ready(&mut cluster, osd, |store| store.stat(&object(7))).unwrap();
         assert_eq!(stat.attrs.get(b"_name").unwrap().as_ref(), b"value");
