@@ -175,7 +175,8 @@ impl Pg {
         if let Some((members, recovered)) = self.peering.record_asked.clone() {
             let (interval_since, acting) = (self.interval.since, self.interval.acting.clone());
             let (pgid, member_shards) = (self.id.base(), self.shards_of(&members));
-            let activation = PgActivation { pgid, interval_since, acting, members, recovered, member_shards };
+            let basis = self.peering.history.as_ref().map(|history| history.last_epoch_started);
+            let activation = PgActivation { pgid, interval_since, acting, members, recovered, member_shards, basis };
             cx.monitor.activations.push(activation);
         }
         if let Some(osds) = self.peering.temp_asked.clone() {
@@ -338,8 +339,12 @@ impl Pg {
         }
     }
 
-    /// The monitors have told what they know.
-    pub(crate) fn history_told(&mut self, cx: &mut Context<'_>, told: PgHistory) {
+    /// The monitors have told what they knew in `epoch`. What they knew before this interval began is no answer: the group
+    /// may have served elsewhere since. It answers a question of an earlier interval, and newer maps have overtaken it.
+    pub(crate) fn history_told(&mut self, cx: &mut Context<'_>, epoch: Epoch, told: PgHistory) {
+        if epoch < self.interval.since {
+            return;
+        }
         if let Phase::Gathering { .. } = &self.peering.phase {
             self.peering.history = Some(told);
             self.gathered(cx);

@@ -1145,10 +1145,11 @@ impl Shard {
     pub fn monitor_message(&mut self, envelope: &Envelope) -> Result<(), DecodeError> {
         match envelope.header.kind {
             kind::PG_HISTORY => {
-                for history in PgHistoryReply::open(envelope)?.pgs {
+                let PgHistoryReply { epoch, pgs } = PgHistoryReply::open(envelope)?;
+                for history in pgs {
                     let id = self.instance(history.pgid);
                     if let Some(pg) = self.pgs.get_mut(&id) {
-                        pg.history_told(context!(self), history);
+                        pg.history_told(context!(self), epoch, history);
                     }
                 }
             }

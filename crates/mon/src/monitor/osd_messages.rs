@@ -217,6 +217,15 @@ impl Monitor {
                 debug!("{pg}: activation in {} is out of date", activation.interval_since);
                 continue;
             }
+            // Others may have served and been answered for since the record that the primary went by. What the same interval
+            // led to is no such record: its primary is the one that asks.
+            let started = known.map(|record| record.last_epoch_started).unwrap_or_default();
+            let rests_on = activation.basis.unwrap_or(started);
+            if rests_on != started && activation.interval_since != started {
+                let since = activation.interval_since;
+                info!("{pg}: activation in {since} rests on a record of {rests_on}, the present one is of {started}: refused");
+                continue;
+            }
             asked.push(pg);
             let mut record = PgRecord {
                 last_epoch_started: activation.interval_since,

@@ -81,6 +81,8 @@ pub(super) struct Cluster {
     /// What nodes are made of.
     seed: u64,
     limits: Limits,
+    /// What the next question for the group's history is answered with, as it was in that epoch.
+    pub old_history: Option<(Epoch, PgHistory)>,
     /// What OSDs hand on to shards other than their first stays queued until a step takes it, or all is let happen.
     pub queues_wait: bool,
 }
@@ -181,6 +183,7 @@ impl Cluster {
             sessions: 0,
             seed,
             limits,
+            old_history: None,
             queues_wait: false,
         };
         let first = cluster.message(Epoch(1), Epoch(1));
@@ -589,7 +592,11 @@ impl Cluster {
                 let history = |pgid| self.started.get(&pgid).cloned().unwrap_or_else(|| never(pgid));
                 let wanted = PgHistoryGet::open(envelope).expect("well-formed").pgs;
                 let pgs = wanted.into_iter().map(history).collect();
-                PgHistoryReply { epoch: self.map.epoch, pgs }.seal(0, Target::default())
+                let (epoch, pgs) = match self.old_history.take() {
+                    Some((epoch, old)) => (epoch, vec![old]),
+                    None => (self.map.epoch, pgs),
+                };
+                PgHistoryReply { epoch, pgs }.seal(0, Target::default())
             }
             kind::PG_ACTIVATE => {
                 let asked = PgActivate::open(envelope).expect("well-formed").pgs;
@@ -597,7 +604,10 @@ impl Cluster {
                 let mut pgs = Vec::new();
                 let is_current = |pg: &PgActivation| {
                     let since = self.ranges_since.get(&pg.pgid).copied().unwrap_or_default();
-                    pg.acting == current(pg.pgid) && pg.interval_since >= since
+                    let started = self.started.get(&pg.pgid).map(|known| known.last_epoch_started).unwrap_or_default();
+                    let basis = pg.basis.expect("OSDs tell by which record they went");
+                    let is_on_it = [basis, pg.interval_since].contains(&started);
+                    pg.acting == current(pg.pgid) && pg.interval_since >= since && is_on_it
                 };
                 for pg in asked.into_iter().filter(is_current).collect::<Vec<_>>() {
                     let known = self.started.get(&pg.pgid).into_iter();
@@ -769,6 +779,11 @@ impl Cluster {
         let (seed, limits) = (self.seed, self.limits);
         self.node(osd).lose_power(osd, seed, limits);
         self.in_transit.retain(|(from, to, _)| *from != osd && *to != osd);
+    }
+
+    /// What the monitors know of the group.
+    pub fn history(&self) -> PgHistory {
+        self.started[&PG].clone()
     }
 
     /// Loses what is in transit between two OSDs.

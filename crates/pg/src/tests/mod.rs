@@ -18,6 +18,7 @@ mod maps;
 mod memory;
 mod merging;
 mod node;
+mod records;
 mod replica_reads;
 mod reports;
 mod requeue;
