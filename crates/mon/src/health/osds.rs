@@ -170,11 +170,12 @@ fn slow(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
     report.raise_counted("SLOW_OPS", Severity::Warn, summary, ops as usize, Vec::new());
 }
 
+/// Of OSDs that are up and in: as in Ceph, others are nobody's concern.
 fn fullness(state: &MonState, report: &mut HealthReport) {
     let map = state.osdmap();
     let mut raise = |code, severity, bit, word, is| {
-        let detail: Vec<String> =
-            map.osds().filter(|(_, osd)| osd.state.contains(bit)).map(|(id, _)| format!("{id} is {is}")).collect();
+        let full = map.osds().filter(|(id, osd)| osd.is_up() && map.is_in(*id) && osd.state.contains(bit));
+        let detail: Vec<String> = full.map(|(id, _)| format!("{id} is {is}")).collect();
         if !detail.is_empty() {
             report.raise(code, severity, format!("{} {word} osd(s)", detail.len()), detail);
         }
