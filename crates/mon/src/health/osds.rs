@@ -159,7 +159,7 @@ fn slow(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
     let slow = volatile.osds.iter().filter(|(osd, told)| told.stats.slow_ops > 0 && state.osdmap().is_up(**osd));
     let slow: Vec<_> = slow.map(|(osd, told)| (osd.to_string(), &told.stats)).collect();
     let Some(oldest_ms) = slow.iter().map(|(_, stats)| stats.oldest_slow_op_ms).max() else { return };
-    let ops: u64 = slow.iter().map(|(_, stats)| stats.slow_ops).sum();
+    let ops = slow.iter().fold(0u64, |sum, (_, stats)| sum.saturating_add(stats.slow_ops));
     let names = |osds: &[(String, _)]| osds.iter().map(|(osd, _)| osd.clone()).collect::<Vec<_>>().join(",");
     let who = match &slow[..] {
         [(osd, _)] => format!("{osd} has slow ops"),

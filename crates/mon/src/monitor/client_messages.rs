@@ -191,7 +191,7 @@ impl Monitor {
                 msg::StatfsReply {
                     fsid: self.state.fsid,
                     version: self.state.applied,
-                    kib: kib(totals.bytes + available),
+                    kib: kib(totals.bytes.saturating_add(available)),
                     kib_used: kib(totals.bytes),
                     kib_avail: kib(available),
                     objects: totals.objects,
@@ -239,9 +239,9 @@ impl Monitor {
             ondisk_log_size: count(totals.log_entries),
             // Stores do not account allocation by pool: this is what its objects' copies hold, blocks not rounded up.
             store: msg::StoreStatfs {
-                allocated: count(totals.bytes * replicas),
-                data_stored: count(totals.bytes * replicas),
-                omap_allocated: count(totals.omap_bytes * replicas),
+                allocated: count(totals.bytes.saturating_mul(replicas)),
+                data_stored: count(totals.bytes.saturating_mul(replicas)),
+                omap_allocated: count(totals.omap_bytes.saturating_mul(replicas)),
                 ..msg::StoreStatfs::default()
             },
             num_store_stats: i32::from(totals.pgs > 0),

@@ -213,7 +213,9 @@ impl Monitor {
             };
             let serves = osd.is_some_and(|osd| members.contains(&osd));
             let is_current = is_current || mutant::is(Mutant::StaleRecord);
-            if !is_current || !are_acting || !serves || activation.interval_since < known_since {
+            // A record of an interval that is yet to come would be the last one for long.
+            let is_known = activation.interval_since <= self.state.osdmap().epoch;
+            if !is_current || !are_acting || !serves || activation.interval_since < known_since || !is_known {
                 debug!("{pg}: activation in {} is out of date", activation.interval_since);
                 continue;
             }

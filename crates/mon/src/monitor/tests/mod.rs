@@ -4,6 +4,7 @@ mod balancing;
 mod blocklist;
 mod clients;
 mod durability;
+mod extremes;
 mod harness;
 mod health;
 mod maps;

@@ -225,6 +225,9 @@ fn an_activation_that_rests_on_an_earlier_record_is_refused() {
     let acting = h.map().pg_to_up_acting(pgid).unwrap().acting;
     let primary = sessions[acting[0].index()];
     let created = h.map().epoch;
+    for _ in 0..10 {
+        h.flag(OsdMapFlags::NOOUT, !h.map().flags.contains(OsdMapFlags::NOOUT));
+    }
     let mut record = |since: u32, basis: Option<Epoch>, members: &[OsdId]| {
         let (interval_since, acting, members) = (Epoch(since), acting.clone(), members.to_vec());
         let (recovered, member_shards) = (true, Vec::new());
@@ -238,6 +241,7 @@ fn an_activation_that_rests_on_an_earlier_record_is_refused() {
     assert_eq!(record(first, Some(Epoch(0)), &acting[..2]), 1);
     assert_eq!(record(first, Some(Epoch(0)), &acting), 1, "the same interval's next one");
     assert_eq!(record(first + 5, Some(Epoch(first)), &acting), 1);
+    assert_eq!(record(u32::MAX, Some(Epoch(first + 5)), &acting), 0, "there is no such epoch yet");
     assert_eq!(record(first + 9, Some(Epoch(first)), &acting), 0, "others may have served since");
     assert_eq!(record(first + 9, Some(Epoch(0)), &acting), 0);
     assert_eq!(record(first + 9, None, &acting), 1, "OSDs of earlier software do not tell");
