@@ -258,12 +258,19 @@ mod tests {
             assert!(option("x", kind, "", "").normalize(&most).is_ok(), "{kind:?} {most}");
             beyond.iter().for_each(|value| assert!(refused(kind, value).starts_with("error parsing value"), "{value}"));
         };
-        check(OptionKind::Secs, SECS_MAX.to_string(), &["2147483648", "18446744073709551615", "18446744073709551615s", "-1"]);
+        check(
+            OptionKind::Secs,
+            SECS_MAX.to_string(),
+            &["2147483648", "18446744073709551615", "18446744073709551615s", "-1"],
+        );
         check(OptionKind::Uint, UINT_MAX.to_string(), &["4294967296", "18446744073709551615", "-1", "1e3"]);
         check(OptionKind::Size, "1E".to_owned(), &["2E", "18446744073709551615"]);
         check(OptionKind::Float, "-1000000000".to_owned(), &["inf", "nan", "1e10", "-1e300"]);
         let why = refused(OptionKind::Secs, "18446744073709551615");
-        assert_eq!(why, "error parsing value: '18446744073709551615' is not a whole number of seconds up to 2147483647");
+        assert_eq!(
+            why,
+            "error parsing value: '18446744073709551615' is not a whole number of seconds up to 2147483647"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Alarms about the monitors themselves.
 
 use super::{HealthReport, Severity};
+use crate::bounds::STATE_BYTES_MAX;
 use crate::{MonState, Volatile};
 
 /// Clocks may be so far apart, in seconds, unless `mon_clock_drift_allowed` says otherwise.
@@ -17,6 +18,17 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
             format!("mon.{name} (rank {}) addr {addrs} is down (out of quorum)", map.rank(name).unwrap_or(0))
         });
         report.raise("MON_DOWN", Severity::Warn, summary, detail.collect());
+    }
+    let (bytes, max) = (state.bytes(), STATE_BYTES_MAX);
+    if bytes > max / 4 * 3 {
+        let summary = "the monitors' state is getting too big".to_owned();
+        let detail = format!(
+            "the monitors' state has {} MiB and may have {}: what would make it larger is refused then. `ceph config-key ls`, \
+             `ceph config dump`, `ceph auth ls` and `ceph osd dump` show what is in it",
+            bytes >> 20,
+            max >> 20
+        );
+        report.raise("MON_DISK_BIG", Severity::Warn, summary, vec![detail]);
     }
     let configured = state.mon_option(&volatile.name, "mon_clock_drift_allowed").and_then(|text| text.parse().ok());
     let allowed = configured.filter(|allowed: &f64| *allowed > 0.0).unwrap_or(DRIFT_ALLOWED_S);

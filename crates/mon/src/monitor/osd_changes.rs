@@ -251,7 +251,9 @@ impl Monitor {
             draft.bring_up(map, &boot, is_new);
             draft.notes.push((LogPriority::INFO, format!("{osd} {} boot", boot.public_addrs)));
             self.osd_changes.failures.forget(osd);
-            if self.state.osd_metadata.get(&osd) != Some(&boot.metadata) {
+            let is_known = self.state.osd_metadata.get(&osd) == Some(&boot.metadata);
+            let bytes: usize = boot.metadata.iter().map(|(key, value)| key.len() + value.len() + 32).sum();
+            if !is_known && self.state.has_room_for(bytes) {
                 draft.updates.push(Update::OsdMetadata { osd, metadata: Some(boot.metadata) });
             }
         }

@@ -1,6 +1,7 @@
 //! Everything the cluster decides.
 
 mod auth;
+mod budget;
 mod cluster_log;
 mod config_db;
 mod manager;
@@ -10,6 +11,7 @@ mod records;
 mod snapshot;
 
 pub use auth::AuthEntry;
+pub use budget::OverBudget;
 pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX};
 pub use config_db::{ConfigDb, ConfigSubject};
 pub use manager::MANAGER_GID;

@@ -39,7 +39,10 @@ fn live(h: &mut Harness, client: SessionId) {
     let sessions: Vec<SessionId> = (0..4).map(|id| h.boot(id)).collect();
     h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
     h.command(client, &json!({"prefix": "osd pool create", "pool": "y", "pg_num": 8}).to_string());
-    h.command(client, &json!({"prefix": "osd pool set", "pool": "y", "var": "pg_autoscale_mode", "val": "on"}).to_string());
+    h.command(
+        client,
+        &json!({"prefix": "osd pool set", "pool": "y", "var": "pg_autoscale_mode", "val": "on"}).to_string(),
+    );
     h.command(client, &json!({"prefix": "osd pool set", "pool": "y", "var": "pg_num", "val": "16"}).to_string());
     for _ in 0..3 {
         for (id, session) in sessions.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 mod balancing;
 mod blocklist;
+mod bounds;
 mod clients;
 mod durability;
 mod extremes;

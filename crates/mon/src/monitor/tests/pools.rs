@@ -231,8 +231,7 @@ fn an_activation_that_rests_on_an_earlier_record_is_refused() {
     let mut record = |since: u32, basis: Option<Epoch>, members: &[OsdId]| {
         let (interval_since, acting, members) = (Epoch(since), acting.clone(), members.to_vec());
         let (recovered, member_shards) = (true, Vec::new());
-        let pgs =
-            vec![nacre::PgActivation { pgid, interval_since, acting, members, recovered, member_shards, basis }];
+        let pgs = vec![nacre::PgActivation { pgid, interval_since, acting, members, recovered, member_shards, basis }];
         h.say(primary, nacre::PgActivate { epoch: created, pgs });
         h.heard::<nacre::PgActivated>(primary).pop().expect("an answer").pgs.len()
     };
