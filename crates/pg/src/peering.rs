@@ -15,6 +15,7 @@
 //! the monitors let another acting set stand in (`pg_temp`).
 
 use crate::context::{Context, OnCommit};
+use crate::doubt::Doubt;
 use crate::going_back::GoingBack;
 use crate::info::PgInfo;
 use crate::leases::by_another_clock;
@@ -80,8 +81,11 @@ pub(crate) struct Peering {
     /// Until when their promises to other primaries may last, as this OSD's clock has it; to whom is not known of those
     /// that were made before a member started.
     promised: Spans,
-    /// What the monitors last said.
+    /// What the monitors last said; or, where that may be behind, what all OSDs have.
     pub history: Option<PgHistory>,
+    /// The record's `last_epoch_started`, as the monitors said it.
+    record: Option<Epoch>,
+    pub doubt: Doubt,
     /// The primary and interval that this member has joined.
     joined: Option<(OsdId, Epoch)>,
     /// Whether this member has the authoritative log of the interval it has joined, and whether durably.
@@ -175,7 +179,7 @@ impl Pg {
         if let Some((members, recovered)) = self.peering.record_asked.clone() {
             let (interval_since, acting) = (self.interval.since, self.interval.acting.clone());
             let (pgid, member_shards) = (self.id.base(), self.shards_of(&members));
-            let basis = self.peering.history.as_ref().map(|history| history.last_epoch_started);
+            let basis = self.peering.record;
             let activation = PgActivation { pgid, interval_since, acting, members, recovered, member_shards, basis };
             cx.monitor.activations.push(activation);
         }
@@ -196,6 +200,7 @@ impl Pg {
         self.try_full_again(cx);
         self.look_for_old_shards(cx);
         self.gathers_wait_no_longer(cx);
+        self.doubt_tick(cx);
         if self.is_active() {
             self.roll_forward_idle(cx);
             self.release_found(cx);
@@ -346,15 +351,19 @@ impl Pg {
             return;
         }
         if let Phase::Gathering { .. } = &self.peering.phase {
+            self.peering.record = Some(told.last_epoch_started);
             self.peering.history = Some(told);
             self.gathered(cx);
+        } else {
+            self.doubt_told(&told);
         }
     }
 
-    fn gathered(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn gathered(&mut self, cx: &mut Context<'_>) {
         if let Phase::Gathering { waiting } = &self.peering.phase
             && waiting.is_empty()
             && self.peering.history.is_some()
+            && self.knows_who_has_it(cx, RETRY_AFTER)
         {
             self.choose_log(cx);
         }
@@ -435,6 +444,7 @@ impl Pg {
         match self.peering.phase {
             Phase::Down | Phase::Incomplete | Phase::Premerge => true,
             Phase::Peered => cx.now >= self.peering.others_read_until(),
+            Phase::Gathering { .. } => !self.waits_in_doubt(cx.map).is_empty(),
             _ => false,
         }
     }
@@ -819,6 +829,7 @@ impl Pg {
         if !recovered || history.past.is_empty() {
             self.peering.record_asked = None;
         }
+        self.peering.record = Some(history.last_epoch_started);
         self.peering.history = Some(history);
         let is_merging = self.interval.shape.is_merging(self.id) && !mutant::is(Mutant::PremergeServes);
         if matches!(self.peering.phase, Phase::Recording) && is_merging {

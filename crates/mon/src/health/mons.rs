@@ -3,6 +3,7 @@
 use super::{HealthReport, Severity};
 use crate::bounds::STATE_BYTES_MAX;
 use crate::{MonState, Volatile};
+use wire::nacre::mon::doubt;
 
 /// Clocks may be so far apart, in seconds, unless `mon_clock_drift_allowed` says otherwise.
 const DRIFT_ALLOWED_S: f64 = 0.05;
@@ -18,6 +19,17 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
             format!("mon.{name} (rank {}) addr {addrs} is down (out of quorum)", map.rank(name).unwrap_or(0))
         });
         report.raise("MON_DOWN", Severity::Warn, summary, detail.collect());
+    }
+    if state.in_doubt {
+        let behind = state.pgs.values().filter(|record| record.doubt == doubt::BEHIND).count();
+        let summary = "what the surviving monitor knows is not confirmed".to_owned();
+        let detail = vec![
+            format!("{behind} placement groups' records may be behind: they wait for all OSDs, or go by what those have"),
+            "OSDs keep all copies of placement groups, and data of pools that this monitor has not heard of; no pool is made".to_owned(),
+            "once all OSDs are up and all placement groups active+clean, `ceph mon confirm-survivor --yes-i-really-mean-it` ends that"
+                .to_owned(),
+        ];
+        report.raise_counted("MON_SURVIVOR_UNCONFIRMED", Severity::Warn, summary, 1, detail);
     }
     let (bytes, max) = (state.bytes(), STATE_BYTES_MAX);
     if bytes > max / 4 * 3 {

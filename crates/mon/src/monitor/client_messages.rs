@@ -80,7 +80,7 @@ impl Monitor {
             nacre::OsdBeacon::TYPE => self.osd_beacon(now, session, Message::open(envelope)?),
             nacre::OsdFailure::TYPE => self.osd_failure(now, session, Message::open(envelope)?),
             nacre::OsdGoingDown::TYPE => self.osd_going_down(now, session, Message::open(envelope)?, out),
-            nacre::PgHistoryGet::TYPE => self.pg_history_get(session, tid, Message::open(envelope)?, out),
+            nacre::PgHistoryGet::TYPE => self.pg_history_get(now, session, tid, Message::open(envelope)?, out),
             nacre::PgTemp::TYPE => self.pg_temp(now, session, Message::open(envelope)?),
             nacre::PgActivate::TYPE => self.pg_activate(session, Message::open(envelope)?),
             kind => {

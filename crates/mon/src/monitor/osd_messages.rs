@@ -135,6 +135,7 @@ impl Monitor {
 
     pub(super) fn pg_history_get(
         &self,
+        now: Now,
         session: SessionId,
         tid: u64,
         request: nacre::PgHistoryGet,
@@ -147,8 +148,12 @@ impl Monitor {
         }
         // Also of none: who asks for groups that are gone is answered.
         let chunks = std::iter::once(&request.pgs[..]).filter(|pgs| pgs.is_empty());
+        // An OSD that this monitor has not heard of may have the newest copy: it is given time to come.
+        let may_tell = |history: &nacre::PgHistory| {
+            history.doubt != nacre::doubt::BEHIND || now.since_start >= self.doubt_told_from
+        };
         for pgs in chunks.chain(request.pgs.chunks(GROUPS_PER_MESSAGE)) {
-            let pgs = pgs.iter().filter_map(|pgid| self.pg_history(*pgid)).collect();
+            let pgs = pgs.iter().filter_map(|pgid| self.pg_history(*pgid)).filter(may_tell).collect();
             self.send(session, tid, nacre::PgHistoryReply { epoch: map.epoch, pgs }, out);
         }
     }
@@ -165,6 +170,7 @@ impl Monitor {
             created: self.state.pool_created(pgid.pool, pool),
             member_shards: record.map(|r| r.member_shards.clone()).unwrap_or_default(),
             past_shards: record.map(|r| r.past_shards.clone()).unwrap_or_default(),
+            doubt: record.map(|r| r.doubt).unwrap_or_default(),
         })
     }
 
@@ -247,6 +253,11 @@ impl Monitor {
                 member_shards,
                 past_shards: Vec::new(),
                 range_since,
+                // Who else may have what members lack, only the OSDs know, until nobody lacks anything.
+                doubt: match known.map_or(nacre::doubt::NONE, |record| record.doubt) {
+                    nacre::doubt::BEHIND if activation.recovered => nacre::doubt::UNCONFIRMED,
+                    doubt => doubt,
+                },
             };
             if !activation.recovered && !mutant::is(Mutant::PastForgotten) {
                 let serve: BTreeSet<_> = record.holders().collect();

@@ -17,7 +17,7 @@ use wire::codec::features;
 use wire::messages::{self, BackoffOp, Op, OpFlags, OsdBackoff, OsdOp, OsdOpReply, WatchNotify};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
-use wire::nacre::mon::{PgActivate, PgActivated, PgActivation, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp};
+use wire::nacre::mon::{PgActivate, PgActivated, PgActivation, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp, doubt};
 use wire::{Decode, Encode, EntityAddr, EntityAddrVec, Envelope, Message, Target};
 
 pub(super) const POOL: PoolId = PoolId(1);
@@ -625,6 +625,11 @@ impl Cluster {
                         past: past.keys().copied().collect(),
                         past_shards: past.values().filter_map(|shard| *shard).collect(),
                         created: Epoch(1),
+                        doubt: match self.started.get(&pg.pgid).map_or(doubt::NONE, |known| known.doubt) {
+                            doubt::NONE => doubt::NONE,
+                            doubt::BEHIND if !pg.recovered => doubt::BEHIND,
+                            _ => doubt::UNCONFIRMED,
+                        },
                     };
                     self.started.insert(pg.pgid, history.clone());
                     pgs.push(history);
@@ -779,6 +784,16 @@ impl Cluster {
         let (seed, limits) = (self.seed, self.limits);
         self.node(osd).lose_power(osd, seed, limits);
         self.in_transit.retain(|(from, to, _)| *from != osd && *to != osd);
+    }
+
+    /// The monitors know no more of the group than that, and nothing for certain.
+    pub fn fall_back(&mut self, known: PgHistory) {
+        self.started.insert(PG, PgHistory { doubt: doubt::BEHIND, ..known });
+    }
+
+    /// The operator has confirmed what the monitors know.
+    pub fn confirm(&mut self) {
+        self.started.values_mut().for_each(|known| known.doubt = doubt::NONE);
     }
 
     /// What the monitors know of the group.

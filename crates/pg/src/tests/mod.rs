@@ -7,6 +7,7 @@ mod cluster;
 mod coded;
 mod copy;
 mod degraded;
+mod doubt;
 mod dups;
 mod full;
 mod giving_up;

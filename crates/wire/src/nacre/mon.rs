@@ -268,6 +268,17 @@ pub struct PgHistoryGet {
 
 message!(PgHistoryGet = kind::PG_HISTORY_GET, version 1 { epoch, pgs });
 
+/// How far [`PgHistory`] can be relied on.
+pub mod doubt {
+    /// It is what was decided last.
+    pub const NONE: u8 = 0;
+    /// A monitor that may not have heard of everything was made the only one: the group may have served elsewhere since.
+    pub const BEHIND: u8 = 1;
+    /// The group has served since, by what all OSDs had that were up. Copies of others may be newer still, until the operator has
+    /// confirmed that there are none.
+    pub const UNCONFIRMED: u8 = 2;
+}
+
 /// What the monitors durably know of one placement group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PgHistory {
@@ -284,9 +295,13 @@ pub struct PgHistory {
     /// Of erasure-coded pools: which shard each of the members, and of the past ones, has.
     pub member_shards: Vec<u8>,
     pub past_shards: Vec<u8>,
+    /// Of [`doubt`].
+    pub doubt: u8,
 }
 
-block!(PgHistory, version 3 { pgid, last_epoch_started, members, past, created, member_shards, past_shards });
+block!(PgHistory, version 4 {
+    pgid, last_epoch_started, members, past, created, member_shards, past_shards; since 4 { doubt }
+});
 
 /// Answers [`PgHistoryGet`]. Groups that do not exist (any more) are left out.
 #[derive(Clone, PartialEq, Eq, Debug)]

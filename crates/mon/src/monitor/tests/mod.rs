@@ -4,6 +4,7 @@ mod balancing;
 mod blocklist;
 mod bounds;
 mod clients;
+mod doubt;
 mod durability;
 mod extremes;
 mod harness;
