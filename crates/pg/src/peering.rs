@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::{Step, Transaction};
 use types::{EVersion, Epoch, OsdId};
-use wire::nacre::mon::{PgActivation, PgHistory, pg_state};
+use wire::nacre::mon::{PgActivation, PgHistory, doubt, pg_state};
 use wire::{Encode, Target};
 
 /// Requests that stay unanswered are repeated after this time.
@@ -804,7 +804,7 @@ impl Pg {
             let is_known = self.peering.history.as_ref().is_some_and(|history| {
                 history.last_epoch_started == self.interval.since
                     && history.members == members
-                    && (!recovered || history.past.is_empty())
+                    && (!recovered || history.past.is_empty() && history.doubt != doubt::BEHIND)
             });
             let wanted = Some((members, recovered));
             if !is_known && self.peering.record_asked != wanted {

@@ -66,6 +66,7 @@ fn those_that_served_last_lead_though_the_record_does_not_know_them() {
     assert_eq!(cluster.content(leads), "1,2,3,");
     let history = cluster.history();
     assert!(history.members.contains(&C) && history.members.contains(&D), "{history:?}");
+    assert_eq!(history.doubt, wire::nacre::mon::doubt::UNCONFIRMED, "nobody lacks anything");
 }
 
 #[test]
