@@ -6,7 +6,8 @@ use raft::Config;
 use wire::Envelope;
 use wire::msgr::limits::FRONT_BYTES;
 
-/// A batch of changes that nobody asked for by himself is closed once it has so many bytes; the rest goes with the next.
+/// A batch of changes that nobody asked for by himself is closed once it has so many bytes; the rest goes with the
+/// next.
 pub(crate) const BATCH_BYTES: usize = 8 << 20;
 /// The largest entry of the log: a batch with its index. It travels in the front of one message.
 pub(crate) const ENTRY_BYTES_MAX: usize = 24 << 20;
@@ -39,7 +40,8 @@ pub(crate) const LOG_LINES_WAITING_MAX: usize = 4000;
 pub(crate) const LETTERS_MAX: usize = 20_000;
 pub(crate) const LETTER_BYTES_MAX: usize = 256 << 20;
 
-/// The durable state: what clients want to add beyond that is refused. A fourth of what a monitor takes from another one.
+/// The durable state: what clients want to add beyond that is refused. A fourth of what a monitor takes from another
+/// one.
 pub(crate) const STATE_BYTES_MAX: usize = 256 << 20;
 const _: () = assert!(STATE_BYTES_MAX as u64 <= SNAPSHOT_BYTES_MAX / 4);
 /// The largest state that one monitor takes from another one.

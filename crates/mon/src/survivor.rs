@@ -165,8 +165,9 @@ fn state_after_all(stored: &Stored) -> Result<MonState, SurvivorError> {
     Ok(state)
 }
 
-/// The map under a later epoch, in which no number is given again that may have been given. Those of pools are skipped once the operator
-/// has confirmed that pools that are not known here may go: OSDs remove what they have of pools with numbers up to the highest.
+/// The map under a later epoch, in which no number is given again that may have been given. Those of pools are skipped
+/// once the operator has confirmed that pools that are not known here may go: OSDs remove what they have of pools with
+/// numbers up to the highest.
 fn skipping(map: &OsdMap, now: Utime) -> OsdMap {
     let mut map = map.clone();
     (map.epoch, map.modified) = (skip(map.epoch), now);

@@ -1,10 +1,10 @@
-//! Groups whose record may be behind: a monitor that had not heard of everything was made the only one. Who served last, and
-//! has what clients were answered for, only the OSDs know then.
+//! Groups whose record may be behind: a monitor that had not heard of everything was made the only one. Who served
+//! last, and has what clients were answered for, only the OSDs know then.
 //!
-//! The primary asks every OSD that is up what it has of the group, and goes by those that took part in the newest interval, as
-//! if the record named them. It waits for those that are down, unless the operator has given them up: any of them may have
-//! what nobody else has. The same is done anew in each interval, until one has been recorded in which nobody lacked anything.
-//! Copies that nobody needs stay even then, until the operator has confirmed that all is there.
+//! The primary asks every OSD that is up what it has of the group, and goes by those that took part in the newest
+//! interval, as if the record named them. It waits for those that are down, unless the operator has given them up: any
+//! of them may have what nobody else has. The same is done anew in each interval, until one has been recorded in which
+//! nobody lacked anything. Copies that nobody needs stay even then, until the operator has confirmed that all is there.
 
 use crate::context::Context;
 use crate::lost_osds::is_missed;
@@ -38,8 +38,8 @@ impl Pg {
         self.peering.history.as_ref().is_some_and(|history| history.doubt == doubt::BEHIND)
     }
 
-    /// Whether it is known who has the group: by the record, or, where that may be behind, by all OSDs that are up. In that case the
-    /// record becomes what they say; else they are asked, at most every `again`.
+    /// Whether it is known who has the group: by the record, or, where that may be behind, by all OSDs that are up. In
+    /// that case the record becomes what they say; else they are asked, at most every `again`.
     pub(crate) fn knows_who_has_it(&mut self, cx: &mut Context<'_>, again: Duration) -> bool {
         if !self.is_behind() || self.peering.doubt.settled {
             return true;

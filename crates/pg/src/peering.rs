@@ -344,8 +344,9 @@ impl Pg {
         }
     }
 
-    /// The monitors have told what they knew in `epoch`. What they knew before this interval began is no answer: the group
-    /// may have served elsewhere since. It answers a question of an earlier interval, and newer maps have overtaken it.
+    /// The monitors have told what they knew in `epoch`. What they knew before this interval began is no answer: the
+    /// group may have served elsewhere since. It answers a question of an earlier interval, and newer maps have
+    /// overtaken it.
     pub(crate) fn history_told(&mut self, cx: &mut Context<'_>, epoch: Epoch, told: PgHistory) {
         if epoch < self.interval.since {
             return;

@@ -139,7 +139,8 @@ fn is_up(cluster: &TestCluster, osd: u64) -> bool {
     osds.iter().any(|known| known["osd"] == osd && known["up"] == 1)
 }
 
-/// The survivor knows that groups served on OSDs that died later and come back now; what was written since only others have.
+/// The survivor knows that groups served on OSDs that died later and come back now; what was written since only others
+/// have.
 #[test]
 fn what_was_written_where_the_survivor_does_not_know_of_is_there() {
     if !clients_are_here(&["ceph", "rados"]) {

@@ -1,4 +1,5 @@
-//! `ceph mon add|rm`: who the monitors are to be. `ceph mon confirm-survivor`: what one that was made the only one knows is all there is.
+//! `ceph mon add|rm`: who the monitors are to be. `ceph mon confirm-survivor`: what one that was made the only one
+//! knows is all there is.
 
 use super::context::Context;
 use super::mon::majority;
@@ -80,8 +81,8 @@ fn remove(c: &Context<'_>) -> Answer {
     c.propose(updates, Reply::status(format!("removing mon.{name} at {addrs}, there will be {left} monitors")))
 }
 
-/// From then on records count as they are, copies of groups that nobody needs are removed, and what OSDs have of pools that are not
-/// known.
+/// From then on records count as they are, copies of groups that nobody needs are removed, and what OSDs have of pools
+/// that are not known.
 fn confirm_survivor(c: &Context<'_>) -> Answer {
     if !c.state.in_doubt {
         return done("nothing is to be confirmed");

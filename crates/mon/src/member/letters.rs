@@ -1,5 +1,5 @@
-//! Messages of clients and OSDs that wait: until a leader is known, until it is known that this one leads still, or until
-//! this one's state is as far as the leader's. What all of them take together has a bound.
+//! Messages of clients and OSDs that wait: until a leader is known, until it is known that this one leads still, or
+//! until this one's state is as far as the leader's. What all of them take together has a bound.
 
 use crate::bounds::{LETTER_BYTES_MAX, LETTERS_MAX, bytes_of};
 use std::sync::Arc;
@@ -31,8 +31,8 @@ struct Weight {
 }
 
 impl Letters {
-    /// Takes a message in, or gives it back if there are too many, or too large ones. A message that is alone may have any
-    /// size.
+    /// Takes a message in, or gives it back if there are too many, or too large ones. A message that is alone may have
+    /// any size.
     pub fn take(&self, session: SessionId, envelope: Envelope) -> Option<Letter> {
         let (count, sum) = (self.count.load(Ordering::Relaxed), self.bytes());
         let bytes = bytes_of(&envelope);

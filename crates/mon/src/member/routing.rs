@@ -381,8 +381,8 @@ impl Member {
         }
     }
 
-    /// An answer that another monitor passes on. One that is too long for that says so, if it answers a command; else nothing is
-    /// left of it.
+    /// An answer that another monitor passes on. One that is too long for that says so, if it answers a command; else
+    /// nothing is left of it.
     pub(super) fn fit_to_be_handed_on(&self, envelope: Envelope) -> Option<Envelope> {
         let bytes = bytes_of(&envelope);
         if bytes <= HANDED_ON_BYTES_MAX {

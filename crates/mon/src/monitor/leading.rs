@@ -13,7 +13,8 @@ use types::EntityType;
 use wire::nacre::mon::OsdBeacon;
 use wire::{Decode, Encode, Target};
 
-/// For so long after a monitor has begun to lead, records that may be behind are not told: OSDs that it does not know come in.
+/// For so long after a monitor has begun to lead, records that may be behind are not told: OSDs that it does not know
+/// come in.
 const DOUBT_SETTLES: Duration = Duration::from_secs(20);
 
 /// What the leader is told of monitors, and has not yet proposed.

@@ -348,8 +348,8 @@ impl Monitor {
     /// Marks pools that may not be written: an OSD below them is full, or their quota is used up.
     fn mark_pools_full(&self, draft: &mut Draft) {
         let map = self.state.osdmap();
-        // The map as it is decides; states that change in this increment show in the next. As in Ceph, only OSDs that are up
-        // and in keep a pool from being written: nothing is written to others.
+        // The map as it is decides; states that change in this increment show in the next. As in Ceph, only OSDs that
+        // are up and in keep a pool from being written: nothing is written to others.
         let counts = |id, osd: &osdmap::Osd, state| osd.is_up() && map.is_in(id) && osd.state.contains(state);
         let having = |state| map.osds().filter(move |(id, osd)| counts(*id, osd, state)).map(|(id, _)| id.0);
         let full: BTreeSet<i32> = having(OsdState::FULL).collect();

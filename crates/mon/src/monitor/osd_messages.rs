@@ -234,8 +234,8 @@ impl Monitor {
                 debug!("{pg}: activation in {} is out of date", activation.interval_since);
                 continue;
             }
-            // Others may have served and been answered for since the record that the primary went by. What the same interval
-            // led to is no such record: its primary is the one that asks.
+            // Others may have served and been answered for since the record that the primary went by. What the same
+            // interval led to is no such record: its primary is the one that asks.
             let started = known.map(|record| record.last_epoch_started).unwrap_or_default();
             let rests_on = activation.basis.unwrap_or(started);
             if rests_on != started && activation.interval_since != started {

@@ -183,7 +183,8 @@ impl Proposals {
         self.global_ids_for.insert(session);
     }
 
-    /// Asks for records. Of one message with many groups a part may be answered before the rest; what is too much is dropped.
+    /// Asks for records. Of one message with many groups a part may be answered before the rest; what is too much is
+    /// dropped.
     pub fn activate(&mut self, session: SessionId, request: nacre::PgActivate) {
         let nacre::PgActivate { epoch, mut pgs } = request;
         // Not even one: there is something to answer.
@@ -368,8 +369,8 @@ impl Monitor {
         self.advance(now, out);
     }
 
-    /// What nobody asked for by a request of its own: records, OSD map changes, ids. What does not fit waits for the next
-    /// batch.
+    /// What nobody asked for by a request of its own: records, OSD map changes, ids. What does not fit waits for the
+    /// next batch.
     fn own_updates(&mut self, now: Now, answers: &mut Vec<Answer>) -> Vec<Update> {
         let mut updates = std::mem::take(&mut self.proposals.updates);
         let own = std::mem::take(&mut self.proposals.global_ids_wanted);

@@ -14,8 +14,8 @@ pub(super) struct Session {
     pub is_at_manager: bool,
     /// As the peer calls its machine, from its subscriptions.
     pub host: String,
-    /// A hash of the configuration that it was last sent. Of two that have the same one the second is not sent; nobody can
-    /// be expected to live so long.
+    /// A hash of the configuration that it was last sent, in place of a copy for each session. By chance two
+    /// configurations in 2^64 have the same.
     pub config_sent: Option<u64>,
     /// Of an OSD: the store that the map has had under its number while the session was there.
     pub store: Option<Fsid>,

@@ -1,8 +1,8 @@
 //! How large the state is, and what would be too much.
 //!
-//! The state goes from one monitor to another as a whole, and each keeps it in memory. What it grows by without anybody's wish
-//! (records of placement groups, the OSD map's past, the log's tail) is bounded by what the cluster is; what clients
-//! put into it is bounded here.
+//! The state goes from one monitor to another as a whole, and each keeps it in memory. What it grows by without
+//! anybody's wish (records of placement groups, the OSD map's past, the log's tail) is bounded by what the cluster is;
+//! what clients put into it is bounded here.
 
 use super::MonState;
 use crate::bounds::{CONFIG_BYTES_MAX, OSDMAP_BYTES_MAX, STATE_BYTES_MAX};
@@ -53,8 +53,8 @@ impl MonState {
         parts.sum::<usize>() + self.config.bytes() + self.osdmaps.bytes() + self.pgs.len() * RECORD_BYTES
     }
 
-    /// Refuses updates that somebody asks for if the state would become too large by them. What makes it smaller is always let
-    /// through.
+    /// Refuses updates that somebody asks for if the state would become too large by them. What makes it smaller is
+    /// always let through.
     pub fn check_budget(&self, updates: &[Update]) -> Result<(), OverBudget> {
         let more: usize = updates.iter().map(|update| self.growth(update)).sum();
         let option = |update: &Update| if let Update::Config { .. } = update { self.growth(update) } else { 0 };

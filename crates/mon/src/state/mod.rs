@@ -61,8 +61,8 @@ pub struct MonState {
     /// Servers that were members and never will be again.
     pub former_servers: BTreeSet<u64>,
     pub manager: ManagerRecord,
-    /// A monitor that may not have heard of everything was made the only one, and the operator has not confirmed yet that what it
-    /// knows is all there is.
+    /// A monitor that may not have heard of everything was made the only one, and the operator has not confirmed yet
+    /// that what it knows is all there is.
     pub in_doubt: bool,
 }
 

@@ -14,8 +14,8 @@ fn append(cluster: &mut Cluster, osd: OsdId, tid: u64) {
     cluster.settle();
 }
 
-/// A cluster of four in which A was taken for down while B and C acknowledged an update; now these are gone, and A is to
-/// serve, with D. The record of the time when A last served, and its epoch, go with it.
+/// A cluster of four in which A was taken for down while B and C acknowledged an update; now these are gone, and A is
+/// to serve, with D. The record of the time when A last served, and its epoch, go with it.
 fn without_those_that_served_last(hears_old: bool) -> Cluster {
     let mut cluster = Cluster::new(4);
     append(&mut cluster, A, 1);

@@ -272,10 +272,11 @@ message!(PgHistoryGet = kind::PG_HISTORY_GET, version 1 { epoch, pgs });
 pub mod doubt {
     /// It is what was decided last.
     pub const NONE: u8 = 0;
-    /// A monitor that may not have heard of everything was made the only one: the group may have served elsewhere since.
+    /// A monitor that may not have heard of everything was made the only one: the group may have served elsewhere
+    /// since.
     pub const BEHIND: u8 = 1;
-    /// The group has served since, by what all OSDs had that were up. Copies of others may be newer still, until the operator has
-    /// confirmed that there are none.
+    /// The group has served since, by what all OSDs had that were up. Copies of others may be newer still, until the
+    /// operator has confirmed that there are none.
     pub const UNCONFIRMED: u8 = 2;
 }
 
@@ -325,17 +326,17 @@ pub struct PgActivation {
     pub recovered: bool,
     /// Of erasure-coded pools: which shard each of the members has.
     pub member_shards: Vec<u8>,
-    /// The `last_epoch_started` of the record by which the primary found out who had the group's newest state. An activation
-    /// counts only if that record, or one that this very interval led to, is the present one. `None`: an OSD of earlier
-    /// software does not tell.
+    /// The `last_epoch_started` of the record by which the primary found out who had the group's newest state. An
+    /// activation counts only if that record, or one that this very interval led to, is the present one. `None`: an OSD
+    /// of earlier software does not tell.
     pub basis: Option<Epoch>,
 }
 
 block!(PgActivation, version 4 { pgid, interval_since, acting, members, recovered, member_shards; since 4 { basis } });
 
 /// Asks the monitors to record activations. An activation counts only if, when it is applied, the newest map still
-/// gives the group this acting set, and the record is the one that it rests on; else it is dropped, and the sender learns
-/// from the map.
+/// gives the group this acting set, and the record is the one that it rests on; else it is dropped, and the sender
+/// learns from the map.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgActivate {
     pub epoch: Epoch,

@@ -35,7 +35,7 @@ fn a_message_that_is_too_large_to_be_handed_on_ends_its_own_session_only() {
             let session = net.open(peon);
             let front = vec![0; HANDED_ON_BYTES_MAX + 1 - data].into();
             let data = Bytes::from(vec![0; data]).into();
-            let envelope = Envelope { header: header.clone(), front, data, ..Envelope::default() };
+            let envelope = Envelope { header, front, data, ..Envelope::default() };
             net.input(peon, Input::Message { session, envelope });
             net.pass(secs(1));
             assert!(net.closed.contains(&(peon, session)));

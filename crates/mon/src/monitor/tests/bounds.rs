@@ -21,7 +21,7 @@ fn lines_of_the_cluster_log_are_cut_in_every_field() {
         message: "ä".repeat(message),
         channel: "ä".repeat(channel),
         name: AuthName::new(EntityType::CLIENT, "ä".repeat(id)),
-        addrs: EntityAddrVec(vec![addrs_of_one().0[0].clone(); addrs]),
+        addrs: EntityAddrVec(vec![addrs_of_one().0[0]; addrs]),
         ..msg::LogEntry::default()
     };
     let before = h.monitor.state().to_vec(Target::PACIFIC).len();
@@ -191,7 +191,7 @@ fn an_osd_that_says_too_much_about_itself_is_refused() {
         with(|boot| drop(boot.metadata.insert("x".to_owned(), "x".repeat(70_000)))),
         with(|boot| drop(boot.location.insert("host".to_owned(), "x".repeat(70_000)))),
         with(|boot| boot.device_class = "x".repeat(70_000)),
-        with(|boot| boot.public_addrs = EntityAddrVec(vec![boot.public_addrs.0[0].clone(); 100])),
+        with(|boot| boot.public_addrs = EntityAddrVec(vec![boot.public_addrs.0[0]; 100])),
     ];
     for boot in too_much {
         h.say(session, boot);
