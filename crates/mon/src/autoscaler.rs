@@ -78,7 +78,7 @@ pub fn plans(state: &MonState, volatile: &Volatile) -> BTreeMap<PoolId, PoolPlan
         for osd in map.crush.rule_weights(rule).into_keys() {
             let bytes = volatile.osds.get(&OsdId(osd)).map_or(0, |stat| stat.stats.total_bytes);
             if map.is_in(OsdId(osd)) && root.osds.insert(osd) {
-                root.capacity_bytes += bytes;
+                root.capacity_bytes = root.capacity_bytes.saturating_add(bytes);
             }
         }
         root.target_ratios += plan.target_ratio;
@@ -169,7 +169,7 @@ fn nearest_power_of_two(n: u32) -> u32 {
     }
     let upper = n.checked_next_power_of_two().unwrap_or(1 << 31);
     let lower = (upper / 2).max(1);
-    if upper - n > n.saturating_sub(lower) { lower } else { upper }
+    if upper.abs_diff(n) > n.saturating_sub(lower) { lower } else { upper }
 }
 
 #[cfg(test)]
@@ -179,6 +179,7 @@ mod tests {
     #[test]
     fn powers_of_two() {
         let near = |n: u32| nearest_power_of_two(n);
+        assert_eq!([1 << 31, u32::MAX].map(near), [1 << 31, 1 << 31]);
         assert_eq!([0, 1, 2, 3, 5, 6, 7, 95, 96, 97].map(near), [0, 1, 2, 4, 4, 8, 8, 64, 128, 128]);
     }
 

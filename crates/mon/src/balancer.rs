@@ -20,6 +20,9 @@ const EXISTING_GROUPS_MAX: usize = 20_000;
 /// and if they have not more copies than this: those of 8192 groups on 1000 OSDs took half a second.
 const NEW_COPIES_MAX: usize = 12_288;
 
+/// The longest time between rounds.
+const INTERVAL_MAX_S: u64 = (u32::MAX / 2) as u64;
+
 /// The mode that works; the other one is `none`.
 pub const MODE_UPMAP: &str = "upmap";
 
@@ -40,11 +43,12 @@ impl BalancerSettings {
     /// As they apply on the monitor called `name`.
     pub fn of(state: &MonState, name: &str) -> BalancerSettings {
         let option = |option| state.manager_option(name, option);
-        let seconds = option(OPTION_INTERVAL).and_then(|s| s.parse().ok()).unwrap_or(60);
+        // Earlier software took any number of seconds, and that is in the state.
+        let seconds: u64 = option(OPTION_INTERVAL).and_then(|s| s.parse().ok()).unwrap_or(60);
         BalancerSettings {
             active: !matches!(option(OPTION_ACTIVE), Some("false" | "0" | "no" | "off")),
             mode: option(OPTION_MODE).unwrap_or(MODE_UPMAP).to_owned(),
-            interval: Duration::from_secs(std::cmp::max(seconds, 1)),
+            interval: Duration::from_secs(seconds.clamp(1, INTERVAL_MAX_S)),
             moves_max: option(OPTION_MOVES_MAX).and_then(|s| s.parse().ok()).unwrap_or(10),
             misplaced_max: option(OPTION_MISPLACED_MAX).and_then(|s| s.parse().ok()).unwrap_or(0.05),
         }

@@ -21,6 +21,7 @@
 pub mod autoscaler;
 pub mod balancer;
 pub mod bootstrap;
+mod bounds;
 pub mod commands;
 pub mod daemon;
 pub mod driver;

@@ -43,6 +43,11 @@ pub enum PoolError {
     #[error("pool name must not be empty")]
     NoName,
     #[error(
+        "pools are not made until it is confirmed what the surviving monitor knows, as numbers of pools that it has not heard of \
+         would be given again: see `ceph health detail`"
+    )]
+    InDoubt,
+    #[error(
         "'pg_num' must be greater than 0 and less than or equal to {PG_NUM_MAX} (you may adjust 'mon max pool pg num' for higher values)"
     )]
     PgNum,
@@ -82,6 +87,7 @@ impl PoolError {
             PoolError::NoRule(_) | PoolError::NoDefaultRule | PoolError::NoProfile(_) => Errno::ENOENT,
             PoolError::PgNum | PoolError::PgpNum(_) | PoolError::TooManyPgs { .. } => Errno::ERANGE,
             PoolError::DeletionDisabled | PoolError::NoDelete => Errno::EPERM,
+            PoolError::InDoubt => Errno::EBUSY,
             PoolError::NoName | PoolError::Size | PoolError::UnfitRule(..) => Errno::EINVAL,
             PoolError::UnfitErasureRule(..) | PoolError::Profile(..) => Errno::EINVAL,
         }
@@ -96,6 +102,9 @@ pub fn create(state: &MonState, new: &NewPool, incremental: &mut Incremental) ->
     }
     if map.pool_by_name(&new.name).is_some() {
         return Err(PoolError::Exists(new.name.clone()));
+    }
+    if state.in_doubt {
+        return Err(PoolError::InDoubt);
     }
     let pg_num = new.pg_num.or(config_number(state, "osd_pool_default_pg_num")).unwrap_or(PG_NUM_DEFAULT);
     if pg_num == 0 || pg_num > PG_NUM_MAX {

@@ -17,16 +17,16 @@ use osdmap::OsdMap;
 use raft::{Membership, Payload, Position, Raft, ServerId, Snapshot, Stored, StoredError, Vote};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use types::{EntityName, EntityType, Epoch, Fsid, SnapId, Utime};
+use types::{EntityName, EntityType, Epoch, Fsid, PgId, SnapId, Utime};
 use wire::basic::AuthName;
+use wire::nacre::mon::doubt;
 use wire::{Decode, DecodeError, Encode, EntityAddrVec, Target};
 
 /// More epochs than can have been made that the survivor has not heard of: twenty a second are 72,000 an hour.
 const EPOCHS_SKIPPED: u32 = 1_000_000;
 /// The same for ids that were handed out to clients.
 const IDS_SKIPPED: u64 = 1 << 32;
-/// And for ids of pools, and of snapshots of each pool.
-const POOLS_SKIPPED: i32 = 1000;
+/// And for ids of snapshots of each pool.
 const SNAPS_SKIPPED: u64 = 1_000_000;
 /// What the store was before is kept beside it under this name.
 const BEFORE: &str = "store.redb.before-sole";
@@ -165,11 +165,12 @@ fn state_after_all(stored: &Stored) -> Result<MonState, SurvivorError> {
     Ok(state)
 }
 
-/// The map under a later epoch, in which no number is given again that may have been given.
+/// The map under a later epoch, in which no number is given again that may have been given. Those of pools are skipped
+/// once the operator has confirmed that pools that are not known here may go: OSDs remove what they have of pools with
+/// numbers up to the highest.
 fn skipping(map: &OsdMap, now: Utime) -> OsdMap {
     let mut map = map.clone();
     (map.epoch, map.modified) = (skip(map.epoch), now);
-    map.pool_max = map.pool_max.saturating_add(POOLS_SKIPPED);
     for pool in map.pools.values_mut().filter(|pool| !pool.is_erasure()) {
         pool.snap_seq = SnapId(pool.snap_seq.0 + SNAPS_SKIPPED);
     }
@@ -193,6 +194,12 @@ fn alone(mut state: MonState, name: &str, server: ServerId, now: Utime) -> MonSt
         state.monmap.add(name, addrs.clone());
     }
     state.founder = server.0;
+    // Any group may have served elsewhere since, also one of which nothing is known.
+    state.in_doubt = true;
+    let groups: Vec<PgId> = state.osdmap().pgs().collect();
+    for group in groups {
+        state.pgs.entry(group).or_default().doubt = doubt::BEHIND;
+    }
     (state.monmap.epoch, state.monmap.last_changed) = (skip(state.monmap.epoch), now);
     state.osdmaps = OsdMaps::begin_anew(&skipping(state.osdmap(), now));
     state.global_ids_below = state.global_ids_below.saturating_add(IDS_SKIPPED);

@@ -42,6 +42,8 @@ pub enum Update {
     MonGone { name: String },
     /// The monitor of this name leads since `since`; clients find what they take for a manager at `addrs`.
     Manager { name: String, addrs: EntityAddrVec, since: Utime },
+    /// The operator says that what a survivor knows of placement groups and pools is all there is.
+    Confirmed,
 }
 
 /// One record of the log: changes that happen together or not at all.
@@ -101,6 +103,7 @@ impl Encode for Update {
                 w.put(addrs);
                 w.put(since);
             }),
+            Update::Confirmed => tagged(w, 16, |_| ()),
         }
     }
 }
@@ -132,6 +135,7 @@ impl Decode for Update {
             13 => Update::MonServer { name: r.get()?, server: r.u64()?, addrs: r.get()? },
             14 => Update::MonGone { name: r.get()? },
             15 => Update::Manager { name: r.get()?, addrs: r.get()?, since: r.get()? },
+            16 => Update::Confirmed,
             tag => return Err(DecodeError::Value { what: "update", value: tag.into() }),
         })
     }

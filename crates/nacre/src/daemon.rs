@@ -148,7 +148,9 @@ fn force_sole(data: &Path, name: &str, meant: bool) -> Result<()> {
          If the stores of several monitors are left, take the one with the most batches.\n\
          {others} and any copies of this store never get in again; they come back with new stores (--mkfs --join).\n\
          Should they still run somewhere, without this one, there will be two clusters with the same OSDs: make sure that they do not.\n\
-         OSD maps go on with epoch {goes_on}."
+         OSD maps go on with epoch {goes_on}.\n\
+         Where placement groups served last is asked of the OSDs: start all of them. Until you say `ceph mon confirm-survivor` they remove \
+         nothing that the monitor does not know of."
     );
     if !meant {
         bail!("nothing was changed; add --yes-i-really-mean-it to do this");

@@ -87,6 +87,8 @@ pub(crate) enum Waiter {
     GoingBack { pgid: PgId },
     /// A copy that is removed.
     Stray { pgid: PgId },
+    /// What is here of a group that another OSD looks for.
+    Sought { pgid: PgId, from: OsdId },
     /// Bytes of one shard.
     ShardRead { pgid: PgId },
     /// Bytes of a shard that this OSD does not act for.

@@ -22,7 +22,7 @@ impl Pg {
     /// Those that the group waits for: they served last, and are down.
     pub(crate) fn blocked_by(&self, map: &OsdMap) -> Vec<OsdId> {
         if !self.peering.is_down() {
-            return Vec::new();
+            return self.waits_in_doubt(map);
         }
         let history = self.peering.history.iter();
         let waited_for = history.flat_map(|history| {

@@ -15,6 +15,7 @@
 //! the monitors let another acting set stand in (`pg_temp`).
 
 use crate::context::{Context, OnCommit};
+use crate::doubt::Doubt;
 use crate::going_back::GoingBack;
 use crate::info::PgInfo;
 use crate::leases::by_another_clock;
@@ -29,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::{Step, Transaction};
 use types::{EVersion, Epoch, OsdId};
-use wire::nacre::mon::{PgActivation, PgHistory, pg_state};
+use wire::nacre::mon::{PgActivation, PgHistory, doubt, pg_state};
 use wire::{Encode, Target};
 
 /// Requests that stay unanswered are repeated after this time.
@@ -84,8 +85,11 @@ pub(crate) struct Peering {
     /// Until when their promises to other primaries may last, as this OSD's clock has it; to whom is not known of those
     /// that were made before a member started.
     promised: Spans,
-    /// What the monitors last said.
+    /// What the monitors last said; or, where that may be behind, what all OSDs have.
     pub history: Option<PgHistory>,
+    /// The record's `last_epoch_started`, as the monitors said it.
+    record: Option<Epoch>,
+    pub doubt: Doubt,
     /// The primary and interval that this member has joined.
     joined: Option<(OsdId, Epoch)>,
     /// Whether this member has the authoritative log of the interval it has joined, and whether durably.
@@ -185,7 +189,8 @@ impl Pg {
         if let Some((members, recovered)) = self.peering.record_asked.clone() {
             let (interval_since, acting) = (self.interval.since, self.interval.acting.clone());
             let (pgid, member_shards) = (self.id.base(), self.shards_of(&members));
-            let activation = PgActivation { pgid, interval_since, acting, members, recovered, member_shards };
+            let basis = self.peering.record;
+            let activation = PgActivation { pgid, interval_since, acting, members, recovered, member_shards, basis };
             cx.monitor.activations.push(activation);
         }
         if let Some(osds) = self.peering.temp_asked.clone() {
@@ -205,6 +210,7 @@ impl Pg {
         self.try_full_again(cx);
         self.look_for_old_shards(cx);
         self.gathers_wait_no_longer(cx);
+        self.doubt_tick(cx);
         if self.is_active() {
             self.roll_forward_idle(cx);
             self.release_found(cx);
@@ -367,18 +373,27 @@ impl Pg {
         }
     }
 
-    /// The monitors have told what they know.
-    pub(crate) fn history_told(&mut self, cx: &mut Context<'_>, told: PgHistory) {
+    /// The monitors have told what they knew in `epoch`. What they knew before this interval began is no answer: the
+    /// group may have served elsewhere since. It answers a question of an earlier interval, and newer maps have
+    /// overtaken it.
+    pub(crate) fn history_told(&mut self, cx: &mut Context<'_>, epoch: Epoch, told: PgHistory) {
+        if epoch < self.interval.since {
+            return;
+        }
         if let Phase::Gathering { .. } = &self.peering.phase {
+            self.peering.record = Some(told.last_epoch_started);
             self.peering.history = Some(told);
             self.gathered(cx);
+        } else {
+            self.doubt_told(&told);
         }
     }
 
-    fn gathered(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn gathered(&mut self, cx: &mut Context<'_>) {
         if let Phase::Gathering { waiting } = &self.peering.phase
             && waiting.is_empty()
             && self.peering.history.is_some()
+            && self.knows_who_has_it(cx, RETRY_AFTER)
         {
             self.choose_log(cx);
         }
@@ -459,6 +474,7 @@ impl Pg {
         match self.peering.phase {
             Phase::Down | Phase::Incomplete | Phase::Premerge => true,
             Phase::Peered => cx.now >= self.peering.others_read_until(),
+            Phase::Gathering { .. } => !self.waits_in_doubt(cx.map).is_empty(),
             _ => false,
         }
     }
@@ -818,7 +834,7 @@ impl Pg {
             let is_known = self.peering.history.as_ref().is_some_and(|history| {
                 history.last_epoch_started == self.interval.since
                     && history.members == members
-                    && (!recovered || history.past.is_empty())
+                    && (!recovered || history.past.is_empty() && history.doubt != doubt::BEHIND)
             });
             let wanted = Some((members, recovered));
             if !is_known && self.peering.record_asked != wanted {
@@ -843,6 +859,7 @@ impl Pg {
         if !recovered || history.past.is_empty() {
             self.peering.record_asked = None;
         }
+        self.peering.record = Some(history.last_epoch_started);
         self.peering.history = Some(history);
         let is_merging = self.interval.shape.is_merging(self.id) && !mutant::is(Mutant::PremergeServes);
         if matches!(self.peering.phase, Phase::Recording) && is_merging {

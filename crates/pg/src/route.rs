@@ -37,6 +37,8 @@ pub fn of_peer_message(envelope: &Envelope) -> Result<Addressee, DecodeError> {
         | kind::PG_INFO
         | kind::PG_STRAYS
         | kind::PG_UNNEEDED
+        | kind::PG_SOUGHT
+        | kind::PG_FOUND
         | kind::READ_SHARE_GET
         | kind::READ_SHARE
         | kind::LEASE_GET

@@ -27,6 +27,7 @@ use crate::peer::{
     PgQuery, PgStart, PgStarted, RepOp, RepOpReply,
 };
 use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
+use crate::peer_doubt::{PgFound, PgSought};
 use crate::peer_reserve::{PgReleased, PgReserve, PgReserved};
 use crate::peer_room::{RoomGet, RoomSeen, RoomTold};
 use crate::peer_share::{ReadShare, ReadShareGet};
@@ -202,6 +203,7 @@ macro_rules! to_group {
 
 // Behind the macros, which it uses.
 mod copying;
+mod doubt;
 mod merges;
 mod splits;
 use merges::Merges;
@@ -639,7 +641,11 @@ impl Shard {
         let gone = self.pgs.keys().filter(|id| !map.pools.contains_key(&id.pool.base())).copied().collect::<Vec<_>>();
         for id in gone {
             let mut pg = self.pgs.remove(&id).expect("just seen");
-            pg.destroy(context!(self));
+            match was_deleted(map, id) {
+                true => pg.destroy(context!(self)),
+                // The map has never known of it: that of a monitor that had not heard of everything. Its data stays.
+                false => pg.leave(context!(self)),
+            }
             self.reports.remove(&id);
         }
         self.destroy_strays_of_gone_pools(map);
@@ -713,7 +719,7 @@ impl Shard {
 
     /// Groups in the store whose pool no longer exists are removed, also those that were not in use here.
     fn destroy_strays_of_gone_pools(&mut self, map: &OsdMap) {
-        let gone = |id: &PgId| !map.pools.contains_key(&id.pool.base()) && id.pool.base().0 <= map.pool_max.into();
+        let gone = |id: &PgId| was_deleted(map, *id);
         let strays: BTreeSet<PgId> = self.store.pgs().into_iter().filter(gone).collect();
         // How many groups the pool had is not known any more. As the only group of its pool, number 0 spans every
         // object; the others are left with their tables.
@@ -1016,6 +1022,8 @@ impl Shard {
             kind::PG_INTERRUPTED => {
                 to_group!(self, from, envelope, PgInterrupted, |pg, cx, message| pg.interrupted(cx, from, &message));
             }
+            kind::PG_SOUGHT => self.sought(from, PgSought::open(envelope)?),
+            kind::PG_FOUND => self.found(from, PgFound::open(envelope)?),
             kind::PG_STRAYS => self.strays_told(from, PgStrays::open(envelope)?),
             kind::PG_UNNEEDED => {
                 let PgUnneeded { epoch, groups } = PgUnneeded::open(envelope)?;
@@ -1177,10 +1185,11 @@ impl Shard {
     pub fn monitor_message(&mut self, envelope: &Envelope) -> Result<(), DecodeError> {
         match envelope.header.kind {
             kind::PG_HISTORY => {
-                for history in PgHistoryReply::open(envelope)?.pgs {
+                let PgHistoryReply { epoch, pgs } = PgHistoryReply::open(envelope)?;
+                for history in pgs {
                     let id = self.instance(history.pgid);
                     if let Some(pg) = self.pgs.get_mut(&id) {
-                        pg.history_told(context!(self), history);
+                        pg.history_told(context!(self), epoch, history);
                     }
                 }
             }
@@ -1338,6 +1347,10 @@ impl Shard {
                 }
             }
             Some(Waiter::Stray { pgid }) => self.strays.lookup_done(context!(self), pgid, id),
+            Some(Waiter::Sought { pgid, from }) => {
+                let epoch = self.maps.epoch();
+                self.sought(from, PgSought { epoch, groups: vec![pgid] });
+            }
             Some(Waiter::OldShard) => match context!(self).old_shard_lookup_done(id, data) {
                 Some((to, reply)) if to == self.whoami => {
                     let id = self.instance(reply.pg.pgid);
@@ -1466,4 +1479,10 @@ impl Shard {
     pub(crate) fn pg_is_active(&self, id: PgId) -> bool {
         self.pgs.get(&self.instance(id)).is_some_and(Pg::is_active)
     }
+}
+
+/// Whether the group's pool has been deleted. One with a higher number than any the map has had is not known to it.
+fn was_deleted(map: &OsdMap, id: PgId) -> bool {
+    let pool = id.pool.base();
+    !map.pools.contains_key(&pool) && pool.0 <= map.pool_max.into()
 }

@@ -187,6 +187,6 @@ impl Pg {
             None => self.interval.acting.contains(&osd) || self.interval.up.contains(&osd),
         };
         let is_over = is_clean && nobody_served_before || self.is_active() && mutant::is(Mutant::StrayRemoved);
-        is_over && !is_member
+        is_over && !is_member && !self.is_in_doubt()
     }
 }

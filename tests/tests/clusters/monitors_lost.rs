@@ -131,3 +131,75 @@ fn one_monitor_that_is_left_brings_the_cluster_back() {
     wait_for_quorum(&cluster, &NAMES);
     assert_objects(&cluster, &["one", "two", "three", "four"]);
 }
+
+/// Whether an OSD is up, by the map.
+fn is_up(cluster: &TestCluster, osd: u64) -> bool {
+    let tree = cluster.ceph_json(&["osd", "dump"]);
+    let osds = tree["osds"].as_array().expect("a list").clone();
+    osds.iter().any(|known| known["osd"] == osd && known["up"] == 1)
+}
+
+/// The survivor knows that groups served on OSDs that died later and come back now; what was written since only others
+/// have.
+#[test]
+fn what_was_written_where_the_survivor_does_not_know_of_is_there() {
+    if !clients_are_here(&["ceph", "rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start_monitors("monitors-lost-moved", 4, 3);
+    wait_for_quorum(&cluster, &NAMES);
+    cluster.make_pool("p", 16, 2);
+    let objects: Vec<String> = (0..24).map(|number| format!("object{number}")).collect();
+    let write = |text: &str| {
+        let path = cluster.scratch("text");
+        fs::write(&path, text).expect("a file");
+        for object in &objects {
+            cluster.rados(&["-p", "p", "put", object, &path.display().to_string()]).ok();
+        }
+    };
+    write("first");
+    cluster.wait_until_clean(Duration::from_secs(60));
+    cluster.down();
+    let old_b = cluster.scratch("old-b");
+    copy(&folder(&cluster, "b"), &old_b);
+    up(&cluster);
+    wait_for_quorum(&cluster, &NAMES);
+    cluster.wait_until_clean(Duration::from_secs(60));
+    // One after the other dies, and the others heal.
+    for (osd, text) in [(0, "second"), (1, "third")] {
+        cluster.signal(&format!("osd.{osd}"), Signal::STOP);
+        cluster.ceph(&["osd", "out", &osd.to_string()]).ok();
+        for _ in 0..100 {
+            if !is_up(&cluster, osd) {
+                break;
+            }
+            sleep(Duration::from_millis(500));
+        }
+        cluster.wait_until_clean(Duration::from_secs(60));
+        write(text);
+    }
+    cluster.make_pool("late", 8, 2);
+    cluster.kill_all();
+    ["a", "c"].into_iter().for_each(|name| fs::remove_dir_all(folder(&cluster, name)).expect("a folder to lose"));
+    copy(&old_b, &folder(&cluster, "b"));
+    mon(&cluster, "b", &["--force-sole", "--yes-i-really-mean-it"]).ok();
+    up(&cluster);
+    wait_for_quorum(&cluster, &["b"]);
+    cluster.wait_until_clean(Duration::from_secs(90));
+    for object in &objects {
+        let path = cluster.scratch("got");
+        cluster.rados(&["-p", "p", "get", object, &path.display().to_string()]).ok();
+        assert_eq!(fs::read_to_string(path).expect("it was written"), "third", "{object}");
+    }
+    // Until the operator says so, nothing is taken away, nor are numbers given that may have been given.
+    assert!(cluster.ceph(&["health", "detail"]).ok().contains("MON_SURVIVOR_UNCONFIRMED"));
+    let refused = cluster.ceph(&["osd", "pool", "create", "new"]).failure();
+    assert!(refused.contains("until it is confirmed"), "{refused}");
+    let refused = cluster.ceph(&["mon", "confirm-survivor"]).failure();
+    assert!(refused.contains("0 placement groups have not been made whole"), "{refused}");
+    cluster.ceph(&["mon", "confirm-survivor", "--yes-i-really-mean-it"]).ok();
+    assert!(!cluster.ceph(&["health", "detail"]).ok().contains("MON_SURVIVOR_UNCONFIRMED"));
+    cluster.make_pool("new", 8, 2);
+    write("fourth");
+    cluster.wait_until_clean(Duration::from_secs(60));
+}

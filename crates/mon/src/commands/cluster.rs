@@ -236,16 +236,17 @@ impl PoolSpace {
         let totals = c.volatile.totals(Some(id));
         // Bytes times the copies that there are: what devices allocate is known per OSD, not per pool.
         let groups = c.volatile.pgs.range(types::PgId { pool: id, seed: 0 }..=types::PgId { pool: id, seed: u32::MAX });
-        let (mut used, mut used_omap) = (0, 0);
+        let (mut used, mut used_omap) = (0u64, 0u64);
         let data_shards = data_shards(c.map(), pool);
         for (_, pg) in groups {
             let copies = pg.report.acting.iter().filter(|osd| osd.is_some()).count() as u64;
-            used += pg.report.bytes * copies / data_shards + pg.report.omap_bytes * copies;
-            used_omap += pg.report.omap_bytes * copies;
+            let omap = pg.report.omap_bytes.saturating_mul(copies);
+            used = used.saturating_add(pg.report.bytes.saturating_mul(copies) / data_shards).saturating_add(omap);
+            used_omap = used_omap.saturating_add(omap);
         }
         let available_raw = c.volatile.rule_available_bytes(c.map(), pool.crush_rule.into());
         PoolSpace {
-            stored: totals.bytes + totals.omap_bytes,
+            stored: totals.bytes.saturating_add(totals.omap_bytes),
             omap: totals.omap_bytes,
             objects: totals.objects,
             used,
@@ -253,14 +254,14 @@ impl PoolSpace {
             max_available: writable_bytes(c.map(), pool, available_raw),
             available_raw,
             reads: totals.read_ops,
-            read_bytes: totals.read_kib * 1024,
+            read_bytes: totals.read_kib.saturating_mul(1024),
             writes: totals.write_ops,
-            write_bytes: totals.write_kib * 1024,
+            write_bytes: totals.write_kib.saturating_mul(1024),
         }
     }
 
     fn ratio(&self) -> f64 {
-        let whole = self.used + self.available_raw;
+        let whole = self.used.saturating_add(self.available_raw);
         if whole == 0 { 0.0 } else { self.used as f64 / whole as f64 }
     }
 }
@@ -272,8 +273,8 @@ fn df(c: &Context<'_>) -> Answer {
         for raw in
             std::iter::once(&mut total).chain(c.crush().class_of(osd.0).map(|class| classes.entry(class).or_default()))
         {
-            raw.total += stat.stats.total_bytes;
-            raw.free += stat.stats.free_bytes;
+            raw.total = raw.total.saturating_add(stat.stats.total_bytes);
+            raw.free = raw.free.saturating_add(stat.stats.free_bytes);
         }
     }
     let detail = c.args.has("detail");
@@ -371,7 +372,7 @@ fn pool_value(c: &Context<'_>, id: PoolId, pool: &PgPool, space: &PoolSpace, det
         put("wr_bytes", json!(space.write_bytes));
         put("compress_bytes_used", json!(0));
         put("compress_under_bytes", json!(0));
-        put("stored_raw", json!(space.stored * u64::from(pool.size) / data_shards(c.map(), pool)));
+        put("stored_raw", json!(space.stored.saturating_mul(pool.size.into()) / data_shards(c.map(), pool)));
         put("avail_raw", json!(space.available_raw));
     }
     json!({"name": c.map().pool_name(id).unwrap_or_default(), "id": id.0, "stats": stats})

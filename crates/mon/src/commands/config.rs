@@ -6,6 +6,7 @@ use super::table::Command;
 use super::text_table::TextTable;
 use super::{Answer, Reply, done, refuse};
 use crate::Update;
+use crate::bounds::{OPTION_NAME_BYTES_MAX, OPTION_VALUE_BYTES_MAX};
 use crate::state::ConfigSubject;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -64,6 +65,13 @@ fn set(c: &Context<'_>) -> Answer {
         return refuse(Errno::EINVAL, format!("unrecognized config target '{who}'"));
     }
     let value = c.args.word("value");
+    if name.is_empty() || name.len() > OPTION_NAME_BYTES_MAX || who.len() > OPTION_NAME_BYTES_MAX {
+        return refuse(Errno::EINVAL, format!("names of targets and options have 1 to {OPTION_NAME_BYTES_MAX} bytes"));
+    }
+    if value.len() > OPTION_VALUE_BYTES_MAX {
+        let (bytes, max) = (value.len(), OPTION_VALUE_BYTES_MAX);
+        return refuse(Errno::E2BIG, format!("the value has {bytes} bytes, and may have {max}"));
+    }
     let value = match config_options::find(&name) {
         Known::Ours(option) => option.normalize(value).map_err(|e| Reply::error(Errno::EINVAL, e))?,
         Known::Unknown if !c.args.flag("force") => {

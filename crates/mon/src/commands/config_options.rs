@@ -6,14 +6,22 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum OptionKind {
     Bool,
+    /// At most [`UINT_MAX`].
     Uint,
-    /// Bytes; `2G`, `512Mi` and plain numbers.
+    /// Bytes; `2G`, `512Mi` and plain numbers. At most [`SIZE_MAX`].
     Size,
+    /// Not more than [`FLOAT_MAX`] from zero.
     Float,
-    /// Seconds.
+    /// Seconds, at most [`SECS_MAX`].
     Secs,
     Choice(&'static [&'static str]),
 }
+
+/// Numbers that options may have: sums and products of some, and times so long from now, are numbers and times still.
+pub(super) const UINT_MAX: u64 = u32::MAX as u64;
+pub(super) const SECS_MAX: u64 = (u32::MAX / 2) as u64;
+pub(super) const SIZE_MAX: u64 = 1 << 60;
+pub(super) const FLOAT_MAX: f64 = 1e9;
 
 impl OptionKind {
     fn name(self) -> &'static str {
@@ -133,7 +141,7 @@ pub(super) fn find(name: &str) -> Known {
     }
 }
 
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().map(|option| option.name)
 }
 
@@ -147,15 +155,21 @@ impl ConfigOption {
                 "false" | "no" | "off" | "0" => Ok("false".to_owned()),
                 _ => Err(not("true or false")),
             },
-            OptionKind::Uint => value.parse::<u64>().map(|n| n.to_string()).map_err(|_| not("a whole number")),
-            OptionKind::Secs => {
-                let number = value.strip_suffix('s').unwrap_or(value);
-                number.parse::<u64>().map(|n| n.to_string()).map_err(|_| not("a whole number of seconds"))
-            }
-            OptionKind::Size => parse_size(value).map(|n| n.to_string()).ok_or_else(|| not("a size such as 512M")),
+            OptionKind::Uint => match value.parse::<u64>() {
+                Ok(n) if n <= UINT_MAX => Ok(n.to_string()),
+                _ => Err(not(&format!("a whole number up to {UINT_MAX}"))),
+            },
+            OptionKind::Secs => match value.strip_suffix('s').unwrap_or(value).parse::<u64>() {
+                Ok(n) if n <= SECS_MAX => Ok(n.to_string()),
+                _ => Err(not(&format!("a whole number of seconds up to {SECS_MAX}"))),
+            },
+            OptionKind::Size => match parse_size(value) {
+                Some(n) if n <= SIZE_MAX => Ok(n.to_string()),
+                _ => Err(not("a size such as 512M, up to 1E")),
+            },
             OptionKind::Float => match value.parse::<f64>() {
-                Ok(n) if n.is_finite() => Ok(n.to_string()),
-                _ => Err(not("a number")),
+                Ok(n) if n.abs() <= FLOAT_MAX => Ok(n.to_string()),
+                _ => Err(not(&format!("a number between -{FLOAT_MAX} and {FLOAT_MAX}"))),
             },
             OptionKind::Choice(choices) if choices.contains(&value) => Ok(value.to_owned()),
             OptionKind::Choice(choices) => Err(not(&format!("one of {}", choices.join(", ")))),
@@ -235,6 +249,28 @@ mod tests {
         for option in OPTIONS {
             assert_eq!(option.normalize(option.default).as_deref(), Ok(option.default), "{}", option.name);
         }
+    }
+
+    #[test]
+    fn numbers_that_nobody_means_are_refused() {
+        let refused = |kind, value: &str| option("x", kind, "", "").normalize(value).unwrap_err();
+        let check = |kind, most: String, beyond: &[&str]| {
+            assert!(option("x", kind, "", "").normalize(&most).is_ok(), "{kind:?} {most}");
+            beyond.iter().for_each(|value| assert!(refused(kind, value).starts_with("error parsing value"), "{value}"));
+        };
+        check(
+            OptionKind::Secs,
+            SECS_MAX.to_string(),
+            &["2147483648", "18446744073709551615", "18446744073709551615s", "-1"],
+        );
+        check(OptionKind::Uint, UINT_MAX.to_string(), &["4294967296", "18446744073709551615", "-1", "1e3"]);
+        check(OptionKind::Size, "1E".to_owned(), &["2E", "18446744073709551615"]);
+        check(OptionKind::Float, "-1000000000".to_owned(), &["inf", "nan", "1e10", "-1e300"]);
+        let why = refused(OptionKind::Secs, "18446744073709551615");
+        assert_eq!(
+            why,
+            "error parsing value: '18446744073709551615' is not a whole number of seconds up to 2147483647"
+        );
     }
 
     #[test]

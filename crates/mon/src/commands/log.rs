@@ -4,6 +4,7 @@ use super::context::{Context, addrs_value};
 use super::table::Command;
 use super::{Answer, Reply};
 use crate::Update;
+use crate::bounds::{LOG_LINE_BYTES_MAX, cut};
 use crate::state::{LogEntry, LogPriority};
 use serde_json::{Value, json};
 use types::EntityName;
@@ -25,13 +26,15 @@ const LINES: i64 = 20;
 
 fn add(c: &Context<'_>) -> Answer {
     let from: EntityName = c.request.from;
+    let mut message = c.args.texts("logtext").join(" ");
+    cut(&mut message, LOG_LINE_BYTES_MAX);
     let entry = LogEntry {
         name: AuthName::new(from.kind, from.num.to_string()),
         rank: from,
         stamp: c.request.now,
         priority: LogPriority::INFO,
         channel: "cluster".to_owned(),
-        message: c.args.texts("logtext").join(" "),
+        message,
         ..LogEntry::default()
     };
     c.propose(vec![Update::Log(vec![entry])], Reply::default())

@@ -56,6 +56,8 @@ mod signature;
 mod spread;
 mod table;
 #[cfg(test)]
+pub(crate) use config_options::names as option_names;
+#[cfg(test)]
 mod test_cluster;
 #[cfg(test)]
 mod tests;

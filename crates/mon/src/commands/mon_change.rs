@@ -1,4 +1,5 @@
-//! `ceph mon add|rm`: who the monitors are to be.
+//! `ceph mon add|rm`: who the monitors are to be. `ceph mon confirm-survivor`: what one that was made the only one
+//! knows is all there is.
 
 use super::context::Context;
 use super::mon::majority;
@@ -8,13 +9,23 @@ use crate::update::Update;
 use osdmap::MonMap;
 use types::Errno;
 use wire::addr::AddrKind;
+use wire::nacre::mon::doubt;
 use wire::{Encode, EntityAddr, EntityAddrVec, Target};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("mon add {name:String} {addr:IPAddr}", "rw", "add a monitor, which is to join", add),
     Command::new("mon remove {name:String}", "rw", "remove a monitor", remove),
     Command::new("mon rm {name:String}", "rw", "remove a monitor", remove),
+    Command::new(
+        "mon confirm-survivor {yes_i_really_mean_it:Bool,req=false}",
+        "rw",
+        "say that what the only monitor that was left knows is all there is",
+        confirm_survivor,
+    ),
 ];
+
+/// More pools than can have been made of which a survivor has not heard: their numbers are not given again.
+const POOLS_SKIPPED: i64 = 1000;
 
 /// Where monitors listen unless told otherwise.
 const PORT: u16 = 3300;
@@ -70,6 +81,28 @@ fn remove(c: &Context<'_>) -> Answer {
     c.propose(updates, Reply::status(format!("removing mon.{name} at {addrs}, there will be {left} monitors")))
 }
 
+/// From then on records count as they are, copies of groups that nobody needs are removed, and what OSDs have of pools
+/// that are not known.
+fn confirm_survivor(c: &Context<'_>) -> Answer {
+    if !c.state.in_doubt {
+        return done("nothing is to be confirmed");
+    }
+    let behind = c.state.pgs.values().filter(|record| record.doubt == doubt::BEHIND).count();
+    if !c.args.flag("yes_i_really_mean_it") {
+        let sentence = format!(
+            "{behind} placement groups have not been made whole since by what all OSDs have, and would go by records that may be behind; \
+             copies that no placement group needs then, and the data of pools that `ceph osd pool ls` does not show, are removed \
+             for good. See that all OSDs are up and all placement groups active+clean, then pass --yes-i-really-mean-it"
+        );
+        return refuse(Errno::EPERM, sentence);
+    }
+    let mut incremental = c.state.next_incremental(c.request.now);
+    incremental.new_pool_max = Some(i64::from(c.map().pool_max) + POOLS_SKIPPED);
+    let skips = c.state.osd_update(incremental);
+    let updates = skips.into_iter().chain([Update::Confirmed]).collect();
+    c.propose(updates, Reply::status("what the surviving monitor knows is confirmed"))
+}
+
 fn next(c: &Context<'_>, mut map: MonMap) -> Update {
     map.epoch = map.epoch.next();
     map.last_changed = c.request.now;
@@ -81,6 +114,32 @@ mod tests {
     use super::super::test_cluster::TestCluster;
     use serde_json::json;
     use types::Errno;
+    use wire::nacre::mon::doubt;
+
+    #[test]
+    fn what_a_survivor_knows_is_confirmed_once() {
+        let mut cluster = TestCluster::with_pools();
+        let confirm = |cluster: &mut TestCluster, really: bool| {
+            cluster.run(json!({"prefix": "mon confirm-survivor", "yes_i_really_mean_it": really}))
+        };
+        assert_eq!(confirm(&mut cluster, true).status, "nothing is to be confirmed");
+        cluster.state.in_doubt = true;
+        let groups: Vec<_> = cluster.state.osdmap().pgs().collect();
+        groups.iter().for_each(|group| cluster.state.pgs.entry(*group).or_default().doubt = doubt::BEHIND);
+        let make = json!({"prefix": "osd pool create", "pool": "more"});
+        let refused = cluster.run(make.clone());
+        assert_eq!(refused.code, Errno::EBUSY.as_result(), "{}", refused.status);
+        let detail = cluster.ok(json!({"prefix": "health", "detail": "detail"}));
+        assert!(detail.contains("MON_SURVIVOR_UNCONFIRMED") && detail.contains("mon confirm-survivor"), "{detail}");
+        let refused = confirm(&mut cluster, false);
+        assert_eq!(refused.code, Errno::EPERM.as_result());
+        assert!(refused.status.starts_with(&format!("{} placement groups", groups.len())), "{}", refused.status);
+        let before = cluster.state.osdmap().pool_max;
+        assert_eq!(confirm(&mut cluster, true).code, 0);
+        assert!(!cluster.state.in_doubt && cluster.state.pgs.values().all(|record| record.doubt == doubt::NONE));
+        assert_eq!(cluster.run(make).code, 0);
+        assert!(cluster.state.osdmap().pool_max > before + 1000, "numbers that may have been given are skipped");
+    }
 
     #[test]
     fn monitors_are_added_and_removed() {

@@ -43,12 +43,12 @@ impl Space {
     }
 
     fn add(&mut self, other: &Space) {
-        self.total += other.total;
-        self.used += other.used;
-        self.data += other.data;
-        self.omap += other.omap;
-        self.meta += other.meta;
-        self.free += other.free;
+        self.total = self.total.saturating_add(other.total);
+        self.used = self.used.saturating_add(other.used);
+        self.data = self.data.saturating_add(other.data);
+        self.omap = self.omap.saturating_add(other.omap);
+        self.meta = self.meta.saturating_add(other.meta);
+        self.free = self.free.saturating_add(other.free);
     }
 
     /// In percent.

@@ -232,8 +232,8 @@ pub(super) fn perf_value(us: u64) -> Value {
     json!({
         "commit_latency_ms": us / 1000,
         "apply_latency_ms": us / 1000,
-        "commit_latency_ns": us * 1000,
-        "apply_latency_ns": us * 1000,
+        "commit_latency_ns": us.saturating_mul(1000),
+        "apply_latency_ns": us.saturating_mul(1000),
     })
 }
 

@@ -81,7 +81,7 @@ pub(super) fn sum_value(totals: &PgTotals) -> Value {
             "num_write_kb" => totals.write_kib,
             "num_omap_bytes" => totals.omap_bytes,
             "num_omap_keys" => totals.omap_keys,
-            "num_scrub_errors" => totals.shallow_errors + totals.deep_errors,
+            "num_scrub_errors" => totals.shallow_errors.saturating_add(totals.deep_errors),
             "num_shallow_scrub_errors" => totals.shallow_errors,
             "num_deep_scrub_errors" => totals.deep_errors,
             "num_objects_repaired" => totals.repaired,
@@ -124,7 +124,7 @@ pub(super) fn scrubbed(map: &OsdMap, report: &PgReport) -> PgScrubReport {
 fn totals(pg: &PgStat) -> PgTotals {
     let mut totals = PgTotals::default();
     totals.add(&pg.report);
-    totals.copies = pg.report.objects * pg.report.acting.len() as u64;
+    totals.copies = pg.report.objects.saturating_mul(pg.report.acting.len() as u64);
     totals
 }
 

@@ -13,7 +13,7 @@ const BAR_WIDTH: usize = 28;
 /// To the nearest second.
 fn remaining(c: &Context<'_>, event: &ProgressEvent) -> Option<Duration> {
     let left = event.remaining(c.request.now)?;
-    Some(Duration::from_secs((left + Duration::from_millis(500)).as_secs()))
+    Some(Duration::from_secs(left.saturating_add(Duration::from_millis(500)).as_secs()))
 }
 
 fn remaining_text(c: &Context<'_>, event: &ProgressEvent) -> String {

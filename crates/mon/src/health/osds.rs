@@ -159,7 +159,7 @@ fn slow(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
     let slow = volatile.osds.iter().filter(|(osd, told)| told.stats.slow_ops > 0 && state.osdmap().is_up(**osd));
     let slow: Vec<_> = slow.map(|(osd, told)| (osd.to_string(), &told.stats)).collect();
     let Some(oldest_ms) = slow.iter().map(|(_, stats)| stats.oldest_slow_op_ms).max() else { return };
-    let ops: u64 = slow.iter().map(|(_, stats)| stats.slow_ops).sum();
+    let ops = slow.iter().fold(0u64, |sum, (_, stats)| sum.saturating_add(stats.slow_ops));
     let names = |osds: &[(String, _)]| osds.iter().map(|(osd, _)| osd.clone()).collect::<Vec<_>>().join(",");
     let who = match &slow[..] {
         [(osd, _)] => format!("{osd} has slow ops"),
@@ -170,11 +170,12 @@ fn slow(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
     report.raise_counted("SLOW_OPS", Severity::Warn, summary, ops as usize, Vec::new());
 }
 
+/// Of OSDs that are up and in: as in Ceph, others are nobody's concern.
 fn fullness(state: &MonState, report: &mut HealthReport) {
     let map = state.osdmap();
     let mut raise = |code, severity, bit, word, is| {
-        let detail: Vec<String> =
-            map.osds().filter(|(_, osd)| osd.state.contains(bit)).map(|(id, _)| format!("{id} is {is}")).collect();
+        let full = map.osds().filter(|(id, osd)| osd.is_up() && map.is_in(*id) && osd.state.contains(bit));
+        let detail: Vec<String> = full.map(|(id, _)| format!("{id} is {is}")).collect();
         if !detail.is_empty() {
             report.raise(code, severity, format!("{} {word} osd(s)", detail.len()), detail);
         }

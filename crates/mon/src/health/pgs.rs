@@ -131,7 +131,7 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
         let detail = some.map(|(id, pg)| format!("pg {id} has {} unfound objects", pg.report.unfound)).collect();
         report.raise("OBJECT_UNFOUND", Severity::Warn, summary, detail);
     }
-    let errors = totals.shallow_errors + totals.deep_errors;
+    let errors = totals.shallow_errors.saturating_add(totals.deep_errors);
     if errors > 0 {
         report.raise("OSD_SCRUB_ERRORS", Severity::Error, format!("{errors} scrub errors"), Vec::new());
     }

@@ -7,16 +7,19 @@
 //!
 //! * this file: what goes in and out, the log, and who leads.
 //! * `links.rs`: sessions with the other monitors. `introductions.rs`: what is said on them first, and who may become a member.
+//! * `letters.rs`: what of them waits, and how much that may be.
 //! * `routing.rs`: what clients and OSDs send, and where it is answered.
 //! * `duties.rs`: what is due from time to time: members come and go, who decides is looked at.
 
 mod duties;
 mod introductions;
+mod letters;
 mod links;
 mod routing;
 #[cfg(test)]
 mod tests;
 
+pub use crate::bounds::raft_config;
 use crate::log::{Identity, Loaded};
 use crate::monitor::{self, Entropy, Monitor, Now};
 use crate::{MonState, volatile::ClockSample};
@@ -45,13 +48,6 @@ pub struct MemberConfig {
     /// Seed of its random choices. Members should differ.
     pub seed: u64,
     pub raft: raft::Config,
-}
-
-/// The log's times and bounds, as monitors use it.
-pub fn raft_config() -> raft::Config {
-    // A command's input may have 16 MiB; as there is one proposal at a time, that bounds what waits. Members that lag by
-    // less than what is kept are brought up to date without the whole state.
-    raft::Config { proposal_bytes_max: 64 << 20, kept_bytes: 1 << 20, ..raft::Config::default() }
 }
 
 /// What happened.
@@ -378,7 +374,7 @@ impl Member {
             // Tried again soon: either that comes to nothing, or this monitor leads no more.
             Err(ProposeError::HandingOver | ProposeError::Busy) => self.unproposed = Some(data),
             Err(ProposeError::NotLeader { .. }) => self.stop_leading(now, out),
-            Err(error @ ProposeError::TooLarge { .. }) => panic!("a batch cannot be proposed: {error}"),
+            Err(error @ ProposeError::TooLarge { .. }) => self.monitor.refused(now, &error.to_string(), &mut self.todo),
         }
     }
 

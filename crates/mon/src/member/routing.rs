@@ -5,7 +5,9 @@
 //! forwarded and was not answered when the leader changed is in doubt: it closes those sessions, and whoever asked asks again,
 //! as after a monitor's restart.
 
+use super::letters::{Letter, Letters};
 use super::{Action, MANAGER_SESSIONS, Member};
+use crate::bounds::{HANDED_ON_BYTES_MAX, bytes_of};
 use crate::monitor::{self, Now};
 use raft::{ReadId, ServerId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,8 +21,6 @@ use wire::nacre::mon as nacre;
 use wire::nacre::quorum::{self as q, Wrapped};
 use wire::{DecodeError, Envelope, Message, Target};
 
-/// Messages that may wait for a leader. Who sends more is closed.
-const WAITING_MAX: usize = 20_000;
 /// Sessions of others, at a leader, have numbers from here on.
 const FORWARDED_SESSIONS: u64 = 1 << 61;
 /// How long to wait for ids before they are asked for again.
@@ -29,7 +29,7 @@ const IDS_AGAIN: Duration = Duration::from_secs(1);
 /// What waits until the log has confirmed that this server leads.
 #[derive(Debug)]
 enum Read {
-    Message(SessionId, Envelope),
+    Message(Letter),
     /// A peon wants to know how far its state must be.
     Index {
         link: SessionId,
@@ -41,16 +41,18 @@ enum Read {
 pub(super) struct Routing {
     /// Sessions of clients and OSDs here.
     local: BTreeMap<SessionId, Local>,
+    /// What all that waits takes. Who sends more is closed.
+    letters: Letters,
     /// Messages for which no leader is known yet, in order.
-    waiting: VecDeque<(SessionId, Envelope)>,
+    waiting: VecDeque<Letter>,
     reads: BTreeMap<ReadId, Read>,
     next_read: u64,
     /// Questions of peons, by their session and number, for which there was no room among the reads.
     questions: VecDeque<(SessionId, u64)>,
     /// On a peon, messages for its own state, until the leader is asked how far that must be.
-    fresh: Vec<(SessionId, Envelope)>,
+    fresh: Vec<Letter>,
     /// The question under way, and for which messages it is.
-    asked: Option<(u64, Vec<(SessionId, Envelope)>)>,
+    asked: Option<(u64, Vec<Letter>)>,
     next_question: u64,
     /// What may happen once the log is applied up to an index.
     held: VecDeque<(u64, Held)>,
@@ -66,7 +68,7 @@ pub(super) struct Routing {
 #[derive(Debug)]
 enum Held {
     /// For the monitor here.
-    Message(SessionId, Envelope),
+    Message(Letter),
     /// For the other end of a session; `None` closes it.
     Answer(SessionId, Option<Envelope>),
 }
@@ -147,6 +149,11 @@ impl Member {
             return;
         }
         match envelope.header.kind {
+            // Another monitor does not take more than that from this one, nor does anybody need more.
+            kind if bytes_of(&envelope) > HANDED_ON_BYTES_MAX => {
+                info!("closing a session: its message of type {kind} has {} bytes", bytes_of(&envelope));
+                self.close(now, session, out);
+            }
             nacre::OsdBeacon::TYPE => {
                 let said = q::OsdSaid { message: Wrapped(envelope.clone()) };
                 self.broadcast(&said.seal(0, Target::PACIFIC), out);
@@ -155,16 +162,26 @@ impl Member {
             msg::Ping::TYPE => {
                 self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
             }
-            _ if self.routing.waiting.len() >= WAITING_MAX => self.close(now, session, out),
-            _ => self.routing.waiting.push_back((session, envelope)),
+            _ => self.wait(now, session, envelope, out),
+        }
+    }
+
+    /// Has a message wait for its turn. If too much waits already, its session ends: who is there asks again later.
+    fn wait(&mut self, now: Now, session: SessionId, envelope: Envelope, out: &mut Vec<Action>) {
+        match self.routing.letters.take(session, envelope) {
+            Some(letter) => self.routing.waiting.push_back(letter),
+            None => {
+                info!("closing a session: messages of {} bytes wait already", self.routing.letters.bytes());
+                self.close(now, session, out);
+            }
         }
     }
 
     /// Sends what waits on its way, if a leader is known.
     pub(super) fn pump(&mut self, now: Now, out: &mut Vec<Action>) {
-        while let Some((session, envelope)) = self.routing.waiting.pop_front() {
-            if let Some(back) = self.dispatch(now, session, envelope, out) {
-                self.routing.waiting.push_front((session, back));
+        while let Some(letter) = self.routing.waiting.pop_front() {
+            if let Some(back) = self.dispatch(now, letter, out) {
+                self.routing.waiting.push_front(back);
                 break;
             }
         }
@@ -181,32 +198,27 @@ impl Member {
     }
 
     /// Gives the message back if it cannot go anywhere yet.
-    fn dispatch(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        envelope: Envelope,
-        out: &mut Vec<Action>,
-    ) -> Option<Envelope> {
+    fn dispatch(&mut self, now: Now, letter: Letter, out: &mut Vec<Action>) -> Option<Letter> {
+        let session = letter.session;
         if self.raft.is_leader() {
             let id = ReadId(self.routing.next_read);
             if !self.raft.read(now.since_start, id) {
-                return Some(envelope);
+                return Some(letter);
             }
             self.routing.next_read += 1;
-            self.routing.reads.insert(id, Read::Message(session, envelope));
+            self.routing.reads.insert(id, Read::Message(letter));
             return None;
         }
         let leader = self.other_leader().and_then(|leader| self.links.session_to(leader));
-        let Some(leader) = leader else { return Some(envelope) };
+        let Some(leader) = leader else { return Some(letter) };
         if session.0 >= MANAGER_SESSIONS {
             self.close(now, session, out);
-        } else if is_for_own_state(envelope.header.kind) && mutant::is(mutant::Mutant::PeonReadsAtOnce) {
-            self.routing.held.push_back((0, Held::Message(session, envelope)));
-        } else if is_for_own_state(envelope.header.kind) {
-            self.routing.fresh.push((session, envelope));
+        } else if is_for_own_state(letter.kind()) && mutant::is(mutant::Mutant::PeonReadsAtOnce) {
+            self.routing.held.push_back((0, Held::Message(letter)));
+        } else if is_for_own_state(letter.kind()) {
+            self.routing.fresh.push(letter);
         } else {
-            self.forward(leader, session, Some(envelope), out);
+            self.forward(leader, session, Some(letter.open().1), out);
         }
         None
     }
@@ -244,7 +256,8 @@ impl Member {
 
     pub(super) fn read_ready(&mut self, now: Now, id: ReadId, out: &mut Vec<Action>) {
         match self.routing.reads.remove(&id) {
-            Some(Read::Message(session, envelope)) => {
+            Some(Read::Message(letter)) => {
+                let (session, envelope) = letter.open();
                 self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
                 self.perform_for_monitor(now, out);
             }
@@ -258,10 +271,10 @@ impl Member {
 
     pub(super) fn read_failed(&mut self, id: ReadId) {
         // A session of another monitor's goes there to the next leader.
-        if let Some(Read::Message(session, envelope)) = self.routing.reads.remove(&id)
-            && self.routing.local.contains_key(&session)
+        if let Some(Read::Message(letter)) = self.routing.reads.remove(&id)
+            && self.routing.local.contains_key(&letter.session)
         {
-            self.routing.waiting.push_back((session, envelope));
+            self.routing.waiting.push_back(letter);
         }
     }
 
@@ -270,7 +283,8 @@ impl Member {
         while self.routing.held.front().is_some_and(|(index, _)| *index <= self.applied) {
             let Some((_, held)) = self.routing.held.pop_front() else { return };
             match held {
-                Held::Message(session, envelope) => {
+                Held::Message(letter) => {
+                    let (session, envelope) = letter.open();
                     self.monitor.handle(now, monitor::Input::Message { session, envelope }, &mut self.todo);
                     self.perform_for_monitor(now, out);
                 }
@@ -345,7 +359,7 @@ impl Member {
             return self.link_closed(now, session, out);
         }
         let Some(local) = self.routing.local.remove(&session) else { return };
-        self.routing.waiting.retain(|(of, _)| *of != session);
+        self.routing.waiting.retain(|letter| letter.session != session);
         let leader = self.other_leader().and_then(|leader| self.links.session_to(leader));
         if let Some(leader) = leader.filter(|_| local.is_forwarded) {
             let end = q::ForwardEnd { session: session.0 };
@@ -358,12 +372,33 @@ impl Member {
     pub(super) fn send(&mut self, session: SessionId, envelope: Option<Envelope>, out: &mut Vec<Action>) {
         match (self.routing.forwarded.get(&session), envelope) {
             (Some((link, number)), envelope) => {
+                let envelope = envelope.and_then(|envelope| self.fit_to_be_handed_on(envelope));
                 let routed = q::Routed { session: *number, index: self.applied, message: envelope.map(Wrapped) };
                 out.push(Action::Send { session: *link, envelope: routed.seal(0, Target::PACIFIC) });
             }
             (None, Some(envelope)) => out.push(Action::Send { session, envelope }),
             (None, None) => {}
         }
+    }
+
+    /// An answer that another monitor passes on. One that is too long for that says so, if it answers a command; else
+    /// nothing is left of it.
+    pub(super) fn fit_to_be_handed_on(&self, envelope: Envelope) -> Option<Envelope> {
+        let bytes = bytes_of(&envelope);
+        if bytes <= HANDED_ON_BYTES_MAX {
+            return Some(envelope);
+        }
+        let (kind, name) = (envelope.header.kind, &self.identity.name);
+        info!("an answer of type {kind} and {bytes} bytes is too long for another monitor to pass on");
+        if kind != msg::MonCommandAck::TYPE {
+            return None;
+        }
+        let mut answer = msg::MonCommandAck::open(&envelope).ok()?;
+        answer.result = types::Errno::E2BIG.as_result();
+        let why = "too many for another monitor to pass on; ask the leader itself";
+        answer.status = format!("the answer has {bytes} bytes, {why} (`ceph -m` with the address of mon.{name})");
+        answer.output = Default::default();
+        Some(answer.seal(envelope.header.tid, Target::PACIFIC))
     }
 
     /// A message came on a session with a monitor.
@@ -404,7 +439,7 @@ impl Member {
                     self.monitor.osd_said(now, Message::open(&inner)?);
                 }
             }
-            q::Forward::TYPE if self.raft.is_leader() => self.forwarded(now, session, Message::open(envelope)?),
+            q::Forward::TYPE if self.raft.is_leader() => self.forwarded(now, session, Message::open(envelope)?, out),
             q::ForwardEnd::TYPE => {
                 let q::ForwardEnd { session: number } = Message::open(envelope)?;
                 let of = self.routing.by_link.get(&(session, number)).copied();
@@ -424,7 +459,7 @@ impl Member {
         Ok(())
     }
 
-    fn forwarded(&mut self, now: Now, link: SessionId, forward: q::Forward) {
+    fn forwarded(&mut self, now: Now, link: SessionId, forward: q::Forward, out: &mut Vec<Action>) {
         let known = self.routing.by_link.get(&(link, forward.session)).copied();
         let session = match known {
             Some(id) => id,
@@ -447,7 +482,7 @@ impl Member {
             }
         };
         if let Some(Wrapped(envelope)) = forward.message {
-            self.routing.waiting.push_back((session, envelope));
+            self.wait(now, session, envelope, out);
         }
     }
 
@@ -455,7 +490,7 @@ impl Member {
         if let Some(at) = self.routing.forwarded.remove(&session) {
             self.routing.by_link.remove(&at);
         }
-        self.routing.waiting.retain(|(of, _)| *of != session);
+        self.routing.waiting.retain(|letter| letter.session != session);
         self.monitor.handle(now, monitor::Input::Closed { session }, &mut self.todo);
     }
 
@@ -485,7 +520,7 @@ impl Member {
 
     fn index_got(&mut self, got: q::IndexGot) {
         let Some((_, messages)) = self.routing.asked.take_if(|(id, _)| *id == got.id) else { return };
-        let held = messages.into_iter().map(|(session, envelope)| (got.index, Held::Message(session, envelope)));
+        let held = messages.into_iter().map(|letter| (got.index, Held::Message(letter)));
         self.routing.held.extend(held);
     }
 

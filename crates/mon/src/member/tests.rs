@@ -1,5 +1,6 @@
 //! Members on disks and a network that only the test sees.
 
+mod bounds;
 mod seeded;
 
 use super::*;
@@ -270,6 +271,9 @@ impl Net {
                     _ => None,
                 };
                 match self.sessions.iter().find_map(other) {
+                    Some(_) if envelope.front.len() > wire::msgr::limits::FRONT_BYTES => {
+                        panic!("{} bytes in the front of a message between monitors", envelope.front.len());
+                    }
                     Some((to, at)) => self.in_flight.push((self.now + Net::LATENCY, to, at, envelope)),
                     None => self.heard.push((number, session, envelope)),
                 }

@@ -107,10 +107,10 @@ impl Monitor {
     /// What a round that is due changes. `None`: placements are not known yet.
     fn balancer_round(&mut self, now: Now, map: &Arc<OsdMap>) -> Option<UpmapChanges> {
         let settings = BalancerSettings::of(&self.state, &self.volatile.name);
-        let due = *self.balancing.next_round.get_or_insert(now.since_start + settings.interval);
+        let due = *self.balancing.next_round.get_or_insert(now.since_start.saturating_add(settings.interval));
         if !settings.is_on() || due > now.since_start {
             // A shorter interval counts at once.
-            self.balancing.next_round = Some(due.min(now.since_start + settings.interval));
+            self.balancing.next_round = Some(due.min(now.since_start.saturating_add(settings.interval)));
             return Some(UpmapChanges::default());
         }
         let totals = self.volatile.totals(None);
@@ -122,7 +122,7 @@ impl Monitor {
         if can_judge && why_not.is_none() {
             self.balancing.follow(map)?;
         }
-        self.balancing.next_round = Some(now.since_start + settings.interval);
+        self.balancing.next_round = Some(now.since_start.saturating_add(settings.interval));
         if !can_judge {
             return Some(UpmapChanges::default());
         }

@@ -3,6 +3,7 @@
 use super::proposals::{AnswerKind, CommandRequest};
 use super::subscriptions::Subscription;
 use super::{Action, Monitor, Now};
+use crate::bounds::{COMMAND_INPUT_BYTES_MAX, COMMAND_WORDS_BYTES_MAX, NAME_BYTES_MAX, cut};
 use std::collections::BTreeMap;
 use tracing::{debug, info};
 use types::{Errno, PoolId};
@@ -11,9 +12,6 @@ use wire::msgr::SessionId;
 use wire::nacre::mon as nacre;
 use wire::nacre::quorum;
 use wire::{DecodeError, Envelope, Message};
-
-/// Input of one command (`-i FILE`) may be this large.
-const COMMAND_INPUT_BYTES_MAX: usize = 16 << 20;
 
 impl Monitor {
     pub(super) fn message(&mut self, now: Now, session: SessionId, envelope: &Envelope, out: &mut Vec<Action>) {
@@ -82,7 +80,7 @@ impl Monitor {
             nacre::OsdBeacon::TYPE => self.osd_beacon(now, session, Message::open(envelope)?),
             nacre::OsdFailure::TYPE => self.osd_failure(now, session, Message::open(envelope)?),
             nacre::OsdGoingDown::TYPE => self.osd_going_down(now, session, Message::open(envelope)?, out),
-            nacre::PgHistoryGet::TYPE => self.pg_history_get(session, tid, Message::open(envelope)?, out),
+            nacre::PgHistoryGet::TYPE => self.pg_history_get(now, session, tid, Message::open(envelope)?, out),
             nacre::PgTemp::TYPE => self.pg_temp(now, session, Message::open(envelope)?),
             nacre::NewerMapGet::TYPE => self.newer_map(now, session, &Message::open(envelope)?),
             nacre::PgActivate::TYPE => self.pg_activate(session, Message::open(envelope)?),
@@ -107,7 +105,9 @@ impl Monitor {
     fn subscribe(&mut self, session: SessionId, message: msg::MonSubscribe, out: &mut Vec<Action>) {
         let Some(known) = self.sessions.get_mut(&session) else { return };
         known.host = message.hostname;
-        for (what, wanted) in message.what {
+        cut(&mut known.host, NAME_BYTES_MAX);
+        // What has a longer name there is not.
+        for (what, wanted) in message.what.into_iter().filter(|(what, _)| what.len() <= NAME_BYTES_MAX) {
             known.subscriptions.want(&what, Subscription { next: wanted.start, once: wanted.onetime });
         }
         self.publish_to(session, out);
@@ -132,17 +132,17 @@ impl Monitor {
         let (from, global_seq) = (peer.name, peer.global_seq);
         debug!(%from, global_seq, tid, cmd = ?request.cmd, leads = self.leads, "command");
         let wrong_cluster = request.fsid != self.state.fsid;
-        let too_large = request.input.len() > COMMAND_INPUT_BYTES_MAX;
-        let input = if too_large { Default::default() } else { request.input.into_bytes() };
+        let too_large = is_too_large(&request.cmd, &request.input);
+        let input = if too_large.is_some() { Default::default() } else { request.input.into_bytes() };
         let request =
             CommandRequest { session, tid, from, cmd: request.cmd, input, tell: false, answer: AnswerKind::Monitor };
         if wrong_cluster {
             return self.refuse(request, Errno::EPERM, "wrong fsid", out);
         }
-        if too_large {
-            return self.refuse(request, Errno::E2BIG, "the command's input is larger than 16 MiB", out);
+        match too_large {
+            Some(why) => self.refuse(request, Errno::E2BIG, why, out),
+            None => self.command(now, request, out),
         }
-        self.command(now, request, out);
     }
 
     /// A command to this monitor in person, or to it as the manager.
@@ -158,16 +158,16 @@ impl Monitor {
         let known = &self.sessions[&session];
         let (from, tell) = (known.peer.name, !known.is_at_manager);
         let wrong_cluster = fsid != self.state.fsid && !fsid.is_zero();
-        let too_large = input.len() > COMMAND_INPUT_BYTES_MAX;
-        let input = if too_large { Default::default() } else { input.into_bytes() };
+        let too_large = is_too_large(&cmd, &input);
+        let input = if too_large.is_some() { Default::default() } else { input.into_bytes() };
         let request = CommandRequest { session, tid, from, cmd, input, tell, answer };
         if wrong_cluster {
             return self.refuse(request, Errno::EPERM, "wrong fsid", out);
         }
-        if too_large {
-            return self.refuse(request, Errno::E2BIG, "the command's input is larger than 16 MiB", out);
+        match too_large {
+            Some(why) => self.refuse(request, Errno::E2BIG, why, out),
+            None => self.command(now, request, out),
         }
-        self.command(now, request, out);
     }
 
     fn statfs(&self, session: SessionId, tid: u64, request: msg::Statfs, out: &mut Vec<Action>) {
@@ -192,7 +192,7 @@ impl Monitor {
                 msg::StatfsReply {
                     fsid: self.state.fsid,
                     version: self.state.applied,
-                    kib: kib(totals.bytes + available),
+                    kib: kib(totals.bytes.saturating_add(available)),
                     kib_used: kib(totals.bytes),
                     kib_avail: kib(available),
                     objects: totals.objects,
@@ -240,9 +240,9 @@ impl Monitor {
             ondisk_log_size: count(totals.log_entries),
             // Stores do not account allocation by pool: this is what its objects' copies hold, blocks not rounded up.
             store: msg::StoreStatfs {
-                allocated: count(totals.bytes * replicas),
-                data_stored: count(totals.bytes * replicas),
-                omap_allocated: count(totals.omap_bytes * replicas),
+                allocated: count(totals.bytes.saturating_mul(replicas)),
+                data_stored: count(totals.bytes.saturating_mul(replicas)),
+                omap_allocated: count(totals.omap_bytes.saturating_mul(replicas)),
                 ..msg::StoreStatfs::default()
             },
             num_store_stats: i32::from(totals.pgs > 0),
@@ -268,4 +268,14 @@ impl Monitor {
         })
         .to_string()
     }
+}
+
+/// Why a command is not even looked at.
+fn is_too_large(cmd: &[String], input: &wire::Rope) -> Option<&'static str> {
+    if input.len() > COMMAND_INPUT_BYTES_MAX {
+        return Some("the command's input is larger than 16 MiB");
+    }
+    let words: usize = cmd.iter().map(String::len).sum();
+    (words > COMMAND_WORDS_BYTES_MAX)
+        .then_some("the command is longer than 4 MiB; give what is long as input (-i FILE)")
 }

@@ -7,10 +7,15 @@ use crate::state::{LogPriority, MonServer};
 use crate::update::{Batch, Update};
 use crate::{MonState, volatile::Quorum};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use tracing::info;
 use types::EntityType;
 use wire::nacre::mon::OsdBeacon;
 use wire::{Decode, Encode, Target};
+
+/// For so long after a monitor has begun to lead, records that may be behind are not told: OSDs that it does not know
+/// come in.
+const DOUBT_SETTLES: Duration = Duration::from_secs(20);
 
 /// What the leader is told of monitors, and has not yet proposed.
 #[derive(Default)]
@@ -37,6 +42,7 @@ impl Monitor {
         self.pg_numbers.begin(self.state.osdmap().epoch);
         self.shard_orders = Default::default();
         self.osd_changes.look(now.since_start);
+        self.doubt_told_from = now.since_start + DOUBT_SETTLES;
         self.advance(now, out);
     }
 

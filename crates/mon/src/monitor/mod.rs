@@ -145,6 +145,8 @@ pub struct Monitor {
     metadata: BTreeMap<String, String>,
     /// Whether this monitor decides.
     leads: bool,
+    /// From when on records that may be behind are told.
+    doubt_told_from: Duration,
     /// When statistics and timeouts are next looked at.
     next_tick: Duration,
     /// Health alarms when last looked.
@@ -179,6 +181,7 @@ impl Monitor {
             members: Members::default(),
             metadata: BTreeMap::new(),
             leads: false,
+            doubt_told_from: Duration::ZERO,
             next_tick: Duration::ZERO,
             alarms: KnownAlarms::new(),
             ignored: BTreeSet::new(),

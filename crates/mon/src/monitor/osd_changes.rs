@@ -210,6 +210,7 @@ impl Monitor {
                 self.osd_changes.flapping.marked_down(osd, now.since_start);
             }
             draft.incremental.mark_down(osd);
+            draft.forget_fullness(map, osd);
             draft.xinfo(map, osd).down_stamp = now.wall;
             draft.notes.push((LogPriority::INFO, why));
         }
@@ -261,7 +262,9 @@ impl Monitor {
             draft.bring_up(map, &boot, is_new);
             draft.notes.push((LogPriority::INFO, format!("{osd} {} boot", boot.public_addrs)));
             self.osd_changes.failures.forget(osd);
-            if self.state.osd_metadata.get(&osd) != Some(&boot.metadata) {
+            let is_known = self.state.osd_metadata.get(&osd) == Some(&boot.metadata);
+            let bytes: usize = boot.metadata.iter().map(|(key, value)| key.len() + value.len() + 32).sum();
+            if !is_known && self.state.has_room_for(bytes) {
                 draft.updates.push(Update::OsdMetadata { osd, metadata: Some(boot.metadata) });
             }
         }
@@ -324,10 +327,19 @@ impl Monitor {
         }
     }
 
-    /// Marks OSDs by how full they are.
+    /// Marks OSDs by how full they are. One that is down reports nothing: what it last said of itself does not count.
     fn mark_full(&self, draft: &mut Draft) {
         let map = self.state.osdmap();
+        for (osd, _) in map.osds().filter(|(_, known)| !known.is_up()) {
+            draft.forget_fullness(map, osd);
+        }
+        let goes_down = |draft: &Draft, osd: OsdId| {
+            draft.incremental.new_state.get(&osd).is_some_and(|flipped| flipped.contains(OsdState::UP))
+        };
         for (osd, known) in map.up_osds() {
+            if goes_down(draft, osd) {
+                continue;
+            }
             let Some(used) = self.used_ratio(osd) else { continue };
             let mut wanted = OsdState::default();
             if used >= map.full_ratio {
@@ -337,8 +349,7 @@ impl Monitor {
             } else if used >= map.nearfull_ratio {
                 wanted |= OsdState::NEARFULL;
             }
-            let fullness = OsdState::FULL | OsdState::BACKFILLFULL | OsdState::NEARFULL;
-            let changed = (known.state & fullness) ^ wanted;
+            let changed = (known.state & fullness()) ^ wanted;
             if !changed.is_empty() {
                 draft.incremental.flip_state(osd, changed);
             }
@@ -348,8 +359,10 @@ impl Monitor {
     /// Marks pools that may not be written: an OSD below them is full, or their quota is used up.
     fn mark_pools_full(&self, draft: &mut Draft) {
         let map = self.state.osdmap();
-        // The map as it is decides; states that change in this increment show in the next.
-        let having = |state| map.osds().filter(move |(_, osd)| osd.state.contains(state)).map(|(id, _)| id.0);
+        // The map as it is decides; states that change in this increment show in the next. As in Ceph, only OSDs that
+        // are up and in keep a pool from being written: nothing is written to others.
+        let counts = |id, osd: &osdmap::Osd, state| osd.is_up() && map.is_in(id) && osd.state.contains(state);
+        let having = |state| map.osds().filter(move |(id, osd)| counts(*id, osd, state)).map(|(id, _)| id.0);
         let full: BTreeSet<i32> = having(OsdState::FULL).collect();
         let backfillfull: BTreeSet<i32> = full.iter().copied().chain(having(OsdState::BACKFILLFULL)).collect();
         let nearfull: BTreeSet<i32> = backfillfull.iter().copied().chain(having(OsdState::NEARFULL)).collect();
@@ -406,6 +419,16 @@ impl Draft {
 
     pub fn note(&mut self, priority: LogPriority, message: String) {
         self.notes.push((priority, message));
+    }
+
+    /// What a down OSD last reported of its space says nothing.
+    fn forget_fullness(&mut self, map: &OsdMap, osd: OsdId) {
+        let known = map.osd(osd).map(|known| known.state & fullness()).filter(|known| !known.is_empty());
+        // Flipped here already, it would come back.
+        let flipped = self.incremental.new_state.get(&osd).copied().unwrap_or_default();
+        if let Some(known) = known.filter(|known| !flipped.intersects(*known)) {
+            self.incremental.flip_state(osd, known);
+        }
     }
 
     fn xinfo(&mut self, map: &OsdMap, osd: OsdId) -> &mut osdmap::OsdXInfo {
@@ -473,6 +496,11 @@ impl Draft {
             xinfo.old_weight = 0;
         }
     }
+}
+
+/// How full an OSD is, by its reports.
+fn fullness() -> OsdState {
+    OsdState::FULL | OsdState::BACKFILLFULL | OsdState::NEARFULL
 }
 
 /// Whether the map has the OSD at these public or cluster addresses, which change with every start.

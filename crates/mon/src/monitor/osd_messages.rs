@@ -1,6 +1,7 @@
 //! What OSDs send.
 
 use super::{Action, Monitor, Now};
+use crate::bounds::{ADDRS_MAX, GROUPS_PER_MESSAGE, NAME_BYTES_MAX, OSD_METADATA_BYTES_MAX};
 use crate::state::{LogPriority, PgRecord};
 use crate::update::Update;
 use mutant::Mutant;
@@ -61,7 +62,11 @@ impl Monitor {
         if boot.public_addrs.msgr2_addr().sockaddr.is_none() || boot.cluster_addrs.msgr2_addr().sockaddr.is_none() {
             return Err("it names no msgr v2 address at which it can be reached".to_owned());
         }
+        check_sizes(boot)?;
         let map = self.state.osdmap();
+        if !map.exists(boot.osd) && !self.state.has_room_for(NEW_OSD_BYTES) {
+            return Err("the monitors' state is as large as it may be; see `ceph health detail`".to_owned());
+        }
         if self.store_of(boot.osd).is_none() && self.sessions[&session].store == Some(boot.osd_uuid) {
             // It may have said so before, and be gone for long: its number is for the one that replaces it.
             return Err("it was removed from the cluster; start it again if it is to join anew".to_owned());
@@ -130,6 +135,7 @@ impl Monitor {
 
     pub(super) fn pg_history_get(
         &self,
+        now: Now,
         session: SessionId,
         tid: u64,
         request: nacre::PgHistoryGet,
@@ -140,11 +146,16 @@ impl Monitor {
         if request.epoch > map.epoch {
             return debug!("placement groups' history asked for {}, newest is {}", request.epoch, map.epoch);
         }
-        let mut pgs = Vec::new();
-        for pgid in request.pgs {
-            pgs.extend(self.pg_history(pgid));
+        // Also of none: who asks for groups that are gone is answered.
+        let chunks = std::iter::once(&request.pgs[..]).filter(|pgs| pgs.is_empty());
+        // An OSD that this monitor has not heard of may have the newest copy: it is given time to come.
+        let may_tell = |history: &nacre::PgHistory| {
+            history.doubt != nacre::doubt::BEHIND || now.since_start >= self.doubt_told_from
+        };
+        for pgs in chunks.chain(request.pgs.chunks(GROUPS_PER_MESSAGE)) {
+            let pgs = pgs.iter().filter_map(|pgid| self.pg_history(*pgid)).filter(may_tell).collect();
+            self.send(session, tid, nacre::PgHistoryReply { epoch: map.epoch, pgs }, out);
         }
-        self.send(session, tid, nacre::PgHistoryReply { epoch: map.epoch, pgs }, out);
     }
 
     /// What is known of a group that exists.
@@ -159,6 +170,7 @@ impl Monitor {
             created: self.state.pool_created(pgid.pool, pool),
             member_shards: record.map(|r| r.member_shards.clone()).unwrap_or_default(),
             past_shards: record.map(|r| r.past_shards.clone()).unwrap_or_default(),
+            doubt: record.map(|r| r.doubt).unwrap_or_default(),
         })
     }
 
@@ -167,6 +179,9 @@ impl Monitor {
         for (pgid, osds) in request.pgs {
             if !self.shard_orders.knows_step(pgid, request.epoch) {
                 debug!("{pgid}: {osd} asks for an acting set by epoch {}, from before the last step", request.epoch);
+                continue;
+            }
+            if !self.state.pg_exists(pgid) || osds.len() > ACTING_MAX {
                 continue;
             }
             self.osd_changes.pg_temp(pgid, osd, osds, now.since_start);
@@ -221,8 +236,21 @@ impl Monitor {
             };
             let serves = osd.is_some_and(|osd| members.contains(&osd));
             let is_current = is_current || mutant::is(Mutant::StaleRecord);
-            if !is_current || !are_acting || !serves || activation.interval_since < known_since {
+            // A record of an interval that is yet to come would be the last one for long.
+            let is_known = activation.interval_since <= self.state.osdmap().epoch;
+            if !is_current || !are_acting || !serves || activation.interval_since < known_since || !is_known {
                 debug!("{pg}: activation in {} is out of date", activation.interval_since);
+                continue;
+            }
+            // Others may have served and been answered for since the record that the primary went by. What the same
+            // interval led to is no such record: its primary is the one that asks.
+            let started = known.map(|record| record.last_epoch_started).unwrap_or_default();
+            let rests_on = activation.basis.unwrap_or(started);
+            if rests_on != started && activation.interval_since != started {
+                let since = activation.interval_since;
+                info!(
+                    "{pg}: activation in {since} rests on a record of {rests_on}, the present one is of {started}: refused"
+                );
                 continue;
             }
             asked.push(pg);
@@ -233,6 +261,11 @@ impl Monitor {
                 member_shards,
                 past_shards: Vec::new(),
                 range_since,
+                // Who else may have what members lack, only the OSDs know, until nobody lacks anything.
+                doubt: match known.map_or(nacre::doubt::NONE, |record| record.doubt) {
+                    nacre::doubt::BEHIND if activation.recovered => nacre::doubt::UNCONFIRMED,
+                    doubt => doubt,
+                },
             };
             if !activation.recovered && !mutant::is(Mutant::PastForgotten) {
                 let serve: BTreeSet<_> = record.holders().collect();
@@ -248,6 +281,31 @@ impl Monitor {
         let update = (!records.is_empty()).then_some(Update::PgActivated(records));
         (update, Answer::PgActivated { session, pgs: asked })
     }
+}
+
+/// Members of a group at most, those of erasure-coded pools included.
+const ACTING_MAX: usize = 256;
+
+/// What a new OSD adds to the state, about.
+const NEW_OSD_BYTES: usize = 4096;
+
+/// Refuses texts that nobody means.
+fn check_sizes(boot: &nacre::OsdBoot) -> Result<(), String> {
+    let texts = |table: &std::collections::BTreeMap<String, String>| -> usize {
+        table.iter().map(|(key, value)| key.len() + value.len()).sum()
+    };
+    let metadata = texts(&boot.metadata);
+    if metadata > OSD_METADATA_BYTES_MAX {
+        return Err(format!("it says {metadata} bytes about itself, at most {OSD_METADATA_BYTES_MAX} are kept"));
+    }
+    if texts(&boot.location) > 4 * NAME_BYTES_MAX || boot.device_class.len() > NAME_BYTES_MAX {
+        return Err("its location, or its device class, is too long".to_owned());
+    }
+    let addrs = [&boot.public_addrs, &boot.cluster_addrs, &boot.hb_back_addrs, &boot.hb_front_addrs];
+    if addrs.iter().any(|addrs| addrs.0.len() > ADDRS_MAX) {
+        return Err(format!("it names more than {ADDRS_MAX} addresses of a kind"));
+    }
+    Ok(())
 }
 
 /// OSD numbers end here: maps hold vectors of this length.

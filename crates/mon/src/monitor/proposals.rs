@@ -5,12 +5,17 @@
 //! came about.
 
 use super::{Action, Monitor, Now};
+use crate::bounds::{
+    ACTIVATIONS_MAX, ADDRS_MAX, BATCH_BYTES, GROUPS_PER_MESSAGE, LOG_LINE_BYTES_MAX, LOG_LINES_WAITING_MAX,
+    NAME_BYTES_MAX, REQUEST_BYTES_MAX, REQUESTS_MAX, cut,
+};
 use crate::commands::{self, Asked, Order, Outcome, Reply};
 use crate::pools::{self, PoolOpOutcome};
 use crate::state::{LogEntry, LogPriority};
 use crate::update::{Batch, Update};
 use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
+use tracing::{error, info};
 use types::{EntityName, EntityType, Errno, OsdId, PgId};
 use wire::basic::AuthName;
 use wire::messages as msg;
@@ -18,13 +23,10 @@ use wire::msgr::SessionId;
 use wire::nacre::mon as nacre;
 use wire::{Encode, Message, Target};
 
-/// Requests that may wait. More are refused with EAGAIN.
-const WAITING_MAX: usize = 10_000;
 /// Global ids are made durable in ranges of this size.
 const GLOBAL_IDS_RANGE: u64 = 10_000;
-/// Most lines taken from one message, and how long each may be.
+/// Most lines taken from one message.
 const LOG_LINES_MAX: usize = 200;
-const LOG_LINE_BYTES_MAX: usize = 4096;
 /// A snapshot replaces this many batches.
 pub const SNAPSHOT_EVERY: u64 = 500;
 
@@ -33,6 +35,16 @@ pub const SNAPSHOT_EVERY: u64 = 500;
 pub(super) enum Request {
     Command(CommandRequest),
     PoolOp { session: SessionId, tid: u64, op: msg::PoolOp },
+}
+
+impl Request {
+    /// What it takes while it waits.
+    fn bytes(&self) -> usize {
+        match self {
+            Request::Command(request) => request.cmd.iter().map(String::len).sum::<usize>() + request.input.len(),
+            Request::PoolOp { op, .. } => op.name.len(),
+        }
+    }
 }
 
 /// The message that answers a command.
@@ -95,17 +107,19 @@ pub(super) enum Answer {
 pub(super) struct Proposals {
     in_flight: Option<InFlight>,
     waiting: VecDeque<Request>,
+    waiting_bytes: usize,
     global_ids_wanted: bool,
     /// Other monitors want ids.
     global_ids_for: BTreeSet<SessionId>,
     /// A batch with ids is on its way.
     global_ids_coming: bool,
-    /// Records of activations to be made, and who asked.
-    activations: Vec<(SessionId, nacre::PgActivate)>,
+    /// Records of activations to be made, and who asked; and how many they are.
+    activations: VecDeque<(SessionId, nacre::PgActivate)>,
+    activations_count: usize,
     /// Decided already, to go with the next batch.
     updates: Vec<Update>,
     /// Lines of others for the cluster log, and who to tell.
-    log_lines: Vec<(LogEntry, Option<Answer>)>,
+    log_lines: VecDeque<(LogEntry, Option<Answer>)>,
 }
 
 struct InFlight {
@@ -169,8 +183,38 @@ impl Proposals {
         self.global_ids_for.insert(session);
     }
 
+    /// Asks for records. Of one message with many groups a part may be answered before the rest; what is too much is
+    /// dropped.
     pub fn activate(&mut self, session: SessionId, request: nacre::PgActivate) {
-        self.activations.push((session, request));
+        let nacre::PgActivate { epoch, mut pgs } = request;
+        // Not even one: there is something to answer.
+        loop {
+            let rest = pgs.split_off(pgs.len().min(GROUPS_PER_MESSAGE));
+            if self.activations_count + pgs.len() > ACTIVATIONS_MAX {
+                return info!(
+                    "{ACTIVATIONS_MAX} placement groups' records wait; others are dropped until they are asked for again"
+                );
+            }
+            self.activations_count += pgs.len();
+            self.activations.push_back((session, nacre::PgActivate { epoch, pgs }));
+            if rest.is_empty() {
+                return;
+            }
+            pgs = rest;
+        }
+    }
+
+    fn next_activation(&mut self) -> Option<(SessionId, nacre::PgActivate)> {
+        let (session, request) = self.activations.pop_front()?;
+        self.activations_count -= request.pgs.len();
+        Some((session, request))
+    }
+
+    /// The next request whose turn it is.
+    fn next_request(&mut self) -> Option<Request> {
+        let request = self.waiting.pop_front()?;
+        self.waiting_bytes -= request.bytes();
+        Some(request)
     }
 
     /// Adds an update that stays right whatever is applied before it.
@@ -182,22 +226,28 @@ impl Proposals {
 
     /// Adds a line to the cluster log with the next batch.
     pub fn log(&mut self, entry: LogEntry) {
-        self.log_lines.push((entry, None));
+        self.log_lines.push_back((entry, None));
     }
 
     /// Adds lines that a daemon or client sent, acknowledging the last one's number. What is too much or too long is
-    /// cut: the log's tail is part of the state.
+    /// cut: the log's tail is part of the state. While too many wait, nothing is taken nor acknowledged.
     pub fn log_for(&mut self, session: SessionId, mut entries: Vec<LogEntry>) {
+        if self.log_lines.len() >= LOG_LINES_WAITING_MAX {
+            return;
+        }
         let surplus = entries.len().saturating_sub(LOG_LINES_MAX);
         entries.drain(..surplus);
         for entry in &mut entries {
-            let end = entry.message.floor_char_boundary(LOG_LINE_BYTES_MAX);
-            entry.message.truncate(end);
+            cut(&mut entry.message, LOG_LINE_BYTES_MAX);
+            cut(&mut entry.channel, NAME_BYTES_MAX);
+            cut(&mut entry.name.id, NAME_BYTES_MAX);
+            entry.addrs.0.truncate(ADDRS_MAX);
+            entry.addrs.0.shrink_to_fit();
         }
         let Some(last) = entries.pop() else { return };
         self.log_lines.extend(entries.into_iter().map(|entry| (entry, None)));
         let answer = Answer::LogAck { session, last: last.seq, channel: last.channel.clone() };
-        self.log_lines.push((last, Some(answer)));
+        self.log_lines.push_back((last, Some(answer)));
     }
 }
 
@@ -246,10 +296,14 @@ impl Monitor {
     }
 
     fn wait(&mut self, request: Request, out: &mut Vec<Action>) {
-        if self.proposals.waiting.len() < WAITING_MAX {
+        let (count, bytes) = (self.proposals.waiting.len(), self.proposals.waiting_bytes);
+        // One that comes alone may have any size.
+        if count < REQUESTS_MAX && (count == 0 || bytes + request.bytes() <= REQUEST_BYTES_MAX) {
+            self.proposals.waiting_bytes += request.bytes();
             return self.proposals.waiting.push_back(request);
         }
-        let busy = Reply::error(Errno::EAGAIN, format!("{WAITING_MAX} requests are waiting; try again later"));
+        let why = format!("{count} requests of {bytes} bytes are waiting; try again later");
+        let busy = Reply::error(Errno::EAGAIN, why);
         match request {
             Request::Command(request) => self.answer(Answer::Command(request, busy), out),
             Request::PoolOp { session, tid, .. } => {
@@ -281,7 +335,7 @@ impl Monitor {
             if updates.is_empty() {
                 // Whatever was asked is so already.
                 answers.drain(..).for_each(|answer| self.answer(answer, out));
-                let Some(request) = self.proposals.waiting.pop_front() else { return };
+                let Some(request) = self.proposals.next_request() else { return };
                 updates = self.requested(now, request, &mut answers, out);
             }
             if updates.is_empty() {
@@ -294,7 +348,29 @@ impl Monitor {
         }
     }
 
-    /// What nobody asked for by a request of its own: records, OSD map changes, ids.
+    /// The batch on its way is too large to be decided: nothing of it is done. Who asked for it is told; OSDs and other
+    /// daemons ask again.
+    pub fn refused(&mut self, now: Now, why: &str, out: &mut Vec<Action>) {
+        let Some(in_flight) = self.proposals.in_flight.take() else { return };
+        error!("batch {} is dropped: {why}", in_flight.index);
+        self.proposals.global_ids_coming = false;
+        for answer in in_flight.answers {
+            match answer {
+                Answer::Command(request, _) => self.refuse(request, Errno::E2BIG, why, out),
+                Answer::PoolOp { session, tid, .. } => {
+                    let code = Errno::E2BIG.as_result();
+                    self.answer(Answer::PoolOp { session, tid, code, data: None }, out);
+                }
+                Answer::GlobalIds { by: None, .. } => self.proposals.want_global_ids(),
+                Answer::GlobalIds { by: Some(session), .. } => self.proposals.want_global_ids_for(session),
+                Answer::GoingDown { .. } | Answer::PgActivated { .. } | Answer::LogAck { .. } => {}
+            }
+        }
+        self.advance(now, out);
+    }
+
+    /// What nobody asked for by a request of its own: records, OSD map changes, ids. What does not fit waits for the
+    /// next batch.
     fn own_updates(&mut self, now: Now, answers: &mut Vec<Answer>) -> Vec<Update> {
         let mut updates = std::mem::take(&mut self.proposals.updates);
         let own = std::mem::take(&mut self.proposals.global_ids_wanted);
@@ -308,14 +384,24 @@ impl Monitor {
         }
         self.member_updates(now, &mut updates);
         // Before map changes, because activations are checked against the map as it is now.
-        for (session, request) in std::mem::take(&mut self.proposals.activations) {
+        let bytes_of = |update: &Update| update.to_vec(Target::PACIFIC).len();
+        let mut bytes: usize = updates.iter().map(bytes_of).sum();
+        while bytes < BATCH_BYTES
+            && let Some((session, request)) = self.proposals.next_activation()
+        {
             let (update, answer) = self.activation(session, request);
+            bytes += update.as_ref().map_or(0, bytes_of);
             updates.extend(update);
             answers.push(answer);
         }
+        let before = updates.len();
         self.osd_updates(now, &mut updates, answers);
+        bytes += updates[before..].iter().map(bytes_of).sum::<usize>();
         let mut entries = Vec::new();
-        for (entry, answer) in std::mem::take(&mut self.proposals.log_lines) {
+        while bytes < BATCH_BYTES
+            && let Some((entry, answer)) = self.proposals.log_lines.pop_front()
+        {
+            bytes += entry.to_vec(Target::PACIFIC).len();
             entries.push(entry);
             answers.extend(answer);
         }
@@ -343,6 +429,10 @@ impl Monitor {
                     Vec::new()
                 }
                 Outcome::Propose { mut updates, reply } => {
+                    if let Err(why) = self.state.check_budget(&updates) {
+                        self.refuse(request, Errno::EDQUOT, &why.to_string(), out);
+                        return Vec::new();
+                    }
                     updates.push(Update::Log(vec![self.audit_line(now, &request)]));
                     answers.push(Answer::Command(request, reply));
                     updates
@@ -354,6 +444,12 @@ impl Monitor {
                     Vec::new()
                 }
                 PoolOpOutcome::Propose { updates, data } => {
+                    if let Err(why) = self.state.check_budget(&updates) {
+                        info!("a request about a pool is refused: {why}");
+                        let code = Errno::EDQUOT.as_result();
+                        self.answer(Answer::PoolOp { session, tid, code, data: None }, out);
+                        return Vec::new();
+                    }
                     answers.push(Answer::PoolOp { session, tid, code: 0, data });
                     updates
                 }
@@ -440,7 +536,7 @@ impl Monitor {
 
     /// A line that this monitor says itself; cut as those of others are.
     pub(super) fn log_line(&self, now: Now, priority: LogPriority, mut message: String) -> LogEntry {
-        message.truncate(message.floor_char_boundary(LOG_LINE_BYTES_MAX));
+        cut(&mut message, LOG_LINE_BYTES_MAX);
         LogEntry {
             seq: 0,
             stamp: now.wall,

@@ -3,6 +3,7 @@
 use super::{Action, Monitor};
 use crate::state::ConfigSubject;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use types::Epoch;
 use wire::basic::AuthName;
 use wire::messages as msg;
@@ -106,13 +107,16 @@ impl Monitor {
         }
         let class = known.osd().and_then(|osd| self.state.osdmap().crush.class_of(osd.0));
         let options = self.config_for(&known.peer.auth_name, &known.host, class);
-        if known.config_sent.as_ref() == Some(&options) {
+        let mut hasher = DefaultHasher::new();
+        options.hash(&mut hasher);
+        let hash = hasher.finish();
+        if known.config_sent == Some(hash) {
             return;
         }
-        let envelope = msg::Config { options: options.clone() }.seal(0, known.target());
+        let envelope = msg::Config { options }.seal(0, known.target());
         out.push(Action::Send { session, envelope });
         if let Some(known) = self.sessions.get_mut(&session) {
-            known.config_sent = Some(options);
+            known.config_sent = Some(hash);
             known.subscriptions.sent("config", self.state.applied);
         }
     }

@@ -1,7 +1,6 @@
 //! One connected party.
 
 use super::subscriptions::Subscriptions;
-use std::collections::BTreeMap;
 use types::{EntityType, Fsid, OsdId};
 use wire::Target;
 use wire::msgr::Peer;
@@ -15,8 +14,9 @@ pub(super) struct Session {
     pub is_at_manager: bool,
     /// As the peer calls its machine, from its subscriptions.
     pub host: String,
-    /// The configuration it was last sent.
-    pub config_sent: Option<BTreeMap<String, String>>,
+    /// A hash of the configuration that it was last sent, in place of a copy for each session. By chance two
+    /// configurations in 2^64 have the same.
+    pub config_sent: Option<u64>,
     /// Of an OSD: the store that the map has had under its number while the session was there.
     pub store: Option<Fsid>,
 }

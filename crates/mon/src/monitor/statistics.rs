@@ -5,7 +5,7 @@ use crate::state::LogPriority;
 use crate::volatile::{IoCounts, IoRates, OsdStat, PgStat};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PgId, PoolId};
-use wire::nacre::mon::{OsdBeacon, PgReport, pg_state};
+use wire::nacre::mon::{OsdBeacon, PgReport, PgScrubReport, pg_state};
 
 /// Rates are averages over about this many seconds.
 const RATE_WINDOW_S: f64 = 5.0;
@@ -33,8 +33,9 @@ fn scrub_news(before: &PgReport, report: &PgReport) -> Vec<(LogPriority, String)
     let (old, new, pgid) = (&before.scrub, &report.scrub, report.pgid);
     let what = if new.deep_at == old.deep_at { "scrub" } else { "deep-scrub" };
     let mut lines = Vec::new();
-    let errors = new.shallow_errors + new.deep_errors;
-    if errors > old.shallow_errors + old.deep_errors {
+    let sum = |scrub: &PgScrubReport| scrub.shallow_errors.saturating_add(scrub.deep_errors);
+    let errors = sum(new);
+    if errors > sum(old) {
         lines.push((LogPriority::ERROR, format!("{pgid} {what} {errors} errors")));
     }
     if let Some(repaired) = new.repaired.checked_sub(old.repaired).filter(|repaired| *repaired > 0) {
@@ -130,13 +131,13 @@ impl Monitor {
             let target = PgId { seed: osdmap::split_parent(pg.seed, pg_num), ..pg };
             let Some(stat) = self.volatile.pgs.get_mut(&target) else { continue };
             let sum = &mut stat.report;
-            sum.objects += gone.objects;
-            sum.clones += gone.clones;
-            sum.bytes += gone.bytes;
-            sum.omap_bytes += gone.omap_bytes;
-            sum.omap_keys += gone.omap_keys;
-            sum.write_ops += gone.write_ops;
-            sum.write_kib += gone.write_kib;
+            sum.objects = sum.objects.saturating_add(gone.objects);
+            sum.clones = sum.clones.saturating_add(gone.clones);
+            sum.bytes = sum.bytes.saturating_add(gone.bytes);
+            sum.omap_bytes = sum.omap_bytes.saturating_add(gone.omap_bytes);
+            sum.omap_keys = sum.omap_keys.saturating_add(gone.omap_keys);
+            sum.write_ops = sum.write_ops.saturating_add(gone.write_ops);
+            sum.write_kib = sum.write_kib.saturating_add(gone.write_kib);
             // What it is done with, the whole may not be done with.
             sum.trimmed_snaps = Default::default();
         }

@@ -51,6 +51,11 @@ impl ConfigDb {
         })
     }
 
+    /// Bytes of all that is set, about.
+    pub fn bytes(&self) -> usize {
+        self.iter().map(|(who, name, value)| who.len() + name.len() + value.len() + 16).sum()
+    }
+
     /// What applies to `subject`: for each option the value from its most specific section, and that section. More
     /// specific is: a whole name before a type before `global`, then with a mask before without.
     pub fn effective(&self, subject: &ConfigSubject<'_>) -> BTreeMap<&str, (&str, &str)> {

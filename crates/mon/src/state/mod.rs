@@ -1,6 +1,7 @@
 //! Everything the cluster decides.
 
 mod auth;
+mod budget;
 mod cluster_log;
 mod config_db;
 mod manager;
@@ -10,6 +11,7 @@ mod records;
 mod snapshot;
 
 pub use auth::AuthEntry;
+pub use budget::OverBudget;
 pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX};
 pub use config_db::{ConfigDb, ConfigSubject};
 pub use manager::MANAGER_GID;
@@ -24,6 +26,7 @@ use osdmap::MonMap;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Fsid, OsdId, PgId, PoolId, Utime};
 use wire::Decode;
+use wire::nacre::mon::doubt;
 
 /// The replicated state. Changed only by [`MonState::apply`]; readers may look at every field.
 #[derive(Clone, PartialEq, Debug)]
@@ -58,6 +61,9 @@ pub struct MonState {
     /// Servers that were members and never will be again.
     pub former_servers: BTreeSet<u64>,
     pub manager: ManagerRecord,
+    /// A monitor that may not have heard of everything was made the only one, and the operator has not confirmed yet
+    /// that what it knows is all there is.
+    pub in_doubt: bool,
 }
 
 /// Before a cluster begins.
@@ -83,6 +89,7 @@ impl Default for MonState {
             founder: 0,
             former_servers: BTreeSet::new(),
             manager: ManagerRecord::default(),
+            in_doubt: false,
         }
     }
 }
@@ -145,6 +152,10 @@ impl MonState {
                 self.former_servers.extend(self.mon_servers.remove(name).map(|gone| gone.server));
                 self.mon_metadata.remove(name);
             }
+            Update::Confirmed => {
+                self.in_doubt = false;
+                self.pgs.values_mut().for_each(|record| record.doubt = doubt::NONE);
+            }
             Update::Manager { name, addrs, since } => {
                 // Before it was recorded, it was the time at which the monitor had started.
                 let epoch = self.manager.epoch.next().max(types::Epoch(since.sec));
@@ -198,6 +209,9 @@ impl MonState {
             let record = self.pgs.entry(target).or_default();
             record.range_since = epoch;
             record.last_epoch_started = record.last_epoch_started.max(gone.last_epoch_started);
+            // The lower number is the greater doubt, but for none.
+            record.doubt =
+                [record.doubt, gone.doubt].into_iter().filter(|doubt| *doubt != doubt::NONE).min().unwrap_or_default();
         }
     }
 }

@@ -132,6 +132,12 @@ impl OsdMaps {
         incremental
     }
 
+    /// Bytes of all that is kept.
+    pub fn bytes(&self) -> usize {
+        let fulls: usize = self.fulls.values().map(Bytes::len).sum();
+        self.current_full.len() + fulls + self.bytes_behind(Epoch(0))
+    }
+
     /// Bytes of the increments behind an epoch.
     fn bytes_behind(&self, epoch: Epoch) -> usize {
         self.incrementals.range(epoch.next()..).map(|(_, bytes)| bytes.len()).sum()

@@ -36,6 +36,8 @@ pub struct PgRecord {
     /// The epoch in which the group got the objects that it has, by a split; 0 if it was made with them. An interval from
     /// before is not recorded any more.
     pub range_since: Epoch,
+    /// Of [`wire::nacre::mon::doubt`]: the group may have served elsewhere since, or did.
+    pub doubt: u8,
 }
 
 impl PgRecord {
@@ -64,13 +66,14 @@ pub struct HealthMute {
 
 impl Encode for PgRecord {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(4, 1, |w| {
+        w.versioned(5, 1, |w| {
             w.put(&self.last_epoch_started);
             w.put(&self.members);
             w.put(&self.past);
             w.put(&self.member_shards);
             w.put(&self.past_shards);
             w.put(&self.range_since);
+            w.u8(self.doubt);
         });
     }
 }
@@ -79,7 +82,7 @@ impl Decode for PgRecord {
     const MIN_BYTES: usize = 14;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgRecord, DecodeError> {
-        let (version, mut r) = r.versioned("placement group record", 4)?;
+        let (version, mut r) = r.versioned("placement group record", 5)?;
         Ok(PgRecord {
             last_epoch_started: r.get()?,
             members: r.get()?,
@@ -87,6 +90,7 @@ impl Decode for PgRecord {
             member_shards: if version.version >= 3 { r.get()? } else { Vec::new() },
             past_shards: if version.version >= 3 { r.get()? } else { Vec::new() },
             range_since: if version.version >= 4 { r.get()? } else { Epoch(0) },
+            doubt: if version.version >= 5 { r.u8()? } else { 0 },
         })
     }
 }
@@ -144,5 +148,23 @@ impl Decode for ManagerRecord {
     fn decode(r: &mut Reader<'_>) -> Result<ManagerRecord, DecodeError> {
         let (_, mut r) = r.versioned("manager record", 1)?;
         Ok(ManagerRecord { epoch: r.get()?, name: r.get()?, addrs: r.get()?, since: r.get()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Version 4 ended before the doubt.
+    #[test]
+    fn a_record_of_version_4_is_read() {
+        let record =
+            PgRecord { last_epoch_started: Epoch(7), members: vec![OsdId(1), OsdId(2)], ..PgRecord::default() };
+        let mut bytes = record.to_vec(wire::Target::PACIFIC);
+        bytes.pop();
+        let length = (bytes.len() - 6) as u32;
+        bytes[0] = 4;
+        bytes[2..6].copy_from_slice(&length.to_le_bytes());
+        assert_eq!(PgRecord::from_slice(&bytes), Ok(record));
     }
 }

@@ -26,8 +26,9 @@ impl Encode for MonState {
             founder,
             former_servers,
             manager,
+            in_doubt,
         } = self;
-        w.versioned(2, 1, |w| {
+        w.versioned(3, 1, |w| {
             w.u64(*applied);
             w.put(stamp);
             w.put(fsid);
@@ -47,13 +48,14 @@ impl Encode for MonState {
             w.u64(*founder);
             w.put(former_servers);
             w.put(manager);
+            w.bool(*in_doubt);
         });
     }
 }
 
 impl Decode for MonState {
     fn decode(r: &mut Reader<'_>) -> Result<MonState, DecodeError> {
-        let (head, mut r) = r.versioned("monitor state", 2)?;
+        let (head, mut r) = r.versioned("monitor state", 3)?;
         let has_servers = head.version >= 2;
         Ok(MonState {
             applied: r.u64()?,
@@ -75,6 +77,7 @@ impl Decode for MonState {
             founder: if has_servers { r.u64()? } else { 0 },
             former_servers: if has_servers { r.get()? } else { Default::default() },
             manager: if has_servers { r.get()? } else { Default::default() },
+            in_doubt: if head.version >= 3 { r.bool()? } else { false },
         })
     }
 }
@@ -92,7 +95,8 @@ mod tests {
         let added = MonState::default().mon_servers.to_vec(Target::PACIFIC).len()
             + MonState::default().former_servers.to_vec(Target::PACIFIC).len()
             + MonState::default().manager.to_vec(Target::PACIFIC).len()
-            + size_of::<u64>();
+            + size_of::<u64>()
+            + size_of::<bool>();
         bytes.truncate(bytes.len() - added);
         let length = (bytes.len() - 6) as u32;
         bytes[0] = 1;

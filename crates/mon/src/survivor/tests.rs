@@ -127,6 +127,7 @@ fn a_survivor_leads_alone_with_all_that_it_had() {
     let own = member.identity().server;
     assert_eq!((state.founder, state.mon_servers["b"].server), (own.0, own.0));
     assert!(state.log.entries.iter().any(|line| line.message.contains("without mon.a, mon.c")));
+    assert!(state.in_doubt, "until the operator has confirmed what it knows");
     // What it was is still there.
     let mut kept = RedbLog::open(&kept).unwrap();
     let Loaded { identity, stored } = kept.load().unwrap();

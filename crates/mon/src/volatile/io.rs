@@ -43,12 +43,12 @@ impl IoCounts {
     }
 
     pub fn add(&mut self, other: &IoCounts) {
-        self.read_ops += other.read_ops;
-        self.read_kib += other.read_kib;
-        self.write_ops += other.write_ops;
-        self.write_kib += other.write_kib;
-        self.recovered_objects += other.recovered_objects;
-        self.recovered_bytes += other.recovered_bytes;
+        self.read_ops = self.read_ops.saturating_add(other.read_ops);
+        self.read_kib = self.read_kib.saturating_add(other.read_kib);
+        self.write_ops = self.write_ops.saturating_add(other.write_ops);
+        self.write_kib = self.write_kib.saturating_add(other.write_kib);
+        self.recovered_objects = self.recovered_objects.saturating_add(other.recovered_objects);
+        self.recovered_bytes = self.recovered_bytes.saturating_add(other.recovered_bytes);
     }
 }
 
@@ -58,9 +58,9 @@ impl IoRates {
         let weight = (seconds / window_s).min(1.0);
         let blend = |rate: &mut f64, count: u64| *rate += weight * (count as f64 / seconds - *rate);
         blend(&mut self.read_ops, counted.read_ops);
-        blend(&mut self.read_bytes, counted.read_kib * 1024);
+        blend(&mut self.read_bytes, counted.read_kib.saturating_mul(1024));
         blend(&mut self.write_ops, counted.write_ops);
-        blend(&mut self.write_bytes, counted.write_kib * 1024);
+        blend(&mut self.write_bytes, counted.write_kib.saturating_mul(1024));
         blend(&mut self.recovered_objects, counted.recovered_objects);
         blend(&mut self.recovered_bytes, counted.recovered_bytes);
     }

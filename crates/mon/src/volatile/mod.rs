@@ -107,7 +107,8 @@ impl Volatile {
         };
         for (id, pg) in range {
             totals.add(&pg.report);
-            totals.copies += pg.report.objects * u64::from(self.pool_sizes.get(&id.pool).copied().unwrap_or(0));
+            let size = u64::from(self.pool_sizes.get(&id.pool).copied().unwrap_or(0));
+            totals.copies = totals.copies.saturating_add(pg.report.objects.saturating_mul(size));
         }
         totals
     }
@@ -122,16 +123,16 @@ impl Volatile {
     /// Sums over all OSDs that reported.
     pub fn space(&self) -> OsdStats {
         self.osds.values().fold(OsdStats::default(), |sum, osd| OsdStats {
-            total_bytes: sum.total_bytes + osd.stats.total_bytes,
-            free_bytes: sum.free_bytes + osd.stats.free_bytes,
-            data_bytes: sum.data_bytes + osd.stats.data_bytes,
-            stored_bytes: sum.stored_bytes + osd.stats.stored_bytes,
-            omap_bytes: sum.omap_bytes + osd.stats.omap_bytes,
-            metadata_bytes: sum.metadata_bytes + osd.stats.metadata_bytes,
+            total_bytes: sum.total_bytes.saturating_add(osd.stats.total_bytes),
+            free_bytes: sum.free_bytes.saturating_add(osd.stats.free_bytes),
+            data_bytes: sum.data_bytes.saturating_add(osd.stats.data_bytes),
+            stored_bytes: sum.stored_bytes.saturating_add(osd.stats.stored_bytes),
+            omap_bytes: sum.omap_bytes.saturating_add(osd.stats.omap_bytes),
+            metadata_bytes: sum.metadata_bytes.saturating_add(osd.stats.metadata_bytes),
             commit_latency_us: sum.commit_latency_us.max(osd.stats.commit_latency_us),
-            pg_count: sum.pg_count + osd.stats.pg_count,
-            heartbeat_peers: sum.heartbeat_peers + osd.stats.heartbeat_peers,
-            slow_ops: sum.slow_ops + osd.stats.slow_ops,
+            pg_count: sum.pg_count.saturating_add(osd.stats.pg_count),
+            heartbeat_peers: sum.heartbeat_peers.saturating_add(osd.stats.heartbeat_peers),
+            slow_ops: sum.slow_ops.saturating_add(osd.stats.slow_ops),
             oldest_slow_op_ms: sum.oldest_slow_op_ms.max(osd.stats.oldest_slow_op_ms),
         })
     }
@@ -166,29 +167,31 @@ impl PgTotals {
         }
     }
 
+    /// OSDs may say anything: sums stop at the largest number.
     pub(crate) fn add(&mut self, pg: &PgReport) {
-        self.pgs += 1;
-        self.objects += pg.objects;
-        self.clones += pg.clones;
-        self.trim_queue += pg.trim_queue;
-        self.bytes += pg.bytes;
-        self.omap_bytes += pg.omap_bytes;
-        self.omap_keys += pg.omap_keys;
-        self.degraded_copies += pg.degraded_copies;
-        self.misplaced_copies += pg.misplaced_copies;
-        let bytes_each = pg.bytes.checked_div(pg.objects).unwrap_or(0) + OBJECT_COST_BYTES;
-        self.healing_bytes += (pg.degraded_copies + pg.misplaced_copies) * bytes_each;
-        self.missing_on_primary += pg.missing_on_primary;
-        self.unfound += pg.unfound;
-        self.recovered_objects += pg.recovered_objects;
-        self.recovered_bytes += pg.recovered_bytes;
-        self.log_entries += pg.log_entries;
-        self.read_ops += pg.read_ops;
-        self.read_kib += pg.read_kib;
-        self.write_ops += pg.write_ops;
-        self.write_kib += pg.write_kib;
-        self.shallow_errors += pg.scrub.shallow_errors;
-        self.deep_errors += pg.scrub.deep_errors;
-        self.repaired += pg.scrub.repaired;
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.pgs, 1);
+        add(&mut self.objects, pg.objects);
+        add(&mut self.clones, pg.clones);
+        add(&mut self.trim_queue, pg.trim_queue);
+        add(&mut self.bytes, pg.bytes);
+        add(&mut self.omap_bytes, pg.omap_bytes);
+        add(&mut self.omap_keys, pg.omap_keys);
+        add(&mut self.degraded_copies, pg.degraded_copies);
+        add(&mut self.misplaced_copies, pg.misplaced_copies);
+        let bytes_each = pg.bytes.checked_div(pg.objects).unwrap_or(0).saturating_add(OBJECT_COST_BYTES);
+        add(&mut self.healing_bytes, pg.degraded_copies.saturating_add(pg.misplaced_copies).saturating_mul(bytes_each));
+        add(&mut self.missing_on_primary, pg.missing_on_primary);
+        add(&mut self.unfound, pg.unfound);
+        add(&mut self.recovered_objects, pg.recovered_objects);
+        add(&mut self.recovered_bytes, pg.recovered_bytes);
+        add(&mut self.log_entries, pg.log_entries);
+        add(&mut self.read_ops, pg.read_ops);
+        add(&mut self.read_kib, pg.read_kib);
+        add(&mut self.write_ops, pg.write_ops);
+        add(&mut self.write_kib, pg.write_kib);
+        add(&mut self.shallow_errors, pg.scrub.shallow_errors);
+        add(&mut self.deep_errors, pg.scrub.deep_errors);
+        add(&mut self.repaired, pg.scrub.repaired);
     }
 }

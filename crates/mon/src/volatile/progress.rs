@@ -52,7 +52,8 @@ impl Event {
         let ((first, before), (last, left)) = (self.measured.front()?, self.measured.back()?);
         let seconds = last.to_unix().saturating_sub(first.to_unix()).as_secs_f64();
         let made = before.checked_sub(*left).filter(|made| *made > 0 && seconds > 0.0)?;
-        let at_last = Duration::from_secs_f64(*left as f64 * seconds / made as f64);
+        // By what OSDs say: it may be no time at all.
+        let at_last = Duration::try_from_secs_f64(*left as f64 * seconds / made as f64).ok()?;
         Some(at_last.saturating_sub(now.to_unix().saturating_sub(last.to_unix())))
     }
 

@@ -18,7 +18,7 @@ use wire::messages::{self, BackoffOp, Op, OpFlags, OsdBackoff, OsdOp, OsdOpReply
 use wire::msgr::SessionId;
 use wire::nacre::kind;
 use wire::nacre::mon::{
-    NewerMapGet, PgActivate, PgActivated, PgActivation, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp,
+    NewerMapGet, PgActivate, PgActivated, PgActivation, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp, doubt,
 };
 use wire::{Decode, Encode, EntityAddr, EntityAddrVec, Envelope, Message, Target};
 
@@ -85,6 +85,8 @@ pub(super) struct Cluster {
     limits: Limits,
     /// A primary has asked for a newer map, which nobody has been sent.
     newer_maps_wait: bool,
+    /// What the next question for the group's history is answered with, as it was in that epoch.
+    pub old_history: Option<(Epoch, PgHistory)>,
     /// What OSDs hand on to shards other than their first stays queued until a step takes it, or all is let happen.
     pub queues_wait: bool,
 }
@@ -186,6 +188,7 @@ impl Cluster {
             seed,
             limits,
             newer_maps_wait: false,
+            old_history: None,
             queues_wait: false,
         };
         let first = cluster.message(Epoch(1), Epoch(1));
@@ -594,7 +597,11 @@ impl Cluster {
                 let history = |pgid| self.started.get(&pgid).cloned().unwrap_or_else(|| never(pgid));
                 let wanted = PgHistoryGet::open(envelope).expect("well-formed").pgs;
                 let pgs = wanted.into_iter().map(history).collect();
-                PgHistoryReply { epoch: self.map.epoch, pgs }.seal(0, Target::default())
+                let (epoch, pgs) = match self.old_history.take() {
+                    Some((epoch, old)) => (epoch, vec![old]),
+                    None => (self.map.epoch, pgs),
+                };
+                PgHistoryReply { epoch, pgs }.seal(0, Target::default())
             }
             kind::PG_ACTIVATE => {
                 let asked = PgActivate::open(envelope).expect("well-formed").pgs;
@@ -602,7 +609,10 @@ impl Cluster {
                 let mut pgs = Vec::new();
                 let is_current = |pg: &PgActivation| {
                     let since = self.ranges_since.get(&pg.pgid).copied().unwrap_or_default();
-                    pg.acting == current(pg.pgid) && pg.interval_since >= since
+                    let started = self.started.get(&pg.pgid).map(|known| known.last_epoch_started).unwrap_or_default();
+                    let basis = pg.basis.expect("OSDs tell by which record they went");
+                    let is_on_it = [basis, pg.interval_since].contains(&started);
+                    pg.acting == current(pg.pgid) && pg.interval_since >= since && is_on_it
                 };
                 for pg in asked.into_iter().filter(is_current).collect::<Vec<_>>() {
                     let known = self.started.get(&pg.pgid).into_iter();
@@ -620,6 +630,11 @@ impl Cluster {
                         past: past.keys().copied().collect(),
                         past_shards: past.values().filter_map(|shard| *shard).collect(),
                         created: Epoch(1),
+                        doubt: match self.started.get(&pg.pgid).map_or(doubt::NONE, |known| known.doubt) {
+                            doubt::NONE => doubt::NONE,
+                            doubt::BEHIND if !pg.recovered => doubt::BEHIND,
+                            _ => doubt::UNCONFIRMED,
+                        },
                     };
                     self.started.insert(pg.pgid, history.clone());
                     pgs.push(history);
@@ -799,6 +814,21 @@ impl Cluster {
     pub fn in_transit_kinds(&self, from: OsdId, to: OsdId) -> Vec<u16> {
         let sent = self.in_transit.iter().filter(|(a, b, _)| (*a, *b) == (from, to));
         sent.map(|(.., envelope)| envelope.header.kind).collect()
+    }
+
+    /// The monitors know no more of the group than that, and nothing for certain.
+    pub fn fall_back(&mut self, known: PgHistory) {
+        self.started.insert(PG, PgHistory { doubt: doubt::BEHIND, ..known });
+    }
+
+    /// The operator has confirmed what the monitors know.
+    pub fn confirm(&mut self) {
+        self.started.values_mut().for_each(|known| known.doubt = doubt::NONE);
+    }
+
+    /// What the monitors know of the group.
+    pub fn history(&self) -> PgHistory {
+        self.started[&PG].clone()
     }
 
     /// Loses what is in transit between two OSDs.

@@ -93,7 +93,9 @@ pub mod kind {
     pub const ROLL_FORWARD: u16 = 0x4e3e;
     pub const READ_SHARE_GET: u16 = 0x4e53;
     pub const READ_SHARE: u16 = 0x4e54;
-    pub const LONG_PART: u16 = 0x4e55;
+    pub const LONG_PART: u16 = 0x4e57;
+    pub const PG_SOUGHT: u16 = 0x4e55;
+    pub const PG_FOUND: u16 = 0x4e56;
 
     /// Between monitors.
     pub const MON_HELLO: u16 = 0x4e40;

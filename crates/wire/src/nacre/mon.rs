@@ -268,6 +268,18 @@ pub struct PgHistoryGet {
 
 message!(PgHistoryGet = kind::PG_HISTORY_GET, version 1 { epoch, pgs });
 
+/// How far [`PgHistory`] can be relied on.
+pub mod doubt {
+    /// It is what was decided last.
+    pub const NONE: u8 = 0;
+    /// A monitor that may not have heard of everything was made the only one: the group may have served elsewhere
+    /// since.
+    pub const BEHIND: u8 = 1;
+    /// The group has served since, by what all OSDs had that were up. Copies of others may be newer still, until the
+    /// operator has confirmed that there are none.
+    pub const UNCONFIRMED: u8 = 2;
+}
+
 /// What the monitors durably know of one placement group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PgHistory {
@@ -284,9 +296,13 @@ pub struct PgHistory {
     /// Of erasure-coded pools: which shard each of the members, and of the past ones, has.
     pub member_shards: Vec<u8>,
     pub past_shards: Vec<u8>,
+    /// Of [`doubt`].
+    pub doubt: u8,
 }
 
-block!(PgHistory, version 3 { pgid, last_epoch_started, members, past, created, member_shards, past_shards });
+block!(PgHistory, version 4 {
+    pgid, last_epoch_started, members, past, created, member_shards, past_shards; since 4 { doubt }
+});
 
 /// Answers [`PgHistoryGet`]. Groups that do not exist (any more) are left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -310,12 +326,17 @@ pub struct PgActivation {
     pub recovered: bool,
     /// Of erasure-coded pools: which shard each of the members has.
     pub member_shards: Vec<u8>,
+    /// The `last_epoch_started` of the record by which the primary found out who had the group's newest state. An
+    /// activation counts only if that record, or one that this very interval led to, is the present one. `None`: an OSD
+    /// of earlier software does not tell.
+    pub basis: Option<Epoch>,
 }
 
-block!(PgActivation, version 3 { pgid, interval_since, acting, members, recovered, member_shards });
+block!(PgActivation, version 4 { pgid, interval_since, acting, members, recovered, member_shards; since 4 { basis } });
 
 /// Asks the monitors to record activations. An activation counts only if, when it is applied, the newest map still
-/// gives the group this acting set; else it is dropped, and the sender learns from the map.
+/// gives the group this acting set, and the record is the one that it rests on; else it is dropped, and the sender
+/// learns from the map.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PgActivate {
     pub epoch: Epoch,
@@ -373,3 +394,31 @@ pub struct PgForce {
 }
 
 message!(PgForce = kind::PG_FORCE, version 1 { pgs, backfill, cancel });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Target;
+
+    #[test]
+    fn an_activation_of_earlier_software_tells_no_basis() {
+        let told = PgActivation {
+            pgid: PgId::new(1, 5),
+            interval_since: Epoch(9),
+            acting: vec![OsdId(0), OsdId(1)],
+            members: vec![OsdId(0)],
+            recovered: true,
+            member_shards: Vec::new(),
+            basis: Some(Epoch(7)),
+        };
+        let bytes = told.to_vec(Target::PACIFIC);
+        assert_eq!(PgActivation::from_slice(&bytes).expect("its own encoding"), told);
+        // Version 3 ended before the basis: a flag and an epoch.
+        let mut earlier = bytes[..bytes.len() - 5].to_vec();
+        earlier[0] = 3;
+        let length = u32::try_from(earlier.len() - 6).expect("short");
+        earlier[2..6].copy_from_slice(&length.to_le_bytes());
+        let told = PgActivation { basis: None, ..told };
+        assert_eq!(PgActivation::from_slice(&earlier).expect("version 3"), told);
+    }
+}

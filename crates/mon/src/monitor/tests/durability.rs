@@ -111,6 +111,7 @@ fn take(h: &mut Harness, step: &Step, client: SessionId) {
                 members,
                 recovered: true,
                 member_shards: Vec::new(),
+                basis: None,
             }];
             h.say(session, nacre::PgActivate { epoch: interval_since, pgs });
         }

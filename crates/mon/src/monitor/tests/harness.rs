@@ -226,11 +226,13 @@ impl Harness {
         self.heard(session).pop().expect("an answer")
     }
 
+    pub(super) fn command_unanswered(&mut self, session: SessionId, json: &str) {
+        let (cmd, input) = (vec![json.to_owned()], Default::default());
+        self.say(session, msg::MonCommand { have: 0, fsid: FSID, cmd, input });
+    }
+
     pub(super) fn command(&mut self, session: SessionId, json: &str) -> msg::MonCommandAck {
-        self.say(
-            session,
-            msg::MonCommand { have: 0, fsid: FSID, cmd: vec![json.to_owned()], input: Default::default() },
-        );
+        self.command_unanswered(session, json);
         self.heard(session).pop().expect("an answer")
     }
 }

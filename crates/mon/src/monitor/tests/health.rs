@@ -85,6 +85,46 @@ fn a_full_osd_stops_writes_to_its_pools() {
     assert_eq!(alarms(&h), []);
 }
 
+/// The OSD that is full dies, and reports nothing any more: the others have room.
+#[test]
+fn a_full_osd_that_is_down_or_out_stops_nobodys_writes() {
+    for ratio in [96, 91, 86] {
+        let mut h = Harness::new();
+        let client = h.client();
+        let sessions: Vec<SessionId> = (0..4).map(|id| h.boot(id)).collect();
+        h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+        let stats = nacre::OsdStats { total_bytes: 100, free_bytes: 100 - ratio, ..nacre::OsdStats::default() };
+        let fill = |h: &mut Harness| {
+            let epoch = h.map().epoch;
+            h.say(sessions[1], nacre::OsdBeacon { osd: OsdId(1), epoch, stats, pgs: Vec::new() });
+            h.pass(secs(3));
+        };
+        let flags = |h: &Harness| h.map().pools[&PoolId(1)].flags.names();
+        let state = |h: &Harness| h.map().osd(OsdId(1)).unwrap().state.names();
+        fill(&mut h);
+        assert_ne!(flags(&h), "hashpspool");
+        // Out, it is written no more.
+        h.change(|incremental| incremental.mark_out(OsdId(1)));
+        h.pass(secs(3));
+        assert_eq!(flags(&h), "hashpspool");
+        h.change(|incremental| incremental.mark_in(OsdId(1)));
+        h.pass(secs(3));
+        assert_ne!(flags(&h), "hashpspool", "{ratio}");
+        let report = failure(&h, 1, true);
+        h.say(sessions[0], report);
+        h.pass(secs(3));
+        assert!(!h.map().is_up(OsdId(1)));
+        assert_eq!(flags(&h), "hashpspool", "{ratio}");
+        assert_eq!(state(&h), "exists");
+        let codes: Vec<&str> = alarms(&h).into_iter().map(|(code, _)| code).collect();
+        assert_eq!(codes, ["OSD_DOWN", "OSD_HOST_DOWN"]);
+        // What an earlier leader left in the map goes, too.
+        h.change(|incremental| incremental.flip_state(OsdId(1), osdmap::OsdState::FULL));
+        h.pass(secs(3));
+        assert_eq!((flags(&h).as_str(), state(&h).as_str()), ("hashpspool", "exists"));
+    }
+}
+
 #[test]
 fn mutes_end() {
     let mut h = Harness::new();

@@ -2,8 +2,11 @@
 
 mod balancing;
 mod blocklist;
+mod bounds;
 mod clients;
+mod doubt;
 mod durability;
+mod extremes;
 mod harness;
 mod health;
 mod maps;

@@ -77,6 +77,7 @@ fn activate(h: &mut Harness, session: SessionId, pgid: PgId, since: Epoch) -> us
         members: acting,
         recovered: true,
         member_shards: Vec::new(),
+        basis: None,
     }];
     let epoch = h.map().epoch;
     h.say(session, nacre::PgActivate { epoch, pgs });

@@ -117,6 +117,7 @@ fn what_groups_served_is_remembered() {
             members: acting.to_vec(),
             recovered: true,
             member_shards: Vec::new(),
+            basis: None,
         }],
     };
     h.say(primary, activate(&mapped.acting[..2], created.0));
@@ -199,6 +200,7 @@ fn who_served_before_is_remembered_until_nothing_is_missing() {
             members,
             recovered,
             member_shards: Vec::new(),
+            basis: None,
         }];
         h.say(primary, nacre::PgActivate { epoch: since, pgs });
         let answer = h.heard::<nacre::PgActivated>(primary).pop().expect("an answer").pgs;
@@ -211,6 +213,38 @@ fn who_served_before_is_remembered_until_nothing_is_missing() {
     assert_eq!(record(&fewer, true), [(fewer.to_vec(), vec![])]);
     assert_eq!(record(&acting[1..], true), [], "without the primary");
     assert_eq!(record(&[acting[0], OsdId(77)], true), [], "one that is no member");
+}
+
+#[test]
+fn an_activation_that_rests_on_an_earlier_record_is_refused() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    h.pool_op(client, msg::PoolOpKind::CREATE, 0, "x");
+    let pgid = PgId::new(1, 5);
+    let acting = h.map().pg_to_up_acting(pgid).unwrap().acting;
+    let primary = sessions[acting[0].index()];
+    let created = h.map().epoch;
+    for _ in 0..10 {
+        h.flag(OsdMapFlags::NOOUT, !h.map().flags.contains(OsdMapFlags::NOOUT));
+    }
+    let mut record = |since: u32, basis: Option<Epoch>, members: &[OsdId]| {
+        let (interval_since, acting, members) = (Epoch(since), acting.clone(), members.to_vec());
+        let (recovered, member_shards) = (true, Vec::new());
+        let pgs = vec![nacre::PgActivation { pgid, interval_since, acting, members, recovered, member_shards, basis }];
+        h.say(primary, nacre::PgActivate { epoch: created, pgs });
+        h.heard::<nacre::PgActivated>(primary).pop().expect("an answer").pgs.len()
+    };
+    let first = created.0;
+    assert_eq!(record(first, Some(Epoch(first - 1)), &acting), 0, "there has been no record so far");
+    assert_eq!(record(first, Some(Epoch(0)), &acting[..2]), 1);
+    assert_eq!(record(first, Some(Epoch(0)), &acting), 1, "the same interval's next one");
+    assert_eq!(record(first + 5, Some(Epoch(first)), &acting), 1);
+    assert_eq!(record(u32::MAX, Some(Epoch(first + 5)), &acting), 0, "there is no such epoch yet");
+    assert_eq!(record(first + 9, Some(Epoch(first)), &acting), 0, "others may have served since");
+    assert_eq!(record(first + 9, Some(Epoch(0)), &acting), 0);
+    assert_eq!(record(first + 9, None, &acting), 1, "OSDs of earlier software do not tell");
+    assert_eq!(h.monitor.state().pgs[&pgid].last_epoch_started, Epoch(first + 9));
 }
 
 #[test]

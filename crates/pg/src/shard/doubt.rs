@@ -1,0 +1,75 @@
+//! What this OSD has of groups that a primary looks for, and what others have told of those that this one leads.
+
+use super::Shard;
+use crate::context::{Context, Waiter};
+use crate::info::{INFO_KEY, PgInfo};
+use crate::lookup::{NoAnswer, ready};
+use crate::peer_doubt::{FoundCopy, PgFound, PgSought};
+use types::{OsdId, PgId};
+use wire::Decode;
+
+impl Shard {
+    /// Another OSD looks for groups. What is not known yet is answered later, or when it asks again.
+    pub(super) fn sought(&mut self, from: OsdId, message: PgSought) {
+        // With an older map this OSD may still serve.
+        if message.epoch > self.maps.epoch() {
+            return;
+        }
+        let mut groups = Vec::new();
+        for pgid in message.groups {
+            // Another shard of this OSD answers.
+            if !self.is_home_of(pgid) {
+                continue;
+            }
+            let copies: Vec<PgId> = self.store.pgs().into_iter().filter(|copy| copy.base() == pgid).collect();
+            let told: Option<Vec<FoundCopy>> = copies.into_iter().map(|copy| self.copy_of(from, copy)).collect();
+            groups.extend(told.map(|told| (pgid, told)));
+        }
+        if !groups.is_empty() {
+            let epoch = self.maps.epoch();
+            context!(self).send_osd(from, PgFound { epoch, groups });
+        }
+    }
+
+    /// What this OSD has of a copy; `None`: that cannot be told now.
+    fn copy_of(&mut self, from: OsdId, copy: PgId) -> Option<FoundCopy> {
+        if self.splits.is_unexamined(copy) || self.merges.awaits(copy) {
+            return None;
+        }
+        let info = match self.pgs.get(&copy) {
+            Some(pg) if pg.is_loading() => return None,
+            Some(pg) => pg.info.clone(),
+            None => match ready(self.store.pg_get(copy, &INFO_KEY)) {
+                Ok(Some(kept)) => match PgInfo::from_slice(&kept) {
+                    Ok(info) => info,
+                    Err(error) => {
+                        tracing::error!(pg = %copy, "a copy that a primary looks for cannot be read: {error}");
+                        return None;
+                    }
+                },
+                // A table that says nothing of the group: it never took part.
+                Ok(None) => PgInfo::default(),
+                Err(NoAnswer::Pending(id)) => {
+                    context!(self).wait(id, Waiter::Sought { pgid: copy.base(), from });
+                    return None;
+                }
+                Err(NoAnswer::Damaged(damage)) => {
+                    tracing::error!(pg = %copy, "a copy that a primary looks for cannot be read: {damage}");
+                    return None;
+                }
+            },
+        };
+        let PgInfo { complete, last_epoch_started, last_update, .. } = info;
+        Some(FoundCopy { shard: copy.pool.shard(), complete, last_epoch_started, last_update })
+    }
+
+    /// Another OSD has told what it has.
+    pub(super) fn found(&mut self, from: OsdId, message: PgFound) {
+        for (pgid, copies) in message.groups {
+            let id = self.instance(pgid);
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.found_at(context!(self), from, message.epoch, copies);
+            }
+        }
+    }
+}
