@@ -38,6 +38,8 @@ const READ_BYTES: usize = 64 << 10;
 const SPARE_BYTES: usize = 32 << 20;
 /// A connection must stand within this time.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it is noted that a large payload is still coming.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// What was sent before a close gets this long to leave.
 const LINGER: Duration = Duration::from_secs(2);
 /// Notifications kept for one watch until its owner takes them. What comes beyond is not acknowledged, so notifiers learn
@@ -241,6 +243,14 @@ impl Cores {
                     if let Some(connection) = self.connections.get_mut(&conn) {
                         connection.closing = true;
                         self.dirty.push(conn);
+                        // A peer that takes nothing any more may never make room.
+                        if connection.waiting {
+                            let shared = shared.clone();
+                            tokio::spawn(async move {
+                                tokio::time::sleep(LINGER).await;
+                                shared.lock().connections.remove(&conn);
+                            });
+                        }
                     }
                 }
                 Output::Opened { session, .. } => self.objecter.opened(session, &mut self.messenger),
@@ -305,6 +315,9 @@ impl Cores {
                         let limit = limit.unwrap_or(Duration::MAX);
                         let writable = tokio::time::timeout(limit, write.writable()).await.is_ok();
                         let mut cores = shared.lock();
+                        if writable {
+                            cores.messenger.progressed(conn, shared.now());
+                        }
                         match cores.connections.get_mut(&conn) {
                             Some(connection) if writable => connection.waiting = false,
                             _ => drop(cores.connections.remove(&conn)),
@@ -431,13 +444,22 @@ async fn receive(shared: &Arc<Shared>, conn: ConnId, mut read: OwnedReadHalf) ->
             };
             let Some(wanted) = wanted else { break };
             let mut bulk = shared.bufs.take(wanted);
-            let there = wanted.min(n - at);
+            let mut there = wanted.min(n - at);
             bulk.as_mut_slice()[..there].copy_from_slice(&buf[at..at + there]);
             at += there;
-            if there < wanted
-                && let Err(error) = read.read_exact(&mut bulk.as_mut_slice()[there..]).await
-            {
-                return error.to_string();
+            let mut told = shared.now();
+            while there < wanted {
+                match read.read(&mut bulk.as_mut_slice()[there..]).await {
+                    Ok(0) => return "closed by the peer".into(),
+                    Ok(n) => there += n,
+                    Err(error) => return error.to_string(),
+                }
+                // A large payload by a slow link takes longer than a silent peer is waited for.
+                let now = shared.now();
+                if now >= told + PROGRESS_EVERY {
+                    told = now;
+                    shared.lock().messenger.progressed(conn, now);
+                }
             }
             shared.lock().messenger.bulk_received(conn, bulk, shared.now());
             if at == n {
