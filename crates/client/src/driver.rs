@@ -6,6 +6,9 @@
 //! under way, in a few turns of the runtime then share a system call.
 
 mod requests;
+mod transport;
+
+pub(crate) use transport::Transport;
 
 use crate::error::Error;
 use crate::objecter::{Answer, Event, Objecter};
@@ -18,13 +21,23 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use types::BufPool;
-use wire::msgr::{ConnId, Messenger, Output};
+use wire::msgr::{ConnId, Output};
 
 /// How a user gets an answer.
 pub(crate) type Completion = oneshot::Sender<Result<Answer, Error>>;
+
+/// An answer that is to come.
+pub(crate) struct Pending(oneshot::Receiver<Result<Answer, Error>>);
+
+impl Pending {
+    pub async fn answer(self) -> Result<Answer, Error> {
+        self.0.await.unwrap_or(Err(Error::Closed))
+    }
+}
 
 /// Pieces handed to one system call.
 const IOV_MAX: usize = 64;
@@ -60,7 +73,7 @@ pub(crate) struct Shared {
 }
 
 struct Cores {
-    messenger: Messenger,
+    messenger: Box<dyn Transport>,
     objecter: Objecter<Completion>,
     connections: BTreeMap<ConnId, Connection>,
     /// Connections with something to send.
@@ -96,6 +109,8 @@ impl Drop for Connection {
 /// Ends the driver when dropped.
 pub(crate) struct Driver {
     pub shared: Arc<Shared>,
+    /// Where it runs.
+    pub runtime: Handle,
     tasks: Vec<tokio::task::AbortHandle>,
 }
 
@@ -113,7 +128,7 @@ impl Drop for Driver {
 
 impl Driver {
     /// Starts the cores on the present runtime.
-    pub fn start(messenger: Messenger, objecter: Objecter<Completion>) -> Driver {
+    pub fn start(messenger: Box<dyn Transport>, objecter: Objecter<Completion>) -> Driver {
         let cores = Cores {
             messenger,
             objecter,
@@ -138,7 +153,7 @@ impl Driver {
         });
         let flusher = tokio::spawn(flush_loop(shared.clone())).abort_handle();
         let timer = tokio::spawn(timer_loop(shared.clone())).abort_handle();
-        Driver { shared, tasks: vec![flusher, timer] }
+        Driver { shared, runtime: Handle::current(), tasks: vec![flusher, timer] }
     }
 }
 
@@ -178,17 +193,22 @@ impl Shared {
     }
 
     async fn request(&self, event: impl FnOnce(&mut Cores, Completion, Duration)) -> Result<Answer, Error> {
+        self.begin(event).answer().await
+    }
+
+    /// Hands a request in. What it gives waits for the answer; the request goes on without it.
+    fn begin(&self, event: impl FnOnce(&mut Cores, Completion, Duration)) -> Pending {
         let (completion, answer) = oneshot::channel();
         self.with(|cores, now| {
             if !cores.closed {
                 event(cores, completion, now)
             }
         });
-        answer.await.unwrap_or(Err(Error::Closed))
+        Pending(answer)
     }
 
     /// Hands out what is answered; what there is to send waits for the flusher.
-    fn deliver(self: &Arc<Shared>) {
+    pub(crate) fn deliver(self: &Arc<Shared>) {
         let now = self.now();
         let mut cores = self.lock();
         cores.events += 1;
@@ -273,7 +293,7 @@ impl Cores {
         }
         while let Some(event) = self.objecter.poll_event() {
             match event {
-                Event::Notified { cookie, .. } => {
+                Event::Notified { cookie, .. } | Event::Reconnected { cookie } => {
                     let sent = self.watchers.get(&cookie).map(|watcher| watcher.try_send(event));
                     if sent.is_some_and(|sent| sent.is_err()) {
                         tracing::warn!(cookie, "a watcher does not take its notifications");
@@ -384,6 +404,7 @@ async fn timer_loop(shared: Arc<Shared>) {
         };
         shared.flush.notify_one();
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(shared.start + wake) => {}
             () = shared.rearm.notified() => {}
         }
