@@ -34,7 +34,7 @@ pub struct Peer {
     last_session: u64,
     /// It has died, or is cut off: nothing that it sends arrives any more.
     is_gone: bool,
-    is_blocklisted: bool,
+    pub is_blocklisted: bool,
 }
 
 /// A message to the OSD.

@@ -137,6 +137,8 @@ impl Image {
     pub async fn close(self) -> Result<(), Error> {
         let pool = self.inner.pool.clone();
         let closing = async move {
+            // Also what waits for the lock still, and would take it when nobody watches any more.
+            let _nothing_under_way = self.inner.begun.write().await;
             let released = self.inner.release_lock().await;
             let watching = locked(&self.inner.watching).take();
             let ended = match watching {

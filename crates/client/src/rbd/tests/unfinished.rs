@@ -106,6 +106,28 @@ fn flushing_waits_for_what_nobody_else_waits_for() {
 }
 
 #[test]
+fn closing_waits_for_a_write_that_waits_for_the_lock() {
+    simulate(async {
+        let memory = with_image(feature::DEFAULT).await;
+        let ((a, pool_a), (_, pool_b)) = (memory.pool("p").await, memory.pool("p").await);
+        let (image_a, image_b) = (open(&pool_a).await, open(&pool_b).await);
+        image_b.write(0, vec![b'b'; 100]).await.expect("a write");
+        memory.set_rule(move |seen| match seen.client == a && seen.calls("locklock") {
+            true => Fault::Hold,
+            false => Fault::None,
+        });
+        begin_and_drop(&memory, image_a.write(0, vec![b'a'; 100])).await;
+        let mut closing = Box::pin(image_a.close());
+        assert!(waits(&mut closing).await);
+        memory.release();
+        assert_eq!(closing.await, Ok(()));
+        assert_eq!(read_all(&image_b).await[..100], [b'a'; 100]);
+        assert_eq!(image_b.write(0, vec![b'b'; 100]).await, Ok(()));
+        assert!(!memory.lock().clients[&a].is_blocklisted, "the lock was given up in order");
+    });
+}
+
+#[test]
 fn a_snapshot_is_not_changed_by_a_write_that_nobody_waited_for() {
     simulate(async {
         let memory = with_image(feature::DEFAULT).await;
