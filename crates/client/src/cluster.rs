@@ -54,7 +54,7 @@ impl Cluster {
             resend: Resend::default(),
             near: BTreeSet::new(),
         };
-        let cluster = Cluster { driver: Arc::new(Driver::start(messenger, Objecter::new(settings))) };
+        let cluster = Cluster { driver: Arc::new(Driver::start(Box::new(messenger), Objecter::new(settings))) };
         let first_map = cluster.driver.shared.wait_for_map(Epoch(1));
         match tokio::time::timeout(config.connect_timeout, first_map).await {
             Ok(Ok(_)) => Ok(cluster),

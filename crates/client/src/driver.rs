@@ -6,6 +6,9 @@
 //! under way, in a few turns of the runtime then share a system call.
 
 mod requests;
+mod transport;
+
+pub(crate) use transport::Transport;
 
 use crate::error::Error;
 use crate::objecter::{Answer, Event, Objecter};
@@ -18,13 +21,23 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Instant;
 use types::BufPool;
-use wire::msgr::{ConnId, Messenger, Output};
+use wire::msgr::{ConnId, Output};
 
 /// How a user gets an answer.
 pub(crate) type Completion = oneshot::Sender<Result<Answer, Error>>;
+
+/// An answer that is to come.
+pub(crate) struct Pending(oneshot::Receiver<Result<Answer, Error>>);
+
+impl Pending {
+    pub async fn answer(self) -> Result<Answer, Error> {
+        self.0.await.unwrap_or(Err(Error::Closed))
+    }
+}
 
 /// Pieces handed to one system call.
 const IOV_MAX: usize = 64;
@@ -38,6 +51,8 @@ const READ_BYTES: usize = 64 << 10;
 const SPARE_BYTES: usize = 32 << 20;
 /// A connection must stand within this time.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often it is noted that a large payload is still coming.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// What was sent before a close gets this long to leave.
 const LINGER: Duration = Duration::from_secs(2);
 /// Notifications kept for one watch until its owner takes them. What comes beyond is not acknowledged, so notifiers learn
@@ -58,7 +73,7 @@ pub(crate) struct Shared {
 }
 
 struct Cores {
-    messenger: Messenger,
+    messenger: Box<dyn Transport>,
     objecter: Objecter<Completion>,
     connections: BTreeMap<ConnId, Connection>,
     /// Connections with something to send.
@@ -94,6 +109,8 @@ impl Drop for Connection {
 /// Ends the driver when dropped.
 pub(crate) struct Driver {
     pub shared: Arc<Shared>,
+    /// Where it runs.
+    pub runtime: Handle,
     tasks: Vec<tokio::task::AbortHandle>,
 }
 
@@ -111,7 +128,7 @@ impl Drop for Driver {
 
 impl Driver {
     /// Starts the cores on the present runtime.
-    pub fn start(messenger: Messenger, objecter: Objecter<Completion>) -> Driver {
+    pub fn start(messenger: Box<dyn Transport>, objecter: Objecter<Completion>) -> Driver {
         let cores = Cores {
             messenger,
             objecter,
@@ -136,7 +153,7 @@ impl Driver {
         });
         let flusher = tokio::spawn(flush_loop(shared.clone())).abort_handle();
         let timer = tokio::spawn(timer_loop(shared.clone())).abort_handle();
-        Driver { shared, tasks: vec![flusher, timer] }
+        Driver { shared, runtime: Handle::current(), tasks: vec![flusher, timer] }
     }
 }
 
@@ -176,17 +193,22 @@ impl Shared {
     }
 
     async fn request(&self, event: impl FnOnce(&mut Cores, Completion, Duration)) -> Result<Answer, Error> {
+        self.begin(event).answer().await
+    }
+
+    /// Hands a request in. What it gives waits for the answer; the request goes on without it.
+    fn begin(&self, event: impl FnOnce(&mut Cores, Completion, Duration)) -> Pending {
         let (completion, answer) = oneshot::channel();
         self.with(|cores, now| {
             if !cores.closed {
                 event(cores, completion, now)
             }
         });
-        answer.await.unwrap_or(Err(Error::Closed))
+        Pending(answer)
     }
 
     /// Hands out what is answered; what there is to send waits for the flusher.
-    fn deliver(self: &Arc<Shared>) {
+    pub(crate) fn deliver(self: &Arc<Shared>) {
         let now = self.now();
         let mut cores = self.lock();
         cores.events += 1;
@@ -241,6 +263,14 @@ impl Cores {
                     if let Some(connection) = self.connections.get_mut(&conn) {
                         connection.closing = true;
                         self.dirty.push(conn);
+                        // A peer that takes nothing any more may never make room.
+                        if connection.waiting {
+                            let shared = shared.clone();
+                            tokio::spawn(async move {
+                                tokio::time::sleep(LINGER).await;
+                                shared.lock().connections.remove(&conn);
+                            });
+                        }
                     }
                 }
                 Output::Opened { session, .. } => self.objecter.opened(session, &mut self.messenger),
@@ -263,7 +293,7 @@ impl Cores {
         }
         while let Some(event) = self.objecter.poll_event() {
             match event {
-                Event::Notified { cookie, .. } => {
+                Event::Notified { cookie, .. } | Event::Reconnected { cookie } => {
                     let sent = self.watchers.get(&cookie).map(|watcher| watcher.try_send(event));
                     if sent.is_some_and(|sent| sent.is_err()) {
                         tracing::warn!(cookie, "a watcher does not take its notifications");
@@ -305,6 +335,9 @@ impl Cores {
                         let limit = limit.unwrap_or(Duration::MAX);
                         let writable = tokio::time::timeout(limit, write.writable()).await.is_ok();
                         let mut cores = shared.lock();
+                        if writable {
+                            cores.messenger.progressed(conn, shared.now());
+                        }
                         match cores.connections.get_mut(&conn) {
                             Some(connection) if writable => connection.waiting = false,
                             _ => drop(cores.connections.remove(&conn)),
@@ -371,6 +404,7 @@ async fn timer_loop(shared: Arc<Shared>) {
         };
         shared.flush.notify_one();
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(shared.start + wake) => {}
             () = shared.rearm.notified() => {}
         }
@@ -431,13 +465,22 @@ async fn receive(shared: &Arc<Shared>, conn: ConnId, mut read: OwnedReadHalf) ->
             };
             let Some(wanted) = wanted else { break };
             let mut bulk = shared.bufs.take(wanted);
-            let there = wanted.min(n - at);
+            let mut there = wanted.min(n - at);
             bulk.as_mut_slice()[..there].copy_from_slice(&buf[at..at + there]);
             at += there;
-            if there < wanted
-                && let Err(error) = read.read_exact(&mut bulk.as_mut_slice()[there..]).await
-            {
-                return error.to_string();
+            let mut told = shared.now();
+            while there < wanted {
+                match read.read(&mut bulk.as_mut_slice()[there..]).await {
+                    Ok(0) => return "closed by the peer".into(),
+                    Ok(n) => there += n,
+                    Err(error) => return error.to_string(),
+                }
+                // A large payload by a slow link takes longer than a silent peer is waited for.
+                let now = shared.now();
+                if now >= told + PROGRESS_EVERY {
+                    told = now;
+                    shared.lock().messenger.progressed(conn, now);
+                }
             }
             shared.lock().messenger.bulk_received(conn, bulk, shared.now());
             if at == n {

@@ -15,6 +15,13 @@ pub enum Error {
     /// The newest map has no such pool.
     #[error("pool '{0}' does not exist")]
     NoPool(String),
+    /// An earlier update of the image, by this connection, was not answered in its time, or its handle was dropped without being
+    /// closed. Something may still be carried out, so the image is neither updated nor its lock given up in order: whoever wants
+    /// the lock shuts this connection out.
+    #[error(
+        "an earlier update of the image may still be carried out; open the image by a new connection to the cluster"
+    )]
+    InDoubt,
     /// The connection was given up, or the client dropped.
     #[error("the client has been shut down")]
     Closed,
@@ -33,10 +40,16 @@ impl Error {
             Error::Errno(errno) => *errno,
             Error::TimedOut { .. } => Errno::ETIMEDOUT,
             Error::NoPool(_) => Errno::ENOENT,
+            Error::InDoubt => Errno::EIO,
             Error::Closed => Errno::ENOTCONN,
             Error::Answer(_) => Errno::EIO,
             Error::Unsupported(_) => Errno::EOPNOTSUPP,
         }
+    }
+
+    /// Whether it is unknown what became of an operation that failed so: it may have been carried out, or may still be.
+    pub fn leaves_open(&self) -> bool {
+        matches!(self, Error::TimedOut { .. } | Error::Closed | Error::Answer(_))
     }
 }
 

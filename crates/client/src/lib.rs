@@ -17,6 +17,7 @@
 //! * [`rbd`]: block images.
 //! * [`objecter`]: the core without I/O, which the simulator runs as well; `driver` carries it out on tokio.
 //! * [`config`], [`conf_file`], [`mon_host`]: where the cluster is.
+//! * `in_memory`, in tests: a cluster in this process, with faults between operations, for what is built on objects.
 //!
 //! Absent: authentication other than `none`, cache tiers.
 
@@ -25,6 +26,8 @@ pub mod conf_file;
 pub mod config;
 mod driver;
 mod error;
+#[cfg(test)]
+mod in_memory;
 mod listing;
 pub mod mon_host;
 pub mod objecter;

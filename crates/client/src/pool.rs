@@ -15,6 +15,10 @@ use wire::basic::{Locator, SnapContext};
 use wire::messages::{OpCode, OpFlags};
 
 /// A pool, or a namespace of one. Cheap to clone.
+///
+/// Dropping the future of an operation that was sent does not take it back: it is carried out, perhaps later, and sent again until
+/// it is answered. Nor does a timeout from the configuration: an operation that failed with [`Error::TimedOut`] is not sent again,
+/// but may be carried out still.
 #[derive(Clone)]
 pub struct Pool {
     pub(crate) driver: Arc<Driver>,

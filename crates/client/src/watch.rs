@@ -22,6 +22,13 @@ pub struct Notification {
     pub payload: Bytes,
 }
 
+/// What a watcher hears.
+pub(crate) enum Heard {
+    Notification(Notification),
+    /// The watch was not connected for a while.
+    Gap,
+}
+
 /// Who has answered a notification, and who has not. Watchers are (global id, cookie).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Acknowledged {
@@ -63,10 +70,20 @@ impl Watch {
 
     /// The next notification. Errors: why there are no more; from then on the object is not watched.
     pub async fn next(&mut self) -> Result<Notification, Error> {
+        loop {
+            if let Heard::Notification(notification) = self.next_heard().await? {
+                return Ok(notification);
+            }
+        }
+    }
+
+    /// The next notification, or word that some may have passed.
+    pub(crate) async fn next_heard(&mut self) -> Result<Heard, Error> {
         match self.events.recv().await {
             Some(Event::Notified { notify_id, notifier, payload, .. }) => {
-                Ok(Notification { id: notify_id, notifier, payload })
+                Ok(Heard::Notification(Notification { id: notify_id, notifier, payload }))
             }
+            Some(Event::Reconnected { .. }) => Ok(Heard::Gap),
             Some(Event::WatchLost { why, .. }) => Err(why.into()),
             None => Err(Errno::ENOTCONN.into()),
         }
@@ -97,9 +114,10 @@ impl Pool {
     pub async fn watch(&self, name: impl Into<Bytes>, timeout: Duration) -> Result<Watch, Error> {
         let name = name.into();
         let subject = self.subject(name.clone());
-        let (cookie, events, answered) = self.driver.shared.watch(subject, seconds(timeout)).await;
+        let (cookie, events, answered) = self.driver.shared.watch(subject, seconds(timeout));
+        // From here on it ends with this value, also where nobody waits for the answer.
         let watch = Watch { pool: self.clone(), name, cookie, events };
-        answer(answered?)?;
+        answer(answered.answer().await?)?;
         Ok(watch)
     }
 

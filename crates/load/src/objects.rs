@@ -69,7 +69,8 @@ impl From<client::Error> for Failure {
     fn from(error: client::Error) -> Failure {
         let outcome = match error {
             client::Error::Errno(_) | client::Error::NoPool(_) | client::Error::Unsupported(_) => Outcome::Refused,
-            client::Error::TimedOut { .. } | client::Error::Closed | client::Error::Answer(_) => Outcome::Unknown,
+            client::Error::TimedOut { .. } | client::Error::InDoubt => Outcome::Unknown,
+            client::Error::Closed | client::Error::Answer(_) => Outcome::Unknown,
         };
         Failure { outcome, reason: error.to_string() }
     }

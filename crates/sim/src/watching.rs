@@ -282,6 +282,8 @@ impl Watching {
                 self.witnessed.told.entry((id, cookie)).or_insert(link.world_time);
                 link.submit(watch.object, Op::notify_ack(notify_id, cookie, payload), Step::Answer);
             }
+            // The watch stood all the time.
+            Event::Reconnected { .. } => {}
             Event::WatchLost { cookie, why } => {
                 let watch = self.witnessed.watches.get_mut(&cookie).ok_or("lost a watch that nobody asked for")?;
                 tracing::info!("watch {cookie} of {PREFIX}{} is lost: {why}", watch.object);

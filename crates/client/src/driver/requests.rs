@@ -1,6 +1,6 @@
 //! What users ask of the cores, each with an answer to wait for.
 
-use super::{Cores, EVENTS_MAX, Shared};
+use super::{Cores, EVENTS_MAX, Pending, Shared};
 use crate::error::Error;
 use crate::objecter::{Answer, Event, MonRequest, Request, Subject};
 use bytes::Bytes;
@@ -31,19 +31,17 @@ impl Shared {
         .await
     }
 
-    /// Watches an object. Gives the cookie and what is told to the watcher, together with the answer.
-    pub async fn watch(&self, subject: Subject, timeout_s: u32) -> (u64, mpsc::Receiver<Event>, Result<Answer, Error>) {
+    /// Begins to watch an object. Gives the cookie, what is told to the watcher, and the answer.
+    pub fn watch(&self, subject: Subject, timeout_s: u32) -> (u64, mpsc::Receiver<Event>, Pending) {
         let (sender, receiver) = mpsc::channel(EVENTS_MAX);
         let mut cookie = 0;
-        let chosen = &mut cookie;
-        let request = self.request(|cores, completion, now| {
+        let answer = self.begin(|cores, completion, now| {
             cores.last_cookie += 1;
-            *chosen = cores.last_cookie;
-            cores.watchers.insert(cores.last_cookie, sender);
-            let Cores { messenger, objecter, last_cookie, .. } = cores;
-            objecter.watch(subject, *last_cookie, timeout_s, completion, messenger, now);
+            cookie = cores.last_cookie;
+            cores.watchers.insert(cookie, sender);
+            let Cores { messenger, objecter, .. } = cores;
+            objecter.watch(subject, cookie, timeout_s, completion, messenger, now);
         });
-        let answer = request.await;
         (cookie, receiver, answer)
     }
 

@@ -1,6 +1,6 @@
 //! Operations on their way: to the right OSD, again when that changes, and back.
 
-use super::osd_session::OsdSession;
+use super::osd_session::{OSD_POLICY, OsdSession};
 use super::request::{InFlight, Owner, State};
 use super::{Answer, Objecter, Sessions, Subject};
 use crate::error::Error;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use types::{EntityName, Epoch, Errno, OsdId};
 use wire::codec::features;
 use wire::messages::{self as msg, BackoffOp, OpFlags};
-use wire::msgr::{Policy, SessionId};
+use wire::msgr::SessionId;
 use wire::{Envelope, Message, Target as WireTarget};
 
 impl<C> Objecter<C> {
@@ -36,7 +36,7 @@ impl<C> Objecter<C> {
         let session = match self.osds.entry(osd) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                let id = link.connect(EntityName::osd(osd), addrs, Policy::LOSSY_CLIENT, now);
+                let id = link.connect(EntityName::osd(osd), addrs, OSD_POLICY, now);
                 self.by_session.insert(id, osd);
                 entry.insert(OsdSession::new(osd, addrs.clone(), id))
             }
@@ -201,7 +201,7 @@ impl<C> Objecter<C> {
             self.osds.remove(&osd);
             return;
         }
-        let id = link.connect(EntityName::osd(osd), &session.addrs, Policy::LOSSY_CLIENT, now);
+        let id = link.connect(EntityName::osd(osd), &session.addrs, OSD_POLICY, now);
         self.by_session.insert(id, osd);
         session.reopened(id);
         let epoch = self.placement.as_ref().expect("sessions are opened by a map").epoch();

@@ -1,12 +1,11 @@
 //! Commands to single OSDs, which `ceph tell osd.N` sends as well.
 
-use super::osd_session::OsdSession;
+use super::osd_session::{OSD_POLICY, OsdSession};
 use super::{Answer, CommandReply, Objecter, Sessions};
 use crate::error::Error;
 use std::time::Duration;
 use types::{EntityName, Errno, OsdId};
 use wire::messages as msg;
-use wire::msgr::Policy;
 use wire::{Envelope, Message, Target};
 
 /// A command under way.
@@ -24,7 +23,7 @@ impl<C> Objecter<C> {
         let up = self.placement.as_ref().and_then(|placement| placement.addrs(osd)).cloned();
         let Some(addrs) = up else { return self.finish(completion, Err(Errno::ENXIO.into())) };
         if !self.osds.contains_key(&osd) {
-            let id = link.connect(EntityName::osd(osd), &addrs, Policy::LOSSY_CLIENT, now);
+            let id = link.connect(EntityName::osd(osd), &addrs, OSD_POLICY, now);
             self.by_session.insert(id, osd);
             self.osds.insert(osd, OsdSession::new(osd, addrs, id));
         }

@@ -5,7 +5,16 @@ use std::time::Duration;
 use types::{ObjectId, OsdId};
 use wire::EntityAddrVec;
 use wire::basic::SPgId;
-use wire::msgr::SessionId;
+use wire::msgr::{Keepalive, Policy, SessionId};
+
+/// Towards an OSD. A connection that has silently ceased to carry anything (a host that lost its power, a firewall that forgot
+/// it) would otherwise be waited for until TCP gives it up, for a quarter of an hour or for ever. It counts as lost at most
+/// 20 s after the last sign of life; what waits for an answer is then sent again, and watches, which OSDs drop after 30 s, are
+/// connected again in time.
+pub(super) const OSD_POLICY: Policy = Policy {
+    keepalive: Some(Keepalive { interval: Duration::from_secs(5), timeout: Duration::from_secs(15) }),
+    ..Policy::LOSSY_CLIENT
+};
 
 /// First and longest wait before a lost session is opened again.
 const REOPEN_MIN: Duration = Duration::from_millis(50);

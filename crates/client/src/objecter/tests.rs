@@ -1,5 +1,6 @@
 //! The objecter against a scripted cluster: sessions are a log, maps are real.
 
+mod black_hole;
 mod scripted;
 mod watches;
 mod whole_cluster;

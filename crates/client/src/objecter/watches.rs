@@ -23,6 +23,9 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 pub enum Event {
     /// Somebody notifies the watchers of an object, and waits for an acknowledgement.
     Notified { cookie: u64, notify_id: u64, notifier: u64, payload: Bytes },
+    /// The watch is connected anew. The cluster knew it all the time, but notifications that came meanwhile may have been given up
+    /// before they were told.
+    Reconnected { cookie: u64 },
     /// The cluster has dropped the watch, or does not take it any more.
     WatchLost { cookie: u64, why: Errno },
 }
@@ -178,7 +181,11 @@ impl<C> Objecter<C> {
             }
             match (&error, &step) {
                 (None, WatchStep::Ping) => {}
-                (None, _) => watch.at = place,
+                (None, WatchStep::Register(_)) => watch.at = place,
+                (None, WatchStep::Reconnect) => {
+                    watch.at = place;
+                    self.events.push_back(Event::Reconnected { cookie });
+                }
                 // The OSD forgot the connection: it takes another. What took too long is tried again.
                 (Some(_), WatchStep::Ping) | (Some(Error::TimedOut { .. }), WatchStep::Reconnect) => watch.at = None,
                 (Some(error), WatchStep::Reconnect) => {

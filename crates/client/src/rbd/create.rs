@@ -1,9 +1,11 @@
-//! Images as a whole: made, cloned, listed, renamed, removed.
+//! Images as a whole: made, cloned, listed, renamed, removed. Dropping a future that changes something means that nobody is told how it
+//! ends, not that it ends.
 
 use super::header::{self, ask, tell};
-use super::image::Image;
+use super::image::{Image, to_the_end};
 use super::layout::Layout;
 use super::object_map::state;
+use super::snapshots::is_protected;
 use super::spec::{ParentSpec, input};
 use super::{DIRECTORY, feature, header_object, id_object, map_object, parent_link};
 use crate::error::Error;
@@ -88,8 +90,8 @@ fn fresh_id(pool: &Pool) -> String {
 
 /// Makes an image. Errors: `EEXIST`; `EINVAL` for options that do not go together, or more objects than Ceph allows.
 pub async fn create(pool: &Pool, name: &str, size_bytes: u64, options: &ImageOptions) -> Result<(), Error> {
-    let id = fresh_id(pool);
-    make(pool, name, &id, size_bytes, options).await
+    let (pool, name, options) = (pool.clone(), name.to_owned(), options.clone());
+    to_the_end(&pool.clone(), async move { make(&pool, &name, &fresh_id(&pool), size_bytes, &options).await }).await
 }
 
 async fn make(pool: &Pool, name: &str, id: &str, size_bytes: u64, options: &ImageOptions) -> Result<(), Error> {
@@ -173,8 +175,24 @@ fn names(names: &[&str]) -> Vec<u8> {
 }
 
 /// Makes an image that shows a snapshot of another until it is written to. Where old clients are still let in, the snapshot must be
-/// protected. Errors: `ENOENT`, `EEXIST`, `EINVAL` (not protected; empty; no layering).
+/// protected, and be in the same namespace. Errors: `ENOENT`, `EEXIST`, `EINVAL` (not protected, or not any more; empty; no
+/// layering), `EOPNOTSUPP` (another namespace).
 pub async fn clone(
+    parent_pool: &Pool,
+    parent: &str,
+    snapshot: &str,
+    pool: &Pool,
+    name: &str,
+    options: &ImageOptions,
+) -> Result<(), Error> {
+    let (parent, snapshot, name) = (parent.to_owned(), snapshot.to_owned(), name.to_owned());
+    let (runtime, parent_pool, options) = (pool, parent_pool.clone(), options.clone());
+    let pool = pool.clone();
+    let cloning = async move { make_clone(&parent_pool, &parent, &snapshot, &pool, &name, &options).await };
+    to_the_end(runtime, cloning).await
+}
+
+async fn make_clone(
     parent_pool: &Pool,
     parent: &str,
     snapshot: &str,
@@ -186,6 +204,10 @@ pub async fn clone(
     let state = header::load_state(parent_pool, &parent_id, SnapId::HEAD, None).await?;
     let snapshot = state.snapshot(snapshot)?;
     let new_format = parent_link::is_new_format(pool);
+    if !new_format && parent_pool.namespace_name() != pool.namespace_name() {
+        // Clients that know the old format alone look for a snapshot's clones in its own namespace.
+        return Err(Error::Unsupported("clones in another namespace while clients from before Mimic are let in"));
+    }
     let can = state.has(feature::LAYERING)
         && options.features & feature::LAYERING != 0
         && snapshot.size_bytes > 0
@@ -208,9 +230,16 @@ pub async fn clone(
             w.bool(false);
         });
         tell(pool, &header_object(&id), "parent_attach", fields).await?;
-        parent_link::attach(pool, &id, &spec, new_format).await
+        parent_link::attach(pool, &id, &spec, new_format).await?;
+        // Whoever ends the protection says so first and looks for clones then. So he has found this one, or it is seen here. Of
+        // clones of the new format the parent's header keeps count itself.
+        if !new_format && !is_protected(parent_pool, &header_object(&parent_id), snapshot.id).await? {
+            return Err(Errno::EINVAL.into());
+        }
+        Ok(())
     };
     if let Err(error) = tie.await {
+        parent_link::undo_attach(pool, &id, &spec, new_format).await?;
         unmake(pool, name, &id).await?;
         return Err(error);
     }
@@ -223,6 +252,11 @@ pub async fn rename(pool: &Pool, name: &str, new_name: &str) -> Result<(), Error
     if new_name.is_empty() || new_name.contains(['@', '/']) {
         return Err(Errno::EINVAL.into());
     }
+    let (pool, name, new_name) = (pool.clone(), name.to_owned(), new_name.to_owned());
+    to_the_end(&pool.clone(), async move { give_name(&pool, &name, &new_name).await }).await
+}
+
+async fn give_name(pool: &Pool, name: &str, new_name: &str) -> Result<(), Error> {
     let id = header::id_of(pool, name).await?;
     let entry = Operation::new().create(true).call_write("rbd", "set_id", names(&[&id]));
     pool.operate(id_object(new_name), entry).await?;
@@ -237,6 +271,11 @@ pub async fn rename(pool: &Pool, name: &str, new_name: &str) -> Result<(), Error
 
 /// Removes an image. Errors: `ENOENT`, `ENOTEMPTY` if it has snapshots, `EBUSY` if somebody has it open.
 pub async fn remove(pool: &Pool, name: &str) -> Result<(), Error> {
+    let (pool, name) = (pool.clone(), name.to_owned());
+    to_the_end(&pool.clone(), async move { remove_image(&pool, &name).await }).await
+}
+
+async fn remove_image(pool: &Pool, name: &str) -> Result<(), Error> {
     let id = match header::id_of(pool, name).await {
         Ok(id) => id,
         // Perhaps a removal that did not come to its end.

@@ -57,32 +57,23 @@ impl Image {
     }
 
     /// Writes a range. Durable when done. Errors: `EINVAL` beyond the image's end, `EROFS` for an image that was opened for
-    /// reading or whose lock another client keeps, `EBLOCKLISTED` once the lock was lost.
+    /// reading or whose lock another client keeps, `EBLOCKLISTED` once the lock was lost, [`Error::InDoubt`] once the outcome of
+    /// an update has stayed unknown.
     pub async fn write(&self, offset: u64, data: impl Into<Rope>) -> Result<(), Error> {
-        let data: Rope = data.into();
-        let (_turn, state) = self.inner.update_turn().await?;
-        check_range(&state, offset, data.len() as u64)?;
-        let mut extents = self.inner.fixed.layout.extents(offset, data.len() as u64);
-        if extents.len() == 1 {
-            let extent = extents.pop().expect("there is one");
-            return self.inner.change_object(&state, &extent, Change::Write(data)).await;
-        }
-        let changes = extents.into_iter().map(|extent| {
-            let mut piece = Rope::new();
-            for (from, len) in &extent.parts {
-                piece.append(data.slice((from - offset) as usize, *len as usize));
-            }
-            (extent, Change::Write(piece))
-        });
-        self.inner.change_objects(&state, changes.collect()).await
+        let (inner, data) = (self.inner.clone(), data.into());
+        self.inner.to_the_end(async move { inner.write(offset, data).await }).await
     }
 
     /// Makes a range read as zeros, and frees its space. Errors as for [`Image::write`].
     pub async fn discard(&self, offset: u64, length: u64) -> Result<(), Error> {
-        let (_turn, state) = self.inner.update_turn().await?;
-        check_range(&state, offset, length)?;
-        let extents = self.inner.fixed.layout.extents(offset, length);
-        self.inner.change_objects(&state, extents.into_iter().map(|extent| (extent, Change::Discard)).collect()).await
+        let inner = self.inner.clone();
+        let discarding = async move {
+            let (_turn, state) = inner.update_turn().await?;
+            check_range(&state, offset, length)?;
+            let extents = inner.fixed.layout.extents(offset, length);
+            inner.change_objects(&state, extents.into_iter().map(|extent| (extent, Change::Discard)).collect()).await
+        };
+        self.inner.to_the_end(discarding).await
     }
 
     /// The same as [`Image::discard`], which is exact: no part of the range is left as it was.
@@ -110,8 +101,28 @@ pub(super) fn zeros(mut length: u64) -> Rope {
 }
 
 impl Inner {
+    async fn write(self: &Arc<Inner>, offset: u64, data: Rope) -> Result<(), Error> {
+        let (_turn, state) = self.update_turn().await?;
+        check_range(&state, offset, data.len() as u64)?;
+        let mut extents = self.fixed.layout.extents(offset, data.len() as u64);
+        if extents.len() == 1 {
+            let extent = extents.pop().expect("there is one");
+            return self.change_object(&state, &extent, Change::Write(data)).await;
+        }
+        let changes = extents.into_iter().map(|extent| {
+            let mut piece = Rope::new();
+            for (from, len) in &extent.parts {
+                piece.append(data.slice((from - offset) as usize, *len as usize));
+            }
+            (extent, Change::Write(piece))
+        });
+        self.change_objects(&state, changes.collect()).await
+    }
+
     async fn read_object(self: &Arc<Inner>, state: &State, extent: &ObjectExtent) -> Result<Rope, Error> {
-        if self.at == SnapId::HEAD && state.overlap() == 0 && self.known.is_absent(extent.object) {
+        // The map is the truth only as long as nobody else may write.
+        let is_owner = self.at == SnapId::HEAD && matches!(self.lock.is_held(), Ok(true));
+        if is_owner && state.overlap() == 0 && self.known.is_absent(extent.object) {
             return Ok(zeros(extent.length));
         }
         let _slot = self.slots.acquire().await.map_err(|_| Error::Closed)?;
@@ -166,23 +177,20 @@ impl Inner {
         let whole = extent.offset == 0 && extent.length == self.fixed.layout.object_bytes();
         // How much of the object its parent has.
         let overlap = self.overlap_of(now, extent.object);
+        if !overlap.is_empty() {
+            return self.change_clone(now, extent, &change, whole, overlap).await;
+        }
         match change {
-            Change::Discard if whole && overlap.is_empty() => return self.remove_object(now, extent.object).await,
+            Change::Discard if whole => self.remove_object(now, extent.object).await,
             // Nothing to do: what is not there reads as zeros.
-            Change::Discard if overlap.is_empty() && self.known.is_absent(extent.object) => return Ok(()),
-            _ => {}
-        }
-        if overlap.is_empty() || self.known.is_present(extent.object) {
+            Change::Discard if self.known.is_absent(extent.object) => Ok(()),
             // A discard makes no object: that one exists need not be noted.
-            if matches!(change, Change::Write(_)) || !overlap.is_empty() {
-                self.note_written(extent.object).await?;
-            } else {
-                let operation = self.operation(extent, &change, whole, false);
-                return self.discard_in_place(now, extent, operation).await;
+            Change::Discard => self.discard_in_place(now, extent, self.operation(extent, &change, whole, false)).await,
+            Change::Write(_) => {
+                let _writing = self.note_written(extent.object).await?;
+                self.update_object(now, extent.object, self.operation(extent, &change, whole, false)).await
             }
-            return self.update_object(now, extent.object, self.operation(extent, &change, whole, false)).await;
         }
-        self.change_clone(now, extent, &change, whole, overlap).await
     }
 
     /// The operation on the object that makes the change. `hides`: the object must exist afterwards, so that its parent does not
@@ -192,7 +200,7 @@ impl Inner {
         match change {
             Change::Write(data) if whole => Operation::new().write_full(data.clone()),
             Change::Write(data) => {
-                let operation = match self.known.is_present(extent.object) {
+                let operation = match self.known.is_noted(extent.object) {
                     true => Operation::new(),
                     false => Operation::new().allocation_hint(object_bytes, object_bytes),
                 };
@@ -214,18 +222,9 @@ impl Inner {
 
     pub async fn update_object(&self, now: &State, object: u64, operation: Operation) -> Result<(), Error> {
         let name = self.object_name(object);
-        let result = match now.context.snaps.is_empty() && now.context.seq == SnapId(0) {
-            true => self.data.operate(name, operation).await,
-            false => self.data.under(now.context.clone())?.operate(name, operation).await,
-        };
-        match result {
-            Ok(_) => Ok(()),
-            Err(Error::Errno(Errno::EBLOCKLISTED)) => {
-                // Others hold the lock by now.
-                self.lock.lose();
-                Err(Errno::EBLOCKLISTED.into())
-            }
-            Err(error) => Err(error),
+        match now.context.snaps.is_empty() && now.context.seq == SnapId(0) {
+            true => self.change(&self.data, name, operation).await.map(drop),
+            false => self.change(&self.data.under(now.context.clone())?, name, operation).await.map(drop),
         }
     }
 
@@ -235,12 +234,13 @@ impl Inner {
             return Ok(());
         }
         let _turn = self.known.turn(object).await;
+        let removing = self.known.begin_removal(object);
         self.note(object, state::PENDING, None).await?;
         match self.update_object(now, object, Operation::new().remove()).await {
             Ok(()) | Err(Error::Errno(Errno::ENOENT)) => {}
             Err(error) => return Err(error),
         }
-        self.note(object, state::NONEXISTENT, Some(state::PENDING)).await
+        self.note(object, removing.state_after(), Some(state::PENDING)).await
     }
 
     /// Makes a range of an object that may exist read as zeros, by `operation`, which makes no object.

@@ -6,11 +6,13 @@ use super::lock::LockState;
 use super::watcher::Watching;
 use super::{feature, header_object};
 use crate::error::Error;
+use crate::operation::{Operation, Outcome};
 use crate::pool::Pool;
+use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::sync::{Notify, RwLock, RwLockReadGuard, Semaphore};
+use tokio::sync::{Notify, OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, Semaphore};
 use types::{Errno, SnapId};
 
 /// Operations on data objects under way at once, of one image.
@@ -24,6 +26,15 @@ pub(super) const EROFS: Errno = Errno(30);
 /// without a word is taken away by shutting out the client, and what else this connection to the cluster does with it.
 ///
 /// Many updates and reads may be under way at once. Those that overlap take effect in any order.
+///
+/// Futures of the methods that change something begin when they are first polled. From then on, dropping one (a timeout around it,
+/// `select!`, a task that is aborted) only means that nobody is told how it ends: the change itself goes on to its end, and
+/// [`Image::flush`], snapshots, and giving up the lock wait for it, however long that takes. Futures of reads can be dropped.
+///
+/// With a timeout for operations in the configuration an update may fail with [`Error::TimedOut`], and is carried out
+/// nevertheless, perhaps later. The handle is in doubt from then on: what would change something and [`Image::flush`] fail with
+/// [`Error::InDoubt`], and it stops watching and does not unlock. Others who want the lock so find its owner dead, and shut this
+/// connection to the cluster out before they take it. Reads go on.
 #[derive(Clone)]
 pub struct Image {
     pub(super) inner: Arc<Inner>,
@@ -41,8 +52,12 @@ pub(super) struct Inner {
     state: Mutex<Arc<State>>,
     /// The header has changed, or may have.
     stale: AtomicBool,
+    /// One reading of the header at a time: what was read first must not be put in the place of what was read later.
+    refreshing: tokio::sync::Mutex<()>,
+    /// Held for reading by each change from the moment when it was asked for.
+    begun: Arc<RwLock<()>>,
     /// Held for reading by each update, for writing by whatever no update may be under way for.
-    pub gate: RwLock<()>,
+    pub gate: Arc<RwLock<()>>,
     pub lock: LockState,
     /// What is known of which objects exist, while the lock is held.
     pub known: Known,
@@ -100,7 +115,9 @@ impl Image {
             at,
             state: Mutex::new(Arc::new(state)),
             stale: AtomicBool::new(false),
-            gate: RwLock::new(()),
+            refreshing: tokio::sync::Mutex::new(()),
+            begun: Arc::new(RwLock::new(())),
+            gate: Arc::new(RwLock::new(())),
             lock: LockState::default(),
             known: Known::default(),
             slots: Arc::new(Semaphore::new(OBJECT_OPS_MAX)),
@@ -115,15 +132,22 @@ impl Image {
         Ok(Image { inner })
     }
 
-    /// Gives up the lock and ends the watch. What is under way is waited for.
+    /// Gives up the lock and ends the watch. What is under way is waited for. Errors: [`Error::InDoubt`] if the lock was not given
+    /// up.
     pub async fn close(self) -> Result<(), Error> {
-        let released = self.inner.release_lock().await;
-        let watching = locked(&self.inner.watching).take();
-        let ended = match watching {
-            Some(watching) => watching.stop().await,
-            None => Ok(()),
+        let pool = self.inner.pool.clone();
+        let closing = async move {
+            // Also what waits for the lock still, and would take it when nobody watches any more.
+            let _nothing_under_way = self.inner.begun.write().await;
+            let released = self.inner.release_lock().await;
+            let watching = locked(&self.inner.watching).take();
+            let ended = match watching {
+                Some(watching) => watching.stop().await,
+                None => Ok(()),
+            };
+            released.and(ended)
         };
-        released.and(ended)
+        to_the_end(&pool, closing).await
     }
 
     /// What the image is now, or was in the snapshot that it was opened at.
@@ -150,10 +174,14 @@ impl Image {
         Ok(self.inner.fresh().await?.snapshots.clone())
     }
 
-    /// Waits for all updates that are under way. What is done is durable already.
+    /// Waits for all changes that are under way, also those that nobody waits for any more. What is done is durable already.
+    /// Errors: [`Error::InDoubt`].
     pub async fn flush(&self) -> Result<(), Error> {
-        drop(self.inner.gate.write().await);
-        Ok(())
+        drop(self.inner.begun.write().await);
+        match self.inner.lock.is_held() {
+            Err(Error::InDoubt) => Err(Error::InDoubt),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -180,16 +208,25 @@ impl Inner {
 
     /// What the header says, read again if it may have changed.
     pub async fn fresh(&self) -> Result<Arc<State>, Error> {
-        if self.stale.load(Ordering::Acquire) {
-            return self.refresh().await;
+        if !self.stale.load(Ordering::Acquire) {
+            return Ok(self.state());
         }
-        Ok(self.state())
+        let turn = self.refreshing.lock().await;
+        match self.stale.load(Ordering::Acquire) {
+            true => self.reload(turn).await,
+            false => Ok(self.state()),
+        }
     }
 
     /// Reads the header again.
     pub async fn refresh(&self) -> Result<Arc<State>, Error> {
-        // First: a change from now on makes it stale again.
-        self.stale.store(false, Ordering::Release);
+        self.reload(self.refreshing.lock().await).await
+    }
+
+    async fn reload(&self, _turn: tokio::sync::MutexGuard<'_, ()>) -> Result<Arc<State>, Error> {
+        // First: a change from now on makes it stale again. Whoever has lost the lock, or is in doubt, may have no watch that tells
+        // of one.
+        self.stale.store(self.lock.is_held().is_err(), Ordering::Release);
         let known = self.state().parent.clone();
         let loaded = header::load_state(&self.pool, &self.fixed.id, self.at, known).await;
         let state = Arc::new(loaded.inspect_err(|_| self.set_stale())?);
@@ -202,19 +239,99 @@ impl Inner {
         if self.read_only { Err(EROFS.into()) } else { Ok(()) }
     }
 
-    /// Leave to update data: the lock is held, where the image has one, until the guard goes.
-    pub async fn update_turn(self: &Arc<Inner>) -> Result<(RwLockReadGuard<'_, ()>, Arc<State>), Error> {
+    /// Carries out a change of the image to its end, whether or not the caller waits for it.
+    pub async fn to_the_end<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        let begun = self.begun.clone().read_owned().await;
+        let change = async move {
+            let _begun = begun;
+            change.await
+        };
+        to_the_end(&self.pool, change).await
+    }
+
+    /// Leave to update data: the lock is held, where the image has one, until the guard goes. That must not be before all that was
+    /// asked for under it has been answered.
+    pub async fn update_turn(self: &Arc<Inner>) -> Result<(OwnedRwLockReadGuard<()>, Arc<State>), Error> {
         self.must_be_writable()?;
         loop {
+            let turn = self.gate.clone().read_owned().await;
+            self.lock.is_held()?;
+            // Under the guard: whoever has changed the header before has left it stale.
             let state = self.fresh().await?;
-            let turn = self.gate.read().await;
-            if !state.has(feature::EXCLUSIVE_LOCK) || self.lock.is_held()? {
-                return Ok((turn, self.state()));
+            let is_held = self.lock.is_held()?;
+            if !state.has(feature::EXCLUSIVE_LOCK) || is_held {
+                return Ok((turn, state));
             }
             drop(turn);
             self.acquire_lock().await?;
         }
     }
+
+    /// Leave to change the header: the lock is held, where the image has one, and no update is under way until the guard goes.
+    pub async fn exclusive_turn(self: &Arc<Inner>) -> Result<(OwnedRwLockWriteGuard<()>, Arc<State>), Error> {
+        self.must_be_writable()?;
+        loop {
+            let turn = self.gate.clone().write_owned().await;
+            self.lock.is_held()?;
+            let state = self.fresh().await?;
+            let is_held = self.lock.is_held()?;
+            if !state.has(feature::EXCLUSIVE_LOCK) || is_held {
+                return Ok((turn, state));
+            }
+            drop(turn);
+            self.acquire_lock().await?;
+        }
+    }
+
+    /// Carries out an operation that changes something of the image, or about it. If it stays unknown whether it did or will,
+    /// the image is in doubt.
+    pub async fn change(&self, pool: &Pool, name: impl Into<Bytes>, operation: Operation) -> Result<Outcome, Error> {
+        let result = pool.operate(name, operation).await;
+        match &result {
+            // Others hold the lock by now.
+            Err(Error::Errno(Errno::EBLOCKLISTED)) => self.lock.lose(),
+            Err(error) if error.leaves_open() => self.doubt(error),
+            _ => {}
+        }
+        result
+    }
+
+    /// Something that was asked for may be carried out at any time from now on.
+    fn doubt(&self, error: &Error) {
+        if !self.lock.doubt() {
+            return;
+        }
+        tracing::warn!(image = self.fixed.name, %error, "an update of an image may be carried out still");
+        // Without a watch its owner counts as dead: the lock is then taken by shutting out this client, and with it the update.
+        // An image without a lock is nobody's to take.
+        if self.state().has(feature::EXCLUSIVE_LOCK) {
+            self.set_stale();
+            drop(locked(&self.watching).take());
+        }
+    }
+}
+
+/// Carries out what changes something, from its first step to its last, whether or not the caller waits for it: others are to
+/// find no half of it, and nothing that comes late.
+pub(super) async fn to_the_end<T: Send + 'static>(
+    pool: &Pool,
+    change: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    match pool.driver.runtime.spawn(change).await {
+        Ok(done) => done,
+        Err(ended) if ended.is_panic() => std::panic::resume_unwind(ended.into_panic()),
+        // The runtime ends.
+        Err(_) => Err(Error::Closed),
+    }
+}
+
+/// Whether an update that failed so is to end without another attempt to put things right: this client is shut out, or it is
+/// unknown what became of it.
+pub(super) fn is_final(error: &Error) -> bool {
+    matches!(error, Error::Errno(Errno::EBLOCKLISTED) | Error::InDoubt) || error.leaves_open()
 }
 
 /// No code panics while it holds one of these locks, but for broken beliefs about our own state.

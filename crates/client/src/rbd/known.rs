@@ -1,12 +1,16 @@
 //! The object map, as long as the lock is held: what is stored is never less than what exists.
+//!
+//! It is written before an object is. So it proves that an object is not there, and never that one is: what came after the note may
+//! have failed, be under way still, or have died with its client.
 
 use super::header::State;
-use super::image::{Inner, locked};
+use super::image::{Inner, is_final, locked};
 use super::object_map::{ObjectMap, state};
 use super::spec::{input, lock_input};
 use super::{flag, map_object};
 use crate::error::Error;
 use crate::operation::Operation;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use tokio::sync::MutexGuard;
 use types::Errno;
@@ -18,6 +22,55 @@ const TURNS: usize = 64;
 pub(super) struct Known {
     map: Mutex<Option<Loaded>>,
     turns: [tokio::sync::Mutex<()>; TURNS],
+    traffic: Mutex<Traffic>,
+}
+
+/// What is under way, by object.
+#[derive(Default)]
+struct Traffic {
+    writes: BTreeMap<u64, usize>,
+    /// Removals, and whether a write was under way at any time meanwhile.
+    removals: BTreeMap<u64, bool>,
+}
+
+/// A write of an object is under way, until it is answered.
+pub(super) struct Writing<'a> {
+    known: &'a Known,
+    object: u64,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let writes = &mut locked(&self.known.traffic).writes;
+        let count = writes.get_mut(&self.object).expect("counted when it began");
+        *count -= 1;
+        if *count == 0 {
+            writes.remove(&self.object);
+        }
+    }
+}
+
+/// An object is being removed, in its turn.
+pub(super) struct Removing<'a> {
+    known: &'a Known,
+    object: u64,
+}
+
+impl Removing<'_> {
+    /// The state of the object afterwards. A write that was asked for before the removal may come later than it: the cluster
+    /// holds writes back where a pool is full, and lets removals pass.
+    pub fn state_after(&self) -> u8 {
+        match locked(&self.known.traffic).removals.get(&self.object) {
+            Some(false) => state::NONEXISTENT,
+            _ => state::EXISTS,
+        }
+    }
+}
+
+impl Drop for Removing<'_> {
+    fn drop(&mut self) {
+        locked(&self.known.traffic).removals.remove(&self.object);
+    }
 }
 
 struct Loaded {
@@ -28,7 +81,8 @@ struct Loaded {
 
 impl Default for Known {
     fn default() -> Known {
-        Known { map: Mutex::new(None), turns: std::array::from_fn(|_| tokio::sync::Mutex::new(())) }
+        let turns = std::array::from_fn(|_| tokio::sync::Mutex::new(()));
+        Known { map: Mutex::new(None), turns, traffic: Mutex::new(Traffic::default()) }
     }
 }
 
@@ -61,11 +115,27 @@ impl Known {
         self.state_of(object) == Some(state::EXISTS_CLEAN)
     }
 
-    /// Whether it is sure that an object exists.
-    pub fn is_present(&self, object: u64) -> bool {
-        let map = locked(&self.map);
-        let exists = |known: &Loaded| matches!(known.map.get(object), Some(state::EXISTS | state::EXISTS_CLEAN));
-        map.as_ref().is_some_and(|known| known.valid && exists(known))
+    /// Whether it is noted that an object may exist.
+    pub fn is_noted(&self, object: u64) -> bool {
+        matches!(self.state_of(object), Some(state::EXISTS | state::EXISTS_CLEAN))
+    }
+
+    fn begin_write(&self, object: u64) -> Writing<'_> {
+        let mut traffic = locked(&self.traffic);
+        *traffic.writes.entry(object).or_default() += 1;
+        if let Some(met) = traffic.removals.get_mut(&object) {
+            *met = true;
+        }
+        Writing { known: self, object }
+    }
+
+    /// To be called in the object's turn, before it is noted that the object is about to be removed: a write that begins later finds
+    /// that note.
+    pub fn begin_removal(&self, object: u64) -> Removing<'_> {
+        let mut traffic = locked(&self.traffic);
+        let met = traffic.writes.contains_key(&object);
+        traffic.removals.insert(object, met);
+        Removing { known: self, object }
     }
 
     /// The leave to change whether an object exists; `None` without a map.
@@ -106,7 +176,7 @@ impl Inner {
         let name = map_object(&self.fixed.id, None);
         loop {
             let lock = Operation::new().call_write("lock", "lock", lock_input::lock(b"", ""));
-            match self.pool.operate(name.clone(), lock).await {
+            match self.change(&self.pool, name.clone(), lock).await {
                 Ok(_) | Err(Error::Errno(Errno::EEXIST)) => break,
                 Err(Error::Errno(Errno::EBUSY)) => {}
                 Err(error) => return Err(error),
@@ -151,20 +221,23 @@ impl Inner {
             return Ok(());
         }
         let operation = Operation::new().call_write("lock", "unlock", lock_input::unlock(b""));
-        match self.pool.operate(map_object(&self.fixed.id, None), operation).await {
+        match self.change(&self.pool, map_object(&self.fixed.id, None), operation).await {
             Ok(_) | Err(Error::Errno(Errno::ENOENT)) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// To be called before an object is written: notes that it exists.
-    pub async fn note_written(&self, object: u64) -> Result<(), Error> {
+    /// To be called before an object is written: notes that it exists. As long as what it gives is kept, which is to be until the
+    /// write is answered, nobody notes the contrary.
+    pub async fn note_written(&self, object: u64) -> Result<Writing<'_>, Error> {
+        let writing = self.known.begin_write(object);
         match self.known.state_of(object) {
-            None | Some(state::EXISTS) => return Ok(()),
+            None | Some(state::EXISTS) => return Ok(writing),
             Some(_) => {}
         }
         let _turn = self.known.turn(object).await;
-        self.note(object, state::EXISTS, None).await
+        self.note(object, state::EXISTS, None).await?;
+        Ok(writing)
     }
 
     /// Changes an object's state in what is stored, then in what is known; in its turn. `expected`: only from this state.
@@ -175,16 +248,14 @@ impl Inner {
             Some(_) => {}
         }
         let operation = map_locked().call_write("rbd", "object_map_update", update_input(object, wanted, expected));
-        match self.pool.operate(map_object(&self.fixed.id, None), operation).await {
+        match self.change(&self.pool, map_object(&self.fixed.id, None), operation).await {
             Ok(_) => self.known.set(object, wanted),
             // Its lock has been broken, so the image's has been as well.
             Err(Error::Errno(Errno::EBUSY)) => {
                 self.lock.lose();
                 return Err(Errno::EBLOCKLISTED.into());
             }
-            Err(error @ (Error::Errno(Errno::EBLOCKLISTED) | Error::Closed | Error::TimedOut { .. })) => {
-                return Err(error);
-            }
+            Err(error) if is_final(&error) => return Err(error),
             Err(error) => {
                 tracing::warn!(image = self.fixed.name, %error, "object map cannot be kept up");
                 self.distrust_map().await?;

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
-use types::Errno;
+use tokio::time::Instant;
+use types::{EntityName, Errno};
 
 /// Of locks that clients take by themselves. Others are taken by people (`rbd lock add`), and nobody breaks them.
 const TAG: &str = "internal";
@@ -28,6 +29,8 @@ enum Standing {
     Held,
     /// It was held, and no more: somebody has taken it away, or may have.
     Lost,
+    /// Something that was asked for under it may come at any time: it is neither used nor given up.
+    InDoubt,
 }
 
 /// What this client knows of its hold.
@@ -44,12 +47,13 @@ impl Default for LockState {
 }
 
 impl LockState {
-    /// Errors: `EBLOCKLISTED` once it was lost.
+    /// Errors: `EBLOCKLISTED` once it was lost; [`Error::InDoubt`].
     pub fn is_held(&self) -> Result<bool, Error> {
         match locked(&self.standing).0 {
             Standing::Held => Ok(true),
             Standing::Free => Ok(false),
             Standing::Lost => Err(Errno::EBLOCKLISTED.into()),
+            Standing::InDoubt => Err(Error::InDoubt),
         }
     }
 
@@ -58,11 +62,19 @@ impl LockState {
         locked(&self.standing).0 = Standing::Lost;
     }
 
-    fn set(&self, standing: Standing) {
+    /// From now on nothing is updated any more, nor is the lock given up. False if that was so already.
+    pub fn doubt(&self) -> bool {
+        self.set(Standing::InDoubt)
+    }
+
+    /// False if it is lost or in doubt, and stays so.
+    fn set(&self, standing: Standing) -> bool {
         let mut now = locked(&self.standing);
-        if now.0 != Standing::Lost {
+        let changes = !matches!(now.0, Standing::Lost | Standing::InDoubt);
+        if changes {
             now.0 = standing;
         }
+        changes
     }
 
     /// The cookie of the watch that stands for this client.
@@ -86,30 +98,32 @@ impl Inner {
 
     /// Takes the lock, if it is not held already; asks its owner for it, and takes it away from one that is dead.
     ///
-    /// Errors: `EROFS` if the owner does not give it up; `EBUSY` if a person holds it; `ETIMEDOUT`.
+    /// Errors: `EROFS` if the owner does not give it up; `EBUSY` if a person holds it; `ETIMEDOUT`; [`Error::InDoubt`] if this very
+    /// client holds it by a handle that is no more.
     pub async fn acquire_lock(self: &Arc<Inner>) -> Result<(), Error> {
         let _turn = self.lock.turn.lock().await;
         if self.lock.is_held()? {
             return Ok(());
         }
-        let attempt = async {
-            while !self.try_lock().await? {
-                let info = self.lock_info().await?;
-                let Some(owner) = info.lockers.first() else { continue };
-                if info.tag != TAG || !owner.cookie.starts_with(b"auto ") {
-                    return Err(Errno::EBUSY.into());
-                }
-                if self.is_alive(owner).await? {
-                    self.ask_for_lock().await?;
-                } else {
-                    self.break_lock(owner).await?;
-                }
+        // No step is broken off: what was sent might take the lock later.
+        let deadline = Instant::now() + ACQUIRE_PATIENCE;
+        while !self.try_lock().await? {
+            if Instant::now() >= deadline {
+                return Err(Errno::ETIMEDOUT.into());
             }
-            Ok::<(), Error>(())
-        };
-        match tokio::time::timeout(ACQUIRE_PATIENCE, attempt).await {
-            Ok(taken) => taken?,
-            Err(_) => return Err(Errno::ETIMEDOUT.into()),
+            let info = self.lock_info().await?;
+            let Some(owner) = info.lockers.first() else { continue };
+            if info.tag != TAG || !owner.cookie.starts_with(b"auto ") {
+                return Err(Errno::EBUSY.into());
+            }
+            if self.is_alive(owner).await? {
+                self.ask_for_lock().await?;
+            } else if owner.name == EntityName::client(self.pool.cluster().client_id()) {
+                // Shutting itself out helps nobody.
+                return Err(Error::InDoubt);
+            } else {
+                self.break_lock(owner).await?;
+            }
         }
         // Nobody else changes the header from now on.
         let begun = async {
@@ -117,7 +131,9 @@ impl Inner {
             if state.has(feature::OBJECT_MAP) { self.load_map(&state).await } else { Ok(()) }
         };
         if let Err(error) = begun.await {
-            let _ = self.unlock_header().await;
+            if self.lock.is_held().is_ok() {
+                let _ = self.unlock_header().await;
+            }
             return Err(error);
         }
         self.lock.set(Standing::Held);
@@ -129,7 +145,7 @@ impl Inner {
     async fn try_lock(&self) -> Result<bool, Error> {
         let input = lock_input::lock(&cookie_of(self.lock.watch_cookie()), TAG);
         let operation = Operation::new().call_write("lock", "lock", input);
-        match self.pool.operate(self.header.clone(), operation).await {
+        match self.change(&self.pool, self.header.clone(), operation).await {
             // "Exists": an attempt whose answer was lost.
             Ok(_) | Err(Error::Errno(Errno::EEXIST)) => Ok(true),
             Err(Error::Errno(Errno::EBUSY)) => Ok(false),
@@ -187,25 +203,29 @@ impl Inner {
         }
     }
 
-    /// Gives the lock up, once nothing is under way.
+    /// Gives the lock up, once nothing is under way. Errors: [`Error::InDoubt`] if something may be and nobody knows.
     pub async fn release_lock(self: &Arc<Inner>) -> Result<(), Error> {
         let _turn = self.lock.turn.lock().await;
         let _nothing_under_way = self.gate.write().await;
-        if !self.lock.is_held().unwrap_or(false) {
-            return Ok(());
+        match self.lock.is_held() {
+            Ok(true) => {}
+            Ok(false) | Err(Error::Errno(Errno::EBLOCKLISTED)) => return Ok(()),
+            Err(error) => return Err(error),
         }
         // From here on it is not used, whether or not it can be given up.
         self.lock.set(Standing::Free);
-        self.unload_map().await?;
+        let unloaded = self.unload_map().await;
+        // The map's lock may be left behind, as the next owner takes it away, but nothing that may still come.
+        self.lock.is_held()?;
         self.unlock_header().await?;
         self.tell_others(Notice::ReleasedLock(self.client_id()));
-        Ok(())
+        unloaded
     }
 
     async fn unlock_header(&self) -> Result<(), Error> {
         let input = lock_input::unlock(&cookie_of(self.lock.watch_cookie()));
         let operation = Operation::new().call_write("lock", "unlock", input);
-        match self.pool.operate(self.header.clone(), operation).await {
+        match self.change(&self.pool, self.header.clone(), operation).await {
             Ok(_) | Err(Error::Errno(Errno::ENOENT)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -257,7 +277,7 @@ impl Inner {
             w.u64(flags);
             w.u64(snap.unwrap_or(types::SnapId::HEAD.0));
         });
-        self.pool.operate(self.header.clone(), operation.call_write("rbd", "set_flags", input)).await?;
+        self.change(&self.pool, self.header.clone(), operation.call_write("rbd", "set_flags", input)).await?;
         self.set_stale();
         Ok(())
     }

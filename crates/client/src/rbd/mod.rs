@@ -18,7 +18,8 @@
 //! * `layout` says which object holds which bytes; `object_map` which objects there are.
 //! * `lock` is the exclusive lock: whoever writes holds it. It is taken by the first update, given up when another client
 //!   asks for it, and taken away from an owner that is dead after shutting that out from the cluster. An owner that has
-//!   lost it refuses updates from then on: `EBLOCKLISTED`.
+//!   lost it refuses updates from then on: `EBLOCKLISTED`. One that does not know what became of an update refuses them, too
+//!   ([`crate::Error::InDoubt`]), and lets others take the lock as from an owner that is dead.
 //! * `spec` and `notice`: bytes that go to object classes and to other clients.
 //!
 //! An update is durable when it is done: there is no cache, and [`Image::flush`] waits for what is under way.
@@ -40,6 +41,8 @@ mod parent_link;
 mod resize;
 mod snapshots;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod watcher;
 
 pub use create::{ImageOptions, clone, create, list, remove, rename};
@@ -76,6 +79,8 @@ mod flag {
 /// Objects of the pool that are about all its images.
 const DIRECTORY: &str = "rbd_directory";
 const CHILDREN: &str = "rbd_children";
+/// In the default namespace.
+const NAMESPACES: &str = "rbd_namespace";
 
 /// Work on many objects keeps so many under way.
 const MANY_AT_ONCE: usize = 10;

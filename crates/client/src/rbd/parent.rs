@@ -2,7 +2,7 @@
 
 use super::data::{Change, zeros};
 use super::header::State;
-use super::image::{Image, Inner};
+use super::image::{Image, Inner, is_final};
 use super::known::update_input;
 use super::layout::ObjectExtent;
 use super::object_map::state;
@@ -53,7 +53,8 @@ impl Inner {
         Ok(all)
     }
 
-    /// Changes an object of a clone that may not exist yet, while the parent has something in its place.
+    /// Changes an object of a clone where the parent has something in its place. Only the OSD knows whether the object exists: each
+    /// change insists on it, and takes the parent's bytes along where it does not.
     pub async fn change_clone(
         self: &Arc<Inner>,
         now: &State,
@@ -65,11 +66,11 @@ impl Inner {
         let operation = self.operation(extent, change, whole, true);
         if whole && now.context.snaps.is_empty() {
             // Nothing of the parent remains to be seen.
-            self.note_written(extent.object).await?;
+            let _writing = self.note_written(extent.object).await?;
             return self.update_object(now, extent.object, operation).await;
         }
         if !self.known.is_absent(extent.object) {
-            self.note_written(extent.object).await?;
+            let _writing = self.note_written(extent.object).await?;
             let guarded = Operation {
                 ops: [Operation::new().assert_exists().ops, operation.ops.clone()].concat(),
                 ..operation.clone()
@@ -98,11 +99,12 @@ impl Inner {
         if is_deep {
             self.note_in_snapshots(now, object).await?;
         }
-        if operation.is_some() || !is_zero {
-            self.note_written(object).await?;
-        }
+        let _writing = match operation.is_some() || !is_zero {
+            true => Some(self.note_written(object).await?),
+            false => None,
+        };
         if is_deep {
-            self.data.operate(self.object_name(object), copy(data)).await?;
+            self.change(&self.data, self.object_name(object), copy(data)).await?;
             return match operation {
                 Some(operation) => self.update_object(now, object, operation).await,
                 None => Ok(()),
@@ -138,11 +140,9 @@ impl Inner {
                 seen = state::EXISTS_CLEAN;
             }
             let operation = Operation::new().call_write("rbd", "object_map_update", input);
-            match self.pool.operate(map_object(&self.fixed.id, Some(id)), operation).await {
+            match self.change(&self.pool, map_object(&self.fixed.id, Some(id)), operation).await {
                 Ok(_) => {}
-                Err(error @ (Error::Errno(Errno::EBLOCKLISTED) | Error::Closed | Error::TimedOut { .. })) => {
-                    return Err(error);
-                }
+                Err(error) if is_final(&error) => return Err(error),
                 Err(error) => {
                     tracing::warn!(image = self.fixed.name, snap = id, %error, "object map of a snapshot cannot be kept up");
                     self.invalidate_map(Some(id), false).await?;

@@ -5,6 +5,7 @@ use super::image::{Image, Inner};
 use super::spec::{ChildSpec, ParentSpec, input};
 use super::{CHILDREN, header_object};
 use crate::error::Error;
+use crate::operation::Operation;
 use crate::pool::Pool;
 use bytes::Bytes;
 use std::future::Future;
@@ -66,6 +67,21 @@ pub(super) async fn attach(pool: &Pool, child: &str, spec: &ParentSpec, new_form
     tell(&parent_pool(pool, spec).await?, &parent, "child_attach", new_child(spec, pool, child)).await
 }
 
+/// Takes back [`attach`] for a clone that does not come to be.
+pub(super) async fn undo_attach(pool: &Pool, child: &str, spec: &ParentSpec, new_format: bool) -> Result<(), Error> {
+    let undone = match new_format {
+        false => tell(pool, CHILDREN, "remove_child", old_child(spec, child)).await,
+        true => {
+            let parent = header_object(&String::from_utf8_lossy(&spec.image));
+            tell(&parent_pool(pool, spec).await?, &parent, "child_detach", new_child(spec, pool, child)).await
+        }
+    };
+    match undone {
+        Err(Error::Errno(Errno::ENOENT)) => Ok(()),
+        other => other,
+    }
+}
+
 /// Tells the parent's side that the clone shows it no more. A snapshot that was only kept for its clones goes with the last.
 ///
 /// Boxed: that snapshot may be the last that shows its own image's parent.
@@ -79,18 +95,19 @@ pub(super) fn detach<'a>(
 async fn detach_from(child: &Inner, spec: &ParentSpec) -> Result<(), Error> {
     let id = &child.fixed.id;
     let op_features: u64 = ask(&child.pool, &child.header, "op_features_get", Vec::new()).await?;
+    let tell = async |pool: &Pool, object: String, method: &str, fields: Vec<u8>| match child
+        .change(pool, object, Operation::new().call_write("rbd", method, fields))
+        .await
+    {
+        Ok(_) | Err(Error::Errno(Errno::ENOENT)) => Ok(()),
+        Err(error) => Err(error),
+    };
     if op_features & CLONE_CHILD == 0 {
-        return match tell(&child.pool, CHILDREN, "remove_child", old_child(spec, id)).await {
-            Ok(()) | Err(Error::Errno(Errno::ENOENT)) => Ok(()),
-            Err(error) => Err(error),
-        };
+        return tell(&child.pool, CHILDREN.to_owned(), "remove_child", old_child(spec, id)).await;
     }
     let pool = parent_pool(&child.pool, spec).await?;
     let image = String::from_utf8_lossy(&spec.image).into_owned();
-    match tell(&pool, &header_object(&image), "child_detach", new_child(spec, &child.pool, id)).await {
-        Ok(()) | Err(Error::Errno(Errno::ENOENT)) => {}
-        Err(error) => return Err(error),
-    }
+    tell(&pool, header_object(&image), "child_detach", new_child(spec, &child.pool, id)).await?;
     let parent = Image::open_by_id(&pool, "", &image, SnapId::HEAD, false).await?;
     let trashed = |s: &super::Snapshot| s.id.0 == spec.snap && s.kind == super::SnapshotKind::Trash;
     let removed = match parent.snapshots().await?.iter().any(trashed) {

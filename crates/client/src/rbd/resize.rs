@@ -2,7 +2,7 @@
 
 use super::data::Change;
 use super::header::State;
-use super::image::{Image, Inner};
+use super::image::{Image, Inner, is_final};
 use super::known::map_locked;
 use super::object_map::state;
 use super::spec::input;
@@ -18,16 +18,19 @@ impl Image {
     /// Changes the size. What is cut off is gone; what is added reads as zeros. Errors: as for [`Image::write`], and `EINVAL` for a
     /// size that has more objects than Ceph allows.
     pub async fn resize(&self, size_bytes: u64) -> Result<(), Error> {
-        let inner = &self.inner;
-        if inner.fixed.layout.object_count(size_bytes) > super::create::OBJECTS_MAX {
+        if self.inner.fixed.layout.object_count(size_bytes) > super::create::OBJECTS_MAX {
             return Err(Errno::EINVAL.into());
         }
-        let (_turn, now) = inner.exclusive_turn().await?;
-        if now.size == size_bytes {
-            return Ok(());
-        }
-        inner.resize_to(&now, size_bytes).await?;
-        inner.header_changed().await
+        let inner = self.inner.clone();
+        let resizing = async move {
+            let (_turn, now) = inner.exclusive_turn().await?;
+            if now.size == size_bytes {
+                return Ok(());
+            }
+            inner.resize_to(&now, size_bytes).await?;
+            inner.header_changed().await
+        };
+        self.inner.to_the_end(resizing).await
     }
 }
 
@@ -60,11 +63,9 @@ impl Inner {
             w.u8(state::NONEXISTENT);
         });
         let operation = map_locked().call_write("rbd", "object_map_resize", fields);
-        match self.pool.operate(map_object(&self.fixed.id, None), operation).await {
+        match self.change(&self.pool, map_object(&self.fixed.id, None), operation).await {
             Ok(_) => {}
-            Err(error @ (Error::Errno(Errno::EBLOCKLISTED) | Error::Closed | Error::TimedOut { .. })) => {
-                return Err(error);
-            }
+            Err(error) if is_final(&error) => return Err(error),
             Err(error) => {
                 tracing::warn!(image = self.fixed.name, %error, "object map cannot be resized");
                 self.distrust_map().await?;

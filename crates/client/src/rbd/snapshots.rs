@@ -1,18 +1,18 @@
 //! Snapshots of an image: made, removed, protected, gone back to.
 
-use super::header::{Snapshot, State, ask};
-use super::image::{Image, Inner};
+use super::header::{Snapshot, State, ask, snap_input};
+use super::image::{Image, Inner, is_final};
 use super::known::map_locked;
 use super::object_map::{ObjectMap, state};
 use super::parent_link;
 use super::spec::{ParentSpec, SnapshotKind, input, put_user_namespace};
-use super::{CHILDREN, feature, flag, map_object};
+use super::{CHILDREN, NAMESPACES, feature, flag, map_object};
 use crate::error::Error;
 use crate::operation::Operation;
+use crate::pool::Pool;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio::sync::RwLockWriteGuard;
 use types::{Errno, SnapId};
 
 /// States of a snapshot's protection.
@@ -27,112 +27,141 @@ impl Image {
     /// Takes a snapshot. Updates that are under way are waited for, others wait.
     /// Errors: `EEXIST`, `EINVAL` for an empty name, `EDQUOT` where the image's limit is reached.
     pub async fn create_snapshot(&self, name: &str) -> Result<(), Error> {
-        let inner = &self.inner;
+        let (inner, name) = (self.inner.clone(), name.to_owned());
+        self.inner.to_the_end(async move { inner.create_snapshot(&name).await }).await
+    }
+
+    /// Removes a snapshot. One with clones (of the format that needs no protection) goes when the last of them does.
+    /// Errors: `ENOENT`, `EBUSY` if it is protected.
+    pub async fn remove_snapshot(&self, name: &str) -> Result<(), Error> {
+        let (inner, name) = (self.inner.clone(), name.to_owned());
+        self.inner.to_the_end(async move { inner.remove_snapshot(&name).await }).await
+    }
+
+    /// Removes a snapshot that is in the trash, if no clone shows it any more.
+    pub(super) async fn remove_trashed_snapshot(&self, id: SnapId) -> Result<(), Error> {
+        let inner = self.inner.clone();
+        self.inner.to_the_end(async move { inner.remove_trashed_snapshot(id).await }).await
+    }
+
+    /// Keeps a snapshot from being removed; clones of the old format need that. Errors: `ENOENT`, `EBUSY` if it is already.
+    pub async fn protect_snapshot(&self, name: &str) -> Result<(), Error> {
+        let (inner, name) = (self.inner.clone(), name.to_owned());
+        self.inner.to_the_end(async move { inner.protect_snapshot(&name).await }).await
+    }
+
+    /// Errors: `ENOENT`, `EINVAL` if it is not protected, `EBUSY` if it has clones of the old format, in any pool and namespace.
+    pub async fn unprotect_snapshot(&self, name: &str) -> Result<(), Error> {
+        let (inner, name) = (self.inner.clone(), name.to_owned());
+        self.inner.to_the_end(async move { inner.unprotect_snapshot(&name).await }).await
+    }
+
+    /// Makes the image what it was in a snapshot. Errors: `ENOENT`; `EOPNOTSUPP` where the snapshot shows more of a parent than
+    /// the image still does.
+    pub async fn roll_back(&self, name: &str) -> Result<(), Error> {
+        let (inner, name) = (self.inner.clone(), name.to_owned());
+        self.inner.to_the_end(async move { inner.roll_back(&name).await }).await
+    }
+}
+
+impl Inner {
+    async fn create_snapshot(self: &Arc<Inner>, name: &str) -> Result<(), Error> {
         if name.is_empty() {
             return Err(Errno::EINVAL.into());
         }
-        let (_turn, now) = inner.exclusive_turn().await?;
+        let (_turn, now) = self.exclusive_turn().await?;
         if now.snapshot(name).is_ok() {
             return Err(Errno::EEXIST.into());
         }
         let id = loop {
-            let id = inner.data.create_managed_snapshot().await?;
+            let id = self.data.create_managed_snapshot().await?;
             let fields = input(|w| {
                 w.str(name);
                 w.u64(id.0);
                 put_user_namespace(w);
             });
-            match inner.tell_header(&now, "snapshot_add", fields).await {
+            match self.tell_header(&now, "snapshot_add", fields).await {
                 Ok(()) => break id,
+                // The header may name it, or come to: its objects must be kept. If it does not, an id is lost.
+                Err(error) if is_final(&error) => return Err(error),
                 Err(error) => {
-                    inner.data.remove_managed_snapshot(id).await?;
+                    self.data.remove_managed_snapshot(id).await?;
                     if error.errno() != ESTALE {
                         return Err(error);
                     }
                 }
             }
         };
-        inner.keep_map(&now, id).await?;
-        inner.refresh().await?;
-        inner.header_changed().await
+        self.keep_map(&now, id).await?;
+        self.refresh().await?;
+        self.header_changed().await
     }
 
-    /// Removes a snapshot. One with clones (of the format that needs no protection) goes when the last of them does.
-    /// Errors: `ENOENT`, `EBUSY` if it is protected.
-    pub async fn remove_snapshot(&self, name: &str) -> Result<(), Error> {
-        let inner = &self.inner;
-        let (_turn, now) = inner.exclusive_turn().await?;
+    async fn remove_snapshot(self: &Arc<Inner>, name: &str) -> Result<(), Error> {
+        let (_turn, now) = self.exclusive_turn().await?;
         let snapshot = now.snapshot(name)?.clone();
         if snapshot.is_protected {
             return Err(Errno::EBUSY.into());
         }
         if snapshot.child_count > 0 {
-            inner.tell_header(&now, "snapshot_trash_add", input(|w| w.u64(snapshot.id.0))).await?;
-            return inner.header_changed().await;
+            self.tell_header(&now, "snapshot_trash_add", input(|w| w.u64(snapshot.id.0))).await?;
+            return self.header_changed().await;
         }
-        inner.drop_snapshot(&now, &snapshot).await
+        self.drop_snapshot(&now, &snapshot).await
     }
 
-    /// Removes a snapshot that is in the trash, if no clone shows it any more.
-    pub(super) async fn remove_trashed_snapshot(&self, id: SnapId) -> Result<(), Error> {
-        let (_turn, now) = self.inner.exclusive_turn().await?;
+    async fn remove_trashed_snapshot(self: &Arc<Inner>, id: SnapId) -> Result<(), Error> {
+        let (_turn, now) = self.exclusive_turn().await?;
         let unused = |snapshot: &&Snapshot| {
             snapshot.id == id && snapshot.kind == SnapshotKind::Trash && snapshot.child_count == 0
         };
         match now.snapshots.iter().find(unused).cloned() {
-            Some(snapshot) => self.inner.drop_snapshot(&now, &snapshot).await,
+            Some(snapshot) => self.drop_snapshot(&now, &snapshot).await,
             None => Ok(()),
         }
     }
 
-    /// Keeps a snapshot from being removed; clones of the old format need that. Errors: `ENOENT`, `EBUSY` if it is already.
-    pub async fn protect_snapshot(&self, name: &str) -> Result<(), Error> {
-        let inner = &self.inner;
-        let (_turn, now) = inner.exclusive_turn().await?;
+    async fn protect_snapshot(self: &Arc<Inner>, name: &str) -> Result<(), Error> {
+        let (_turn, now) = self.exclusive_turn().await?;
         let snapshot = now.snapshot(name)?;
         if snapshot.is_protected {
             return Err(Errno::EBUSY.into());
         }
-        inner.set_protection(&now, snapshot.id, PROTECTED).await?;
-        inner.header_changed().await
+        self.set_protection(&now, snapshot.id, PROTECTED).await?;
+        self.header_changed().await
     }
 
-    /// Errors: `ENOENT`, `EINVAL` if it is not protected, `EBUSY` if it has clones of the old format, in any pool.
-    pub async fn unprotect_snapshot(&self, name: &str) -> Result<(), Error> {
-        let inner = &self.inner;
-        let (_turn, now) = inner.exclusive_turn().await?;
+    async fn unprotect_snapshot(self: &Arc<Inner>, name: &str) -> Result<(), Error> {
+        let (_turn, now) = self.exclusive_turn().await?;
         let snapshot = now.snapshot(name)?;
         if !snapshot.is_protected {
             return Err(Errno::EINVAL.into());
         }
         // First, so that nobody clones it while its clones are looked for.
-        inner.set_protection(&now, snapshot.id, UNPROTECTING).await?;
-        let has_clones = inner.has_old_clones(snapshot.id).await;
+        self.set_protection(&now, snapshot.id, UNPROTECTING).await?;
+        let has_clones = self.has_old_clones(snapshot.id).await;
         let then = if matches!(has_clones, Ok(false)) { UNPROTECTED } else { PROTECTED };
-        inner.set_protection(&now, snapshot.id, then).await?;
-        inner.header_changed().await?;
+        self.set_protection(&now, snapshot.id, then).await?;
+        self.header_changed().await?;
         if has_clones? { Err(Errno::EBUSY.into()) } else { Ok(()) }
     }
 
-    /// Makes the image what it was in a snapshot. Errors: `ENOENT`; `EOPNOTSUPP` where the snapshot shows more of a parent than
-    /// the image still does.
-    pub async fn roll_back(&self, name: &str) -> Result<(), Error> {
-        let inner = &self.inner;
-        let (_turn, now) = inner.exclusive_turn().await?;
+    async fn roll_back(self: &Arc<Inner>, name: &str) -> Result<(), Error> {
+        let (_turn, now) = self.exclusive_turn().await?;
         let snapshot = now.snapshot(name)?.clone();
         if snapshot.parent_overlap.unwrap_or(0) > now.overlap() {
             return Err(Error::Unsupported("rolling back to a snapshot that shows more of its parent than the image"));
         }
-        let now = inner.resize_to(&now, snapshot.size_bytes).await?;
-        let objects = inner.fixed.layout.object_count(snapshot.size_bytes);
-        let then = inner.map_to_roll_back_to(&now, &snapshot).await?;
+        let now = self.resize_to(&now, snapshot.size_bytes).await?;
+        let objects = self.fixed.layout.object_count(snapshot.size_bytes);
+        let then = self.map_to_roll_back_to(&now, &snapshot).await?;
         if let Some(then) = &then {
             // Meanwhile an object may be as it was or as it is.
             let mut either = then.clone();
             let differs =
-                |object: &u64| then.get(*object) != Some(state::EXISTS_CLEAN) && !inner.known.is_absent(*object);
+                |object: &u64| then.get(*object) != Some(state::EXISTS_CLEAN) && !self.known.is_absent(*object);
             (0..objects).filter(differs).for_each(|object| either.set(object, state::EXISTS));
-            inner.save_map(either).await?;
+            self.save_map(either).await?;
         }
         let work = |inner: Arc<Inner>, now: Arc<State>, object: u64| async move {
             match inner.update_object(&now, object, Operation::new().roll_back(snapshot.id)).await {
@@ -140,34 +169,18 @@ impl Image {
                 done => done,
             }
         };
-        inner.for_objects(&now, 0..objects, work).await?;
+        self.for_objects(&now, 0..objects, work).await?;
         if let Some(then) = then {
-            inner.save_map(then).await?;
+            self.save_map(then).await?;
         }
-        inner.refresh().await?;
-        inner.header_changed().await
-    }
-}
-
-impl Inner {
-    /// Leave to change the header: the lock is held, where the image has one, and no update is under way until the guard goes.
-    pub async fn exclusive_turn(self: &Arc<Inner>) -> Result<(RwLockWriteGuard<'_, ()>, Arc<State>), Error> {
-        self.must_be_writable()?;
-        loop {
-            let state = self.fresh().await?;
-            let turn = self.gate.write().await;
-            if !state.has(feature::EXCLUSIVE_LOCK) || self.lock.is_held()? {
-                return Ok((turn, self.fresh().await?));
-            }
-            drop(turn);
-            self.acquire_lock().await?;
-        }
+        self.refresh().await?;
+        self.header_changed().await
     }
 
     /// Changes the header, provided that the lock is held where the image has one.
     pub async fn tell_header(&self, now: &State, method: &str, fields: Vec<u8>) -> Result<(), Error> {
         let guard = if now.has(feature::EXCLUSIVE_LOCK) { self.header_locked() } else { Operation::new() };
-        self.pool.operate(self.header.clone(), guard.call_write("rbd", method, fields)).await.map(drop)
+        self.change(&self.pool, self.header.clone(), guard.call_write("rbd", method, fields)).await.map(drop)
     }
 
     async fn set_protection(&self, now: &State, snap: SnapId, status: u8) -> Result<(), Error> {
@@ -178,16 +191,20 @@ impl Inner {
         self.tell_header(now, "set_protection_status", fields).await
     }
 
-    /// Whether some pool has clones of the old format.
+    /// Whether there are clones of the old format. Each is listed in its own pool and namespace.
     async fn has_old_clones(&self, snap: SnapId) -> Result<bool, Error> {
         let cluster = self.pool.cluster();
-        for (name, _) in cluster.pools().await? {
-            let fields = parent_link::old_key(self.pool.id(), &self.fixed.id, snap);
-            match ask::<BTreeSet<Bytes>>(&cluster.pool(&name).await?, CHILDREN, "get_children", fields).await {
-                Ok(children) if !children.is_empty() => return Ok(true),
-                // An erasure-coded pool has no images.
-                Ok(_) | Err(Error::Errno(Errno::ENOENT | Errno::EOPNOTSUPP)) => {}
-                Err(error) => return Err(error),
+        for name in cluster.pools().await?.into_keys() {
+            let pool = cluster.pool(&name).await?;
+            let mut namespaces = namespaces(&pool).await?;
+            namespaces.extend([Bytes::new(), self.pool.namespace_name().clone()]);
+            for namespace in namespaces {
+                let fields = parent_link::old_key(self.pool.id(), &self.fixed.id, snap);
+                let pool = pool.namespace(namespace);
+                let children = ask::<BTreeSet<Bytes>>(&pool, CHILDREN, "get_children", fields).await;
+                if listed(children)?.is_some_and(|children| !children.is_empty()) {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
@@ -201,16 +218,16 @@ impl Inner {
         let (own, kept) = (map_object(&self.fixed.id, None), map_object(&self.fixed.id, Some(snap.0)));
         let copy = async {
             let map = self.pool.read(own.clone(), 0, 0).await?;
-            self.pool.write_full(kept, map).await?;
+            self.change(&self.pool, kept, Operation::new().write_full(map)).await?;
             if now.has(feature::FAST_DIFF) {
-                self.pool.operate(own, map_locked().call_write("rbd", "object_map_snap_add", [])).await?;
+                self.change(&self.pool, own, map_locked().call_write("rbd", "object_map_snap_add", [])).await?;
                 self.known.change(|map| map.replace(state::EXISTS, state::EXISTS_CLEAN));
             }
             Ok(())
         };
         match copy.await {
             Ok(()) => Ok(()),
-            Err(error @ (Error::Errno(Errno::EBLOCKLISTED) | Error::Closed | Error::TimedOut { .. })) => Err(error),
+            Err(error) if is_final(&error) => Err(error),
             Err(error) => {
                 tracing::warn!(image = self.fixed.name, %error, "object map of a snapshot cannot be kept");
                 self.invalidate_map(Some(snap.0), false).await?;
@@ -256,7 +273,7 @@ impl Inner {
                 let fields = input(|w| w.put(&gone));
                 let guard = if next.is_none() { map_locked() } else { Operation::new() };
                 let operation = guard.call_write("rbd", "object_map_snap_remove", fields);
-                self.pool.operate(map_object(&self.fixed.id, next), operation).await?;
+                self.change(&self.pool, map_object(&self.fixed.id, next), operation).await?;
                 Ok::<ObjectMap, Error>(gone)
             };
             match pass_on.await {
@@ -270,9 +287,7 @@ impl Inner {
                     }
                 }),
                 Ok(_) => {}
-                Err(error @ (Error::Errno(Errno::EBLOCKLISTED) | Error::Closed | Error::TimedOut { .. })) => {
-                    return Err(error);
-                }
+                Err(error) if is_final(&error) => return Err(error),
                 Err(error) => {
                     tracing::warn!(image = self.fixed.name, %error, "object map of a snapshot cannot be passed on");
                     match next {
@@ -282,8 +297,8 @@ impl Inner {
                 }
             }
         }
-        match self.pool.remove(map_object(&self.fixed.id, Some(id))).await {
-            Ok(()) | Err(Error::Errno(Errno::ENOENT)) => Ok(()),
+        match self.change(&self.pool, map_object(&self.fixed.id, Some(id)), Operation::new().remove()).await {
+            Ok(_) | Err(Error::Errno(Errno::ENOENT)) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -313,7 +328,7 @@ impl Inner {
         };
         match work_out.await {
             Ok(map) => Ok(Some(map)),
-            Err(error @ (Error::Errno(Errno::EBLOCKLISTED) | Error::Closed | Error::TimedOut { .. })) => Err(error),
+            Err(error) if is_final(&error) => Err(error),
             Err(_) => {
                 self.distrust_map().await?;
                 Ok(None)
@@ -325,8 +340,47 @@ impl Inner {
     async fn save_map(&self, map: ObjectMap) -> Result<(), Error> {
         let fields = input(|w| w.put(&map));
         let operation = map_locked().call_write("rbd", "object_map_save", fields);
-        self.pool.operate(map_object(&self.fixed.id, None), operation).await?;
+        self.change(&self.pool, map_object(&self.fixed.id, None), operation).await?;
         self.known.change(|known| *known = map);
         Ok(())
+    }
+}
+
+/// What an object lists; `None` where there is no such object, or where there can be none: an erasure-coded pool has no images.
+fn listed<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(list) => Ok(Some(list)),
+        Err(Error::Errno(Errno::ENOENT | Errno::EOPNOTSUPP)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The namespaces of a pool that may have images, but for the default one.
+async fn namespaces(pool: &Pool) -> Result<BTreeSet<Bytes>, Error> {
+    const PAGE: u64 = 1024;
+    let mut all = BTreeSet::new();
+    let mut after = Bytes::new();
+    loop {
+        let fields = input(|w| {
+            w.put(&after);
+            w.u64(PAGE);
+        });
+        let page = ask::<Vec<Bytes>>(&pool.namespace(Bytes::new()), NAMESPACES, "namespace_list", fields).await;
+        let page = listed(page)?.unwrap_or_default();
+        let last = page.last().cloned().filter(|_| page.len() as u64 == PAGE);
+        all.extend(page);
+        match last {
+            Some(last) => after = last,
+            None => return Ok(all),
+        }
+    }
+}
+
+/// Whether a snapshot of the image with this header is there and protected, and is not about to cease to be.
+pub(super) async fn is_protected(pool: &Pool, header: &str, snap: SnapId) -> Result<bool, Error> {
+    match ask::<u8>(pool, header, "get_protection_status", snap_input(snap)).await {
+        Ok(status) => Ok(status == PROTECTED),
+        Err(Error::Errno(Errno::ENOENT)) => Ok(false),
+        Err(error) => Err(error),
     }
 }

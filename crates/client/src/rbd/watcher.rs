@@ -3,7 +3,7 @@
 use super::image::Inner;
 use super::notice::{Notice, response};
 use crate::error::Error;
-use crate::watch::{Notification, Watch};
+use crate::watch::{Heard, Notification, Watch};
 use bytes::Bytes;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -39,9 +39,15 @@ impl Watching {
 async fn listen(mut watch: Watch, image: Weak<Inner>, mut stopped: oneshot::Receiver<()>) -> Result<(), Error> {
     loop {
         tokio::select! {
+            biased;
             _ = &mut stopped => return watch.end().await,
-            notification = watch.next() => match notification {
-                Ok(notification) => {
+            heard_now = watch.next_heard() => match heard_now {
+                Ok(Heard::Gap) => {
+                    let Some(image) = image.upgrade() else { return Ok(()) };
+                    image.set_stale();
+                    image.lock_news.notify_waiters();
+                }
+                Ok(Heard::Notification(notification)) => {
                     let Some(image) = image.upgrade() else { return Ok(()) };
                     let answer = heard(&image, &notification);
                     if let Err(error) = watch.acknowledge(notification.id, answer).await {
@@ -51,7 +57,6 @@ async fn listen(mut watch: Watch, image: Weak<Inner>, mut stopped: oneshot::Rece
                 Err(error) => {
                     let Some(image) = image.upgrade() else { return Ok(()) };
                     tracing::info!(image = image.fixed.name, %error, "watch of an image lost");
-                    // What was said meanwhile was not heard.
                     image.set_stale();
                     image.lock_news.notify_waiters();
                     if error.errno() == Errno::EBLOCKLISTED {
@@ -60,6 +65,8 @@ async fn listen(mut watch: Watch, image: Weak<Inner>, mut stopped: oneshot::Rece
                     }
                     match image.pool.watch(image.header.clone(), Duration::ZERO).await {
                         Ok(again) => {
+                            // What was said until now was not heard.
+                            image.set_stale();
                             image.move_lock(again.cookie()).await;
                             watch = again;
                         }

@@ -134,7 +134,7 @@ impl Messenger {
     /// The next bytes of the stream. Returns how many were taken: all, unless a bulk segment begins behind those
     /// taken; the rest is then the beginning of what [`Messenger::bulk_wanted`] asks for.
     pub fn received(&mut self, conn: ConnId, bytes: &[u8], now: Duration) -> usize {
-        self.advance(now);
+        self.progressed(conn, now);
         let mut input = bytes;
         loop {
             let Some(connection) = self.conns.get_mut(&conn) else { return bytes.len() };
@@ -160,9 +160,19 @@ impl Messenger {
 
     /// The bytes that [`Messenger::bulk_wanted`] asked for, all of them.
     pub fn bulk_received(&mut self, conn: ConnId, buf: AlignedBuf, now: Duration) {
-        self.advance(now);
+        self.progressed(conn, now);
         if let Some(connection) = self.conns.get_mut(&conn) {
             connection.assembler.bulk_received(buf);
+        }
+    }
+
+    /// The peer shows signs of life: bytes of it came, or a transport that was full takes more. An answer to a keepalive
+    /// may have to wait behind a large message, in either direction, for longer than a dead peer is to be waited for.
+    pub fn progressed(&mut self, conn: ConnId, now: Duration) {
+        self.advance(now);
+        let session = self.conns.get(&conn).and_then(|connection| connection.session);
+        if let Some(s) = session.and_then(|session| self.sessions.get_mut(&session)) {
+            s.heard_at = self.now;
         }
     }
 
@@ -531,7 +541,7 @@ impl Messenger {
     fn keepalive(&mut self, id: SessionId, conn: ConnId) {
         let Some(s) = self.sessions.get(&id).filter(|s| s.link == Link::Open(conn)) else { return };
         let keepalive = s.policy.keepalive.expect("only such sessions have this timer");
-        if self.now >= s.alive_at + keepalive.timeout {
+        if self.now >= s.alive_at.max(s.heard_at) + keepalive.timeout {
             let cause = format!("no answer to keepalives for {:?}", keepalive.timeout);
             return self.fault(conn, Fault::Lost(cause));
         }

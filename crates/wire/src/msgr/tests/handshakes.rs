@@ -226,6 +226,25 @@ fn keepalives_are_answered_and_missed() {
 }
 
 #[test]
+fn a_peer_that_still_sends_or_takes_something_is_not_given_up() {
+    let mut net = mon_and_client();
+    dial_mon(&mut net, 1);
+    let session = net.session(1);
+    let conn = net.messenger(1).connection_of(session).unwrap();
+    net.nodes[0].addr = "10.9.9.9:1".parse().unwrap();
+    net.mute(0);
+    // Its answers to keepalives are stuck behind something large.
+    for _ in 0..100 {
+        net.sleep(Duration::from_secs(1));
+        let now = net.now;
+        net.messenger(1).progressed(conn, now);
+    }
+    assert_eq!(net.nodes[1].resets, []);
+    net.sleep(Duration::from_secs(6));
+    assert_eq!(net.nodes[1].resets.len(), 1);
+}
+
+#[test]
 fn connections_that_get_nowhere_are_closed_after_a_while() {
     let mut net = mon_and_client();
     net.messenger(0).accepted(ConnId(1000), "10.1.1.1:5".parse().unwrap(), Duration::from_secs(1));
