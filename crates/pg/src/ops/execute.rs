@@ -27,6 +27,9 @@ use wire::{DecodeError, Rope, Target, Writer};
 /// Ceph's default of `osd_max_write_size`.
 const OP_BYTES_MAX: usize = 90 << 20;
 
+/// Output bytes of one step that are kept for when its client asks again. Ceph's default of `osd_max_write_op_reply_len`.
+pub(crate) const WRITE_REPLY_BYTES_MAX: usize = 64;
+
 /// Steps that one operation may have. Ceph's clients send less than a hundred.
 pub(crate) const STEPS_MAX: usize = 1024;
 
@@ -67,7 +70,7 @@ impl Default for Limits {
             object_bytes: 4 << 30,
             attr_name_bytes: 100,
             omap_entries: 1024,
-            write_reply_bytes: 64,
+            write_reply_bytes: WRITE_REPLY_BYTES_MAX,
             log_entries_min: crate::log::LOG_ENTRIES_MIN,
             dups_max: crate::dups::DUPS_MAX,
             dups_bytes: 32 << 20,

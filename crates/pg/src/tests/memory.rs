@@ -109,6 +109,7 @@ fn what_waits_for_a_newer_map_counts_and_goes_with_its_client() {
     assert!((100_000..110_000).contains(&held), "{held} are held");
     assert!(cluster.wanted.contains(&(A, next)));
     cluster.disconnect(A, gone);
+    cluster.turn(A);
     let held = cluster.client_bytes(A);
     assert!((50_000..55_000).contains(&held), "{held} are held");
     cluster.change(|_| ());
