@@ -156,7 +156,8 @@ impl Decode for LogEntry {
             op_results: {
                 let count = r.count("operation results", 8)?;
                 // Entries that were made before there was that bound can have outputs of any size.
-                let kept = |output: &[u8]| if output.len() > WRITE_REPLY_BYTES_MAX { Bytes::new() } else { own(output) };
+                let kept =
+                    |output: &[u8]| if output.len() > WRITE_REPLY_BYTES_MAX { Bytes::new() } else { own(output) };
                 (0..count).map(|_| Ok((r.i32()?, kept(r.blob()?)))).collect::<Result<_, _>>()?
             },
             undo: if coded { r.get()? } else { Undo::Nothing },
@@ -430,6 +431,14 @@ mod tests {
             skipped: ShardSet::EMPTY,
             voids: EVersion::ZERO,
         }
+    }
+
+    #[test]
+    fn long_outputs_of_entries_of_old_are_left_out() {
+        let long = Bytes::from(vec![1; WRITE_REPLY_BYTES_MAX + 1]);
+        let op_results = vec![(3, long), (-5, Bytes::from_static(b"out"))];
+        let read = LogEntry::from_slice(&LogEntry { op_results, ..entry(1, 1) }.to_vec(Target::default())).unwrap();
+        assert_eq!(read.op_results, [(3, Bytes::new()), (-5, Bytes::from_static(b"out"))]);
     }
 
     #[test]

@@ -75,10 +75,6 @@ enum Deferred {
     },
 }
 
-/// An operation waits for its client's map, unless that is further ahead of the newest that has come than this: no OSD is so far
-/// behind for long, and what nobody has made yet may never come.
-const EPOCHS_AHEAD_MAX: u32 = 1000;
-
 /// What an operation holds that waits for its map.
 fn deferred_bytes(op: &OsdOp) -> usize {
     op.input_bytes() + OP_BYTES
@@ -855,15 +851,14 @@ impl Shard {
     /// Errors: the message is malformed, or sent with a map that is far from here; its session must be closed.
     pub fn client_op(&mut self, session: SessionId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         let op = OsdOp::open(envelope)?;
-        // Other OSDs have their maps from the monitors.
-        let may_be_wrong = !copying::is_osds(session);
-        if may_be_wrong && op.epoch.0 > self.maps.newest_epoch().0.saturating_add(EPOCHS_AHEAD_MAX) {
-            // Should there be such a map, the client comes again, in time.
+        // Other OSDs have their maps from the monitors, and never wait here.
+        let is_osds = copying::is_osds(session);
+        if !is_osds && let Err(far_ahead) = route::check_epoch(op.epoch, self.maps.newest_epoch()) {
             self.out.push(Output::NeedMaps { from: self.maps.newest_epoch().next() });
-            return Err(DecodeError::Value { what: "epoch far ahead of all maps", value: op.epoch.0.into() });
+            return Err(far_ahead);
         }
         let times = OpTimes::new(began, self.now);
-        match self.is_full() && may_be_wrong {
+        match self.is_full() && !is_osds {
             true => self.intake.push(session, Sent::Op { tid: envelope.header.tid, op, times }),
             false => self.dispatch_op(session, envelope.header.tid, op, times),
         }

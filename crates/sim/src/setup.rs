@@ -64,6 +64,11 @@ const SHARDS_ONE_IN: u64 = 3;
 /// From this seed of the swarm on, so do those of one seed in so many.
 const BALANCED_SWARM_FROM: u64 = 40_000;
 const BALANCED_ONE_IN: u64 = 3;
+/// From this seed on, clients of small runs also copy objects, repeat patterns and set long values; so do those of the swarm from
+/// [`HEAVY_SWARM_FROM`] on, under every other seed.
+pub const HEAVY_SEEDS: u64 = 1 << 52;
+const HEAVY_SWARM_FROM: u64 = 17_957_000_000;
+
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 
@@ -100,6 +105,8 @@ pub struct Setup {
     pub balanced: bool,
     /// Shards of each OSD.
     pub shards: usize,
+    /// Clients also copy objects, repeat patterns and set long values.
+    pub heavy: bool,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -155,6 +162,7 @@ impl Setup {
             versions: seed & VERSION_SEEDS != 0,
             balanced: seed & BALANCED_SEEDS != 0 && !is_coded,
             shards: if seed & SHARD_SEEDS != 0 { 2 << rng.below(2) } else { 1 },
+            heavy: seed & HEAVY_SEEDS != 0,
         }
     }
 
@@ -198,6 +206,7 @@ impl Setup {
             versions: seed >= BALANCED_SWARM_FROM,
             balanced: false,
             shards: 1,
+            heavy: seed >= HEAVY_SWARM_FROM && seed.is_multiple_of(2),
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -363,6 +372,13 @@ mod tests {
         }
         assert!((0..BALANCED_SWARM_FROM).step_by(100).all(|seed| !Setup::swarm(seed).balanced));
         assert!((0..60).any(|seed| Setup::swarm(BALANCED_SWARM_FROM + seed).balanced));
+    }
+
+    #[test]
+    fn seeds_of_old_copy_nothing() {
+        assert!((0..HEAVY_SWARM_FROM).step_by(100_000_000).all(|seed| !Setup::swarm(seed).heavy));
+        assert!(Setup::swarm(HEAVY_SWARM_FROM).heavy && !Setup::swarm(HEAVY_SWARM_FROM + 1).heavy);
+        assert!((0..40).all(|seed| !Setup::small(seed).heavy && Setup::small(HEAVY_SEEDS + seed).heavy));
     }
 
     #[test]

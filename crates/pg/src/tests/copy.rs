@@ -185,6 +185,7 @@ fn questions_that_wait_take_no_more_than_one_does() {
     c.seconds(25);
     let held = c.cluster.client_bytes(OsdId(1));
     assert!(c.answer(tid).is_none() && held < 5000, "{held} are held");
+    assert!(c.cluster.client_bytes(OsdId(0)) >= 8 << 20, "what is going to be copied is counted from the beginning");
     c.cluster.move_group_of(of_source, &[1, 2, 0]);
     c.cluster.update_all();
     c.seconds(10);
@@ -202,6 +203,26 @@ fn questions_that_wait_take_no_more_than_one_does() {
     assert_eq!(c.answer(tid).expect("it is answered").result, 0);
     assert!(c.content(&target) == vec![8; 6000]);
     assert_eq!([0, 1, 2].map(|osd| c.cluster.client_bytes(OsdId(osd))), [0; 3]);
+}
+
+#[test]
+fn not_more_is_copied_at_once_than_there_is_memory_for() {
+    let mut c = Copying::new();
+    let source = c.name(1, 1);
+    assert_eq!(c.ask(&source, Op::write_full(vec![7; 5000])).result, 0);
+    c.cluster.cut = [(OsdId(0), OsdId(1))].into();
+    let targets: Vec<Bytes> = (10..40).map(|number| c.name(0, number)).collect();
+    let tids: Vec<u64> = targets.iter().map(|target| c.send(target, copy_of(&source, 0))).collect();
+    c.cluster.settle();
+    let (held, limit) = (c.cluster.client_bytes(OsdId(0)), crate::ops::Limits::default().client_bytes);
+    assert!(held >= limit && held < limit + (9 << 20), "{held} are held");
+    c.cluster.cut.clear();
+    c.seconds(10);
+    for (target, tid) in targets.iter().zip(tids) {
+        assert_eq!(c.answer(tid).expect("it is answered").result, 0);
+        assert!(c.content(target) == vec![7; 5000]);
+    }
+    assert_eq!(c.cluster.client_bytes(OsdId(0)), 0);
 }
 
 #[test]
