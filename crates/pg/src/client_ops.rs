@@ -15,7 +15,7 @@ use crate::coded::gather::Wanted;
 use crate::context::{Context, Waiter};
 use crate::copy::Copied;
 use crate::hops::{OpTimes, Replicated, WaitReasons};
-use crate::intake::{Asker, output_bytes};
+use crate::intake::{Share, Shares, output_bytes};
 use crate::log::LogEntry;
 use crate::lookup::NoAnswer;
 use crate::object_info::ObjectInfo;
@@ -70,6 +70,8 @@ pub(crate) struct ClientOp {
     /// An operator has asked for this: what nobody has of the object is given up.
     pub give_up: Option<Box<GiveUp>>,
     pub may_write: bool,
+    /// It copies an object.
+    copies: bool,
     pub times: OpTimes,
     /// Whom class methods see.
     caller: Caller,
@@ -87,6 +89,7 @@ pub(crate) struct ClientOp {
 impl ClientOp {
     pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp, times: OpTimes) -> ClientOp {
         let (object, may_write) = (op.object_id().head_of(), ops::may_write(&op));
+        let copies = op.ops.iter().any(|op| matches!(op.code, OpCode::COPY_FROM | OpCode::COPY_FROM2));
         ClientOp {
             session,
             tid,
@@ -96,6 +99,7 @@ impl ClientOp {
             trim: None,
             give_up: None,
             may_write,
+            copies,
             times,
             caller: Caller { name: reqid.name, addr: EntityAddr::BLANK },
             repeated: None,
@@ -125,8 +129,12 @@ impl ClientOp {
         output_bytes(&self.op.ops).saturating_sub(self.taken_bytes)
     }
 
-    fn asker(&self) -> Asker {
-        if is_osds(self.session) { Asker::Osd } else { Asker::Client }
+    fn share(&self) -> Share {
+        match self.copies {
+            _ if is_osds(self.session) => Share::Osds,
+            true => Share::Copies,
+            false => Share::Clients,
+        }
     }
 }
 
@@ -153,9 +161,9 @@ impl ObjectQueue {
 pub(crate) struct ClientOps {
     /// Until the group is active, in order of arrival.
     waiting: VecDeque<ClientOp>,
-    /// What all operations together hold in memory, and what of it they have taken that have started; by who has asked.
+    /// What all operations together hold in memory, and what of it they have taken that have started.
     held_bytes: usize,
-    taken_bytes: [usize; 2],
+    taken_bytes: Shares,
     /// Started or queued, by number.
     ops: BTreeMap<u64, ClientOp>,
     next_number: u64,
@@ -176,10 +184,10 @@ pub(crate) struct ClientOps {
 impl ClientOps {
     /// Forgets everything. Clients send again when they learn of the new interval, so those concerned are noted.
     pub fn drop_all(&mut self, cx: &mut Context<'_>) {
-        let [of_clients, of_osds] = self.taken_bytes;
-        cx.held.put_back(Asker::Client, of_clients);
-        cx.held.put_back(Asker::Osd, of_osds);
-        cx.held.give_back(self.held_bytes - of_clients - of_osds);
+        for share in [Share::Clients, Share::Copies, Share::Osds] {
+            cx.held.put_back(share, self.taken_bytes[share as usize]);
+        }
+        cx.held.give_back(self.held_bytes - self.taken_bytes.iter().sum::<usize>());
         cx.interrupted.extend(self.waiting.iter().chain(self.ops.values()).map(|op| op.session));
         let next_number = self.next_number;
         *self = ClientOps { next_number, ..ClientOps::default() };
@@ -203,8 +211,8 @@ impl ClientOps {
         }
         for op in &mut self.waiting {
             self.held_bytes -= op.taken_bytes;
-            self.taken_bytes[op.asker() as usize] -= op.taken_bytes;
-            cx.held.put_back(op.asker(), std::mem::take(&mut op.taken_bytes));
+            self.taken_bytes[op.share() as usize] -= op.taken_bytes;
+            cx.held.put_back(op.share(), std::mem::take(&mut op.taken_bytes));
             // What was read belongs to the old interval, whose state may not be the new one's.
             (op.progress, op.waits_for_room) = (Progress::default(), None);
             op.times.waits.add(WaitReasons::INACTIVE);
@@ -236,8 +244,8 @@ impl ClientOps {
         let op = self.ops.get_mut(&number).expect("operation is known");
         op.taken_bytes += bytes;
         self.held_bytes += bytes;
-        self.taken_bytes[op.asker() as usize] += bytes;
-        cx.held.take(op.asker(), bytes);
+        self.taken_bytes[op.share() as usize] += bytes;
+        cx.held.take(op.share(), bytes);
     }
 
     /// An operation that has started waits again as if it had not.
@@ -246,8 +254,8 @@ impl ClientOps {
         op.progress = Progress::default();
         let bytes = std::mem::take(&mut op.taken_bytes);
         self.held_bytes -= bytes;
-        self.taken_bytes[op.asker() as usize] -= bytes;
-        cx.held.put_back(op.asker(), bytes);
+        self.taken_bytes[op.share() as usize] -= bytes;
+        cx.held.put_back(op.share(), bytes);
     }
 
     /// Whether an update of an object in `from .. until` is on its way.
@@ -288,8 +296,8 @@ impl ClientOps {
     /// An operation has been answered, or dropped.
     pub fn release(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
         self.held_bytes -= op.held_bytes();
-        self.taken_bytes[op.asker() as usize] -= op.taken_bytes;
-        cx.held.put_back(op.asker(), op.taken_bytes);
+        self.taken_bytes[op.share() as usize] -= op.taken_bytes;
+        cx.held.put_back(op.share(), op.taken_bytes);
         cx.held.give_back(op.held_bytes() - op.taken_bytes);
     }
 }
@@ -558,7 +566,7 @@ impl Pg {
         if share_bytes == 0 {
             return true;
         }
-        if !cx.held.may_start(op.asker(), cx.limits.client_bytes) {
+        if !cx.held.may_start(op.share(), cx.limits.client_bytes) {
             let object = op.object.clone();
             self.ops.wait_for_memory.insert(object);
             cx.held.wait(self.id);

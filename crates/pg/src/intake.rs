@@ -20,19 +20,25 @@ const WHOLE_OBJECT_BYTES: u64 = 4 << 20;
 /// The most that one step is taken to read until it is known: objects smaller than the range asked for exist, too.
 const READ_BYTES_MAX: u64 = 32 << 20;
 
-/// Who has asked for an operation.
+/// Whose share of memory an operation takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asker {
-    Client,
-    Osd,
+pub(crate) enum Share {
+    Clients,
+    /// Clients' operations that copy: they wait for other OSDs, for a minute where these cannot answer.
+    Copies,
+    /// What other OSDs read that copy.
+    Osds,
 }
+
+/// How much each share is taken.
+pub(crate) type Shares = [usize; 3];
 
 /// What operations hold in memory until they are answered.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     bytes: usize,
-    /// Of it, what operations have taken that have started; by who has asked for them.
-    taken: [usize; 2],
+    /// Of it, what operations have taken that have started.
+    taken: Shares,
     /// Groups with operations that cannot start for want of memory.
     waiting: BTreeSet<PgId>,
     /// Since those were looked at last some was given back.
@@ -54,23 +60,24 @@ impl Held {
     }
 
     /// An operation takes so much more.
-    pub fn take(&mut self, asker: Asker, bytes: usize) {
+    pub fn take(&mut self, share: Share, bytes: usize) {
         self.add(bytes);
-        self.taken[asker as usize] += bytes;
+        self.taken[share as usize] += bytes;
     }
 
     /// So much of what operations have taken is free again.
-    pub fn put_back(&mut self, asker: Asker, bytes: usize) {
+    pub fn put_back(&mut self, share: Share, bytes: usize) {
         self.give_back(bytes);
-        self.taken[asker as usize] -= bytes;
+        self.taken[share as usize] -= bytes;
     }
 
     /// Whether an operation may start that will take more, if all may hold `limit`. Those that have not started leave half of
     /// it to those that have, and one may always.
-    pub fn may_start(&self, asker: Asker, limit: usize) -> bool {
-        match asker {
-            Asker::Client => self.bytes < limit || self.taken[asker as usize] < limit / 2,
-            Asker::Osd => self.taken[asker as usize] < limit / 4,
+    pub fn may_start(&self, share: Share, limit: usize) -> bool {
+        let taken = self.taken[share as usize];
+        match share {
+            Share::Clients => self.bytes < limit || taken < limit / 2,
+            Share::Copies | Share::Osds => taken < limit / 4,
         }
     }
 
@@ -154,16 +161,16 @@ mod tests {
     #[test]
     fn others_may_start_though_clients_have_taken_all() {
         let mut held = Held::default();
-        held.take(Asker::Client, 60);
-        assert!(held.may_start(Asker::Client, 100) && held.may_start(Asker::Osd, 100));
+        held.take(Share::Clients, 60);
+        assert!(held.may_start(Share::Clients, 100) && held.may_start(Share::Osds, 100));
         held.add(40);
-        assert!(!held.may_start(Asker::Client, 100) && held.may_start(Asker::Osd, 100));
-        held.take(Asker::Osd, 30);
-        assert!(!held.may_start(Asker::Osd, 100));
+        assert!(!held.may_start(Share::Clients, 100) && held.may_start(Share::Osds, 100));
+        held.take(Share::Osds, 30);
+        assert!(!held.may_start(Share::Osds, 100));
         held.wait(PgId::new(1, 0));
         assert!(held.take_waiting().is_empty(), "nothing has been given back");
-        held.put_back(Asker::Client, 20);
-        assert!(held.may_start(Asker::Client, 100), "what has not started leaves half to what has");
+        held.put_back(Share::Clients, 20);
+        assert!(held.may_start(Share::Clients, 100), "what has not started leaves half to what has");
         assert_eq!((held.take_waiting().len(), held.take_waiting().len(), held.bytes()), (1, 0, 110));
     }
 

@@ -57,7 +57,7 @@ impl Execution<'_> {
             _ => return Err(Errno::EINVAL.into()),
         };
         // What is given can be more than what is read.
-        let chunks = if chunk > 0 { length / chunk } else { u64::from(length > 0) };
+        let chunks = length.checked_div(chunk).unwrap_or(u64::from(length > 0));
         self.answers.take(4 + chunks * kind.bytes())?;
         let bytes = if length == 0 { Default::default() } else { self.read_before(offset, length)?.into_bytes() };
         // Without bytes there are no chunks.

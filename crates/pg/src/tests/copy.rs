@@ -210,14 +210,23 @@ fn not_more_is_copied_at_once_than_there_is_memory_for() {
     let mut c = Copying::new();
     let source = c.name(1, 1);
     assert_eq!(c.ask(&source, Op::write_full(vec![7; 5000])).result, 0);
-    c.cluster.cut = [(OsdId(0), OsdId(1))].into();
+    let other = c.name(0, 50);
+    assert_eq!(c.ask(&other, Op::write_full(vec![9; 5000])).result, 0);
+    // The source's group does not serve.
+    let of_source = PgId { seed: 1, ..PG };
+    c.cluster.move_group_of(of_source, &[1]);
+    c.cluster.update_all();
+    c.seconds(2);
     let targets: Vec<Bytes> = (10..40).map(|number| c.name(0, number)).collect();
     let tids: Vec<u64> = targets.iter().map(|target| c.send(target, copy_of(&source, 0))).collect();
     c.cluster.settle();
     let (held, limit) = (c.cluster.client_bytes(OsdId(0)), crate::ops::Limits::default().client_bytes);
-    assert!(held >= limit && held < limit + (9 << 20), "{held} are held");
-    c.cluster.cut.clear();
-    c.seconds(10);
+    assert!(held >= limit / 4 && held < limit / 4 + (9 << 20), "{held} are held");
+    // Others are served meanwhile.
+    assert!(c.content(&other) == vec![9; 5000]);
+    c.cluster.move_group_of(of_source, &[1, 2, 0]);
+    c.cluster.update_all();
+    c.seconds(20);
     for (target, tid) in targets.iter().zip(tids) {
         assert_eq!(c.answer(tid).expect("it is answered").result, 0);
         assert!(c.content(target) == vec![7; 5000]);
