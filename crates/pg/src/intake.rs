@@ -6,7 +6,8 @@
 //! not started, and holds no more than what it is.
 //!
 //! Other OSDs, which ask for objects that they copy, never wait here, and what they read has a share of its own: clients'
-//! operations on their side wait for it, and may fill all memory there.
+//! operations on their side wait for it, and may fill all memory there. What those take that copy has a share of its own, too,
+//! so that others are served where a source cannot be read.
 
 use crate::copy::PIECE_BYTES;
 use crate::hops::{OpTimes, WaitReasons};
