@@ -503,6 +503,7 @@ impl Running {
 
     fn client_gone(&mut self, session: SessionId) {
         self.clients.remove(&session);
+        self.others.forget_early(session);
         self.others.tell_all(|| ToWorker::ClientClosed { session });
         self.shard.client_closed(session);
     }

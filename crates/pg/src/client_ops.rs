@@ -4,6 +4,7 @@
 //! while updates of it are on their way; updates follow each other without waiting, each executed on the state that
 //! the one before it leaves.
 
+mod questions;
 mod replica_reads;
 
 pub(crate) use replica_reads::ReplicaReads;
@@ -14,12 +15,13 @@ use crate::coded::gather::Wanted;
 use crate::context::{Context, Waiter};
 use crate::copy::Copied;
 use crate::hops::{OpTimes, Replicated, WaitReasons};
-use crate::intake::output_bytes;
+use crate::intake::{Share, Shares, output_bytes};
 use crate::log::LogEntry;
 use crate::lookup::NoAnswer;
 use crate::object_info::ObjectInfo;
-use crate::ops::{self, Answers, Effects, GiveUp, ListError, ListFilter, ListingRun, Request, Run};
+use crate::ops::{self, Answers, Effects, GiveUp, Limits, ListError, ListFilter, ListingRun, Request, Run};
 use crate::pg::Pg;
+use crate::shard::copying::is_osds;
 use crate::snap_trim::Trim;
 use crate::unfound::NO_SESSION;
 use bytes::Bytes;
@@ -35,6 +37,9 @@ use wire::messages::op_data::FilteredListInput;
 use wire::messages::{Op, OpArgs, OpCode, OpFlags, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{Decode, EntityAddr, Rope};
+
+/// What an operation takes of memory beside its input.
+pub(crate) const OP_BYTES: usize = 512;
 
 /// A read of what is damaged here waits for so long for others to act who may have it.
 const MEMBERS_WAIT: Duration = Duration::from_secs(30);
@@ -65,6 +70,8 @@ pub(crate) struct ClientOp {
     /// An operator has asked for this: what nobody has of the object is given up.
     pub give_up: Option<Box<GiveUp>>,
     pub may_write: bool,
+    /// It copies an object.
+    copies: bool,
     pub times: OpTimes,
     /// Whom class methods see.
     caller: Caller,
@@ -75,13 +82,14 @@ pub(crate) struct ClientOp {
     waits_for_room: Option<RoomWait>,
     /// Since when it waits for others to act, where nobody who does has what is damaged here.
     waits_for_members: Option<Duration>,
-    /// What its lookups have brought into memory, or will.
-    read_bytes: usize,
+    /// Once it has started: what it has brought into memory beside its input, or will.
+    taken_bytes: usize,
 }
 
 impl ClientOp {
     pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp, times: OpTimes) -> ClientOp {
         let (object, may_write) = (op.object_id().head_of(), ops::may_write(&op));
+        let copies = op.ops.iter().any(|op| matches!(op.code, OpCode::COPY_FROM | OpCode::COPY_FROM2));
         ClientOp {
             session,
             tid,
@@ -91,13 +99,14 @@ impl ClientOp {
             trim: None,
             give_up: None,
             may_write,
+            copies,
             times,
             caller: Caller { name: reqid.name, addr: EntityAddr::BLANK },
             repeated: None,
             progress: Progress::default(),
             waits_for_room: None,
             waits_for_members: None,
-            read_bytes: 0,
+            taken_bytes: 0,
         }
     }
 
@@ -110,9 +119,22 @@ impl ClientOp {
         self.op.flags.has(OpFlags::PGOP) || self.op.ops.iter().any(|op| op.code.is_pg())
     }
 
-    /// What it holds in memory until it is answered, what it reads included.
+    /// What it holds in memory until it is answered. Before it starts that is itself.
     pub fn held_bytes(&self) -> usize {
-        self.op.input_bytes() + output_bytes(&self.op.ops).max(self.read_bytes) + 512
+        self.op.input_bytes() + self.taken_bytes + OP_BYTES
+    }
+
+    /// What it takes more when it starts.
+    fn share_bytes(&self) -> usize {
+        output_bytes(&self.op.ops).saturating_sub(self.taken_bytes)
+    }
+
+    fn share(&self) -> Share {
+        match self.copies {
+            _ if is_osds(self.session) => Share::Osds,
+            true => Share::Copies,
+            false => Share::Clients,
+        }
     }
 }
 
@@ -139,8 +161,9 @@ impl ObjectQueue {
 pub(crate) struct ClientOps {
     /// Until the group is active, in order of arrival.
     waiting: VecDeque<ClientOp>,
-    /// What all operations together hold in memory.
+    /// What all operations together hold in memory, and what of it they have taken that have started.
     held_bytes: usize,
+    taken_bytes: Shares,
     /// Started or queued, by number.
     ops: BTreeMap<u64, ClientOp>,
     next_number: u64,
@@ -149,6 +172,8 @@ pub(crate) struct ClientOps {
     wait_to_read: BTreeSet<ObjectId>,
     /// Objects whose next operation is an update for which there is no room yet.
     wait_for_room: BTreeSet<ObjectId>,
+    /// Objects whose next operation would bring more into memory than it may now.
+    wait_for_memory: BTreeSet<ObjectId>,
     /// Updates that are queued and not yet submitted, by request.
     queued_requests: BTreeMap<ReqId, u64>,
     /// Clients of which an update of an object was dropped because the pool is full; from which epoch on it no longer was. What
@@ -159,7 +184,10 @@ pub(crate) struct ClientOps {
 impl ClientOps {
     /// Forgets everything. Clients send again when they learn of the new interval, so those concerned are noted.
     pub fn drop_all(&mut self, cx: &mut Context<'_>) {
-        *cx.client_bytes -= self.held_bytes;
+        for share in [Share::Clients, Share::Copies, Share::Osds] {
+            cx.held.put_back(share, self.taken_bytes[share as usize]);
+        }
+        cx.held.give_back(self.held_bytes - self.taken_bytes.iter().sum::<usize>());
         cx.interrupted.extend(self.waiting.iter().chain(self.ops.values()).map(|op| op.session));
         let next_number = self.next_number;
         *self = ClientOps { next_number, ..ClientOps::default() };
@@ -170,15 +198,21 @@ impl ClientOps {
     pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = ClientOp>) {
         let old = std::mem::take(self);
         self.next_number = old.next_number;
-        // Nothing has been answered, so what is held stays the same.
-        self.held_bytes = old.held_bytes;
+        // Nothing has been answered, so what is held stays the same, until those that had started put back what they took.
+        (self.held_bytes, self.taken_bytes) = (old.held_bytes, old.taken_bytes);
         self.turned_away = old.turned_away;
         self.waiting = in_flight.chain(old.ops.into_values()).chain(old.waiting).collect();
         // What the primary asked for itself (the end of a watch) it asks for again if it is still wanted.
-        let own: usize = self.waiting.iter().filter(|op| op.session == NO_SESSION).map(ClientOp::held_bytes).sum();
-        self.release(cx, own);
-        self.waiting.retain(|op| op.session != NO_SESSION);
+        for op in std::mem::take(&mut self.waiting) {
+            match op.session {
+                NO_SESSION => self.release(cx, &op),
+                _ => self.waiting.push_back(op),
+            }
+        }
         for op in &mut self.waiting {
+            self.held_bytes -= op.taken_bytes;
+            self.taken_bytes[op.share() as usize] -= op.taken_bytes;
+            cx.held.put_back(op.share(), std::mem::take(&mut op.taken_bytes));
             // What was read belongs to the old interval, whose state may not be the new one's.
             (op.progress, op.waits_for_room) = (Progress::default(), None);
             op.times.waits.add(WaitReasons::INACTIVE);
@@ -199,9 +233,29 @@ impl ClientOps {
         number
     }
 
-    fn hold(&mut self, cx: &mut Context<'_>, bytes: usize) {
+    /// An operation has come.
+    fn hold(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
+        self.held_bytes += op.held_bytes();
+        cx.held.add(op.held_bytes());
+    }
+
+    /// An operation that has started takes so many bytes more.
+    fn take(&mut self, cx: &mut Context<'_>, number: u64, bytes: usize) {
+        let op = self.ops.get_mut(&number).expect("operation is known");
+        op.taken_bytes += bytes;
         self.held_bytes += bytes;
-        *cx.client_bytes += bytes;
+        self.taken_bytes[op.share() as usize] += bytes;
+        cx.held.take(op.share(), bytes);
+    }
+
+    /// An operation that has started waits again as if it had not.
+    fn restart(&mut self, cx: &mut Context<'_>, number: u64) {
+        let op = self.ops.get_mut(&number).expect("operation is known");
+        op.progress = Progress::default();
+        let bytes = std::mem::take(&mut op.taken_bytes);
+        self.held_bytes -= bytes;
+        self.taken_bytes[op.share() as usize] -= bytes;
+        cx.held.put_back(op.share(), bytes);
     }
 
     /// Whether an update of an object in `from .. until` is on its way.
@@ -239,10 +293,12 @@ impl ClientOps {
         self.turned_away.values_mut().for_each(|until| *until = Some(epoch));
     }
 
-    /// An operation that held `bytes` has been answered.
-    pub fn release(&mut self, cx: &mut Context<'_>, bytes: usize) {
-        self.held_bytes -= bytes;
-        *cx.client_bytes -= bytes;
+    /// An operation has been answered, or dropped.
+    pub fn release(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
+        self.held_bytes -= op.held_bytes();
+        self.taken_bytes[op.share() as usize] -= op.taken_bytes;
+        cx.held.put_back(op.share(), op.taken_bytes);
+        cx.held.give_back(op.held_bytes() - op.taken_bytes);
     }
 }
 
@@ -252,7 +308,10 @@ impl Pg {
         op.times.sampled = cx.recorder.chooses(&op.reqid);
         // In erasure-coded pools the objects of each shard are named apart.
         op.object.pool = self.id.pool;
-        self.ops.hold(cx, op.held_bytes());
+        if is_osds(op.session) && !self.replace_question(cx, &op) {
+            return;
+        }
+        self.ops.hold(cx, &op);
         match self.is_active() {
             true => self.start_op(cx, op),
             false if self.turns_clients_away(cx) && holds_back(cx, &op) => self.hold_group_back(cx, op),
@@ -278,7 +337,10 @@ impl Pg {
     }
 
     fn hold_group_back(&mut self, cx: &mut Context<'_>, op: ClientOp) {
-        self.ops.release(cx, op.held_bytes());
+        self.ops.release(cx, &op);
+        if is_osds(op.session) {
+            return self.ask_later(cx, &op);
+        }
         // Who is gone sends it again by another session.
         if cx.clients.contains_key(&op.session) {
             let (id, pg_num) = (self.id.base(), self.interval.shape.pg_num);
@@ -305,8 +367,10 @@ impl Pg {
         for number in &held {
             let op = self.ops.ops.remove(number).expect("queued operations are kept");
             self.ops.queued_requests.remove(&op.reqid);
-            self.ops.release(cx, op.held_bytes());
-            if cx.clients.contains_key(&op.session) {
+            self.ops.release(cx, &op);
+            if is_osds(op.session) {
+                self.ask_later(cx, &op);
+            } else if cx.clients.contains_key(&op.session) {
                 let object = op.op.object_id().head_of();
                 cx.backoffs.hold_object(held_back(cx.epoch, &op, &object), lacks.clone());
             }
@@ -337,9 +401,9 @@ impl Pg {
     fn start_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         if op.trim.is_some() {
             // The new interval's walk finds it again.
-            return self.ops.release(cx, op.held_bytes());
+            return self.ops.release(cx, &op);
         }
-        if let Some(errno) = refusal(&op) {
+        if let Some(errno) = refusal(&op, cx.limits) {
             return self.answer_error(cx, &op, errno);
         }
         if op.is_group_op() {
@@ -357,13 +421,13 @@ impl Pg {
             // To answer that an update is done while members lack the object would promise more than is true.
             if op.repeated.is_some() && self.is_where_needed(cx, &op.object, true) {
                 self.answer_repeated(cx, &op);
-                return self.ops.release(cx, op.held_bytes());
+                return self.ops.release(cx, &op);
             }
             if let Some(number) = self.ops.queued_requests.get(&op.reqid) {
                 // The client has lost its session and asks again: answer on the new one.
                 let queued = self.ops.ops.get_mut(number).expect("queued requests are kept");
                 (queued.session, queued.tid, queued.op.retry_attempt) = (op.session, op.tid, op.op.retry_attempt);
-                return self.ops.release(cx, op.held_bytes());
+                return self.ops.release(cx, &op);
             }
         }
         let (object, queued) = (op.object.clone(), op.may_write.then_some(op.reqid));
@@ -407,7 +471,7 @@ impl Pg {
         way: Option<Replicated<'_>>,
     ) {
         let held_bytes = op.held_bytes();
-        self.ops.release(cx, held_bytes);
+        self.ops.release(cx, op);
         cx.recorder.answered(cx.now, self.id, op, &reply, way);
         if reply.result >= 0 && op.times.started.happened() {
             let took = Duration::from_micros(u64::from(op.times.stamp(cx.now).0 - op.times.started.0));
@@ -436,7 +500,11 @@ impl Pg {
                 false => queue.updates_in_flight > 0 && !mutant::is(Mutant::ReadsBesideUpdates),
             };
             let is_held = may_write && self.scrub.holds(object);
-            if queue.front_blocked || must_wait || is_held {
+            if queue.front_blocked {
+                // It may wait for what is asked here.
+                return self.run_questions(cx, object);
+            }
+            if must_wait || is_held {
                 return;
             }
             let gives_up = self.ops.ops[&number].give_up.is_some();
@@ -455,11 +523,14 @@ impl Pg {
             if let Some(state) = self.ops.ops[&number].progress.at_hand.clone()
                 && !self.is_where_needed(cx, &state, may_write)
             {
-                self.ops.ops.get_mut(&number).expect("just seen").progress = Progress::default();
+                self.ops.restart(cx, number);
                 match self.hold_object_back(cx, object, &state) {
                     true => continue,
                     false => return,
                 }
+            }
+            if !self.take_share(cx, number) {
+                return;
             }
             let queue = self.ops.objects.get_mut(object).expect("just seen");
             queue.queue.pop_front();
@@ -488,13 +559,37 @@ impl Pg {
         }
     }
 
+    /// Counts what an operation brings into memory that starts now. Returns false if it must wait for memory.
+    fn take_share(&mut self, cx: &mut Context<'_>, number: u64) -> bool {
+        let op = &self.ops.ops[&number];
+        let share_bytes = op.share_bytes();
+        if share_bytes == 0 {
+            return true;
+        }
+        if !cx.held.may_start(op.share(), cx.limits.client_bytes) {
+            let object = op.object.clone();
+            self.ops.wait_for_memory.insert(object);
+            cx.held.wait(self.id);
+            return false;
+        }
+        self.ops.take(cx, number, share_bytes);
+        true
+    }
+
+    /// Memory has been given back: what waits for it may start.
+    pub(crate) fn memory_came(&mut self, cx: &mut Context<'_>) {
+        for object in std::mem::take(&mut self.ops.wait_for_memory) {
+            self.run_object(cx, &object);
+        }
+    }
+
     /// Runs one operation; if it ends, it is answered or, if it changes something, submitted.
     fn run_op(&mut self, cx: &mut Context<'_>, number: u64) -> Ran {
         if self.ops.ops[&number].repeated.is_some() {
             let op = self.ops.ops.remove(&number).expect("just seen");
             self.ops.queued_requests.remove(&op.reqid);
             self.answer_repeated(cx, &op);
-            self.ops.release(cx, op.held_bytes());
+            self.ops.release(cx, &op);
             return Ran::Ended;
         }
         let op = &self.ops.ops[&number];
@@ -509,12 +604,11 @@ impl Pg {
                 Run::Wants(state) => {
                     let may_write = self.ops.ops[&number].may_write;
                     let is_there = self.is_where_needed(cx, &state, may_write);
-                    let progress = &mut self.ops.ops.get_mut(&number).expect("operation is known").progress;
                     if !is_there {
-                        *progress = Progress::default();
+                        self.ops.restart(cx, number);
                         return Ran::Lacks(state);
                     }
-                    progress.at_hand = Some(state);
+                    self.ops.ops.get_mut(&number).expect("operation is known").progress.at_hand = Some(state);
                 }
                 run => break run,
             }
@@ -554,13 +648,16 @@ impl Pg {
             }
             Run::Done(effects) if op.trim.is_some() && effects.steps.is_empty() => {
                 let op = self.ops.ops.remove(&number).expect("operation is known");
-                self.ops.release(cx, op.held_bytes());
-                self.trimmed(cx, op.object, Trim::default());
+                self.ops.release(cx, &op);
+                match effects.result {
+                    0.. => self.trimmed(cx, op.object, Trim::default()),
+                    _ => self.trim_failed(cx, &op.object),
+                }
                 Ran::Ended
             }
             Run::Done(effects) if op.give_up.is_some() && effects.steps.is_empty() => {
                 let op = self.ops.ops.remove(&number).expect("operation is known");
-                self.ops.release(cx, op.held_bytes());
+                self.ops.release(cx, &op);
                 Ran::Ended
             }
             Run::Done(effects) if op.may_write => {
@@ -573,8 +670,8 @@ impl Pg {
                     false => self.admit_update(cx, &object, flags, &effects, &mut wait),
                 };
                 if admission == Admission::Later {
-                    let op = self.ops.ops.get_mut(&number).expect("operation is known");
-                    (op.progress, op.waits_for_room) = (Progress::default(), Some(wait));
+                    self.ops.restart(cx, number);
+                    self.ops.ops.get_mut(&number).expect("operation is known").waits_for_room = Some(wait);
                     return Ran::HasNoRoom;
                 }
                 let mut op = self.ops.ops.remove(&number).expect("operation is known");
@@ -591,7 +688,7 @@ impl Pg {
                     Admission::Refused(errno) => self.answer_error(cx, &op, errno),
                     Admission::Dropped | Admission::Later => {
                         self.ops.turned_away.entry((op.object.clone(), client)).or_default();
-                        self.ops.release(cx, op.held_bytes());
+                        self.ops.release(cx, &op);
                     }
                 }
                 Ran::Ended
@@ -657,10 +754,13 @@ impl Pg {
         match (&mut op.trim, removed_snaps) {
             (None, _) => {
                 let run = ops::execute(cx.store, &request, &mut progress.answers, cx.limits);
-                let before = op.held_bytes();
-                op.read_bytes = op.read_bytes.max(op.progress.answers.bytes());
-                let more = op.held_bytes() - before;
-                self.ops.hold(cx, more);
+                let beside_input = match &run {
+                    Run::Done(effects) => effects.steps_bytes.saturating_sub(op.op.input_bytes()),
+                    _ => 0,
+                };
+                let bytes = op.progress.answers.bytes() + beside_input;
+                let more = bytes.saturating_sub(op.taken_bytes);
+                self.ops.take(cx, number, more);
                 run
             }
             (Some(_), None) => Run::Done(Effects::default()),
@@ -707,7 +807,7 @@ impl Pg {
     pub(crate) fn queue_trim(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
         let op = ClientOp { trim: Some(Trim::default()), may_write: true, ..op };
-        self.ops.hold(cx, op.held_bytes());
+        self.ops.hold(cx, &op);
         let number = self.ops.keep(op);
         self.ops.objects.entry(object.clone()).or_default().queue.push_back(number);
         self.run_object(cx, &object);
@@ -727,7 +827,7 @@ impl Pg {
         let give_up = Some(Box::new(GiveUp::new(lost, snaps)));
         let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
         let op = ClientOp { give_up, may_write: true, ..op };
-        self.ops.hold(cx, op.held_bytes());
+        self.ops.hold(cx, &op);
         let number = self.ops.keep(op);
         let queue = self.ops.objects.get_mut(&object).expect("just seen");
         queue.queue.insert(usize::from(queue.front_blocked), number);
@@ -792,12 +892,12 @@ impl Pg {
             self.ops.objects.get_mut(&object).expect("its operation waits").front_blocked = false;
         } else if !self.may_read(cx) || self.lacks_any(number) {
             // What it has read so far may not be the newest any more, or is being replaced.
-            self.read_anew(number);
+            self.read_anew(cx, number);
         } else {
             match self.run_op(cx, number) {
                 Ran::Ended => self.ops.objects.get_mut(&object).expect("its operation waited").reads_running -= 1,
                 // Only now it is known which state of the object it needs, and that one is missing.
-                Ran::Lacks(_) => self.read_anew(number),
+                Ran::Lacks(_) => self.read_anew(cx, number),
                 Ran::Blocked | Ran::HasNoRoom => {}
             }
         }
@@ -819,19 +919,19 @@ impl Pg {
             return false;
         }
         let head = op.object.clone();
+        let object = op.progress.at_hand.clone().unwrap_or_else(|| head.clone());
         if self.coded.is_some() {
             // Of shards that cannot be read others were read already. If they are not where they might have been, it waits.
-            let is_lost = !self.can_decode(&head, None);
+            let is_lost = !self.can_decode(&object, None);
             if is_lost {
-                self.read_anew(number);
+                self.read_anew(cx, number);
                 self.run_object(cx, &head);
             }
             return is_lost;
         }
-        let object = op.progress.at_hand.clone().unwrap_or_else(|| head.clone());
         if self.missing.contains_key(&object) {
             // Another read has found it out, and it is on its way.
-            self.read_anew(number);
+            self.read_anew(cx, number);
             self.run_object(cx, &head);
             return true;
         }
@@ -841,7 +941,7 @@ impl Pg {
         let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) else {
             return self.waits_for_members(cx, number);
         };
-        self.read_anew(number);
+        self.read_anew(cx, number);
         self.object_damaged(cx, &object, version);
         self.run_object(cx, &head);
         true
@@ -858,17 +958,16 @@ impl Pg {
         }
         let object = op.object.clone();
         self.wait_to_read(cx, object);
-        self.read_anew(number);
+        self.read_anew(cx, number);
         true
     }
 
     /// What a read has seen so far does not count; it goes back to where it was.
-    fn read_anew(&mut self, number: u64) {
-        let op = self.ops.ops.get_mut(&number).expect("operation is known");
-        op.progress = Progress::default();
-        let queue = self.ops.objects.get_mut(&op.object).expect("its operation waited");
+    fn read_anew(&mut self, cx: &mut Context<'_>, number: u64) {
+        self.ops.restart(cx, number);
+        let queue = self.ops.objects.get_mut(&self.ops.ops[&number].object).expect("its operation waited");
         queue.reads_running -= 1;
-        queue.queue.push_front(number);
+        queue.queue.insert(usize::from(queue.front_blocked), number);
     }
 
     /// Reads of the object are tried again when leases come, or with the next tick.
@@ -1027,12 +1126,15 @@ fn held_back<'a>(epoch: Epoch, op: &ClientOp, object: &'a ObjectId) -> HeldBack<
 }
 
 /// What is refused before it is executed.
-fn refusal(op: &ClientOp) -> Option<Errno> {
+fn refusal(op: &ClientOp, limits: &Limits) -> Option<Errno> {
     const NAME_BYTES_MAX: usize = 2048;
     const NAMESPACE_BYTES_MAX: usize = 256;
     let message = &op.op;
     if message.flags.has(OpFlags::PARALLELEXEC) || message.ops.is_empty() {
         return Some(Errno::EINVAL);
+    }
+    if message.ops.len() > ops::STEPS_MAX {
+        return Some(Errno::E2BIG);
     }
     if op.is_group_op() {
         return None;
@@ -1053,7 +1155,7 @@ fn refusal(op: &ClientOp) -> Option<Errno> {
     if op.may_write && message.snap != SnapId::HEAD {
         return Some(Errno::EINVAL);
     }
-    if op.may_write && message.input_bytes() > ops::OP_BYTES_MAX {
+    if op.may_write && message.input_bytes() > limits.op_bytes {
         return Some(Errno::EMSGSIZE);
     }
     if let Some(errno) = ops::refused_call(message) {

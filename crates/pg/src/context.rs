@@ -6,6 +6,7 @@ use crate::coded::old_shards::OldShardReads;
 use crate::copy::Copies;
 use crate::dups::DupsLimit;
 use crate::hops::{MemberTimes, Recorder};
+use crate::intake::Held;
 use crate::leases::Leases;
 use crate::ops::Limits;
 use crate::pacing::Pacing;
@@ -103,7 +104,7 @@ pub(crate) struct ClientSession {
     pub addr: EntityAddr,
     /// Newest map that it is known to have, or was sent.
     pub epoch: Epoch,
-    /// It can be asked to hold operations back.
+    /// It can be asked to hold operations back; or, another OSD, to ask later.
     pub takes_backoffs: bool,
 }
 
@@ -145,8 +146,7 @@ pub(crate) struct Context<'a> {
     pub clients: &'a BTreeMap<SessionId, ClientSession>,
     /// Clients whose operations were dropped with their interval: they must learn of the new map.
     pub interrupted: &'a mut BTreeSet<SessionId>,
-    /// Bytes that client requests hold until they are answered.
-    pub client_bytes: &'a mut usize,
+    pub held: &'a mut Held,
     /// Notifications take more of memory than before.
     pub notifications_grew: &'a mut bool,
     pub backoffs: &'a mut Backoffs,

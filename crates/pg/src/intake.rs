@@ -1,11 +1,18 @@
 //! Clients' operations that wait for room in memory.
 //!
-//! What a client's operation takes until its answer has left is counted: its input, what it will read, and answers that
-//! the network has not taken yet. Beyond a bound nothing further is started; what came already waits here in its order,
-//! and the driver stops reading from clients.
+//! What a client's operation takes until its answer has left is counted: its input, from when it starts what it reads, copies
+//! and writes beside that, and answers that the network has not taken yet. Beyond a bound nothing further is started; what
+//! came already waits here in its order, and the driver stops reading from clients. What waits for its group or object has
+//! not started, and holds no more than what it is.
+//!
+//! Other OSDs, which ask for objects that they copy, never wait here, and what they read has a share of its own: clients'
+//! operations on their side wait for it, and may fill all memory there. What those take that copy has a share of its own, too,
+//! so that others are served where a source cannot be read.
 
+use crate::copy::PIECE_BYTES;
 use crate::hops::{OpTimes, WaitReasons};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use types::PgId;
 use wire::messages::{Checksum, Extent, Op, OpArgs, OpCode, OsdBackoff, OsdOp};
 use wire::msgr::SessionId;
 
@@ -13,6 +20,81 @@ use wire::msgr::SessionId;
 const WHOLE_OBJECT_BYTES: u64 = 4 << 20;
 /// The most that one step is taken to read until it is known: objects smaller than the range asked for exist, too.
 const READ_BYTES_MAX: u64 = 32 << 20;
+
+/// Whose share of memory an operation takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Share {
+    Clients,
+    /// Clients' operations that copy: they wait for other OSDs, for a minute where these cannot answer.
+    Copies,
+    /// What other OSDs read that copy.
+    Osds,
+}
+
+/// How much each share is taken.
+pub(crate) type Shares = [usize; 3];
+
+/// What operations hold in memory until they are answered.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    bytes: usize,
+    /// Of it, what operations have taken that have started.
+    taken: Shares,
+    /// Groups with operations that cannot start for want of memory.
+    waiting: BTreeSet<PgId>,
+    /// Since those were looked at last some was given back.
+    has_come: bool,
+}
+
+impl Held {
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    pub fn give_back(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.has_come |= bytes > 0;
+    }
+
+    /// An operation takes so much more.
+    pub fn take(&mut self, share: Share, bytes: usize) {
+        self.add(bytes);
+        self.taken[share as usize] += bytes;
+    }
+
+    /// So much of what operations have taken is free again.
+    pub fn put_back(&mut self, share: Share, bytes: usize) {
+        self.give_back(bytes);
+        self.taken[share as usize] -= bytes;
+    }
+
+    /// Whether an operation may start that will take more, if all may hold `limit`. Those that have not started leave half of
+    /// it to those that have, and one may always.
+    pub fn may_start(&self, share: Share, limit: usize) -> bool {
+        let taken = self.taken[share as usize];
+        match share {
+            Share::Clients => self.bytes < limit || taken < limit / 2,
+            Share::Copies | Share::Osds => taken < limit / 4,
+        }
+    }
+
+    /// Operations of a group wait for memory.
+    pub fn wait(&mut self, group: PgId) {
+        self.waiting.insert(group);
+    }
+
+    /// The groups whose operations may start now, perhaps.
+    pub fn take_waiting(&mut self) -> BTreeSet<PgId> {
+        match std::mem::take(&mut self.has_come) {
+            true => std::mem::take(&mut self.waiting),
+            false => BTreeSet::new(),
+        }
+    }
+}
 
 /// Bytes that an operation will bring into memory, as far as its steps tell.
 pub(crate) fn output_bytes(ops: &[Op]) -> usize {
@@ -22,6 +104,7 @@ pub(crate) fn output_bytes(ops: &[Op]) -> usize {
             0 => WHOLE_OBJECT_BYTES,
             length => length.min(READ_BYTES_MAX),
         },
+        (OpCode::COPY_FROM | OpCode::COPY_FROM2, _) => PIECE_BYTES,
         _ => 0,
     };
     ops.iter().map(|op| of(op) as usize).sum()
@@ -75,6 +158,22 @@ impl Intake {
 mod tests {
     use super::*;
     use wire::Rope;
+
+    #[test]
+    fn others_may_start_though_clients_have_taken_all() {
+        let mut held = Held::default();
+        held.take(Share::Clients, 60);
+        assert!(held.may_start(Share::Clients, 100) && held.may_start(Share::Osds, 100));
+        held.add(40);
+        assert!(!held.may_start(Share::Clients, 100) && held.may_start(Share::Osds, 100));
+        held.take(Share::Osds, 30);
+        assert!(!held.may_start(Share::Osds, 100));
+        held.wait(PgId::new(1, 0));
+        assert!(held.take_waiting().is_empty(), "nothing has been given back");
+        held.put_back(Share::Clients, 20);
+        assert!(held.may_start(Share::Clients, 100), "what has not started leaves half to what has");
+        assert_eq!((held.take_waiting().len(), held.take_waiting().len(), held.bytes()), (1, 0, 110));
+    }
 
     #[test]
     fn reads_are_counted_by_what_they_ask_for() {

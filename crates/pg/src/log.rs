@@ -3,6 +3,7 @@
 
 use crate::coded::undo::Undo;
 use crate::dups::{Dups, DupsLimit, dup_bytes};
+use crate::ops::WRITE_REPLY_BYTES_MAX;
 use bytes::Bytes;
 use ec::ShardSet;
 use mutant::Mutant;
@@ -172,13 +173,20 @@ impl Decode for LogEntry {
             result: r.i32()?,
             op_results: {
                 let count = r.count("operation results", 8)?;
-                (0..count).map(|_| Ok((r.i32()?, Bytes::copy_from_slice(r.blob()?)))).collect::<Result<_, _>>()?
+                // Entries that were made before there was that bound can have outputs of any size.
+                let kept =
+                    |output: &[u8]| if output.len() > WRITE_REPLY_BYTES_MAX { Bytes::new() } else { own(output) };
+                (0..count).map(|_| Ok((r.i32()?, kept(r.blob()?)))).collect::<Result<_, _>>()?
             },
             undo: if coded { r.get()? } else { Undo::Nothing },
             skipped: if coded { ShardSet::from_bits(r.u64()?) } else { ShardSet::EMPTY },
             voids: if version.version >= 3 { r.get()? } else { EVersion::ZERO },
         })
     }
+}
+
+fn own(bytes: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(bytes)
 }
 
 /// The log in memory. Versions' counters follow each other without gaps.
@@ -448,6 +456,14 @@ mod tests {
             skipped: ShardSet::EMPTY,
             voids: EVersion::ZERO,
         }
+    }
+
+    #[test]
+    fn long_outputs_of_entries_of_old_are_left_out() {
+        let long = Bytes::from(vec![1; WRITE_REPLY_BYTES_MAX + 1]);
+        let op_results = vec![(3, long), (-5, Bytes::from_static(b"out"))];
+        let read = LogEntry::from_slice(&LogEntry { op_results, ..entry(1, 1) }.to_vec(Target::default())).unwrap();
+        assert_eq!(read.op_results, [(3, Bytes::new()), (-5, Bytes::from_static(b"out"))]);
     }
 
     #[test]

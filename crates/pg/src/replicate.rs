@@ -11,7 +11,7 @@ use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
 use crate::info::PgInfo;
 use crate::log::{LogEntry, LogKind, log_key, log_keys_through};
 use crate::members::Standing;
-use crate::ops::{Effects, OtherChange, WatchEffect, after};
+use crate::ops::{Effects, OpResult, OtherChange, WatchEffect, after};
 use crate::peer::{RepOp, RepOpReply};
 use crate::pg::Pg;
 use bytes::Bytes;
@@ -194,7 +194,10 @@ impl Pg {
         let watch = if failed { Vec::new() } else { std::mem::take(&mut effects.watch) };
         let mut change = effects.change.take().filter(|_| !failed);
         let results = if failed || return_vec {
-            effects.ops.iter().map(|op| (op.rval, Bytes::from(op.outdata.to_vec()))).collect()
+            // As in Ceph outputs are kept only for those who want them from updates, and only short ones: they stay in the log.
+            let is_kept = |op: &OpResult| return_vec && op.outdata.len() <= cx.limits.write_reply_bytes;
+            let kept = |op: &OpResult| if is_kept(op) { op.outdata.to_vec().into() } else { Bytes::new() };
+            effects.ops.iter().map(|op| (op.rval, kept(op))).collect()
         } else {
             Vec::new()
         };
@@ -253,7 +256,7 @@ impl Pg {
             if let SubmitError::Stopped(reason) = e {
                 // Nobody knows whether the group has the update: its client must ask whoever serves next.
                 cx.out.push(Output::Fatal { reason: format!("the store has stopped: {reason}") });
-                self.ops.release(cx, op.held_bytes());
+                self.ops.release(cx, &op);
                 return self.update_done(cx, &op.object);
             }
             let errno = if matches!(e, SubmitError::NoSpace { .. }) { Errno::ENOSPC } else { Errno::EIO };
@@ -262,6 +265,9 @@ impl Pg {
             self.answer(cx, &op, reply);
             // Nothing was in flight after all.
             self.update_done(cx, &op.object);
+            if op.trim.is_some() {
+                self.trim_failed(cx, &op.object);
+            }
             return;
         }
         let (entry, others) = entries.split_last().expect("the update's own was put there");

@@ -92,6 +92,20 @@ pub fn of_client_op(envelope: &Envelope) -> Result<(PgId, Epoch), DecodeError> {
     Ok((pgid.pg, fields.get()?))
 }
 
+/// Maps that an operation waits for are this far ahead of the newest that has come, at most: no OSD is further behind for long, and what
+/// nobody has made yet may never come.
+const EPOCHS_AHEAD_MAX: u32 = 1000;
+
+/// Whether an OSD whose newest map is of epoch `newest` may keep a client's operation until it has the client's, of `epoch`.
+///
+/// Errors: that is too far. The client's session is to be closed: it comes again, as often as it takes.
+pub fn check_epoch(epoch: Epoch, newest: Epoch) -> Result<(), DecodeError> {
+    match epoch.0 <= newest.0.saturating_add(EPOCHS_AHEAD_MAX) {
+        true => Ok(()),
+        false => Err(DecodeError::Value { what: "epoch far ahead of all maps", value: epoch.0.into() }),
+    }
+}
+
 /// The shard whose backoff a client acknowledges.
 ///
 /// Errors: the message is malformed.

@@ -5,7 +5,7 @@
 
 use crate::background_check::{BackgroundCheck, CheckCounts};
 use crate::backoffs::{BackoffCounts, Backoffs};
-use crate::client_ops::ClientOp;
+use crate::client_ops::{ClientOp, OP_BYTES};
 use crate::coded::CodedReads;
 use crate::coded::old_shards::OldShardReads;
 use crate::coded::peer::{RollForward, ShardRead, ShardReadReply, StrayRead};
@@ -16,7 +16,7 @@ use crate::copy::Copies;
 use crate::dups::DupsLimit;
 use crate::homes::Homes;
 use crate::hops::{DEFAULT_PER_SECOND, MemberHops, OpTimes, Recorder, WaitReasons};
-use crate::intake::{Intake, Sent};
+use crate::intake::{Held, Intake, Sent};
 use crate::interruption::PgInterrupted;
 use crate::leases::{Leases, ReplicaReadCounts};
 use crate::maps::{Advance, MapError, Maps};
@@ -78,6 +78,11 @@ enum Deferred {
     },
 }
 
+/// What an operation holds that waits for its map.
+fn deferred_bytes(op: &OsdOp) -> usize {
+    op.input_bytes() + OP_BYTES
+}
+
 /// What a member said of an update.
 type RepHops = ((PgInterval, EVersion), MemberHops);
 
@@ -113,7 +118,7 @@ pub struct Shard {
     reports: BTreeMap<PgId, PgReport>,
     out: Vec<Output>,
     interrupted: BTreeSet<SessionId>,
-    client_bytes: usize,
+    held: Held,
     notifications_grew: bool,
     backoffs: Backoffs,
     intake: Intake,
@@ -168,7 +173,7 @@ macro_rules! context {
             out: &mut $shard.out,
             clients: &$shard.clients,
             interrupted: &mut $shard.interrupted,
-            client_bytes: &mut $shard.client_bytes,
+            held: &mut $shard.held,
             notifications_grew: &mut $shard.notifications_grew,
             backoffs: &mut $shard.backoffs,
             recorder: &mut $shard.recorder,
@@ -202,7 +207,7 @@ macro_rules! to_group {
 }
 
 // Behind the macros, which it uses.
-mod copying;
+pub(crate) mod copying;
 mod doubt;
 mod merges;
 mod splits;
@@ -237,7 +242,7 @@ impl Shard {
             reports: BTreeMap::new(),
             out: Vec::new(),
             interrupted: BTreeSet::new(),
-            client_bytes: 0,
+            held: Held::default(),
             notifications_grew: false,
             backoffs: Backoffs::default(),
             intake: Intake::default(),
@@ -325,9 +330,9 @@ impl Shard {
         map.is_up(self.whoami) && self.addrs.as_ref().is_none_or(is_at)
     }
 
-    /// Bytes that client requests hold until they are answered, and what they will read.
+    /// Bytes that client requests hold until they are answered, what they read, copy and write included.
     pub fn client_bytes(&self) -> usize {
-        self.client_bytes
+        self.held.bytes() + self.copies.held_bytes()
     }
 
     /// Bytes of answers to clients that the network has not taken yet, to be told before a turn ends: they count as held.
@@ -342,7 +347,7 @@ impl Shard {
     }
 
     fn has_room(&self) -> bool {
-        self.client_bytes + self.intake.unsent_bytes < self.limits.client_bytes
+        self.client_bytes() + self.intake.unsent_bytes < self.limits.client_bytes
     }
 
     /// Everything gathered so far, in order.
@@ -456,6 +461,7 @@ impl Shard {
         self.merges = Merges::default();
         self.scrubs.stop();
         self.scrubs_later.clear();
+        self.forget_deferred(|_| true);
         self.deferred.clear();
         self.intake.clear();
         self.reports.clear();
@@ -532,18 +538,11 @@ impl Shard {
         self.strays.run(context!(self));
         self.scrub_on();
         self.wake_groups();
-        while self.has_room()
-            && let Some((session, sent)) = self.intake.pop()
-        {
-            match sent {
-                Sent::Op { tid, op, times } => self.dispatch_op(session, tid, op, times),
-                Sent::Ack(ack) => self.dispatch_ack(session, ack),
-            }
-        }
+        self.start_what_waits();
         self.bound_notifications();
         self.settle_reservations();
         self.copy_on();
-        while !self.coded_reads.done.is_empty() {
+        while !self.coded_reads.done.is_empty() || self.start_what_waits() {
             self.coded_reads_done();
             self.settle_reservations();
             self.copy_on();
@@ -555,6 +554,27 @@ impl Shard {
         }
         self.address_answers();
         self.store.end_turn();
+    }
+
+    /// Starts what has waited for room in memory, what came first before what came later. Returns whether there was something.
+    fn start_what_waits(&mut self) -> bool {
+        let waiting = self.held.take_waiting();
+        let mut any = !waiting.is_empty();
+        for id in waiting {
+            if let Some(pg) = self.pgs.get_mut(&id) {
+                pg.memory_came(context!(self));
+            }
+        }
+        while self.has_room()
+            && let Some((session, sent)) = self.intake.pop()
+        {
+            any = true;
+            match sent {
+                Sent::Op { tid, op, times } => self.dispatch_op(session, tid, op, times),
+                Sent::Ack(ack) => self.dispatch_ack(session, ack),
+            }
+        }
+        any
     }
 
     /// Ends the largest notifications while all together take more of memory than they may. So they hold up nobody: what their
@@ -629,6 +649,7 @@ impl Shard {
         for session in std::mem::take(&mut self.interrupted) {
             self.share_map(session);
         }
+        self.forget_questions();
         self.leases.follow_map(self.maps.epoch());
         self.lease_came();
         self.run_deferred();
@@ -783,7 +804,10 @@ impl Shard {
             }
             for deferred in entry.remove() {
                 match deferred {
-                    Deferred::ClientOp { session, tid, op, times } => self.dispatch_op(session, tid, *op, times),
+                    Deferred::ClientOp { session, tid, op, times } => {
+                        self.held.give_back(deferred_bytes(&op));
+                        self.dispatch_op(session, tid, *op, times);
+                    }
                     Deferred::Ack { session, ack } => self.dispatch_ack(session, *ack),
                     Deferred::Query { from, message } => self.query(from, message),
                 }
@@ -798,6 +822,22 @@ impl Shard {
         self.deferred.entry(epoch).or_default().push(deferred);
     }
 
+    /// Forgets what clients have sent that are gone, with maps that are still to come.
+    fn forget_deferred(&mut self, is_gone: impl Fn(SessionId) -> bool) {
+        let Shard { deferred, held, .. } = self;
+        for all in deferred.values_mut() {
+            all.retain(|deferred| match deferred {
+                Deferred::ClientOp { session, op, .. } if is_gone(*session) => {
+                    held.give_back(deferred_bytes(op));
+                    false
+                }
+                Deferred::Ack { session, .. } => !is_gone(*session),
+                _ => true,
+            });
+        }
+        deferred.retain(|_, all| !all.is_empty());
+    }
+
     // ---- clients ----
 
     /// A client is connected. `features`: bits that both sides have.
@@ -809,17 +849,27 @@ impl Shard {
     pub fn client_closed(&mut self, session: SessionId) {
         self.clients.remove(&session);
         self.intake.forget(session);
+        self.forget_deferred(|of| of == session);
         self.backoffs.session_ended(session);
-        self.pgs.values_mut().for_each(|pg| pg.watcher_left(session, self.now));
+        for pg in self.pgs.values_mut() {
+            pg.watcher_left(session, self.now);
+            pg.reader_left(context!(self), session);
+        }
     }
 
     /// A client's operation. The first byte of its message came at `began`.
     ///
-    /// Errors: the message is malformed; its session must be closed.
+    /// Errors: the message is malformed, or sent with a map that is far from here; its session must be closed.
     pub fn client_op(&mut self, session: SessionId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         let op = OsdOp::open(envelope)?;
+        // Other OSDs have their maps from the monitors, and never wait here.
+        let is_osds = copying::is_osds(session);
+        if !is_osds && let Err(far_ahead) = route::check_epoch(op.epoch, self.maps.newest_epoch()) {
+            self.out.push(Output::NeedMaps { from: self.maps.newest_epoch().next() });
+            return Err(far_ahead);
+        }
         let times = OpTimes::new(began, self.now);
-        match self.is_full() {
+        match self.is_full() && !is_osds {
             true => self.intake.push(session, Sent::Op { tid: envelope.header.tid, op, times }),
             false => self.dispatch_op(session, envelope.header.tid, op, times),
         }
@@ -857,6 +907,7 @@ impl Shard {
         let Some(client) = self.clients.get_mut(&session) else { return };
         if op.epoch > self.maps.epoch() {
             times.waits.add(WaitReasons::MAP);
+            self.held.add(deferred_bytes(&op));
             return self.defer(op.epoch, Deferred::ClientOp { session, tid, op: Box::new(op), times });
         }
         client.epoch = client.epoch.max(op.epoch);

@@ -25,6 +25,8 @@ const PAGE_OBJECTS: usize = 128;
 /// Pages listed in one turn at most, empty ones included; and pages that are full.
 const PAGES: usize = 32;
 const FULL_PAGES: usize = 2;
+/// When what could not be trimmed is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
 /// When it goes on.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -41,6 +43,8 @@ pub(crate) struct SnapTrim {
     /// Removed snapshots of which nothing is left in the group.
     done: IntervalSet,
     run: Option<Run>,
+    /// Of the last run something is left that could not be removed: it is not tried again before.
+    not_before: Duration,
     /// Other groups of this OSD have their turn.
     waits: bool,
     /// Objects and clones that were listed, of all there are in the group or of those that were made for a snapshot.
@@ -57,6 +61,8 @@ struct Run {
     objects: VecDeque<ObjectId>,
     in_flight: BTreeSet<ObjectId>,
     waits_for: Option<LookupId>,
+    /// Something is damaged, or the store has refused a change: the snapshots are not done with.
+    has_failed: bool,
 }
 
 /// How far the listing is.
@@ -132,7 +138,8 @@ impl Pg {
         let removed = removed.cloned().unwrap_or_default();
         self.snap_trim.done.intersect(&removed);
         let is_done = self.snap_trim.done.contains_all(&removed);
-        if !self.may_trim(cx) || self.snap_trim.run.is_none() && is_done {
+        let must_wait = is_done || cx.now < self.snap_trim.not_before;
+        if !self.may_trim(cx) || self.snap_trim.run.is_none() && must_wait {
             return self.leave_turn(cx);
         }
         if self.snap_trim.run.is_none() {
@@ -144,7 +151,8 @@ impl Pg {
             let snap = cx.store.lists_clones().then_some(UNKNOWN_SNAP);
             let (objects, in_flight) = Default::default();
             let place = Some(Place { snap, cursor });
-            self.snap_trim.run = Some(Run { snaps: removed, place, objects, in_flight, waits_for: None });
+            self.snap_trim.run =
+                Some(Run { snaps: removed, place, objects, in_flight, waits_for: None, has_failed: false });
             self.snap_trim.waits = false;
             self.queue_report(cx);
         }
@@ -227,9 +235,10 @@ impl Pg {
                 return Page::Nothing;
             }
             Err(NoAnswer::Damaged(damage)) => {
-                // It is tried again once the metadata is repaired.
-                tracing::error!(pg = %self.id, "removed snapshots cannot be trimmed: {damage}");
-                return Page::Nothing;
+                tracing::error!(pg = %self.id, "removed snapshots cannot be trimmed before the store is repaired: {damage}");
+                // Meanwhile others have their turn.
+                (run.place, run.has_failed) = (None, true);
+                return Page::Last;
             }
         };
         self.snap_trim.listed += page.len() as u64;
@@ -252,8 +261,12 @@ impl Pg {
     /// All is done.
     fn end_trim(&mut self, cx: &mut Context<'_>) {
         let run = self.snap_trim.run.take().expect("there is something to end");
-        tracing::debug!(pg = %self.id, snaps = %run.snaps, listed = self.snap_trim.listed, "they are trimmed");
-        self.snap_trim.done.union(&run.snaps);
+        let has_failed = run.has_failed;
+        tracing::debug!(pg = %self.id, snaps = %run.snaps, listed = self.snap_trim.listed, has_failed, "they are trimmed");
+        match has_failed {
+            true => self.snap_trim.not_before = cx.now + TRY_AGAIN,
+            false => self.snap_trim.done.union(&run.snaps),
+        }
         self.queue_report(cx);
         self.end_turn(cx);
     }
@@ -262,6 +275,15 @@ impl Pg {
         if let Some(run) = self.snap_trim.run.as_mut().filter(|run| run.waits_for == Some(id)) {
             run.waits_for = None;
             self.trim_on(cx);
+        }
+    }
+
+    /// What no snapshot needs any more of an object could not be removed.
+    pub(crate) fn trim_failed(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        tracing::error!(pg = %self.id, %object, "what removed snapshots have left of it stays: it will be tried again");
+        if let Some(run) = &mut self.snap_trim.run {
+            run.has_failed |= run.in_flight.remove(object);
+            cx.wakes.insert((cx.now, self.id));
         }
     }
 

@@ -13,6 +13,8 @@ pub enum Usage {
     Register,
     /// Only appended to, and read.
     Log,
+    /// Becomes a copy of the log with the same number, again and again.
+    Copy,
 }
 
 /// One of the workload's objects.
@@ -34,6 +36,7 @@ impl fmt::Display for ObjectName {
         match self.usage {
             Usage::Register => write!(f, "register-{}", self.index),
             Usage::Log => write!(f, "log-{}", self.index),
+            Usage::Copy => write!(f, "copy-{}", self.index),
         }
     }
 }
@@ -72,6 +75,11 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// Whether it may have ended without having done anything, whatever there was: what it copies could not be read in time.
+    pub fn ran_out_of_time(&self) -> bool {
+        matches!(self.answer, Some((_, Answer::Failed(Errno::ETIMEDOUT))))
+    }
+
     pub fn is_change(&self) -> bool {
         matches!(self.ask, Ask::Change(_))
     }

@@ -85,6 +85,34 @@ pub enum Change {
     RollBack {
         snap: u64,
     },
+    /// These words of this one, so many times one after another.
+    WriteSame {
+        at: u64,
+        words: u64,
+        times: u64,
+    },
+    /// Everything is read; the operation goes on if it cannot be, and gives much where a later part fails.
+    Peek {
+        by_class: bool,
+    },
+    /// A guard that holds up nothing.
+    Ask {
+        attr: u8,
+        left_by: OpId,
+    },
+    /// The object becomes a copy of what it was at a snapshot. No other change comes with it, nor with the next one.
+    CopyOwn {
+        snap: u64,
+    },
+    /// The object, a copy, becomes what its log is now.
+    CopyLog,
+}
+
+impl Change {
+    /// Whether it copies an object, for which that must be read in time.
+    pub fn copies(&self) -> bool {
+        matches!(self, Change::CopyOwn { .. } | Change::CopyLog)
+    }
 }
 
 /// An object that exists.
@@ -158,6 +186,11 @@ pub fn apply(object: &mut Snapped, op: OpId, changes: &[Change]) -> Result<(), E
         match change {
             Change::Knows { seq: known, .. } => seq = *known,
             Change::Guard { attr, left_by } => object.guard(*attr, *left_by)?,
+            Change::Peek { .. } | Change::Ask { .. } => {}
+            Change::CopyOwn { snap } => {
+                next = Some(object.at(*snap).ok_or(Errno::ENOENT)?);
+                modified = true;
+            }
             Change::RollBack { snap } => {
                 let then = object.at(*snap);
                 modified |= then.is_some() || next.is_some();
@@ -196,8 +229,14 @@ fn changes_something(state: &State, change: &Change) -> bool {
 
 fn step(state: &mut State, op: OpId, change: &Change) -> Result<(), Errno> {
     match change {
-        Change::Knows { .. } | Change::RollBack { .. } | Change::Guard { .. } => {
+        Change::Knows { .. } | Change::RollBack { .. } | Change::Guard { .. } | Change::CopyOwn { .. } => {
             unreachable!("they are about more than the present state")
+        }
+        Change::Peek { .. } | Change::Ask { .. } => unreachable!("they change nothing"),
+        Change::CopyLog => unreachable!("copies of logs are judged by these"),
+        Change::WriteSame { at, words, times } => {
+            let content = &mut state.get_or_insert_default().content;
+            (0..*times).for_each(|n| content.write(at + n * words, &Content::written_by(op, *words)));
         }
         Change::Write { at, words } => {
             let content = Content::written_by(op, *words);
@@ -314,6 +353,22 @@ mod tests {
         assert_eq!(apply(&mut state, 4, &[Change::Remove, Change::Write { at: 1, words: 1 }]), Ok(()));
         assert_eq!(Shown(&state.head).to_string(), "[zeros*1 #4*1]");
         assert_eq!(apply(&mut state, 5, &[Change::Create { exclusive: true }]), Err(Errno::EEXIST));
+    }
+
+    #[test]
+    fn a_copy_of_a_snapshot_has_everything_that_the_object_had() {
+        let mut object = Snapped::default();
+        let knows = Change::Knows { seq: 2, without: 0 };
+        let copy = |snap| [knows.clone(), Change::CopyOwn { snap }];
+        assert_eq!(apply(&mut object, 1, &copy(1)), Err(Errno::ENOENT));
+        apply(&mut object, 2, &[Change::WriteFull { words: 3 }]).expect("it fits");
+        apply(&mut object, 3, &[Change::Count { by: 4 }]).expect("it fits");
+        let same = Change::WriteSame { at: 2, words: 1, times: 2 };
+        apply(&mut object, 4, &[knows.clone(), Change::Peek { by_class: true }, same]).expect("it fits");
+        assert_eq!(Shown(&object.head).to_string(), "[#2*2 #4*1 #4*1] count=4");
+        apply(&mut object, 5, &[knows.clone(), Change::OmapClear]).expect("it is there");
+        assert_eq!(apply(&mut object, 6, &copy(2)), Ok(()));
+        assert_eq!(Shown(&object.head).to_string(), "[#2*3] count=4");
     }
 
     #[test]

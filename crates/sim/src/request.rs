@@ -1,7 +1,7 @@
 //! The workload's requests as messages, and the answers read back.
 
 use crate::content::{Content, OpId, WORD_BYTES};
-use crate::history::{Answer, Ask, ObjectName};
+use crate::history::{Answer, Ask, ObjectName, Usage};
 use crate::model::{Change, Object, State};
 use bytes::Bytes;
 use client::Error;
@@ -11,13 +11,15 @@ use types::{Errno, ObjectId, PoolId, SnapId, Utime};
 use wire::basic::{Locator, SnapContext};
 use wire::messages::listing::ObjectListing;
 use wire::messages::op_data::{OmapValsOutput, StatOutput};
-use wire::messages::{Op, OpFlags, OpReply, XattrArgs};
+use wire::messages::{Op, OpFlags, OpReply, XattrArgs, op_flag};
 use wire::{Decode, Target, Writer};
 
 /// Namespace that stands for all of them in listings.
 const ALL_NAMESPACES: &[u8] = b"\x01";
 /// Few, so that listings take several pages.
 const PAGE_OBJECTS: u64 = 3;
+/// Attributes and keys from this number on have long values.
+pub(crate) const LONG_FROM: u8 = 200;
 /// Key of an object's number in its omap, and name of its lock, which an attribute holds.
 const COUNT: &[u8] = b"count";
 const LOCK: &[u8] = b"l";
@@ -34,15 +36,14 @@ pub(crate) fn request(
     members: OpFlags,
     mtime: Utime,
 ) -> Request {
-    let nspace = Bytes::from_static(object.nspace());
-    let locator = Locator { nspace, ..Locator::pool(pool) };
+    let locator = locator(pool, object);
     let subject = Subject::Object { locator, name: object.to_string().into() };
     let ops = match ask {
         Ask::Read | Ask::ReadAt(_) => {
             let omap = Op::omap_get_vals(Bytes::new(), 1000, Bytes::new());
             vec![Op::stat(), Op::read(0, 0), Op::get_xattrs(), omap]
         }
-        Ask::Change(changes) => changes.iter().filter_map(|change| part(id, change)).collect(),
+        Ask::Change(changes) => changes.iter().filter_map(|change| part(pool, object, id, change)).collect(),
     };
     let mut request = Request::new(subject, ops, mtime);
     match ask {
@@ -60,14 +61,28 @@ pub(crate) fn request(
     request
 }
 
+fn locator(pool: PoolId, object: ObjectName) -> Locator {
+    Locator { nspace: Bytes::from_static(object.nspace()), ..Locator::pool(pool) }
+}
+
 /// `None`: this is told otherwise.
-fn part(id: OpId, change: &Change) -> Option<Op> {
+fn part(pool: PoolId, object: ObjectName, id: OpId, change: &Change) -> Option<Op> {
+    let copy_of =
+        |source: ObjectName, snap| Op::copy_from(source.to_string().into(), locator(pool, source), SnapId(snap), 0);
+    let lenient = |op: Op| Op { flags: op.flags | op_flag::FAILOK, ..op };
     let data = |words| Bytes::from(Content::written_by(id, words).to_bytes());
     Some(match change {
         Change::Knows { .. } => return None,
         Change::RollBack { snap } => Op::rollback(SnapId(*snap)),
-        Change::Guard { attr, left_by: 0 } => Op::cmp_xattr(&name(*attr), b"", XattrArgs::EQ),
-        Change::Guard { attr, left_by } => Op::cmp_xattr(&name(*attr), &value(*left_by), XattrArgs::EQ),
+        Change::Guard { attr, left_by } => guard(*attr, *left_by),
+        Change::Ask { attr, left_by } => lenient(guard(*attr, *left_by)),
+        Change::Peek { by_class: true } => lenient(Op::call_method("hello", "replay", b"")),
+        Change::Peek { by_class: false } => lenient(Op::read(0, 0)),
+        Change::CopyOwn { snap } => copy_of(object, *snap),
+        Change::CopyLog => copy_of(ObjectName { usage: Usage::Log, ..object }, SnapId::HEAD.0),
+        Change::WriteSame { at, words, times } => {
+            Op::write_same(at * WORD_BYTES, words * times * WORD_BYTES, data(*words))
+        }
         Change::Write { at, words } => Op::write(at * WORD_BYTES, data(*words)),
         Change::WriteFull { words } => Op::write_full(data(*words)),
         Change::Append { words } | Change::AppendStripe { words } => Op::append(data(*words)),
@@ -75,10 +90,10 @@ fn part(id: OpId, change: &Change) -> Option<Op> {
         Change::Zero { at, words } => Op::zero(at * WORD_BYTES, words * WORD_BYTES),
         Change::Create { exclusive } => Op::create(*exclusive),
         Change::Remove => Op::delete(),
-        Change::SetAttr { attr } => Op::set_xattr(&name(*attr), &value(id)),
+        Change::SetAttr { attr } => Op::set_xattr(&name(*attr), &value(*attr, id)),
         Change::RemoveAttr { attr } => Op::rm_xattr(&name(*attr)),
         Change::OmapSet { keys } => {
-            let entries: BTreeMap<_, _> = keys.iter().map(|key| (name(*key).into(), value(id).into())).collect();
+            let entries: BTreeMap<_, _> = keys.iter().map(|key| (name(*key).into(), value(*key, id).into())).collect();
             Op::omap_set_vals(&entries)
         }
         Change::OmapRemove { key } => Op::omap_rm_keys(&BTreeSet::from([name(*key).into()])),
@@ -135,8 +150,24 @@ fn name(number: u8) -> Vec<u8> {
     format!("n{number}").into_bytes()
 }
 
-fn value(id: OpId) -> Vec<u8> {
-    id.to_string().into_bytes()
+fn guard(attr: u8, left_by: OpId) -> Op {
+    let expected = if left_by == 0 { Vec::new() } else { value(attr, left_by) };
+    Op::cmp_xattr(&name(attr), &expected, XattrArgs::EQ)
+}
+
+/// What operation `id` sets an attribute or an omap's key to. Some are long.
+fn value(name: u8, id: OpId) -> Vec<u8> {
+    let mut value = id.to_string().into_bytes();
+    if name >= LONG_FROM {
+        value.resize(3000 + (id % 9000) as usize, b'.');
+    }
+    value
+}
+
+/// The operation that has set a value.
+fn set_by(name: u8, bytes: &[u8]) -> Option<OpId> {
+    let id = parsed(bytes.split(|byte| *byte == b'.').next()?)?;
+    (value(name, id) == bytes).then_some(id)
 }
 
 fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
@@ -165,6 +196,7 @@ fn failed(ask: &Ask, errno: Errno) -> Result<Answer, String> {
     match (ask, errno) {
         (Ask::Read | Ask::ReadAt(_), Errno::ENOENT) => Ok(Answer::Seen(State::None)),
         (Ask::Read | Ask::ReadAt(_), errno) => Err(format!("a read failed with {errno}")),
+        (Ask::Change(changes), Errno::ETIMEDOUT) if changes.iter().any(Change::copies) => Ok(Answer::Failed(errno)),
         (_, Errno::ENOENT | Errno::EEXIST | Errno::ECANCELED | Errno::EOPNOTSUPP | Errno::EBUSY) => {
             Ok(Answer::Failed(errno))
         }
@@ -202,7 +234,8 @@ fn version_in(bytes: &Bytes) -> Result<u64, String> {
 
 fn names_and_values(entries: impl IntoIterator<Item = (Bytes, Bytes)>) -> Result<BTreeMap<u8, OpId>, String> {
     let entry = |(key, value): (Bytes, Bytes)| {
-        let number = key.strip_prefix(b"n").and_then(parsed).zip(parsed(&value));
+        let name: Option<u8> = key.strip_prefix(b"n").and_then(parsed);
+        let number = name.and_then(|name| Some((name, set_by(name, &value)?)));
         number.ok_or_else(|| format!("{key:?} = {value:?} was never set"))
     };
     entries.into_iter().map(entry).collect()

@@ -1,9 +1,9 @@
 //! One run: a cluster, a workload, misfortunes, an end in peace, and the checks.
 
 use crate::check::{
-    SteadyMaps, Violation, all_replicas_are_identical, all_shards_agree, groups_serve_with_enough_members,
-    histories_are_linearizable, listing_agrees_with_objects, pipelined_updates_keep_their_order,
-    statistics_agree_with_objects, updates_are_applied_once, watchers_are_told,
+    SteadyMaps, Violation, all_replicas_are_identical, all_shards_agree, copies_are_what_their_logs_were,
+    groups_serve_with_enough_members, histories_are_linearizable, listing_agrees_with_objects,
+    pipelined_updates_keep_their_order, statistics_agree_with_objects, updates_are_applied_once, watchers_are_told,
 };
 use crate::client_process::{ClientProcess, Purpose};
 use crate::cluster::{Cluster, ClusterConfig};
@@ -266,6 +266,8 @@ impl Run {
             little_memory: seed / Mix::COUNT % 2 == 1,
         };
         let cluster = Cluster::new(seed, config);
+        let objects = Objects::new(setup.operations, ballast);
+        let objects = if setup.heavy { objects.with_copies() } else { objects };
         Run {
             setup: setup.clone(),
             rng,
@@ -284,7 +286,7 @@ impl Run {
             troubled: BTreeMap::new(),
             operator: 0,
             groups,
-            objects: Objects::new(setup.operations, ballast),
+            objects,
             snaps: Arc::new(Snapshots { may_go: setup.snapshots && setup.asks_for_more(), ..Snapshots::default() }),
             removed_snaps: BTreeMap::new(),
             out: BTreeSet::new(),
@@ -310,6 +312,7 @@ impl Run {
         let statistics = self.statistics();
         let history = self.cluster.history();
         updates_are_applied_once(&history)?;
+        copies_are_what_their_logs_were(&history)?;
         histories_are_linearizable(&history)?;
         pipelined_updates_keep_their_order(&history, self.struck.contains_key(Fault::FULL))?;
         let stored = self.compare_replicas()?;
@@ -437,7 +440,7 @@ impl Run {
         let lasts = self.plan.last().map_or(Duration::ZERO, |(at, _)| *at) + Duration::from_secs(10);
         if self.setup.has(Mix::Islands) {
             let busy = self.objects.busy;
-            let changed = |object: &ObjectName| object.usage == Usage::Log || object.index < busy;
+            let changed = |object: &ObjectName| object.usage != Usage::Register || object.index < busy;
             let objects = self.objects.all().filter(changed).collect();
             let objects: Vec<ObjectName> = objects;
             let pause = Duration::from_millis(300 + self.rng.below(500));

@@ -65,12 +65,17 @@ const SHARDS_ONE_IN: u64 = 3;
 const BALANCED_SWARM_FROM: u64 = 40_000;
 const BALANCED_ONE_IN: u64 = 3;
 /// From this seed on, sessions of OSDs end in small runs, among other things, and objects go in small pieces.
-pub const SESSION_SEEDS: u64 = 1 << 52;
+pub const SESSION_SEEDS: u64 = 1 << 53;
 /// From this seed of the swarm on, in some runs sessions of OSDs end, and objects go in small pieces.
 const SESSION_SWARM_FROM: u64 = 17_957_600_000;
 /// One seed of a swarm in so many has each of these.
 const SESSIONS_ONE_IN: u64 = 3;
 const PIECES_ONE_IN: u64 = 2;
+/// From this seed on, clients of small runs also copy objects, repeat patterns and set long values; so do those of the swarm from
+/// [`HEAVY_SWARM_FROM`] on, under every other seed.
+pub const HEAVY_SEEDS: u64 = 1 << 52;
+const HEAVY_SWARM_FROM: u64 = 17_957_000_000;
+
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 
@@ -109,6 +114,8 @@ pub struct Setup {
     pub shards: usize,
     /// What one message brings of an object to an OSD that lacks it, if not as much as elsewhere.
     pub piece_bytes: Option<u64>,
+    /// Clients also copy objects, repeat patterns and set long values.
+    pub heavy: bool,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -169,6 +176,7 @@ impl Setup {
             balanced: seed & BALANCED_SEEDS != 0 && !is_coded,
             shards: if seed & SHARD_SEEDS != 0 { 2 << rng.below(2) } else { 1 },
             piece_bytes,
+            heavy: seed & HEAVY_SEEDS != 0,
         }
     }
 
@@ -213,6 +221,7 @@ impl Setup {
             balanced: false,
             shards: 1,
             piece_bytes: None,
+            heavy: seed >= HEAVY_SWARM_FROM && seed.is_multiple_of(2),
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -388,6 +397,13 @@ mod tests {
         }
         assert!((0..BALANCED_SWARM_FROM).step_by(100).all(|seed| !Setup::swarm(seed).balanced));
         assert!((0..60).any(|seed| Setup::swarm(BALANCED_SWARM_FROM + seed).balanced));
+    }
+
+    #[test]
+    fn seeds_of_old_copy_nothing() {
+        assert!((0..HEAVY_SWARM_FROM).step_by(100_000_000).all(|seed| !Setup::swarm(seed).heavy));
+        assert!(Setup::swarm(HEAVY_SWARM_FROM).heavy && !Setup::swarm(HEAVY_SWARM_FROM + 1).heavy);
+        assert!((0..40).all(|seed| !Setup::small(seed).heavy && Setup::small(HEAVY_SEEDS + seed).heavy));
     }
 
     #[test]

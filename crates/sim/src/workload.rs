@@ -2,6 +2,7 @@
 
 use crate::history::{Ask, ObjectName, Usage};
 use crate::model::{Change, STRIPE_WORDS, State, is_removable};
+use crate::request::LONG_FROM;
 use reactor::sim::Rng;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -56,6 +57,8 @@ pub struct Objects {
     /// Registers that are rarely touched, so that recovery has something to do.
     pub ballast: u8,
     pub logs: u8,
+    /// Copies of as many logs.
+    pub copies: u8,
 }
 
 impl Objects {
@@ -63,12 +66,18 @@ impl Objects {
     /// object are searched for.
     pub fn new(operations: Option<u32>, ballast: u8) -> Objects {
         let times = (operations.unwrap_or(0) / 200).clamp(1, 20) as u8;
-        Objects { busy: 5 * times, ballast, logs: 3 * times }
+        Objects { busy: 5 * times, ballast, logs: 3 * times, copies: 0 }
+    }
+
+    /// The same with copies of some of the logs.
+    pub fn with_copies(self) -> Objects {
+        Objects { copies: self.logs.div_ceil(2), ..self }
     }
 
     pub fn all(self) -> impl Iterator<Item = ObjectName> {
         let all = |usage, count| (0..count).map(move |index| ObjectName { usage, index });
-        all(Usage::Register, self.busy + self.ballast).chain(all(Usage::Log, self.logs))
+        let registers = all(Usage::Register, self.busy + self.ballast);
+        registers.chain(all(Usage::Log, self.logs)).chain(all(Usage::Copy, self.copies))
     }
 }
 
@@ -196,7 +205,10 @@ impl Workload {
     /// The next request, `None` once all were asked.
     pub fn draw(&mut self) -> Option<(ObjectName, Ask)> {
         self.left = self.left.checked_sub(1)?;
-        let (rng, Objects { busy, ballast, logs }) = (&mut self.rng, self.objects);
+        let (rng, Objects { busy, ballast, logs, copies }) = (&mut self.rng, self.objects);
+        if copies > 0 && rng.one_in(8) {
+            return Some(self.draw_heavy());
+        }
         if rng.one_in(4) {
             let object = ObjectName { usage: Usage::Log, index: rng.below(logs.into()) as u8 };
             let ask = match rng.one_in(4) {
@@ -228,6 +240,50 @@ impl Workload {
             }
         };
         Some((object, ask))
+    }
+
+    /// Something that makes much of little, or that goes on though a part of it fails.
+    fn draw_heavy(&mut self) -> (ObjectName, Ask) {
+        let Objects { busy, copies, .. } = self.objects;
+        let known = self.known_snapshot();
+        let knows = known.map(|seq| self.knows(seq));
+        let kind = self.rng.below(10);
+        if kind < 4 {
+            let object = ObjectName { usage: Usage::Copy, index: self.rng.below(copies.into()) as u8 };
+            let ask = match kind {
+                0 => Ask::Read,
+                _ => Ask::Change(knows.into_iter().chain([Change::CopyLog]).collect()),
+            };
+            return (object, ask);
+        }
+        let object = ObjectName { usage: Usage::Register, index: self.rng.below(busy.into()) as u8 };
+        let changes = match kind {
+            4 | 5 if known.is_some_and(|seq| seq > 0) => {
+                let drawn = 1 + self.rng.below(known.unwrap_or(0));
+                vec![Change::CopyOwn { snap: self.lasting(drawn) }]
+            }
+            4 if !self.coded => {
+                let rng = &mut self.rng;
+                let (at, words, times) = (rng.below(2000), 1 + rng.below(100), 1 + rng.below(30));
+                vec![Change::WriteSame { at, words, times }]
+            }
+            5 | 6 => vec![Change::SetAttr { attr: LONG_FROM + self.rng.below(3) as u8 }],
+            7 if !self.coded => {
+                let rng = &mut self.rng;
+                let keys = (0..1 + rng.below(4)).map(|_| LONG_FROM + rng.below(5) as u8).collect();
+                vec![Change::OmapSet { keys }]
+            }
+            // What was read before a guard that fails is given all the same.
+            4 | 7 | 8 => {
+                let peek = Change::Peek { by_class: self.calls && self.rng.one_in(3) };
+                [peek].into_iter().chain(self.changes(object)).collect()
+            }
+            _ => {
+                let (attr, left_by) = (self.rng.below(2) as u8, self.rng.below(3));
+                [Change::Ask { attr, left_by }].into_iter().chain(self.changes(object)).collect()
+            }
+        };
+        (object, Ask::Change(knows.into_iter().chain(changes).collect()))
     }
 
     /// Takes note of what a read showed.

@@ -9,6 +9,8 @@ use std::fmt;
 pub struct SnapId(pub u64);
 
 impl SnapId {
+    /// The largest id that a snapshot may have. Ceph's `CEPH_MAXSNAP`.
+    pub const LAST: SnapId = SnapId(u64::MAX - 2);
     /// The present state of the object ("head").
     pub const HEAD: SnapId = SnapId(u64::MAX - 1);
     /// Stands for all snapshots of an object in snapshot listings.

@@ -29,6 +29,8 @@ impl Running {
             return self.shard.client_op(session, envelope, began);
         }
         let (pg, needed) = route::of_client_op(envelope)?;
+        let newest = self.shard.newest_epoch();
+        route::check_epoch(needed, newest).inspect_err(|_| self.ask_for_maps(newest.next()))?;
         match self.shard.homes().of(pg) {
             // Of no group that there is, or was: the map that the client is sent tells it so.
             Some(0) => self.shard.client_op(session, envelope, began),

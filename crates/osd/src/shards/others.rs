@@ -200,6 +200,11 @@ impl Others {
         self.early.retain(|early| !matches!(early.from, EarlyFrom::Osd(from) if from == osd));
     }
 
+    /// A client is gone, and what it has sent with it.
+    pub fn forget_early(&mut self, session: SessionId) {
+        self.early.retain(|early| !matches!(early.from, EarlyFrom::Client(of) if of == session));
+    }
+
     /// Those that need no newer map than this.
     pub fn take_early(&mut self, epoch: Epoch) -> Vec<Early> {
         self.early.extract_if(.., |early| early.needed <= epoch).collect()

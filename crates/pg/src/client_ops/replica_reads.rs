@@ -57,15 +57,15 @@ impl Pg {
         op.times.sampled = cx.recorder.chooses(&op.reqid);
         self.replica_reads.wanted_at = Some(cx.now);
         cx.leases.replica_reads.asked += 1;
-        let may_answer = refusal(&op).is_none() && op.op.ops.iter().all(|step| is_plain_read(step.code));
+        let may_answer = refusal(&op, cx.limits).is_none() && op.op.ops.iter().all(|step| is_plain_read(step.code));
         if !may_answer || !self.may_read_here(cx, &op.object) {
             return self.send_to_primary(cx, &op);
         }
-        self.ops.hold(cx, op.held_bytes());
-        let number = self.ops.next_number;
-        self.ops.next_number += 1;
+        self.ops.hold(cx, &op);
+        let share_bytes = op.share_bytes();
+        let number = self.ops.keep(op);
+        self.ops.take(cx, number, share_bytes);
         self.replica_reads.running.insert(number, self.log.head());
-        self.ops.ops.insert(number, op);
         self.run_replica_read(cx, number);
     }
 
@@ -211,7 +211,7 @@ impl Pg {
     fn replica_read_refused(&mut self, cx: &mut Context<'_>, number: u64) {
         self.replica_reads.running.remove(&number);
         let op = self.ops.ops.remove(&number).expect("operation is known");
-        self.ops.release(cx, op.held_bytes());
+        self.ops.release(cx, &op);
         self.send_to_primary(cx, &op);
     }
 

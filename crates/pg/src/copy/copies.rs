@@ -1,19 +1,18 @@
 //! All copies that an OSD is fetching.
 
 use super::Copied;
-use crate::ops::OP_BYTES_MAX;
 use bytes::Bytes;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use store::LookupId;
-use types::{Errno, OsdId, SnapId, Utime};
+use types::{EntityName, Errno, OsdId, ReqId, SnapId, Utime};
 use wire::basic::{Locator, NO_SHARD, SPgId};
 use wire::messages::{Op, OpCode, OpFlags, OsdOp, OsdOpReply, op_flag};
 use wire::{Decode, DecodeError, Reader, Rope};
 
 /// How much of an object's bytes comes in one answer.
-const PIECE_BYTES: u64 = 8 << 20;
+pub(crate) const PIECE_BYTES: u64 = 8 << 20;
 const OMAP_ENTRIES: u64 = 1024;
 /// What a step gives that would bring more into memory than one operation may.
 const TOO_MUCH: i32 = Errno::EMSGSIZE.as_result();
@@ -30,10 +29,14 @@ pub struct CopySource {
     pub snap: SnapId,
     /// The version that it must have, as clients see it; 0: any.
     pub version: u64,
+    /// Larger ones are not copied.
+    pub bytes_max: u64,
 }
 
 #[derive(Debug)]
 struct Copy {
+    /// By which who is asked tells a question that is repeated.
+    number: u64,
     source: CopySource,
     began: Duration,
     /// When it was asked for last, and under which number: answers to earlier questions do not count.
@@ -44,7 +47,7 @@ struct Copy {
     /// From which on it comes with a version.
     has_begun: bool,
     copied: Copied,
-    /// Of it, bytes of data and omap.
+    /// What that takes in memory.
     bytes: usize,
 }
 
@@ -89,13 +92,23 @@ impl Copy {
             match op.code {
                 OpCode::STAT => {
                     let mut r = Reader::new(&output);
-                    let (_size, mtime): (u64, Utime) = (r.u64()?, r.get()?);
+                    let (size, mtime): (u64, Utime) = (r.u64()?, r.get()?);
                     self.copied.mtime = mtime;
+                    if size > self.source.bytes_max {
+                        self.bytes = usize::MAX;
+                    }
                 }
-                OpCode::GETXATTRS => self.copied.attrs = BTreeMap::from_slice(&output)?,
+                OpCode::GETXATTRS => {
+                    self.copied.attrs = BTreeMap::from_slice(&output)?;
+                    let bytes: usize = self.copied.attrs.iter().map(entry_bytes).sum();
+                    self.bytes = self.bytes.saturating_add(bytes);
+                }
                 // There is one, and no room for it beside the attributes.
                 OpCode::OMAPGETHEADER if op.result == TOO_MUCH => self.bytes = usize::MAX,
-                OpCode::OMAPGETHEADER if op.result >= 0 => self.copied.omap_header = output.into(),
+                OpCode::OMAPGETHEADER if op.result >= 0 => {
+                    self.bytes = self.bytes.saturating_add(output.len());
+                    self.copied.omap_header = output.into();
+                }
                 OpCode::READ => {
                     self.has_all_data = (op.outdata.len() as u64) < PIECE_BYTES;
                     self.copied.data.append(op.outdata.clone());
@@ -105,7 +118,7 @@ impl Copy {
                     let mut r = Reader::new(&output);
                     let entries: BTreeMap<Bytes, Bytes> = r.get()?;
                     self.has_all_omap = !r.bool()? || entries.is_empty();
-                    let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
+                    let bytes: usize = entries.iter().map(entry_bytes).sum();
                     self.bytes = self.bytes.saturating_add(bytes);
                     self.copied.omap.extend(entries);
                 }
@@ -120,6 +133,10 @@ impl Copy {
     }
 }
 
+fn entry_bytes((key, value): (&Bytes, &Bytes)) -> usize {
+    key.len() + value.len()
+}
+
 impl Copies {
     /// Numbers its questions from here on.
     pub fn numbered_from(first: u64) -> Copies {
@@ -129,13 +146,20 @@ impl Copies {
     /// Begins to fetch an object. It ends like a read does; whoever begins it must wait for it.
     pub fn begin(&mut self, id: LookupId, source: CopySource, now: Duration) {
         let (has_all_data, has_all_omap, has_begun, copied) = (false, false, false, Copied::default());
-        let copy = Copy { source, began: now, asked: None, has_all_data, has_all_omap, has_begun, copied, bytes: 0 };
+        self.questions += 1;
+        let (number, began, asked) = (self.questions, now, None);
+        let copy = Copy { number, source, began, asked, has_all_data, has_all_omap, has_begun, copied, bytes: 0 };
         self.running.insert(id, copy);
         self.due.push_back(id);
     }
 
-    /// The next question, with its transaction id and the OSD that it goes to.
-    pub fn poll(&mut self, map: &OsdMap, now: Duration) -> Option<(OsdId, u64, OsdOp)> {
+    /// What all fetches have brought so far.
+    pub fn held_bytes(&self) -> usize {
+        self.running.values().map(|copy| copy.bytes).fold(0, usize::saturating_add)
+    }
+
+    /// The next question of this OSD, with its transaction id and the OSD that it goes to.
+    pub fn poll(&mut self, whoami: OsdId, map: &OsdMap, now: Duration) -> Option<(OsdId, u64, OsdOp)> {
         while let Some(id) = self.due.pop_front() {
             let Some(copy) = self.running.get_mut(&id) else { continue };
             self.questions += 1;
@@ -148,6 +172,8 @@ impl Copies {
             let pgid = SPgId { pg: pgid, shard: NO_SHARD };
             let mut op = OsdOp::new(pgid, hash, map.epoch, locator.clone(), name.clone(), copy.steps());
             (op.snap, op.flags) = (*snap, OpFlags::READ);
+            // All questions of a copy are one request: a later one takes the place of those before it.
+            op.reqid = ReqId { name: EntityName::osd(whoami), tid: copy.number, inc: 0 };
             return Some((primary, self.questions, op));
         }
         None
@@ -157,7 +183,12 @@ impl Copies {
     pub fn answered(&mut self, tid: u64, reply: &OsdOpReply) -> Option<(LookupId, Rope)> {
         let is_meant = |copy: &Copy| copy.asked.is_some_and(|(_, question)| question == tid);
         let (&id, copy) = self.running.iter_mut().find(|(_, copy)| is_meant(copy))?;
-        copy.asked = None;
+        let (asked_at, _) = copy.asked.take().expect("just seen");
+        if reply.result == Errno::EAGAIN.as_result() {
+            // Its group does not serve, or nobody has it. No answer has this number.
+            copy.asked = Some((asked_at, 0));
+            return None;
+        }
         let has_changed = [Errno::ERANGE, Errno::EOVERFLOW].map(Errno::as_result).contains(&reply.result);
         let outcome = match reply.result {
             ..0 if copy.has_begun && has_changed => {
@@ -167,7 +198,7 @@ impl Copies {
             ..0 => Some(Err(reply.result)),
             _ => match copy.take(reply) {
                 Err(_) => Some(Err(Errno::EIO.as_result())),
-                Ok(_) if copy.bytes > OP_BYTES_MAX => Some(Err(Errno::EFBIG.as_result())),
+                Ok(_) if copy.bytes as u64 > copy.source.bytes_max => Some(Err(Errno::EFBIG.as_result())),
                 Ok(true) => Some(Ok(std::mem::take(&mut copy.copied))),
                 Ok(false) => None,
             },
@@ -198,7 +229,8 @@ mod tests {
     fn an_omap_for_which_an_answer_has_no_room_is_asked_for_again() {
         let (mut copies, id) = (Copies::default(), LookupId(1));
         let locator = Locator::pool(types::PoolId(1));
-        let source = CopySource { name: "a".into(), locator: locator.clone(), snap: SnapId::HEAD, version: 0 };
+        let (name, snap) = ("a".into(), SnapId::HEAD);
+        let source = CopySource { name, locator: locator.clone(), snap, version: 0, bytes_max: 1000 };
         copies.begin(id, source, Duration::ZERO);
         let mut answer = |result: i32| {
             let copy = copies.running.get_mut(&id).unwrap();

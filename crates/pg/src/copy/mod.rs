@@ -8,4 +8,4 @@ mod copied;
 mod copies;
 
 pub(crate) use copied::Copied;
-pub(crate) use copies::{Copies, CopySource};
+pub(crate) use copies::{Copies, CopySource, PIECE_BYTES};

@@ -63,6 +63,42 @@ fn leading_number(text: &[u8]) -> u64 {
     }
 }
 
+/// How long an object's attributes are, as the steps so far have left them; as far as that had to be known.
+#[derive(Debug, Default)]
+pub(super) struct AttrSizes {
+    /// All together, nothing subtracted that is replaced or removed: mostly that need not be known.
+    at_most: Option<usize>,
+    /// Clients' attributes by their stored names, and the sum.
+    exact: Option<(BTreeMap<Vec<u8>, usize>, usize)>,
+}
+
+impl AttrSizes {
+    /// A step is added.
+    pub fn follow(&mut self, step: &Step) {
+        if let (Some(at_most), Step::SetAttr { value, .. }) = (&mut self.at_most, step) {
+            *at_most += value.len();
+        }
+        let Some((by_name, bytes)) = &mut self.exact else { return };
+        let replaced = match step {
+            Step::SetAttr { name, value, .. } if is_user_attr(name) => {
+                *bytes += value.len();
+                by_name.insert(name.clone(), value.len())
+            }
+            Step::RemoveAttr { name, .. } => by_name.remove(name),
+            Step::Remove { .. } => {
+                by_name.clear();
+                Some(*bytes)
+            }
+            _ => None,
+        };
+        *bytes -= replaced.unwrap_or(0);
+    }
+}
+
+fn is_user_attr(stored: &[u8]) -> bool {
+    stored.first() == Some(&USER_ATTR_PREFIX)
+}
+
 /// What clients call a stored attribute; `None`: it is not theirs.
 fn user_name(stored: &[u8]) -> Option<Bytes> {
     match stored.split_first() {
@@ -81,8 +117,10 @@ impl Execution<'_> {
                 Ok((0, Rope::from(value)))
             }
             OpCode::GETXATTRS => {
+                let before = self.attrs_before()?.into_iter().flat_map(Attrs::iter);
+                let bytes = before.filter(|(name, _)| is_user_attr(name)).map(|(name, value)| name.len() + value.len());
+                self.answers.take(bytes.sum::<usize>() as u64)?;
                 let attrs = self.user_attrs_before()?;
-                self.answers.take(attrs.iter().map(|(name, value)| (name.len() + value.len()) as u64).sum())?;
                 output(|w| w.put(&attrs))
             }
             OpCode::CMPXATTR => self.compare_attr(op),
@@ -134,23 +172,32 @@ impl Execution<'_> {
     }
 
     /// Whether the object's attributes stay within their limit with this one.
-    fn attr_fits(&self, name: &[u8], value_bytes: usize) -> bool {
-        let before: usize =
-            self.attrs_before().ok().flatten().into_iter().flat_map(Attrs::iter).map(|(_, value)| value.len()).sum();
-        let set = self.steps.iter().map(|step| if let Step::SetAttr { value, .. } = step { value.len() } else { 0 });
-        // Nothing is subtracted that is replaced or removed: mostly that need not be known.
-        let at_most = before + set.sum::<usize>() + value_bytes;
-        let others = || {
+    fn attr_fits(&mut self, name: &[u8], value_bytes: usize) -> bool {
+        let limit = self.limits.attrs_bytes;
+        if self.attr_sizes.at_most.is_none() {
+            let before = self.attrs_before().ok().flatten().into_iter().flat_map(Attrs::iter);
+            let set =
+                self.steps().iter().map(|step| if let Step::SetAttr { value, .. } = step { value.len() } else { 0 });
+            self.attr_sizes.at_most = Some(before.map(|(_, value)| value.len()).sum::<usize>() + set.sum::<usize>());
+        }
+        if self.attr_sizes.at_most.is_some_and(|at_most| at_most + value_bytes <= limit) {
+            return true;
+        }
+        if self.attr_sizes.exact.is_none() {
             let attrs = self.user_attrs();
-            attrs.iter().filter(|(known, _)| known[..] != *name).map(|(_, value)| value.len()).sum::<usize>()
-        };
-        at_most <= self.limits.attrs_bytes || others() + value_bytes <= self.limits.attrs_bytes
+            let by_name: BTreeMap<Vec<u8>, usize> =
+                attrs.iter().map(|(name, value)| (user_attr(name), value.len())).collect();
+            let bytes = by_name.values().sum();
+            self.attr_sizes.exact = Some((by_name, bytes));
+        }
+        let (by_name, bytes) = self.attr_sizes.exact.as_ref().expect("just made");
+        bytes - by_name.get(&user_attr(name)).copied().unwrap_or(0) + value_bytes <= limit
     }
 
     /// All clients' attributes as the steps so far have left them.
     pub(super) fn user_attrs(&self) -> BTreeMap<Bytes, Bytes> {
         let mut attrs = self.user_attrs_before().unwrap_or_default();
-        for step in &self.steps {
+        for step in self.steps() {
             match step {
                 Step::SetAttr { name, value, .. } => {
                     attrs.extend(user_name(name).map(|name| (name, value.clone())));

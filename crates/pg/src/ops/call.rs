@@ -35,7 +35,7 @@ pub(crate) fn refused_call(op: &OsdOp) -> Option<Errno> {
 impl Execution<'_> {
     pub(super) fn call(&mut self, op: &Op) -> StepOutput {
         let (method, input) = parts(op)?;
-        let before = self.progress();
+        let (before, bytes_before) = (self.progress(), self.answers.bytes());
         let mut target = Target { run: self, waits_for: None };
         match method.call(&mut target, &input) {
             Called::Pending => Err(target.waits_for.take().expect("something has to wait")),
@@ -43,10 +43,21 @@ impl Execution<'_> {
                 if value < 0 {
                     // Nothing of it is done, also where the operation goes on in spite of the failure.
                     self.go_back(before);
+                } else if let Err(too_much) = self.take_output(output.len(), bytes_before) {
+                    self.go_back(before);
+                    return Err(too_much.into());
                 }
                 Ok((value, Rope::from(output)))
             }
         }
+    }
+}
+
+impl Execution<'_> {
+    /// Counts what a method gives, unless it is what it has read since there were `bytes_before`.
+    fn take_output(&mut self, len: usize, bytes_before: usize) -> Result<(), Errno> {
+        let read = self.answers.bytes() - bytes_before;
+        self.answers.take(len.saturating_sub(read) as u64)
     }
 }
 
@@ -93,7 +104,7 @@ impl cls::Object for Target<'_, '_> {
     }
 
     fn update_id(&self) -> String {
-        format!("{}.{}", self.run.request.last_user_version, self.run.steps.len())
+        format!("{}.{}", self.run.request.last_user_version, self.run.steps().len())
     }
 
     fn random(&mut self) -> u64 {

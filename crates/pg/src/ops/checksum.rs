@@ -13,6 +13,14 @@ enum Kind {
 }
 
 impl Kind {
+    /// Bytes of one checksum.
+    fn bytes(&self) -> u64 {
+        match self {
+            Kind::XxHash32(_) | Kind::Crc32c(_) => 4,
+            Kind::XxHash64(_) => 8,
+        }
+    }
+
     fn put(&self, w: &mut Writer, bytes: &[u8]) {
         match self {
             Kind::XxHash32(seed) => w.u32(xxhash::xxhash32(*seed, bytes)),
@@ -48,6 +56,9 @@ impl Execution<'_> {
             Checksum::CRC32C => Kind::Crc32c(r.u32()?),
             _ => return Err(Errno::EINVAL.into()),
         };
+        // What is given can be more than what is read.
+        let chunks = length.checked_div(chunk).unwrap_or(u64::from(length > 0));
+        self.answers.take(4 + chunks * kind.bytes())?;
         let bytes = if length == 0 { Default::default() } else { self.read_before(offset, length)?.into_bytes() };
         // Without bytes there are no chunks.
         let chunk = if chunk > 0 { chunk as usize } else { bytes.len().max(1) };

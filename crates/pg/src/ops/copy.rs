@@ -38,10 +38,14 @@ impl Execution<'_> {
         if self.is_own(&name, &locator, snap) {
             return Err(Errno::EINVAL.into());
         }
-        let Some(fetched) = self.answers.gathered()? else {
-            return Err(Stop::Copy(Box::new(CopySource { name: own(&name), locator, snap, version: src_version })));
+        let bytes_max = self.answers.room();
+        let source = CopySource { name: own(&name), locator, snap, version: src_version, bytes_max };
+        let Some(fetched) = self.answers.copied(&source)? else {
+            return Err(Stop::Copy(Box::new(source)));
         };
         let fetched = fetched.map_err(|_| Stop::Failed(Errno::EIO))?;
+        // No more than there is room for was fetched; what lies around it does not count.
+        self.answers.take(bytes_max.min(fetched.len() as u64))?;
         self.become_copy(Copied::from_rope(&fetched).map_err(Stop::Result)?, truncation)
     }
 
@@ -75,8 +79,10 @@ impl Execution<'_> {
             let object = self.object();
             self.push(Step::OmapClear { object });
             if has_omap {
-                self.step(&Op::omap_set_header(omap_header))?;
-                self.step(&Op::omap_set_vals(&omap))?;
+                let (object, header) = (self.object(), own(&omap_header));
+                self.push(Step::OmapSetHeader { object, header });
+                let (object, entries) = (self.object(), omap.into_iter().collect());
+                self.push(Step::OmapSet { object, entries });
             }
         }
         let info = Arc::make_mut(&mut self.info);

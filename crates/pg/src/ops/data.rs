@@ -26,6 +26,16 @@ fn range(op: &Op) -> Result<Range, Stop> {
     Ok(Range { offset, len: length, truncate_size, truncate_seq })
 }
 
+/// A pattern so many times, in pieces that share its memory: few, however short it is.
+fn repeated(pattern: Bytes, times: u64) -> Rope {
+    const PIECE_BYTES: usize = 64 << 10;
+    let in_piece = ((PIECE_BYTES / pattern.len()) as u64).clamp(1, times);
+    let piece = if in_piece == 1 { pattern.clone() } else { Bytes::from(pattern.repeat(in_piece as usize)) };
+    let pieces = (0..times / in_piece).map(|_| piece.clone());
+    let rest = piece.slice(..(times % in_piece) as usize * pattern.len());
+    pieces.chain([rest]).collect()
+}
+
 impl Execution<'_> {
     pub(super) fn data_read(&mut self, op: &Op) -> StepOutput {
         let is_coded = self.request.layout.is_some();
@@ -94,7 +104,9 @@ impl Execution<'_> {
         self.answers.take(len)?;
         let read = match self.request.layout {
             None => self.answers.read(self.store, self.request.object, (offset, len))?,
-            Some(_) => self.answers.gathered()?.ok_or(Stop::Gather { offset, len })?,
+            Some(_) => {
+                self.answers.gathered(self.request.object, (offset, len))?.ok_or(Stop::Gather { offset, len })?
+            }
         };
         match read {
             Ok(bytes) => {
@@ -114,7 +126,7 @@ impl Execution<'_> {
         if len == 0 {
             return Ok(Default::default());
         }
-        Ok(self.answers.extents(self.store, self.request.object, (offset, len))?.into_iter().collect())
+        Ok(self.answers.extents(self.store, self.request.object, (offset, len))??.into_iter().collect())
     }
 
     fn sparse_read(&mut self, op: &Op) -> StepOutput {
@@ -250,7 +262,7 @@ impl Execution<'_> {
 
     pub(super) fn remove(&mut self) {
         // What earlier steps of this operation did to the object is gone with it.
-        self.steps.clear();
+        self.void_steps();
         let object = self.object();
         self.changed.insert(0, self.size);
         self.push(Step::Remove { object });
@@ -334,8 +346,10 @@ impl Execution<'_> {
             return Err(Errno::EINVAL.into());
         }
         self.check_end(offset, length)?;
-        let pattern: Bytes = op.indata.clone().into_bytes();
-        let data: Rope = (0..length / data_length).map(|_| pattern.clone()).collect();
+        if length > self.limits.op_bytes as u64 {
+            return Err(Errno::EFBIG.into());
+        }
+        let data = repeated(op.indata.clone().into_bytes(), length / data_length);
         self.write(Range { offset, len: length, truncate_size: 0, truncate_seq: 0 }, data)
     }
 }

@@ -1,5 +1,7 @@
 //! The run over an operation's steps.
 
+use super::attrs::AttrSizes;
+use super::budget::Budget;
 use super::watch::WatchEffect;
 use super::{Answers, snapshots};
 use crate::coded::change::{CodedChange, take_data};
@@ -21,8 +23,15 @@ use wire::basic::{IntervalSet, SnapContext};
 use wire::messages::{Op, OpCode, op_flag};
 use wire::{DecodeError, Rope, Target, Writer};
 
-/// Bytes that one operation may write, that one may read, and of what one copies: it is an update like others.
-pub(crate) const OP_BYTES_MAX: usize = 90 << 20;
+/// Bytes that one operation may bring, that its steps together may write, and that they may read and give, of copies, too.
+/// Ceph's default of `osd_max_write_size`.
+const OP_BYTES_MAX: usize = 90 << 20;
+
+/// Output bytes of one step that are kept for when its client asks again. Ceph's default of `osd_max_write_op_reply_len`.
+pub(crate) const WRITE_REPLY_BYTES_MAX: usize = 64;
+
+/// Steps that one operation may have. Ceph's clients send less than a hundred.
+pub(crate) const STEPS_MAX: usize = 1024;
 
 /// Bounds on what one operation may do, and on what is kept of past ones.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +41,8 @@ pub struct Limits {
     pub attr_name_bytes: usize,
     /// Entries that one omap listing returns at most.
     pub omap_entries: u64,
-    /// Output bytes of one step that a write may return when the client asks for them.
+    /// Output bytes of one step that a write may return when the client asks for them, and of those that are kept for when it
+    /// asks again. Ceph's `osd_max_write_op_reply_len`.
     pub write_reply_bytes: usize,
     /// Entries that a group's log keeps at least.
     pub log_entries_min: usize,
@@ -42,7 +52,7 @@ pub struct Limits {
     pub dups_bytes: usize,
     /// Values of clients' attributes of one object, together: they are in memory together.
     pub attrs_bytes: usize,
-    /// What one operation may bring into memory, all its steps together.
+    /// What one operation may bring, what it may read and give, and what it may write; each of them all its steps together.
     pub op_bytes: usize,
     /// What clients' operations may hold in memory at once. One is always taken, however large.
     pub client_bytes: usize,
@@ -64,7 +74,7 @@ impl Default for Limits {
             object_bytes: 4 << 30,
             attr_name_bytes: 100,
             omap_entries: 1024,
-            write_reply_bytes: 32,
+            write_reply_bytes: WRITE_REPLY_BYTES_MAX,
             log_entries_min: crate::log::LOG_ENTRIES_MIN,
             dups_max: crate::dups::DUPS_MAX,
             dups_bytes: 32 << 20,
@@ -185,6 +195,8 @@ pub struct Effects {
     pub bytes_delta: i64,
     pub bytes_read: u64,
     pub bytes_written: u64,
+    /// What the steps take in memory.
+    pub steps_bytes: usize,
     /// In erasure-coded pools, what differs from shard to shard; `steps` are then the rest.
     pub change: Option<Box<CodedChange>>,
     /// What becomes of watches and notifications once the operation is done, in the order of the steps.
@@ -288,7 +300,11 @@ pub(super) struct Execution<'a> {
     pub sources: Vec<ObjectId>,
     pub exists: bool,
     pub size: u64,
-    pub steps: Vec<Step>,
+    /// Those before `first_step` are void: a later one has replaced all that they did.
+    steps: Vec<Step>,
+    first_step: usize,
+    budget: Budget,
+    pub attr_sizes: AttrSizes,
     /// A change that clients can see (hints are not).
     pub user_modified: bool,
     pub modified: bool,
@@ -307,7 +323,9 @@ pub(super) struct Execution<'a> {
 
 /// How far a run had come: what a step that fails is taken back to.
 pub(super) struct Mark {
-    steps: Vec<Step>,
+    steps: usize,
+    first_step: usize,
+    budget: Budget,
     info: Arc<ObjectInfo>,
     exists: bool,
     size: u64,
@@ -320,7 +338,9 @@ pub(super) struct Mark {
 impl Execution<'_> {
     pub fn progress(&self) -> Mark {
         Mark {
-            steps: self.steps.clone(),
+            steps: self.steps.len(),
+            first_step: self.first_step,
+            budget: self.budget,
             info: self.info.clone(),
             exists: self.exists,
             size: self.size,
@@ -332,10 +352,16 @@ impl Execution<'_> {
     }
 
     pub fn go_back(&mut self, mark: Mark) {
-        let Mark { steps, info, exists, size, user_modified, modified, watch_effects, changed } = mark;
+        let Mark { steps, first_step, budget, info, exists, size, user_modified, modified, watch_effects, changed } =
+            mark;
         self.watch.truncate(watch_effects);
         self.changed = changed;
-        (self.steps, self.info, self.exists, self.size) = (steps, info, exists, size);
+        if self.steps.len() > steps {
+            self.steps.truncate(steps);
+            self.attr_sizes = AttrSizes::default();
+        }
+        (self.first_step, self.budget) = (first_step, budget.overdrawn_as(self.budget));
+        (self.info, self.exists, self.size) = (info, exists, size);
         (self.user_modified, self.modified) = (user_modified, modified);
     }
 
@@ -356,11 +382,28 @@ impl Execution<'_> {
         self.request.object.clone()
     }
 
+    /// Adds what the store is to do. Where that is more than an operation may write, the operation fails once its present step
+    /// ends.
     pub fn push(&mut self, step: Step) {
-        self.steps.push(step);
+        if self.budget.take(&step, self.limits.op_bytes) {
+            self.attr_sizes.follow(&step);
+            self.steps.push(step);
+        }
         self.modified = true;
         self.user_modified = true;
         self.touched = true;
+    }
+
+    /// What the store is to do so far.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps[self.first_step..]
+    }
+
+    /// All that the operation did to the object so far is replaced by what comes now.
+    pub fn void_steps(&mut self) {
+        // They stay where they are: a method of a class that fails takes this back.
+        self.first_step = self.steps.len();
+        self.attr_sizes = AttrSizes::default();
     }
 
     /// Creates the object if it is absent.
@@ -391,7 +434,8 @@ impl Execution<'_> {
     /// Whether this operation has already replaced or removed what the object was before, so that lookups in the
     /// store would show what is gone.
     pub fn was_removed(&self) -> bool {
-        self.steps.iter().any(|s| matches!(s, Step::Remove { .. }))
+        // It has replaced all before it.
+        matches!(self.steps().first(), Some(Step::Remove { .. }))
     }
 
     pub fn step(&mut self, op: &Op) -> StepOutput {
@@ -438,13 +482,23 @@ impl Execution<'_> {
         }
     }
 
+    /// Ends a run that changes nothing.
+    fn fail(&self, effects: Effects, result: i32) -> Effects {
+        let ObjectInfo { user_version, version, .. } = *self.info;
+        Effects { result, user_version, prior_version: version, ..effects }
+    }
+
     /// Ends a run that no step has stopped: the attribute that holds the object information goes last.
-    fn finish(mut self, mut effects: Effects) -> Effects {
+    ///
+    /// Errors: a state of the object cannot be preserved as the snapshots demand it.
+    fn finish(mut self, mut effects: Effects) -> Result<Effects, Errno> {
+        self.steps.drain(..self.first_step);
         let bytes_before = self.size_before as i64;
         effects.prior_version = self.info.version;
         effects.user_version = self.info.user_version;
         if self.modified {
-            self.preserve(&mut effects);
+            let keep = self.preserve(&mut effects)?;
+            self.steps.splice(0..0, keep);
         }
         // An object that snapshots still have stays, in name.
         let is_whiteout = !self.exists && !self.info.snap_set.clones.is_empty();
@@ -489,10 +543,11 @@ impl Execution<'_> {
             let change = take_data(object, &mut self.steps, self.stored_before.as_deref(), self.size_before, layout);
             effects.change = Some(Box::new(change));
         }
+        effects.steps_bytes = self.budget.bytes();
         effects.steps = self.steps;
         effects.watch = self.watch;
         effects.touched = self.touched || self.modified;
-        effects
+        Ok(effects)
     }
 }
 
@@ -604,6 +659,9 @@ fn run_steps(
         limits,
         request,
         steps: Vec::new(),
+        first_step: 0,
+        budget: Budget::default(),
+        attr_sizes: AttrSizes::default(),
         user_modified: false,
         modified: false,
         bytes_read: 0,
@@ -617,7 +675,12 @@ fn run_steps(
     let watchers = run.info.watchers.clone();
     let mut effects = Effects { ops: Vec::with_capacity(request.ops.len()), watchers, ..Effects::default() };
     for op in request.ops {
-        let (rval, outdata) = match run.step(op) {
+        let given = run.step(op);
+        let is_overdrawn = run.budget.is_overdrawn();
+        let (rval, outdata) = match given {
+            Err(Stop::Failed(_) | Stop::Result(_)) | Ok(_) if is_overdrawn => {
+                (Errno::EMSGSIZE.as_result(), Rope::new())
+            }
             Ok(output) => output,
             Err(Stop::Blocked(id)) => return Run::Blocked(id),
             Err(Stop::Copy(source)) => return Run::Copy(source),
@@ -629,20 +692,24 @@ fn run_steps(
             Err(Stop::Failed(errno)) => (errno.as_result(), Rope::new()),
             Err(Stop::Result(result)) => (result, Rope::new()),
         };
-        let too_long = request.may_write && request.return_vec && outdata.len() > limits.write_reply_bytes;
-        let rval = if too_long { Errno::EOVERFLOW.as_result() } else { rval };
-        let outdata = if too_long { Rope::new() } else { outdata };
         effects.ops.push(OpResult { rval, outdata });
-        if rval < 0 && op.flags & op_flag::FAILOK == 0 {
-            effects.result = rval;
-            effects.user_version = run.info.user_version;
-            effects.prior_version = run.info.version;
-            return Run::Done(effects);
+        // What is too much is so for the whole operation, whatever it may go on without.
+        if is_overdrawn || rval < 0 && op.flags & op_flag::FAILOK == 0 {
+            return Run::Done(run.fail(effects, rval));
         }
         run.given = rval.max(0);
         effects.result = run.given;
     }
-    Run::Done(run.finish(effects))
+    // Of what changes something, outputs are kept for when the client asks again. As in Ceph all steps are carried out first.
+    let is_bounded = request.may_write && request.return_vec && (run.touched || run.modified);
+    let is_too_long = |op: &&mut OpResult| is_bounded && op.outdata.len() > limits.write_reply_bytes;
+    let overflow = Errno::EOVERFLOW.as_result();
+    let cut = |op: &mut OpResult| *op = OpResult { rval: overflow, outdata: Rope::new() };
+    if effects.ops.iter_mut().filter(is_too_long).map(cut).count() > 0 {
+        return Run::Done(run.fail(effects, overflow));
+    }
+    let failed = |errno: Errno| Effects { result: errno.as_result(), ..Effects::default() };
+    Run::Done(run.finish(effects).unwrap_or_else(failed))
 }
 
 /// A client's bytes, in memory of their own: what is kept must not pin a whole frame.

@@ -161,7 +161,7 @@ impl Execution<'_> {
 
     fn compare_omap(&mut self, assertions: Vec<(Bytes, Bytes, u32)>) -> StepOutput {
         let sets = |step: &Step| matches!(step, Step::OmapSet { .. } | Step::OmapSetHeader { .. });
-        if self.before.is_none() && !self.was_whiteout() && self.steps.iter().any(sets) {
+        if self.before.is_none() && !self.was_whiteout() && self.steps().iter().any(sets) {
             // Ceph looks for the omap that this operation makes, and finds no object yet.
             return Err(Errno::ENOENT.into());
         }

@@ -46,11 +46,18 @@ fn is_removed(request: &Request<'_>, snap: SnapId) -> bool {
 }
 
 impl Execution<'_> {
-    /// Has what snapshots need of the object as it was kept, in a transaction that changes it.
-    pub(super) fn preserve(&mut self, effects: &mut Effects) {
+    /// Has what snapshots need of the object as it was kept, in a transaction that changes it: gives the steps that do it,
+    /// before all others.
+    ///
+    /// Errors: EINVAL, where the state that is kept would be called what no snapshot is.
+    pub(super) fn preserve(&mut self, effects: &mut Effects) -> Result<Vec<Step>, Errno> {
         let snaps = self.request.snaps;
+        if snaps.seq > SnapId::LAST {
+            return Err(Errno::EINVAL);
+        }
         let seq = self.info.snap_set.seq;
         let newest = snaps.snaps.first().copied().unwrap_or_default();
+        let mut steps = Vec::new();
         if self.before.is_some() && newest > seq {
             let object = self.object();
             let clone = ObjectId { snap: snaps.seq, ..object.clone() };
@@ -64,13 +71,12 @@ impl Execution<'_> {
                 watchers: BTreeMap::new(),
                 ..(*self.info_before).clone()
             };
-            let keep = [
+            steps = vec![
                 Step::Clone { from: object, to: clone.clone() },
                 Step::SetAttr { object: clone.clone(), name: OBJECT_INFO_ATTR.to_vec(), value: info.to_bytes() },
                 // By which it is found when these snapshots go. It stays as it is when some of them do.
                 Step::SetAttr { object: clone.clone(), name: SNAPS_ATTR.to_vec(), value: snaps_value },
             ];
-            self.steps.splice(0..0, keep);
             effects.others.push(OtherChange {
                 object: clone,
                 kind: LogKind::Modify,
@@ -83,10 +89,13 @@ impl Execution<'_> {
         let known = &mut Arc::make_mut(&mut self.info).snap_set;
         effects.bytes_delta += known.head_changed(&changed) as i64;
         known.seq = seq.max(snaps.seq);
+        Ok(steps)
     }
 
     pub(super) fn list_snaps(&mut self) -> StepOutput {
         let known = &self.info.snap_set;
+        let of_clone = |clone: &ObjectClone| 34 + 8 * clone.snaps.len() + 16 * clone.overlap.run_count();
+        self.answers.take(50 + known.clones.iter().map(of_clone).sum::<usize>() as u64)?;
         let head = self.exists.then_some(self.size);
         output(|w| {
             w.versioned(2, 1, |w| {
@@ -153,7 +162,7 @@ impl Execution<'_> {
         changed.subtract(&known.overlap_with_head(clone.snap));
         self.changed.union(&changed);
         // What earlier steps of this operation did to the object is gone.
-        self.steps.clear();
+        self.void_steps();
         self.push(Step::Clone { from: clone.clone(), to: object.clone() });
         self.push(Step::RemoveAttr { object, name: SNAPS_ATTR.to_vec() });
         (self.exists, self.size) = (true, size);
@@ -177,7 +186,7 @@ fn put_clone(w: &mut Writer, clone: &ObjectClone) {
 }
 
 /// Takes `removed` snapshots out of the oldest clone that has one, and removes that clone if it has no other. Says whether
-/// there may be more to do. Nothing to do: no steps.
+/// there may be more to do. Nothing to do: no steps. Damage: EIO.
 pub(crate) fn trim(
     store: &mut Store,
     request: &Request<'_>,
@@ -186,16 +195,18 @@ pub(crate) fn trim(
 ) -> (Run, bool) {
     answers.rewind(usize::MAX);
     let nothing = || (Run::Done(Effects::default()), false);
+    let damaged = || (Run::Done(Effects { result: Errno::EIO.as_result(), ..Effects::default() }), false);
     let stat = match answers.stat(store, request.object).map_err(Stop::from) {
         Ok(Some(stat)) => stat,
         Err(Stop::Blocked(id)) => return (Run::Blocked(id), false),
-        Ok(None) | Err(_) => return nothing(),
+        Ok(None) => return nothing(),
+        Err(_) => return damaged(),
     };
-    let Ok(mut info) = ObjectInfo::of(&stat) else { return nothing() };
+    let Ok(mut info) = ObjectInfo::of(&stat) else { return damaged() };
     let Some(snap) = info.snap_set.find_removed(removed) else { return nothing() };
     if request.layout.is_some() && info.size_bytes.is_none() {
         tracing::error!(object = %request.object, "object information does not tell how long the object is");
-        return nothing();
+        return damaged();
     }
     // In erasure-coded pools: of the whole object, of which a shard is here.
     let size_bytes = info.size_bytes.unwrap_or_default();
@@ -211,7 +222,7 @@ pub(crate) fn trim(
         let stat = match answers.clone_stat(store, &clone).map_err(Stop::from) {
             Ok(stat) => stat,
             Err(Stop::Blocked(id)) => return (Run::Blocked(id), false),
-            Err(_) => return nothing(),
+            Err(_) => return damaged(),
         };
         info.snap_set.remove_clone(snap);
         // It may have been given up before.

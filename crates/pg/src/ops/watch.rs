@@ -15,6 +15,9 @@ const WATCH_TIMEOUT_S: u32 = 30;
 /// How long watchers may take to answer, unless the notifier says otherwise. Ceph's `osd_default_notify_timeout`.
 const NOTIFY_TIMEOUT_S: u32 = 30;
 
+/// What one watcher takes in a list of them, and in what the list is made of.
+const WATCHER_BYTES: u64 = 100;
+
 /// What an operation on watches brings about once it is done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WatchEffect {
@@ -87,6 +90,7 @@ impl Execution<'_> {
                     timeout_s: info.timeout_s,
                     addr: info.addr,
                 });
+                self.answers.take(4 + WATCHER_BYTES * watchers.len() as u64)?;
                 let watchers = Watchers(watchers.collect());
                 output(|w| w.put(&watchers))
             }

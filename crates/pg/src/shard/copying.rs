@@ -16,7 +16,12 @@ fn session_of(osd: OsdId) -> SessionId {
     SessionId(OSD_SESSIONS + u64::from(osd.0.unsigned_abs()))
 }
 
-fn osd_of(session: SessionId) -> Option<OsdId> {
+/// Whether another OSD asks over that session.
+pub(crate) fn is_osds(session: SessionId) -> bool {
+    osd_of(session).is_some()
+}
+
+pub(super) fn osd_of(session: SessionId) -> Option<OsdId> {
     let number = session.0.checked_sub(OSD_SESSIONS)?;
     i32::try_from(number).ok().map(OsdId)
 }
@@ -27,8 +32,8 @@ impl Shard {
     /// Errors: the message is malformed.
     pub(super) fn osd_asks(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         let name = EntityName::osd(from);
-        // It has its maps from the monitors.
-        let asking = ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX), takes_backoffs: false };
+        // It has its maps from the monitors. Where clients are asked to hold back it is told to ask later.
+        let asking = ClientSession { name, addr: EntityAddr::BLANK, epoch: Epoch(u32::MAX), takes_backoffs: true };
         self.clients.insert(session_of(from), asking);
         self.client_op(session_of(from), envelope, began)
     }
@@ -46,7 +51,7 @@ impl Shard {
     /// Asks what is to be asked, and takes this OSD's answers to its own questions.
     pub(super) fn copy_on(&mut self) {
         loop {
-            while let Some((osd, tid, op)) = self.copies.poll(self.maps.current(), self.now) {
+            while let Some((osd, tid, op)) = self.copies.poll(self.whoami, self.maps.current(), self.now) {
                 let pgid = op.pgid.pg;
                 let envelope = op.seal(tid, Target::default());
                 match osd == self.whoami && self.is_home_of(pgid) {
@@ -80,6 +85,15 @@ impl Shard {
                 *output = Output::ToOsd { osd, envelope };
             }
         }
+    }
+
+    /// What OSDs have asked that are down by the map is forgotten: they ask again if they are not.
+    pub(super) fn forget_questions(&mut self) {
+        let map = self.maps.current();
+        let is_down = |session: &SessionId| osd_of(*session).is_some_and(|osd| !map.is_up(osd));
+        let gone: Vec<SessionId> =
+            self.clients.range(session_of(OsdId(0))..).map(|(session, _)| *session).filter(is_down).collect();
+        gone.into_iter().for_each(|session| self.client_closed(session));
     }
 
     /// Once a second.

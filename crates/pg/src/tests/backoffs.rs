@@ -2,13 +2,15 @@
 
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL, appending};
 use super::healing::{filled, heal, move_group, name, object, spoil, text};
-use crate::BackoffCounts;
 use crate::ops::Limits;
+use crate::{BackoffCounts, Output};
 use osdmap::{pg_cursor_end, pg_range};
 use std::time::Duration;
 use types::{Errno, ObjectId, OsdId};
-use wire::messages::{BackoffOp, Op, OsdBackoff, Watch};
+use wire::basic::{Locator, NO_SHARD, SPgId};
+use wire::messages::{BackoffOp, Op, OsdBackoff, OsdOp, OsdOpReply, Watch};
 use wire::msgr::SessionId;
+use wire::{Message, Target};
 
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
@@ -234,6 +236,35 @@ fn an_unfound_object_is_held_back_alone_until_it_is_given_up() {
     assert_eq!(cluster.answers_to(1001)[0].1, Errno::ENOENT.as_result());
     assert_eq!(cluster.answers_to(1005)[0].2, "1002,1004,");
     assert_eq!(cluster.client_bytes(A), 0);
+}
+
+#[test]
+fn osds_that_copy_are_told_to_ask_later_where_clients_are_asked_to_hold_back() {
+    let mut cluster = filled(3, 3);
+    lose_object(&mut cluster, 1);
+    // A client that cannot be asked waits.
+    let held = cluster.client_bytes(A);
+    assert!(held > 0);
+    let question = |cluster: &mut Cluster, tid: u64| {
+        let pgid = SPgId { pg: PG, shard: NO_SHARD };
+        let (epoch, ops) = (cluster.map.epoch, vec![Op::read(0, 8 << 20)]);
+        let op = OsdOp::new(pgid, 1, epoch, Locator::pool(POOL), name(1).into(), ops);
+        let now = cluster.now();
+        let envelope = op.seal(tid, Target::default());
+        cluster.shard(A).peer_message(B, &envelope, now).expect("well-formed");
+        let said = cluster.shard(A).take_outputs();
+        cluster.turn(A);
+        said.into_iter().find_map(|output| match output {
+            Output::ToClient { envelope, .. } => Some(OsdOpReply::open(&envelope).expect("an answer").result),
+            _ => None,
+        })
+    };
+    assert_eq!(question(&mut cluster, 7), Some(Errno::EAGAIN.as_result()));
+    assert_eq!(cluster.client_bytes(A), held);
+    cluster.down(&[B, C]);
+    let held = cluster.client_bytes(A);
+    assert_eq!(question(&mut cluster, 8), Some(Errno::EAGAIN.as_result()));
+    assert_eq!(cluster.client_bytes(A), held);
 }
 
 #[test]

@@ -477,6 +477,19 @@ impl Cluster {
         self.send_op(osd, session, tid, epoch, (0, OpFlags::ONDISK), (HASH, OBJECT), ops);
     }
 
+    /// The same with flags, and as an attempt that is not the first one.
+    pub fn ask_again(
+        &mut self,
+        osd: OsdId,
+        session: SessionId,
+        tid: u64,
+        (attempt, flags): (i32, OpFlags),
+        ops: Vec<Op>,
+    ) {
+        let epoch = self.map.epoch;
+        self.send_op(osd, session, tid, epoch, (attempt, OpFlags::ONDISK | flags), (HASH, OBJECT), ops);
+    }
+
     #[allow(clippy::too_many_arguments, reason = "they are what a request is")]
     fn send_op(
         &mut self,

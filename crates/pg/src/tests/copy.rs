@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{Errno, OsdId, PgId, SnapId};
-use wire::basic::Locator;
+use wire::basic::{Locator, SnapContext};
 use wire::messages::{Op, OsdOpReply};
 use wire::msgr::SessionId;
 
@@ -136,4 +136,132 @@ fn objects_that_wait_for_each_other_do_not_for_ever() {
     assert!(results.iter().all(|result| [0, Errno::ETIMEDOUT.as_result()].contains(result)), "{results:?}");
     let contents = [c.content(&a), c.content(&b)];
     assert!(contents.iter().all(|content| *content == vec![1; 50] || *content == vec![2; 50]));
+}
+
+#[test]
+fn an_object_becomes_what_it_was_at_its_own_snapshot() {
+    for mut cluster in [Cluster::new(3), Cluster::coded(7)] {
+        let name = Bytes::from_static(b"object");
+        let hash = cluster.map.object_to_pg(&name, &Locator::pool(POOL)).expect("placed").1;
+        let (session, epoch) = (cluster.connect(OsdId(0)), cluster.map.epoch);
+        let mut tid = 0;
+        let mut ask = |cluster: &mut Cluster, op: Op| {
+            tid += 1;
+            cluster.ask_of(OsdId(0), session, tid, epoch, 0, (hash, &name), op);
+            cluster.settle();
+            let answer = cluster.answers.iter().find(|answer| answer.tid == tid).expect("it is answered at once");
+            (answer.reply.result, answer.reply.ops[0].outdata.to_vec())
+        };
+        let was = vec![b'a'; 20_000];
+        assert_eq!(ask(&mut cluster, Op::write_full(was.clone())).0, 0);
+        assert_eq!(ask(&mut cluster, Op::set_xattr(b"k", b"then")).0, 0);
+        cluster.snaps = SnapContext { seq: SnapId(4), snaps: vec![SnapId(4)] };
+        assert_eq!(ask(&mut cluster, Op::write_full(vec![b'b'; 50])).0, 0);
+        assert_eq!(ask(&mut cluster, Op::set_xattr(b"k", b"now")).0, 0);
+        let copy = |snap| Op::copy_from(name.clone(), Locator::pool(POOL), snap, 0);
+        assert_eq!(ask(&mut cluster, copy(SnapId::HEAD)).0, Errno::EINVAL.as_result());
+        assert_eq!(ask(&mut cluster, copy(SnapId(4))).0, 0);
+        assert!(ask(&mut cluster, Op::read(0, 0)).1 == was);
+        assert_eq!(ask(&mut cluster, Op::get_xattr(b"k")).1, b"then");
+        // There was nothing new to preserve: the snapshot is what it was.
+        cluster.snap = SnapId(4);
+        assert!(ask(&mut cluster, Op::read(0, 0)).1 == was);
+        cluster.snap = SnapId::HEAD;
+        assert_eq!(cluster.client_bytes(OsdId(0)), 0);
+    }
+}
+
+#[test]
+fn questions_that_wait_take_no_more_than_one_does() {
+    let mut c = Copying::new();
+    let (source, target) = (c.name(1, 1), c.name(0, 2));
+    assert_eq!(c.ask(&source, Op::write_full(vec![7; 5000])).result, 0);
+    // The source's group does not serve.
+    let of_source = PgId { seed: 1, ..PG };
+    c.cluster.move_group_of(of_source, &[1]);
+    c.cluster.update_all();
+    c.cluster.settle();
+    let tid = c.send(&target, copy_of(&source, 0));
+    c.seconds(25);
+    let held = c.cluster.client_bytes(OsdId(1));
+    assert!(c.answer(tid).is_none() && held < 5000, "{held} are held");
+    assert!(c.cluster.client_bytes(OsdId(0)) >= 8 << 20, "what is going to be copied is counted from the beginning");
+    c.cluster.move_group_of(of_source, &[1, 2, 0]);
+    c.cluster.update_all();
+    c.seconds(10);
+    assert_eq!(c.answer(tid).expect("it is answered").result, 0);
+    assert!(c.content(&target) == vec![7; 5000]);
+    // An update of the source is not done.
+    c.cluster.cut = [(OsdId(1), OsdId(2))].into();
+    let update = c.send(&source, Op::write_full(vec![8; 6000]));
+    let tid = c.send(&target, copy_of(&source, 0));
+    c.seconds(25);
+    let held = c.cluster.client_bytes(OsdId(1));
+    assert!(c.answer(update).is_none() && c.answer(tid).is_none() && held < 6000 + 5000, "{held} are held");
+    c.cluster.cut.clear();
+    c.seconds(10);
+    assert_eq!(c.answer(tid).expect("it is answered").result, 0);
+    assert!(c.content(&target) == vec![8; 6000]);
+    assert_eq!([0, 1, 2].map(|osd| c.cluster.client_bytes(OsdId(osd))), [0; 3]);
+}
+
+#[test]
+fn not_more_is_copied_at_once_than_there_is_memory_for() {
+    let mut c = Copying::new();
+    let source = c.name(1, 1);
+    assert_eq!(c.ask(&source, Op::write_full(vec![7; 5000])).result, 0);
+    let other = c.name(0, 50);
+    assert_eq!(c.ask(&other, Op::write_full(vec![9; 5000])).result, 0);
+    // The source's group does not serve.
+    let of_source = PgId { seed: 1, ..PG };
+    c.cluster.move_group_of(of_source, &[1]);
+    c.cluster.update_all();
+    c.seconds(2);
+    let targets: Vec<Bytes> = (10..40).map(|number| c.name(0, number)).collect();
+    let tids: Vec<u64> = targets.iter().map(|target| c.send(target, copy_of(&source, 0))).collect();
+    c.cluster.settle();
+    let (held, limit) = (c.cluster.client_bytes(OsdId(0)), crate::ops::Limits::default().client_bytes);
+    assert!(held >= limit / 4 && held < limit / 4 + (9 << 20), "{held} are held");
+    // Others are served meanwhile.
+    assert!(c.content(&other) == vec![9; 5000]);
+    c.cluster.move_group_of(of_source, &[1, 2, 0]);
+    c.cluster.update_all();
+    c.seconds(20);
+    for (target, tid) in targets.iter().zip(tids) {
+        assert_eq!(c.answer(tid).expect("it is answered").result, 0);
+        assert!(c.content(target) == vec![7; 5000]);
+    }
+    assert_eq!(c.cluster.client_bytes(OsdId(0)), 0);
+}
+
+#[test]
+fn questions_of_an_osd_that_is_down_are_forgotten() {
+    let mut c = Copying::new();
+    let (source, target) = (c.name(1, 1), c.name(0, 2));
+    assert_eq!(c.ask(&source, Op::write_full(vec![7; 5000])).result, 0);
+    c.cluster.cut = [(OsdId(1), OsdId(2))].into();
+    let update = c.send(&source, Op::write_full(vec![8; 6000]));
+    c.send(&target, copy_of(&source, 0));
+    c.seconds(4);
+    assert!(c.answer(update).is_none());
+    let before = c.cluster.client_bytes(OsdId(1));
+    // Group 1 stays as it is.
+    c.cluster.mark_down(0);
+    c.cluster.move_group_of(PgId { seed: 1, ..PG }, &[1, 2, 0]);
+    c.cluster.update(OsdId(1));
+    let after = c.cluster.client_bytes(OsdId(1));
+    assert!(after < before, "{before} were held, and {after} are");
+}
+
+#[test]
+fn who_copies_is_answered_though_clients_take_all_memory() {
+    let mut c = Copying::new();
+    let (source, target) = (c.name(1, 1), c.name(0, 2));
+    assert_eq!(c.ask(&source, Op::write_full(vec![7; 5000])).result, 0);
+    let held = crate::ops::Limits::default().client_bytes;
+    c.cluster.shard(OsdId(1)).set_unsent_bytes(held);
+    assert!(c.cluster.shard(OsdId(1)).is_full());
+    let tid = c.send(&target, copy_of(&source, 0));
+    c.cluster.settle();
+    assert_eq!(c.answer(tid).expect("it is answered").result, 0);
 }

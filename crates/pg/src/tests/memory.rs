@@ -1,9 +1,13 @@
 //! What clients' operations hold is bounded.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
+use super::steps::Client;
 use crate::ops::Limits;
-use types::{Epoch, OsdId};
-use wire::messages::Op;
+use std::time::Duration;
+use types::{EntityName, Epoch, OsdId};
+use wire::basic::{Locator, NO_SHARD, SPgId};
+use wire::messages::{Op, OsdOp, Watch};
+use wire::{EntityAddr, Message, Target};
 
 const A: OsdId = OsdId(0);
 const READS: u64 = 40;
@@ -50,4 +54,105 @@ fn answers_that_the_network_has_not_taken_count() {
     cluster.settle();
     assert_eq!(cluster.answers.iter().map(|answer| answer.tid).collect::<Vec<_>>(), [1]);
     assert_eq!(cluster.content(A), "1,", "what a client sent that was gone before it began is forgotten");
+}
+
+#[test]
+fn reads_that_wait_for_an_update_hold_what_they_are_until_they_start() {
+    let (b, c) = (OsdId(1), OsdId(2));
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(A);
+    cluster.ask(A, session, 1, Epoch(1), 0, Op::write(0, vec![b'x'; 8000]));
+    cluster.settle();
+    cluster.cut = [(A, b), (A, c)].into();
+    cluster.ask(A, session, 2, Epoch(1), 0, Op::write(0, vec![b'y'; 8000]));
+    cluster.settle();
+    cluster.answers.clear();
+    let tids: Vec<u64> = (3..3 + READS).collect();
+    tids.iter().for_each(|tid| cluster.read(A, session, *tid, Epoch(1)));
+    cluster.settle();
+    let held = cluster.client_bytes(A);
+    assert!(!cluster.shard(A).is_full() && held < 100_000, "{held} are held");
+    cluster.cut.clear();
+    // The update becomes durable everywhere, and then the disk hangs.
+    while cluster.answers.is_empty() {
+        cluster.step(0);
+        (1..4).for_each(|osd| cluster.step(osd));
+    }
+    cluster.stuck_disks = [A].into();
+    cluster.settle();
+    let (limit, held) = (Limits::default().client_bytes, cluster.client_bytes(A));
+    assert!(held > limit / 2 && held < limit + (5 << 20), "not all start at once: {held} are held");
+    cluster.stuck_disks.clear();
+    cluster.settle();
+    let mut answered: Vec<u64> = cluster.answers.iter().map(|answer| answer.tid).filter(|tid| *tid > 2).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, tids);
+    assert_eq!(cluster.client_bytes(A), 0);
+}
+
+/// A write of 50,000 bytes by a client that has that map.
+fn sent_with(epoch: Epoch) -> OsdOp {
+    let name = bytes::Bytes::from_static(OBJECT);
+    let pgid = SPgId { pg: PG, shard: NO_SHARD };
+    OsdOp::new(pgid, HASH, epoch, Locator::pool(POOL), name, vec![Op::write_full(vec![1; 50_000])])
+}
+
+#[test]
+fn what_waits_for_a_newer_map_counts_and_goes_with_its_client() {
+    let mut cluster = Cluster::new(3);
+    let (session, gone) = (cluster.connect(A), cluster.connect(A));
+    let next = cluster.map.epoch.next();
+    for session in [session, gone] {
+        cluster.ask(A, session, 1, next, 0, Op::write_full(vec![1; 50_000]));
+    }
+    let held = cluster.client_bytes(A);
+    assert!((100_000..110_000).contains(&held), "{held} are held");
+    assert!(cluster.wanted.contains(&(A, next)));
+    cluster.disconnect(A, gone);
+    cluster.turn(A);
+    let held = cluster.client_bytes(A);
+    assert!((50_000..55_000).contains(&held), "{held} are held");
+    cluster.change(|_| ());
+    cluster.update_all();
+    cluster.settle();
+    assert_eq!(cluster.answers.iter().map(|answer| answer.session).collect::<Vec<_>>(), [session]);
+    assert_eq!(cluster.client_bytes(A), 0);
+}
+
+#[test]
+fn what_is_far_ahead_of_all_maps_is_not_kept() {
+    let mut cluster = Cluster::new(3);
+    let shard = cluster.shard(A);
+    let session = wire::msgr::SessionId(99);
+    shard.client_opened(session, EntityName::client(5), EntityAddr::default(), 0);
+    let mut ask = |epoch| {
+        let envelope = sent_with(epoch).seal(1, Target::default());
+        (shard.client_op(session, &envelope, Duration::ZERO).is_ok(), shard.client_bytes())
+    };
+    assert_eq!(ask(Epoch(u32::MAX)), (false, 0), "its session is to be closed");
+    let (is_taken, held) = ask(Epoch(900));
+    assert!(is_taken && held > 50_000);
+    cluster.turn(A);
+    assert!(cluster.wanted.contains(&(A, Epoch(2))));
+}
+
+#[test]
+fn a_watch_is_removed_once_though_its_object_cannot_be_changed_for_long() {
+    let mut client = Client::new();
+    assert_eq!(client.result(vec![Op::write_full(vec![b'x'; 9000])]), 0);
+    assert_eq!(client.result(vec![Op::watch(5, Watch::WATCH, 0)]), 0);
+    let (cluster, session) = (&mut client.cluster, client.session);
+    cluster.stuck_disks = [A].into();
+    cluster.read(A, session, 900, Epoch(1));
+    cluster.settle();
+    cluster.disconnect(A, session);
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        cluster.pass(Duration::from_secs(31));
+        held.push(cluster.client_bytes(A));
+    }
+    assert!(held.windows(2).skip(1).all(|pair| pair[0] == pair[1]) && held[7] > 0, "{held:?}");
+    cluster.stuck_disks.clear();
+    cluster.settle();
+    assert_eq!(cluster.client_bytes(A), 0);
 }

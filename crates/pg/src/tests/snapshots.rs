@@ -1,7 +1,7 @@
 //! Snapshots of objects against a naive model, with all that can come between.
 
 use super::cluster::{Cluster, POOL};
-use crate::object_info::ObjectInfo;
+use crate::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::ops::Limits;
 use bytes::Bytes;
 use osdmap::{PoolFlags, pg_range};
@@ -302,6 +302,40 @@ fn what_trimming_costs_depends_on_the_snapshot_alone() {
 }
 
 #[test]
+fn a_snapshot_of_which_something_cannot_be_trimmed_is_not_done_with() {
+    let mut written = Written::new(7);
+    (1..=2).for_each(|n| written.append(n));
+    written.take_snapshot();
+    (1..=2).for_each(|n| written.append(n));
+    written.cluster.settle();
+    let head = written.stored(A).into_keys().find(|object| object.name == name(1) && !object.is_clone());
+    let head = head.expect("it is there");
+    written.cluster.remember(A);
+    let whole = written.cluster.ready(A, |store| store.stat(&head)).expect("it is there");
+    let info = |value: &Bytes| {
+        vec![store::Step::SetAttr { object: head.clone(), name: OBJECT_INFO_ATTR.to_vec(), value: value.clone() }]
+    };
+    written.cluster.change_store(A, info(&Bytes::from_static(b"damaged")));
+    written.remove_snapshot(1);
+    written.heal();
+    let is_done = |written: &mut Written| {
+        let group = written.cluster.shard(A).groups().next().expect("there is one");
+        group.snap_trim.done().contains(1)
+    };
+    assert!(!is_done(&mut written));
+    // The other object's clone is gone; and others may have their turn.
+    written.cluster.change_store(A, info(whole.attrs.get(OBJECT_INFO_ATTR).expect("it has one")));
+    assert_eq!(written.stored(A).len(), 3);
+    assert!(!written.cluster.shard(A).groups().next().expect("there is one").wants_to_trim());
+    for _ in 0..8 {
+        written.cluster.pass(Duration::from_secs(10));
+    }
+    assert!(is_done(&mut written));
+    assert_eq!(written.stored(A).len(), 2);
+    written.check_stores([A, B, C]);
+}
+
+#[test]
 fn stale_and_wrong_contexts_are_told() {
     use wire::messages::OpFlags;
     let mut written = Written::new(7);
@@ -316,6 +350,11 @@ fn stale_and_wrong_contexts_are_told() {
         (502, 1, vec![1], OpFlags::default(), 0),
         (503, 2, vec![3], OpFlags::default(), Errno::EINVAL.as_result()),
         (504, 5, vec![3, 4], OpFlags::default(), Errno::EINVAL.as_result()),
+        (505, 5, vec![4, 0], OpFlags::default(), Errno::EINVAL.as_result()),
+        // What no snapshot is called.
+        (506, SnapId::HEAD.0, vec![4], OpFlags::default(), Errno::EINVAL.as_result()),
+        (507, SnapId::DIR.0, vec![4], OpFlags::default(), Errno::EINVAL.as_result()),
+        (508, SnapId::HEAD.0, vec![], OpFlags::default(), Errno::EINVAL.as_result()),
     ] {
         written.cluster.snaps = SnapContext { seq: SnapId(seq), snaps: snaps.into_iter().map(SnapId).collect() };
         written.cluster.ask_flagged(A, session, tid, epoch, flag, object, Op::append(Bytes::from_static(b"x")));

@@ -1,10 +1,10 @@
 //! What the steps of clients' operations give.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, HASH, OBJECT, POOL};
 use crate::ops::Limits;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{Errno, OsdId};
+use types::{Errno, ObjectId, OsdId};
 use wire::messages::listing::ObjectListing;
 use wire::messages::op_data::FilteredListInput;
 use wire::messages::{Op, OpArgs, OpCode, OsdOpReply, op_flag};
@@ -14,23 +14,23 @@ use wire::{Decode, Encode, Target};
 const A: OsdId = OsdId(0);
 
 /// A client of one object.
-struct Client {
-    cluster: Cluster,
-    session: SessionId,
-    tid: u64,
+pub(super) struct Client {
+    pub cluster: Cluster,
+    pub session: SessionId,
+    pub tid: u64,
 }
 
 impl Client {
-    fn of(mut cluster: Cluster) -> Client {
+    pub fn of(mut cluster: Cluster) -> Client {
         let session = cluster.connect(A);
         Client { cluster, session, tid: 0 }
     }
 
-    fn new() -> Client {
+    pub fn new() -> Client {
         Client::of(Cluster::new(3))
     }
 
-    fn ask(&mut self, ops: Vec<Op>) -> OsdOpReply {
+    pub fn ask(&mut self, ops: Vec<Op>) -> OsdOpReply {
         self.tid += 1;
         let tid = self.tid;
         self.cluster.ask_all(A, self.session, tid, ops);
@@ -39,7 +39,7 @@ impl Client {
         self.cluster.answers.remove(at).reply
     }
 
-    fn result(&mut self, ops: Vec<Op>) -> i32 {
+    pub fn result(&mut self, ops: Vec<Op>) -> i32 {
         self.ask(ops).result
     }
 }
@@ -91,7 +91,10 @@ fn what_one_operation_reads_of_an_omap_is_bounded() {
     let mut client = Client::of(Cluster::limited(3, 7, limits));
     let keys = ["a", "b", "c", "d"];
     assert_eq!(client.result(vec![Op::omap_set_vals(&entries(&keys, 9_000))]), 0);
-    assert_eq!(client.result(vec![Op::omap_set_vals(&entries(&["large"], 200_000))]), 0);
+    // No operation of these limits can set it.
+    let object = ObjectId::head(POOL, HASH, b"", OBJECT);
+    let large = entries(&["large"], 200_000).into_iter().collect();
+    client.cluster.change_store(A, vec![store::Step::OmapSet { object, entries: large }]);
     assert_eq!(client.result(vec![by_keys(&keys[..2])]), 0);
     assert_eq!(client.result(vec![by_keys(&keys[..3])]), Errno::EMSGSIZE.as_result());
     assert_eq!(client.result(vec![by_keys(&keys[..1]); 3]), Errno::EMSGSIZE.as_result());

@@ -4,10 +4,11 @@ use super::cluster::{Cluster, PG, POOL, appending};
 use crate::info::{INFO_KEY, PgInfo};
 use crate::lookup::NoAnswer;
 use crate::ops::{ListError, ListingRun};
+use bytes::Bytes;
 use std::time::Duration;
 use store::{Memory, Step, Store, Transaction};
 use types::{EVersion, Epoch, Errno, ObjectId, OsdId};
-use wire::messages::Op;
+use wire::messages::{Op, op_flag};
 use wire::{Encode, Target};
 
 const A: OsdId = OsdId(0);
@@ -236,6 +237,41 @@ fn an_operation_that_meets_a_store_that_has_stopped_is_not_answered() {
         cluster.settle();
         assert!(cluster.stopped.contains(&A), "seed {seed}");
         assert!((2..=5).all(|tid| cluster.answers_to(tid).is_empty()), "seed {seed}: {:?}", cluster.answers);
+    }
+}
+
+#[test]
+fn a_lookup_that_meets_damage_shifts_no_other_answer() {
+    let key = |n: u32| if n == 30 { "k30-damaged".to_owned() } else { format!("k{n:02}") };
+    let value = |n: u32| Bytes::from(vec![b'a' + (n % 26) as u8; 1500]);
+    let by_key = |n: u32| Op::omap_get_vals_by_keys(&[Bytes::from(key(n))].into());
+    let lenient = |op: Op| Op { flags: op_flag::FAILOK, ..op };
+    for seed in 0..12 {
+        let mut cluster = Cluster::seeded(3, seed);
+        let session = cluster.connect(A);
+        let entries = (0..60).map(|n| (Bytes::from(key(n)), value(n))).collect();
+        cluster.ask_all(A, session, 1, vec![Op::write_full(vec![b'x'; 9000]), Op::omap_set_vals(&entries)]);
+        cluster.settle();
+        cluster.damage_metadata_with(A, b"-damaged");
+        let values = vec![lenient(by_key(30)), by_key(2), by_key(55), by_key(2)];
+        for (tid, mut ops) in [(2, values), (3, vec![lenient(by_key(30)), Op::read(0, 9000)])] {
+            if seed % 2 == 1 {
+                ops.push(lenient(by_key(30)));
+            }
+            cluster.ask_all(A, session, tid, ops);
+            cluster.settle();
+        }
+        let of = |tid| &cluster.answers.iter().find(|answer| answer.tid == tid).expect("it is answered").reply;
+        let given = |tid: u64, step: usize| of(tid).ops[step].outdata.to_vec();
+        for tid in [2, 3] {
+            assert_eq!((of(tid).result, of(tid).ops[0].result), (0, Errno::EIO.as_result()), "seed {seed}, {tid}");
+            assert!(given(tid, 0).is_empty());
+        }
+        for (step, n) in [(1, 2), (2, 55), (3, 2)] {
+            assert!(given(2, step).ends_with(&value(n)), "seed {seed}: value {n}");
+        }
+        assert!(given(3, 1) == vec![b'x'; 9000], "seed {seed}");
+        assert_eq!(cluster.client_bytes(A), 0);
     }
 }
 

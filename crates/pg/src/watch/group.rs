@@ -73,6 +73,9 @@ impl Pg {
         let told = self.watches.time_out(cx.now);
         tell(cx, told);
         for (object, (cookie, client)) in self.watches.overdue(cx.now) {
+            if self.is_watch_removed(&object, cookie, client) {
+                continue;
+            }
             tracing::info!(pg = %self.id, %object, %client, cookie, "watch is removed: its client is silent");
             self.remove_watch(cx, object, cookie, client);
         }

@@ -15,6 +15,7 @@ pub fn pipelined_updates_keep_their_order(history: &[Operation], was_full: bool)
                 Found::None(why) => return Err(Violation(format!("{object} breaks a client's order: {why}"))),
                 Found::GaveUp => return Err(Violation(format!("{object}: too many orders are possible to judge"))),
             },
+            Usage::Copy => {}
             Usage::Log => log_keeps_order(&operations).map_err(|why| Violation(format!("{object}: {why}")))?,
         }
     }

@@ -3,6 +3,7 @@
 mod applied_once;
 mod client_order;
 mod converged;
+mod copies;
 mod enough_members;
 mod linearizable;
 mod listing;
@@ -16,6 +17,7 @@ mod watchers;
 pub use applied_once::updates_are_applied_once;
 pub use client_order::pipelined_updates_keep_their_order;
 pub use converged::{all_replicas_are_identical, replicas_are_identical};
+pub use copies::copies_are_what_their_logs_were;
 pub use enough_members::groups_serve_with_enough_members;
 pub use linearizable::histories_are_linearizable;
 pub use listing::{Listed, listing_agrees_with_objects};
@@ -49,6 +51,8 @@ impl Violation {
             ("an answer that makes no sense", "a read failed with"),
             ("an answer that makes no sense", "a change failed with"),
             ("statistics", "the monitor counts"),
+            ("copies", "is no copy of"),
+            ("copies", "could not be copied in time"),
             ("linearizable", "is not linearizable"),
             ("client order", "breaks a client's order"),
             ("applied once", "shows an append"),

@@ -182,6 +182,7 @@ fn fits(operation: &Operation, state: &mut Snapped) -> bool {
         (Ask::ReadAt(snap), Some(Answer::Seen(seen))) => shows(&state.at(*snap), seen),
         (Ask::Read | Ask::ReadAt(_), None) => true,
         (Ask::Read | Ask::ReadAt(_), Some(_)) => false,
+        (Ask::Change(_), Some(_)) if operation.ran_out_of_time() => true,
         (Ask::Change(changes), answer) => match (apply(state, operation.id, changes), answer) {
             (Ok(()), Some(Answer::Done) | None) | (Err(_), None) => true,
             (Err(errno), Some(Answer::Failed(told))) => errno == *told,

@@ -31,6 +31,8 @@ const VERSION_RUNS: u64 = 20;
 const SHARD_RUNS: u64 = 6;
 /// Of those in which sessions of OSDs end, of each kind.
 const SESSION_RUNS: u64 = 12;
+/// Of those with copies and long values.
+const HEAVY_RUNS: u64 = 8;
 /// Of those with OSDs that only clients still reach.
 const ISLAND_RUNS: u64 = 30;
 /// Of those with several monitors.
@@ -221,6 +223,16 @@ fn osds_of_several_shards_keep_their_promises() {
         BALANCED_SEEDS + ISLAND_SEEDS,
     ];
     check((0..count).flat_map(|seed| kinds.map(|kind| SHARD_SEEDS + kind + seed)));
+}
+
+/// Clients also copy objects, repeat patterns and set long values. `NACRE_SIM_HEAVY_SEEDS=n`: so many of each kind instead of
+/// the usual number.
+#[test]
+fn copies_and_patterns_are_what_they_should_be() {
+    use sim::setup::{CODED_SEEDS, CODED_SNAP_SEEDS, HEAVY_SEEDS, MERGE_SEEDS, SHARD_SEEDS, SNAP_SEEDS};
+    let count = runs("NACRE_SIM_HEAVY_SEEDS", HEAVY_RUNS);
+    let kinds = [0, SNAP_SEEDS, SNAP_SEEDS + SHARD_SEEDS, CODED_SEEDS, CODED_SNAP_SEEDS, MERGE_SEEDS];
+    check((0..count).flat_map(|seed| kinds.map(|kind| HEAVY_SEEDS + kind + seed)));
 }
 
 /// Clients watch objects and notify those who do. `NACRE_SIM_WATCH_SEEDS=n`: so many instead of the usual number.

@@ -19,9 +19,13 @@ impl Default for SnapContext {
 }
 
 impl SnapContext {
-    /// Whether the ids are strictly descending and none is above `seq`, as every writer must have them.
+    /// Whether the ids are ones that snapshots have, strictly descending, and none is above `seq`, as every writer must have
+    /// them. What lies above [`SnapId::LAST`] stands for something else, such as the present state; ids count from 1.
     pub fn is_valid(&self) -> bool {
-        self.snaps.first().is_none_or(|first| *first <= self.seq) && self.snaps.windows(2).all(|pair| pair[0] > pair[1])
+        self.seq <= SnapId::LAST
+            && self.snaps.first().is_none_or(|first| *first <= self.seq)
+            && self.snaps.windows(2).all(|pair| pair[0] > pair[1])
+            && self.snaps.last().is_none_or(|last| *last > SnapId(0))
     }
 }
 
@@ -37,5 +41,34 @@ impl Decode for SnapContext {
 
     fn decode(r: &mut Reader<'_>) -> Result<SnapContext, DecodeError> {
         Ok(SnapContext { seq: r.get()?, snaps: r.get()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_no_snapshot_has_are_not_valid() {
+        let is_valid = |seq, snaps: &[u64]| {
+            let snaps = snaps.iter().copied().map(SnapId).collect();
+            SnapContext { seq: SnapId(seq), snaps }.is_valid()
+        };
+        let last = SnapId::LAST.0;
+        for (seq, snaps) in [(0, &[][..]), (7, &[]), (7, &[7, 3, 1]), (last, &[last, 1])] {
+            assert!(is_valid(seq, snaps), "{seq} {snaps:?}");
+        }
+        let broken = [
+            (SnapId::HEAD.0, &[7][..]),
+            (SnapId::DIR.0, &[]),
+            (7, &[8]),
+            (7, &[3, 3]),
+            (7, &[1, 3]),
+            (7, &[3, 0]),
+            (0, &[0]),
+        ];
+        for (seq, snaps) in broken {
+            assert!(!is_valid(seq, snaps), "{seq} {snaps:?}");
+        }
     }
 }

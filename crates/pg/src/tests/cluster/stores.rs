@@ -57,11 +57,17 @@ impl Cluster {
 
     /// Brings all that a store knows to its device, forgets it, and flips a bit in every leaf of its metadata.
     pub fn damage_metadata(&mut self, osd: OsdId) {
+        self.damage_metadata_with(osd, b"");
+    }
+
+    /// The same of the leaves in which `text` is.
+    pub fn damage_metadata_with(&mut self, osd: OsdId, text: &[u8]) {
         self.store(osd).set_memory(Memory { page_bytes: 0, onode_bytes: 0, overlay_bytes: 1 << 20 });
         self.put_on_device(osd);
         let device = self.device_of(osd);
         // Magic number at 4, kind at 9.
-        let is_leaf = |block: &[u8]| block[4..8] == *b"NCBT" && block[9] == 1;
+        let has_text = |block: &[u8]| text.is_empty() || block.windows(text.len()).any(|part| part == text);
+        let is_leaf = |block: &[u8]| block[4..8] == *b"NCBT" && block[9] == 1 && has_text(block);
         let leaves: Vec<u64> = device.blocks().filter(|(_, block)| is_leaf(block)).map(|(offset, _)| offset).collect();
         assert!(!leaves.is_empty());
         leaves.into_iter().for_each(|offset| device.corrupt(offset + 100, 1));
