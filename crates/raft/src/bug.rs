@@ -3,7 +3,7 @@
 
 /// What is broken.
 #[cfg_attr(not(test), allow(dead_code))]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Bug {
     /// A vote is told before it is durable.
     VoteNotDurable,
