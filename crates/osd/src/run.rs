@@ -5,10 +5,9 @@ use crate::shards::Others;
 use crate::shards::thread::WorkerThread;
 use crate::{Division, MEMORY_BYTES_MIN, Osd, OsdConfig};
 use anyhow::Context;
-use reactor::{Reactor, Waker};
+use reactor::{BootClock, Reactor, Waker};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 /// What other threads know of an OSD: how to stop it, whether its store is open, and afterwards why it ended.
 #[derive(Clone)]
@@ -87,7 +86,7 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let reactor_config = reactor::Config {
         waker: Some(stop.waker.clone()),
         pool_bytes_max: config.memory().spare_bytes,
-        started: Some(Instant::now()),
+        started: Some(BootClock::start()),
         ..reactor::Config::default()
     };
     let mut reactor = Reactor::new(reactor_config.clone()).context("cannot make the event loop")?;

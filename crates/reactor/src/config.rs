@@ -1,8 +1,8 @@
 //! Limits and choices of one reactor.
 
-use crate::Waker;
+use crate::{BootClock, Waker};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Which kernel interface carries the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,7 +38,7 @@ pub struct Config {
     /// The waker of this reactor, for those who need to know it before the reactor exists.
     pub waker: Option<Waker>,
     /// Where this reactor's time begins, if not now: several in one process that have it in common can compare times.
-    pub started: Option<Instant>,
+    pub started: Option<BootClock>,
     /// Record all that is written to files here, for tests; see [`crate::Recording`]. Costs time and space.
     pub record: Option<PathBuf>,
 }

@@ -32,10 +32,12 @@ pub struct FileOptions {
 /// Commands never block (except [`Io::open_file`]) and never call the handler; their outcomes arrive as events of this or
 /// a later turn. Commands that name a connection which is gone do nothing.
 pub trait Io {
-    /// Time since the reactor was made: monotonic, read once per turn.
+    /// Time since the reactor was made, by a clock that goes on while the machine sleeps. It never goes back, and is read once
+    /// per turn or more often: all that was handed over so far had come before this time. So who may do something until a
+    /// time, and a message that asks for it, can be judged by this.
     fn now(&self) -> Duration;
 
-    /// The same clock, read anew: what has passed since the turn began counts. For measurements.
+    /// The same clock, read anew: what has passed since the turn began counts.
     fn clock(&self) -> Duration;
 
     /// Wall-clock time, for stamps only; may jump.

@@ -7,7 +7,7 @@ use crate::files::Files;
 use crate::random::Random;
 use crate::record::Recorder;
 use crate::timers::Timers;
-use crate::{BackendKind, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets};
+use crate::{BackendKind, BootClock, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets};
 use bytes::Bytes;
 use socket2::Socket;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use types::{AlignedBuf, BufPool, Utime};
 
 /// Connections that wait to be accepted.
@@ -62,7 +62,7 @@ pub struct LoopIo {
     pub(crate) pulse: Pulse,
     pub(crate) config: Config,
     pub(crate) stats: Stats,
-    pub(crate) started: Instant,
+    pub(crate) started: BootClock,
     pub(crate) now: Duration,
     pub(crate) sampling: bool,
     pub(crate) stopped: bool,
@@ -77,7 +77,7 @@ impl LoopIo {
         assert!(config.receive_buffers.is_power_of_two(), "the number of receive buffers is a power of two");
         assert!(config.receive_buffer_bytes > 0, "receive buffers are not empty");
         let waker = config.waker.clone().map_or_else(Waker::new, Ok)?;
-        let started = config.started.unwrap_or_else(Instant::now);
+        let started = config.started.unwrap_or_else(BootClock::start);
         let recorder = config.record.as_deref().map(Recorder::create).transpose()?;
         Ok(LoopIo {
             backend: backend(&config, &waker)?,

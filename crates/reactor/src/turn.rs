@@ -21,16 +21,18 @@ impl LoopIo {
     pub(crate) fn run<H: Handler<LoopIo>>(&mut self, handler: &mut H) -> io::Result<()> {
         self.stopped = false;
         self.now = self.started.elapsed();
+        let mut turn_began = self.now;
         loop {
             self.start_sends();
             let before = self.started.elapsed();
-            self.stats.turn_longest = self.stats.turn_longest.max(before.saturating_sub(self.now));
+            self.stats.turn_longest = self.stats.turn_longest.max(before.saturating_sub(turn_began));
             let timeout = self.time_to_wait(before);
             self.backend.wait(timeout, &mut self.stats)?;
             if self.stopped {
                 self.backend.push_out();
                 return Ok(());
             }
+            turn_began = self.started.elapsed();
             self.turn(handler);
         }
     }
@@ -45,15 +47,20 @@ impl LoopIo {
 
     fn turn<H: Handler<LoopIo>>(&mut self, handler: &mut H) {
         self.pulse.turn_begins();
+        // What is handed over in this turn had come before this time, however long the loop stands still from here on.
+        let ready = self.backend.ready();
         self.now = self.started.elapsed();
         self.stats.turns += 1;
         self.sampling = self.stats.turns.is_multiple_of(SAMPLE_EVERY);
         self.reads_done = 0;
-        for _ in 0..self.backend.ready() {
+        for _ in 0..ready {
             if self.reads_done == READS_PER_TURN {
                 break;
             }
             let Some(completion) = self.backend.next() else { break };
+            if self.backend.tries_when_asked() {
+                self.now = self.started.elapsed();
+            }
             self.stats.completions += 1;
             self.complete(handler, completion);
         }

@@ -229,7 +229,8 @@ impl Scenario for Paused {
         self.client = Some(client);
         let all = Bytes::from(pattern_bytes(0, PAUSED_BYTES));
         (0..PAUSED_BYTES).step_by(1 << 20).for_each(|at| io.send(client, all.slice(at..at + (1 << 20))));
-        io.set_timer(io.now() + Duration::from_millis(300), 1);
+        // Making those bytes takes its time.
+        io.set_timer(io.clock() + Duration::from_millis(300), 1);
     }
 
     fn received<I: Io>(&mut self, io: &mut I, conn: ConnId, bytes: &[u8]) -> usize {
