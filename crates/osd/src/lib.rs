@@ -11,6 +11,7 @@
 //! * [`offline`]: what operators do with a store whose OSD does not run.
 
 mod beacon;
+mod clock_watch;
 mod command;
 mod config;
 mod device_files;

@@ -4,6 +4,7 @@ mod handing_over;
 
 use crate::OsdConfig;
 use crate::beacon;
+use crate::clock_watch::ClockWatch;
 use crate::device_files::DeviceFiles;
 use crate::heartbeat::{self, Board, DiskWait, HeartbeatAddrs, Reports, UNWELL_AFTER};
 use crate::leaving::{Leaving, SETTLE_EVERY};
@@ -82,6 +83,7 @@ struct Running {
     /// Maps from this epoch on have been asked for; not asked for again before the next tick.
     asked_from: Option<Epoch>,
     disk_wait: DiskWait,
+    clock_watch: ClockWatch,
 }
 
 /// One OSD: its first shard, and all that the OSD does as a whole, in one reactor.
@@ -264,6 +266,7 @@ impl Osd {
             clients: BTreeMap::new(),
             asked_from: None,
             disk_wait: DiskWait::default(),
+            clock_watch: ClockWatch::default(),
         }));
         self.stop.opened();
         self.tick(io);
@@ -673,6 +676,13 @@ impl<I: Io> Handler<I> for Osd {
         let Stage::Running(run) = &mut self.stage else { return };
         let now = io.now();
         run.shard.set_time(now);
+        if let Some(gain) = run.clock_watch.look(io.clock(), io.wall_clock()) {
+            tracing::warn!(
+                osd = self.config.id.0,
+                "wall-clock time jumped ahead by {gain:.1?}: it was set, or this machine stood still; read leases are asked for anew"
+            );
+            run.shard.clock_stood_still();
+        }
         let fatal_elsewhere = run.take_from_workers(io);
         run.pump_links(io);
         // Workers begin while this shard does its own part.
