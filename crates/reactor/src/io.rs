@@ -23,8 +23,12 @@ pub struct FileOptions {
     /// Open for reading only: writes and discards fail with `EBADF`. Takes no effect on the lock.
     pub read_only: bool,
     /// Hold an exclusive lock for as long as the file is open; fail with [`io::ErrorKind::WouldBlock`] if somebody
-    /// else holds one. Two processes never share a store.
+    /// else holds one. Two processes never share a store. A block device is claimed as the kernel does for a mount, so
+    /// whoever else has it, mounted it, or reaches it by another device node, is noticed, too.
     pub lock: bool,
+    /// The same for so many bytes of the file from an offset on, beside others who hold other parts: (offset, bytes). Waits until
+    /// requests of a process that was killed have ended. Not held on network file systems.
+    pub lock_part: Option<(u64, u64)>,
 }
 
 /// The world as a shard sees it: sockets, files, timers, clocks and randomness.
