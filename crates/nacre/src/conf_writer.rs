@@ -55,7 +55,7 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
     line(format!("osd size = {}", state.osd_size_bytes));
     for (what, dir) in [("wal", &state.wal_dir), ("metadata", &state.metadata_dir)] {
         if let Some(dir) = dir {
-            line(format!("osd {what} device = {}", path(dir.join(format!("$name.{what}")))));
+            line(format!("osd {what} device = {}", path(state.outside_file(dir, "$name", what))));
         }
     }
     if state.osd_shards > 1 {

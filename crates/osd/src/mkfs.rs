@@ -78,6 +78,17 @@ pub fn mkfs_over(
         }
         targets.push(Target::new(device, path, config.id, forced)?);
     }
+    // First, so that whoever finds an unfinished store finds all of its files.
+    let mut links = Links::default();
+    for target in &targets {
+        let link = beside(&paths.main, target.device);
+        if link != target.path {
+            let cannot = |source| MkfsError::Link { path: link.clone(), source };
+            let absolute = std::path::absolute(&target.path).map_err(cannot)?;
+            symlink(absolute, &link).map_err(cannot)?;
+            links.0.push(link);
+        }
+    }
     let parts_of = |bytes: u64| match shards {
         1 => bytes,
         _ => shards as u64 * bytes.next_multiple_of(Division::PART_UNIT_BYTES),
@@ -121,16 +132,8 @@ pub fn mkfs_over(
     for (shard, requests) in requests.iter().enumerate().rev() {
         write_all(shard, requests)?;
     }
-    let mut links = Links::default();
     for target in &targets {
         target.file.sync_all().map_err(|source| MkfsError::Write { path: target.path.clone(), source })?;
-        let link = beside(&paths.main, target.device);
-        if link != target.path {
-            let cannot = |source| MkfsError::Link { path: link.clone(), source };
-            let absolute = std::path::absolute(&target.path).map_err(cannot)?;
-            symlink(absolute, &link).map_err(cannot)?;
-            links.0.push(link);
-        }
     }
     links.0.clear();
     targets.into_iter().for_each(Target::keep);
