@@ -14,6 +14,7 @@ mod beacon;
 mod clock_watch;
 mod command;
 mod config;
+mod connection_shares;
 mod device_files;
 pub mod heartbeat;
 mod leaving;

@@ -123,6 +123,7 @@ impl Link {
     pub fn pause_all(&mut self, io: &mut impl Io, paused: bool) {
         if std::mem::replace(&mut self.paused, paused) != paused {
             pause(io, self.to_messenger.keys(), paused);
+            self.messenger.set_deaf(paused, io.now());
         }
     }
 

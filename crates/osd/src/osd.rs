@@ -5,6 +5,7 @@ mod handing_over;
 use crate::OsdConfig;
 use crate::beacon;
 use crate::clock_watch::ClockWatch;
+use crate::connection_shares::ConnectionShares;
 use crate::device_files::DeviceFiles;
 use crate::heartbeat::{self, Board, DiskWait, HeartbeatAddrs, Reports, UNWELL_AFTER};
 use crate::leaving::{Leaving, SETTLE_EVERY};
@@ -92,6 +93,7 @@ pub struct Osd {
     stop: Stop,
     files: DeviceFiles,
     public_listener: ListenerId,
+    cluster_listener: ListenerId,
     public_addrs: EntityAddrVec,
     cluster_addrs: EntityAddrVec,
     limits: Limits,
@@ -140,7 +142,7 @@ impl Osd {
     pub(crate) fn of_shards(io: &mut impl Io, config: OsdConfig, stop: Stop, division: Division) -> io::Result<Osd> {
         let files = DeviceFiles::open(io, &config.devices, division)?;
         let (public_listener, public_bound) = io.listen(config.public_bind)?;
-        let (_, cluster_bound) = io.listen(config.cluster_bind)?;
+        let (cluster_listener, cluster_bound) = io.listen(config.cluster_bind)?;
         // A start is told from earlier ones by its nonce.
         let nonce = (io.random() as u32).max(1);
         let public_addrs = advertised(public_bound, config.public_advertise, nonce);
@@ -153,6 +155,7 @@ impl Osd {
             stop,
             files,
             public_listener,
+            cluster_listener,
             public_addrs,
             cluster_addrs,
             limits,
@@ -184,6 +187,12 @@ impl Osd {
     pub fn with_store_memory(mut self, memory: store::Memory) -> Osd {
         self.store_memory = memory;
         self
+    }
+
+    /// Gives each kind of connections its share. To be called before the first turn.
+    pub(crate) fn limit_connections(&self, io: &mut impl Io, shares: ConnectionShares) {
+        io.limit_accepted(self.public_listener, shares.clients);
+        io.limit_accepted(self.cluster_listener, shares.peers);
     }
 
     /// The OSD's other shards. To be called before the first turn.

@@ -59,6 +59,11 @@ pub trait Io {
     /// Listens on `addr` (port 0: any free one) and returns the address bound.
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)>;
 
+    /// So many connections that `listener` accepted may stand at a time; the newest beyond them is closed at once. Until this is
+    /// called, as many as [`crate::Config::connections_max`] allows in all. Where the limits of all listeners together leave some
+    /// of that, nobody who connects to this side can use up what it needs for its own connects.
+    fn limit_accepted(&mut self, listener: ListenerId, connections_max: usize);
+
     /// Stops listening; connections already accepted stay.
     fn close_listener(&mut self, listener: ListenerId);
 

@@ -44,6 +44,26 @@ pub(crate) struct Listener {
     pub(crate) closing: bool,
     /// The last accept failed for lack of something; it has been logged.
     pub(crate) starved: bool,
+    /// Connections that it accepted and that hold a slot, and how many may.
+    pub(crate) accepted: usize,
+    pub(crate) accepted_max: usize,
+    /// It has been logged that there are too many; again only after they have become fewer.
+    pub(crate) is_crowded: bool,
+}
+
+impl Listener {
+    /// Whether there is room for one more.
+    pub(crate) fn has_room(&mut self) -> bool {
+        if self.accepted < self.accepted_max {
+            return true;
+        }
+        if !std::mem::replace(&mut self.is_crowded, true) {
+            let address = self.socket.local_addr().ok().and_then(|addr| addr.as_socket());
+            let address = address.map_or_else(String::new, |address| format!("{address}: "));
+            tracing::warn!("{address}{} connections are open, which is the limit; newer ones are closed", self.accepted);
+        }
+        false
+    }
 }
 
 /// What handlers of the real loop are given; see [`Io`].
@@ -211,7 +231,12 @@ impl LoopIo {
         let conn = self.conns.at(slot);
         if conn.phase == Phase::Dead && !conn.in_flight() && !conn.delivering {
             self.backend.forget(conn.fd());
-            self.conns.remove(slot);
+            let removed = self.conns.remove(slot);
+            let accepted_by = removed.and_then(|conn| conn.accepted_by);
+            if let Some(Some(listener)) = accepted_by.and_then(|slot| self.listeners.get_mut(slot)) {
+                listener.accepted -= 1;
+                listener.is_crowded &= listener.accepted >= listener.accepted_max / 8 * 7;
+            }
         }
     }
 
@@ -309,10 +334,24 @@ impl Io for LoopIo {
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
         let (socket, bound) = sockets::listener(addr, LISTEN_BACKLOG, self.backend.nonblocking_sockets())?;
         // Slots are not reused: an accept may still be on its way.
-        self.listeners.push(Some(Listener { socket, accepting: false, closing: false, starved: false }));
+        self.listeners.push(Some(Listener {
+            socket,
+            accepting: false,
+            closing: false,
+            starved: false,
+            accepted: 0,
+            accepted_max: usize::MAX,
+            is_crowded: false,
+        }));
         let slot = self.listeners.len() - 1;
         self.start_accepting(slot);
         Ok((ListenerId(slot as u32), bound))
+    }
+
+    fn limit_accepted(&mut self, id: ListenerId, connections_max: usize) {
+        if let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) {
+            listener.accepted_max = connections_max;
+        }
     }
 
     fn close_listener(&mut self, id: ListenerId) {

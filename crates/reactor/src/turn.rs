@@ -167,16 +167,21 @@ impl LoopIo {
 
     /// A new connection, if there is room for it.
     fn admit<H: Handler<LoopIo>>(&mut self, handler: &mut H, slot: usize, socket: Socket) {
-        if self.conns.len() >= self.config.connections_max {
+        let has_room = self.listeners[slot].as_mut().expect("a listener stays while it accepts").has_room();
+        if !has_room || self.conns.len() >= self.config.connections_max {
             self.stats.refused += 1;
             return;
         }
         // Fails if the peer is gone already.
         let Ok(peer) = socket.peer_addr().and_then(sockets::address) else { return };
         let _ = socket.set_tcp_nodelay(true);
+        sockets::notice_dead_peers(&socket);
         self.stats.accepted += 1;
         let conn = self.conns.reserve();
-        self.conns.insert(Conn::new(conn, socket, peer.into(), Phase::Open));
+        let mut accepted = Conn::new(conn, socket, peer.into(), Phase::Open);
+        accepted.accepted_by = Some(slot);
+        self.conns.insert(accepted);
+        self.listeners[slot].as_mut().expect("just seen").accepted += 1;
         self.event(handler, Event::Accepted { listener: ListenerId(slot as u32), conn, peer });
         if self.conns.get(conn).is_some() {
             self.arm_receive(conn.slot());
