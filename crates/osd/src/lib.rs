@@ -30,6 +30,7 @@ mod osd;
 mod peers;
 mod pg_command;
 mod pulse_watch;
+mod receiving;
 mod run;
 mod shard_making;
 mod shards;

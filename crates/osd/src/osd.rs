@@ -733,6 +733,8 @@ impl<I: Io> Handler<I> for Osd {
         let shares = self.config.memory();
         let uncommitted = store.uncommitted_bytes() > shares.uncommitted_bytes;
         let (clients_wait, peers_wait) = run.others.hold(shares.client_bytes);
+        let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes;
+        run.public.set_room(io, (shares.client_bytes * run.others.shards()).saturating_sub(held));
         run.public.pause_accepted(io, run.shard.is_full() || behind || clients_wait || run.leaving.is_some());
         // What other OSDs send is mostly data to write. That it becomes durable here waits for nobody else, so they are
         // read from again soon.

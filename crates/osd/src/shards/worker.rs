@@ -246,6 +246,7 @@ impl Worker {
         }
         let behind = store.is_behind();
         let uncommitted = store.uncommitted_bytes() > config.memory().uncommitted_bytes;
+        meter.set_client_bytes(shard.client_bytes());
         if meter.set_holds(shard.is_full() || behind, behind || uncommitted) {
             self.parts.inbox.ring();
         }
