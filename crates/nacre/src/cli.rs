@@ -481,7 +481,8 @@ mod tests {
         };
         assert_eq!(parse(&["--mkfs", "--force-format", "osd.12"]), Ok(Some(OsdId(12))));
         assert_eq!(parse(&["--mkfs"]), Ok(None));
-        for bad in [&["--force-format", "osd.3"][..], &["--mkfs", "--force-format", "3"], &["--mkfs", "--force-format"]] {
+        for bad in [&["--force-format", "osd.3"][..], &["--mkfs", "--force-format", "3"], &["--mkfs", "--force-format"]]
+        {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
     }

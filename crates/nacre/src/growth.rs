@@ -291,11 +291,15 @@ mod tests {
             let error = add(&layout, &lock, &state, wanted, &good, &mut Report::Log).await.unwrap_err().to_string();
             assert!(error.contains(&format!("{daemon} exists already")), "{error}");
             assert_eq!(std::fs::read(&theirs).unwrap(), b"data");
-            assert_eq!((names(&layout), look(&layout).unwrap()), (vec![daemon.to_owned()], Found::Cluster(state.clone())));
+            assert_eq!(
+                (names(&layout), look(&layout).unwrap()),
+                (vec![daemon.to_owned()], Found::Cluster(state.clone()))
+            );
             std::fs::remove_dir_all(layout.dir().join(daemon)).unwrap();
         }
         // One that appears while others are made.
-        let race = dir.program(&format!("mkdir $7; mkdir -p {0}/osd.3 && echo data > {0}/osd.3/block", layout.dir().display()));
+        let race = dir
+            .program(&format!("mkdir $7; mkdir -p {0}/osd.3 && echo data > {0}/osd.3/block", layout.dir().display()));
         let error =
             add(&layout, &lock, &state, Wanted { osds: 4, mons: 1 }, &race, &mut Report::Log).await.unwrap_err();
         assert!(error.to_string().contains("was made by somebody else"), "{error}");

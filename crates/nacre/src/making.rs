@@ -75,8 +75,7 @@ impl<'a> Making<'a> {
                     bail!("{} was made by somebody else meanwhile", own.display())
                 }
                 Err(e) => {
-                    return Err(e)
-                        .with_context(|| format!("cannot rename {} to {}", folder.display(), own.display()));
+                    return Err(e).with_context(|| format!("cannot rename {} to {}", folder.display(), own.display()));
                 }
             }
             self.placed += 1;

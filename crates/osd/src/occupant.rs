@@ -105,12 +105,8 @@ pub(crate) fn occupant(file: &File, bytes: u64) -> io::Result<Option<Occupant>> 
 
 fn store_in(head: &[u8]) -> Option<Occupant> {
     let block = |offset: u64| head.get(offset as usize..)?.get(..BLOCK_BYTES);
-    let blocks = [
-        block(LABEL_OFFSETS[0])?,
-        block(LABEL_OFFSETS[1])?,
-        block(LABEL_OFFSETS[2])?,
-        block(LABEL_OFFSETS[3])?,
-    ];
+    let blocks =
+        [block(LABEL_OFFSETS[0])?, block(LABEL_OFFSETS[1])?, block(LABEL_OFFSETS[2])?, block(LABEL_OFFSETS[3])?];
     let labels = Labels::of(blocks.map(Ok));
     if let Some(label) = labels.label() {
         return Some(Occupant::Store(Box::new(*label)));

@@ -1,5 +1,6 @@
 //! Open files and devices.
 
+use crate::page_cache::forget_cached;
 use crate::{FileId, FileOptions};
 use rustix::fs::{self, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -81,6 +82,9 @@ impl Files {
         }
         if let Some(part) = options.lock_part {
             once_free(|| lock_part(&fd, part))?;
+        }
+        if options.direct && !direct {
+            forget_cached(&fd, path)?;
         }
         let stat = fs::fstat(&fd)?;
         if FileType::from_raw_mode(stat.st_mode).is_file()

@@ -12,7 +12,7 @@ use types::{AlignedBuf, Utime};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileOptions {
     /// Go around the page cache (`O_DIRECT`). Where the file system cannot, the file is opened without, and a warning
-    /// is logged once.
+    /// is logged once; what the page cache has of it is flushed and dropped, since after a flush that failed it need not be on the disk.
     pub direct: bool,
     /// Create the file if there is none.
     pub create: bool,

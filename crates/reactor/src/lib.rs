@@ -21,6 +21,7 @@ mod ids;
 mod io;
 mod loop_io;
 mod outgoing;
+mod page_cache;
 mod pulse;
 mod random;
 mod reactor;

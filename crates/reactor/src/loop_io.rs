@@ -7,7 +7,9 @@ use crate::files::Files;
 use crate::random::Random;
 use crate::record::Recorder;
 use crate::timers::Timers;
-use crate::{BackendKind, BootClock, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets};
+use crate::{
+    BackendKind, BootClock, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets,
+};
 use bytes::Bytes;
 use socket2::Socket;
 use std::collections::VecDeque;
@@ -60,7 +62,10 @@ impl Listener {
         if !std::mem::replace(&mut self.is_crowded, true) {
             let address = self.socket.local_addr().ok().and_then(|addr| addr.as_socket());
             let address = address.map_or_else(String::new, |address| format!("{address}: "));
-            tracing::warn!("{address}{} connections are open, which is the limit; newer ones are closed", self.accepted);
+            tracing::warn!(
+                "{address}{} connections are open, which is the limit; newer ones are closed",
+                self.accepted
+            );
         }
         false
     }

@@ -21,7 +21,12 @@ impl HeartbeatThread {
     /// Begins to answer for the OSD whose loops have these pulses.
     ///
     /// Errors: an address that cannot be bound, no thread to be had.
-    pub fn start(config: &OsdConfig, pulses: Vec<Pulse>, stop: Stop, connections: ConnectionShares) -> io::Result<HeartbeatThread> {
+    pub fn start(
+        config: &OsdConfig,
+        pulses: Vec<Pulse>,
+        stop: Stop,
+        connections: ConnectionShares,
+    ) -> io::Result<HeartbeatThread> {
         let board = Arc::new(Board::default());
         let waker = Waker::new()?;
         let (begun, begin) = mpsc::channel();

@@ -264,7 +264,10 @@ fn acknowledgements_are_batched() {
     assert!((1..=5).contains(&acks), "{acks} acknowledgements of 100 messages");
     assert_eq!(net.messenger(0).queued_bytes(session), 0);
     let asks_at = net.now + Duration::from_secs(4);
-    assert!(net.messenger(0).next_wake().is_some_and(|at| at >= asks_at), "an idle session only asks whether the peer lives");
+    assert!(
+        net.messenger(0).next_wake().is_some_and(|at| at >= asks_at),
+        "an idle session only asks whether the peer lives"
+    );
 }
 
 proptest! {
