@@ -67,7 +67,7 @@ const MARKS: &[Mark] = &[
     mark(0, &MD_MAGIC, MD),
     mark(4096, &MD_MAGIC, MD),
     // A cache, or Bcachefs: both have one identity.
-    mark(4096 + 24, &0xc685_73f6_4e1a_45ca_8265_f57f_48ba_6d81_u128.to_be_bytes(), "a bcache device or Bcachefs"),
+    mark(4096 + 24, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81", "a bcache device or Bcachefs"),
     mark(1024, &0xf2f5_2010_u32.to_le_bytes(), "a file system (F2FS)"),
     mark(1024, &0xe0f5_e1e2_u32.to_le_bytes(), "a file system (EROFS)"),
     mark(0, b"hsqs", "a file system (SquashFS)"),
@@ -75,7 +75,7 @@ const MARKS: &[Mark] = &[
     mark(0x8001, b"CD001", "a file system (ISO 9660)"),
     mark(0x8001, b"BEA01", "a file system (UDF)"),
     mark(0x1_0034, b"ReIsEr", "a file system (ReiserFS)"),
-    mark(0x1_0000, &0x0116_1970_u32.to_be_bytes(), "a file system (GFS2)"),
+    mark(0x1_0000, b"\x01\x16\x19\x70", "a file system (GFS2)"),
     mark(0x400, b"OCFSV2", "a file system (OCFS2)"),
     mark(0x800, b"OCFSV2", "a file system (OCFS2)"),
     mark(0x1000, b"OCFSV2", "a file system (OCFS2)"),
@@ -139,7 +139,7 @@ fn has_uberblock(edge: &[u8]) -> bool {
     const MAGIC: u64 = 0x00ba_b10c;
     let places = (0..EDGE_BYTES as usize).step_by(1024).filter(|at| at % (256 << 10) >= 128 << 10);
     let words = places.filter_map(|at| edge.get(at..at + 8));
-    words.into_iter().any(|word| word == MAGIC.to_le_bytes() || word == MAGIC.to_be_bytes())
+    words.into_iter().any(|word| word == MAGIC.to_le_bytes() || word == MAGIC.swap_bytes().to_le_bytes())
 }
 
 #[cfg(test)]
