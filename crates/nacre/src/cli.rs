@@ -474,11 +474,12 @@ mod tests {
 
     #[test]
     fn what_is_overwritten_is_named() {
-        let parse = |args: &[&str]| match Cli::try_parse_from([&["nacre", "osd", "--id", "3"], args].concat()) {
-            Ok(Cli { command: Command::Osd(osd), .. }) => Ok(osd.force_format),
-            Ok(other) => panic!("{other:?}"),
-            Err(error) => Err(error.to_string()),
-        };
+        let parse =
+            |args: &[&str]| match Cli::try_parse_from([&["nacre", "osd", "--id", "3", "--conf", "c"], args].concat()) {
+                Ok(Cli { command: Command::Osd(osd), .. }) => Ok(osd.force_format),
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => Err(error.to_string()),
+            };
         assert_eq!(parse(&["--mkfs", "--force-format", "osd.12"]), Ok(Some(OsdId(12))));
         assert_eq!(parse(&["--mkfs"]), Ok(None));
         for bad in [&["--force-format", "osd.3"][..], &["--mkfs", "--force-format", "3"], &["--mkfs", "--force-format"]]
