@@ -3,7 +3,8 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The time since a moment, by a clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`), as [`raft::Raft`] wants it.
+/// The time since a moment, by a clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`), as [`raft::Raft`]
+/// wants it.
 #[derive(Clone, Copy, Debug)]
 pub struct BootClock {
     since_boot: Duration,

@@ -450,8 +450,8 @@ pub struct Osd {
     /// With --mkfs: a block device or new file that holds the OSD's metadata; goes before 'osd metadata device'.
     #[arg(long, value_name = "PATH", requires = "mkfs")]
     pub metadata_device: Option<PathBuf>,
-    /// With --mkfs: a block device is overwritten although it holds something. NAME is the OSD whose store that is, as 'osd.5', or,
-    /// if it is no store, the new OSD. What is in use is not overwritten all the same.
+    /// With --mkfs: a block device is overwritten although it holds something. NAME is the OSD whose store that is, as
+    /// 'osd.5', or, if it is no store, the new OSD. What is in use is not overwritten all the same.
     #[arg(long, value_name = "NAME", requires = "mkfs", value_parser = parse_osd_name)]
     pub force_format: Option<OsdId>,
 }

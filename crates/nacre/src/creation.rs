@@ -48,8 +48,8 @@ pub fn claim_outside(state: &ClusterState) -> Result<()> {
     }
 }
 
-/// Removes the OSDs' files outside the directory of a cluster that is not complete. Their names have the cluster's identity, so
-/// nobody else made them, and nothing was ever stored.
+/// Removes the OSDs' files outside the directory of a cluster that is not complete. Their names have the cluster's
+/// identity, so nobody else made them, and nothing was ever stored.
 pub fn clear_outside(state: &ClusterState) -> Result<()> {
     for path in state.outside_files() {
         match std::fs::remove_file(&path) {

@@ -56,8 +56,8 @@ pub fn is_asked_of_running(layout: &Layout, options: &cli::Up) -> Result<bool> {
     Ok(Wanted::of(options, &state) != Wanted { osds: state.osds, mons: state.mons })
 }
 
-/// Makes the files of OSDs and monitors up to the numbers that are `wanted`, and has the state file tell of them. `state` was read
-/// with the lock held. Gives the new state. Smaller numbers change nothing.
+/// Makes the files of OSDs and monitors up to the numbers that are `wanted`, and has the state file tell of them.
+/// `state` was read with the lock held. Gives the new state. Smaller numbers change nothing.
 ///
 /// Errors: nothing has changed.
 pub async fn add(

@@ -1,7 +1,8 @@
-//! Folders of new daemons of a cluster that is there: made under names that nobody uses, and given their own once all are complete.
+//! Folders of new daemons of a cluster that is there: made under names that nobody uses, and given their own once all
+//! are complete.
 //!
-//! So only what this program made, and nobody ever used, is removed: those of an attempt that fails, and what one that was killed
-//! left, known by names that are given under [`GrowthLock`] only.
+//! So only what this program made, and nobody ever used, is removed: those of an attempt that fails, and what one that
+//! was killed left, known by names that are given under [`GrowthLock`] only.
 
 use crate::creation;
 use crate::growth_lock::GrowthLock;
@@ -89,7 +90,8 @@ impl<'a> Making<'a> {
         self.made.clear();
     }
 
-    /// Removes what was made in a folder, and those files outside to which it has links: it made them, under the cluster's name.
+    /// Removes what was made in a folder, and those files outside to which it has links: it made them, under the
+    /// cluster's name.
     fn discard(&self, folder: &Path) -> Result<()> {
         let removed = |result: std::io::Result<()>, path: &Path| match result {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {

@@ -82,8 +82,9 @@ impl ClusterState {
         mons.chain(manager).chain((0..self.osds).map(|id| format!("osd.{id}"))).collect()
     }
 
-    /// An OSD's file for its log (`wal`) or metadata in a directory outside the cluster's. Other clusters may have such files there,
-    /// too, so the name says whose it is. (An older program's said it not; OSDs find their files by links.)
+    /// An OSD's file for its log (`wal`) or metadata in a directory outside the cluster's. Other clusters may have such
+    /// files there, too, so the name says whose it is. (An older program's said it not; OSDs find their files by
+    /// links.)
     pub fn outside_file(&self, dir: &Path, osd: &str, what: &str) -> PathBuf {
         dir.join(format!("{osd}.{}.{what}", self.fsid))
     }

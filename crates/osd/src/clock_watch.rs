@@ -1,13 +1,13 @@
 //! Notices that this machine stood still though the clock that leases are measured by did not count it.
 //!
-//! `CLOCK_BOOTTIME` counts a machine's sleep, but of a virtual machine that its host paused it may count nothing. Then wall-clock
-//! time, once it is right again, is ahead of it by as much.
+//! `CLOCK_BOOTTIME` counts a machine's sleep, but of a virtual machine that its host paused it may count nothing. Then
+//! wall-clock time, once it is right again, is ahead of it by as much.
 
 use std::time::Duration;
 use types::Utime;
 
-/// A wall clock that runs a tenth faster, as one that is being set right does, gains no more between two looks, of which there
-/// is one per second at least. Other OSDs keep their promises longer than this.
+/// A wall clock that runs a tenth faster, as one that is being set right does, gains no more between two looks, of
+/// which there is one per second at least. Other OSDs keep their promises longer than this.
 const GAIN_MAX: Duration = Duration::from_millis(100);
 
 /// The wall clock beside the loop's.
@@ -17,8 +17,8 @@ pub(crate) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// A look at both clocks. By how much wall-clock time has gone on more since the last one, if that is more than clocks do
-    /// by themselves: somebody has set it, or this machine stood still.
+    /// A look at both clocks. By how much wall-clock time has gone on more since the last one, if that is more than
+    /// clocks do by themselves: somebody has set it, or this machine stood still.
     pub fn look(&mut self, clock: Duration, wall: Utime) -> Option<Duration> {
         let wall = wall.to_unix();
         let (clock_before, wall_before) = self.last.replace((clock, wall))?;

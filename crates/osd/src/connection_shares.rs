@@ -1,5 +1,5 @@
-//! How many connections an OSD has at a time, and who may have how many of them: clients never use up what peers, monitors and the
-//! OSD's own connects need.
+//! How many connections an OSD has at a time, and who may have how many of them: clients never use up what peers,
+//! monitors and the OSD's own connects need.
 
 use rustix::process::{Resource, getrlimit};
 

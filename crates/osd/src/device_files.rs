@@ -20,8 +20,8 @@ impl DeviceFiles {
         DeviceFiles::open_for(io, paths, division, 0, true)
     }
 
-    /// Opens them for another shard. The first one's lock keeps other processes out; its own, of its part, what a process that
-    /// was killed has yet to write there.
+    /// Opens them for another shard. The first one's lock keeps other processes out; its own, of its part, what a
+    /// process that was killed has yet to write there.
     pub fn open_part(
         io: &mut impl Io,
         paths: &StorePaths,

@@ -90,7 +90,8 @@ impl Link {
         self.receive_on(io, reactor_conn, conn);
     }
 
-    /// Has the reactor receive a payload that begins here; or nothing more for now, where there is no room for the message.
+    /// Has the reactor receive a payload that begins here; or nothing more for now, where there is no room for the
+    /// message.
     fn receive_on(&mut self, io: &mut impl Io, reactor_conn: reactor::ConnId, conn: ConnId) {
         let message = self.messenger.receiving(conn);
         if self.accepted.contains_key(&reactor_conn) && !self.receiving.goes_on(reactor_conn, message, io.now()) {
@@ -137,7 +138,8 @@ impl Link {
         }
     }
 
-    /// Messages of those who connected to us may take so much as long as they are not complete; all that are have been handled.
+    /// Messages of those who connected to us may take so much as long as they are not complete; all that are have been
+    /// handled.
     pub fn set_room(&mut self, io: &mut impl Io, bytes: usize) {
         let now = io.now();
         for conn in self.receiving.set_room(bytes, now) {

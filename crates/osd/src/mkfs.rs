@@ -53,8 +53,9 @@ pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> R
 /// size, files as large as suits the store. Links beside the main device, under names that [`StorePaths::beside`](crate::StorePaths::beside) finds,
 /// lead to them.
 ///
-/// A block device that holds a store or anything else that is known is left alone, unless `forced` names the OSD whose store it
-/// is, or for what is no store the new one. What is in use is never touched. Files that were made are gone if it fails.
+/// A block device that holds a store or anything else that is known is left alone, unless `forced` names the OSD whose
+/// store it is, or for what is no store the new one. What is in use is never touched. Files that were made are gone if
+/// it fails.
 pub fn mkfs_over(
     config: &OsdConfig,
     size_bytes: u64,

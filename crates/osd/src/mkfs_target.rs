@@ -19,8 +19,9 @@ enum Undo {
     Empty,
 }
 
-/// A file that is new or empty, or a block device that nobody has. As long as this lives nobody else takes it. What becomes of it is
-/// undone when this is dropped, unless [`Target::keep`] was called; a block device is not touched before [`Target::wipe`].
+/// A file that is new or empty, or a block device that nobody has. As long as this lives nobody else takes it. What
+/// becomes of it is undone when this is dropped, unless [`Target::keep`] was called; a block device is not touched
+/// before [`Target::wipe`].
 pub(crate) struct Target {
     pub device: Device,
     pub path: PathBuf,
@@ -30,8 +31,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Makes the file, still empty, or takes the block device of that name. `forced`: an operator has named this OSD as the one
-    /// whose device may be overwritten. `new`: which OSD it is for.
+    /// Makes the file, still empty, or takes the block device of that name. `forced`: an operator has named this OSD as
+    /// the one whose device may be overwritten. `new`: which OSD it is for.
     pub fn new(device: Device, path: &Path, new: OsdId, forced: Option<OsdId>) -> Result<Target, MkfsError> {
         let open = |source| MkfsError::Open { path: path.to_owned(), source };
         let is_block_device = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
@@ -79,7 +80,8 @@ impl Target {
         Err(MkfsError::Occupied { path: self.path.clone(), occupant, to_name })
     }
 
-    /// Removes what a block device held: marks that this software's store leaves alone would have others take it for theirs.
+    /// Removes what a block device held: marks that this software's store leaves alone would have others take it for
+    /// theirs.
     pub fn wipe(&self) -> io::Result<()> {
         if !self.is_block_device {
             return Ok(());

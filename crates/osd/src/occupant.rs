@@ -1,5 +1,5 @@
-//! What a device holds already, told by what stands at the places where stores, file systems, partition tables and the like have
-//! their marks. A new store takes the place of none of these unasked.
+//! What a device holds already, told by what stands at the places where stores, file systems, partition tables and the
+//! like have their marks. A new store takes the place of none of these unasked.
 
 use std::fmt;
 use std::fs::File;
@@ -125,7 +125,8 @@ fn foreign_in(head: &[u8], tail: &[u8], bytes: u64) -> Option<&'static str> {
         return Some(ZFS);
     }
     let from_end = |back: u64| tail.get((tail.len() as u64).checked_sub(back)? as usize..);
-    // Its older layouts end the device: version 0.90 in the last whole 64 KiB before the last, 1.0 some 8 KiB before the end.
+    // Its older layouts end the device: version 0.90 in the last whole 64 KiB before the last, 1.0 some 8 KiB before
+    // the end.
     let md_places = [bytes % (64 << 10) + (64 << 10), bytes - (bytes / 512).saturating_sub(16) / 8 * 8 * 512];
     if md_places.into_iter().filter_map(from_end).any(|rest| rest.starts_with(&MD_MAGIC)) {
         return Some(MD);
@@ -134,7 +135,8 @@ fn foreign_in(head: &[u8], tail: &[u8], bytes: u64) -> Option<&'static str> {
     copies.into_iter().any(|rest| rest.starts_with(b"EFI PART")).then_some(PARTITIONS)
 }
 
-/// Whether one of the two labels of a ZFS pool that lie at each end of a device holds an uberblock, in either byte order.
+/// Whether one of the two labels of a ZFS pool that lie at each end of a device holds an uberblock, in either byte
+/// order.
 fn has_uberblock(edge: &[u8]) -> bool {
     const MAGIC: u64 = 0x00ba_b10c;
     let places = (0..EDGE_BYTES as usize).step_by(1024).filter(|at| at % (256 << 10) >= 128 << 10);

@@ -1,16 +1,18 @@
 //! Memory of messages that are being received.
 //!
-//! How large a message is, its preamble says; that much is reserved before any more of it is received. A message for which there is
-//! no room waits, and with it its connection, in the order in which they came. So that every message gets in at last, however
-//! large it is, one needs no room if no other one of some size is being received.
+//! How large a message is, its preamble says; that much is reserved before any more of it is received. A message for
+//! which there is no room waits, and with it its connection, in the order in which they came. So that every message
+//! gets in at last, however large it is, one needs no room if no other one of some size is being received.
 
 use reactor::ConnId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Messages up to this size never wait, and nobody waits for one of them alone: they are there before that would save anything.
+/// Messages up to this size never wait, and nobody waits for one of them alone: they are there before that would save
+/// anything.
 const SMALL_BYTES: usize = 32 << 10;
-/// A message for which others wait is complete by then, or its sender is given up: it may take up room for ever otherwise.
+/// A message for which others wait is complete by then, or its sender is given up: it may take up room for ever
+/// otherwise.
 const TIME_MAX: Duration = Duration::from_secs(120);
 
 /// A message that is being received.
@@ -53,8 +55,8 @@ impl Default for Receiving {
 }
 
 impl Receiving {
-    /// A connection has come so far: the message that is under way, by its number and size, or none. Whether more may be received;
-    /// else [`Receiving::set_room`] tells when.
+    /// A connection has come so far: the message that is under way, by its number and size, or none. Whether more may
+    /// be received; else [`Receiving::set_room`] tells when.
     pub fn goes_on(&mut self, conn: ConnId, message: Option<(u64, usize)>, now: Duration) -> bool {
         let known = self.reserved.get(&conn).map(|reserved| reserved.frame);
         if known.is_some() && known == message.map(|(frame, _)| frame) {
@@ -104,7 +106,8 @@ impl Receiving {
         }
     }
 
-    /// What is complete has been counted elsewhere, and so much is left for what is being received. Connections that may go on.
+    /// What is complete has been counted elsewhere, and so much is left for what is being received. Connections that
+    /// may go on.
     pub fn set_room(&mut self, room: usize, now: Duration) -> Vec<ConnId> {
         (self.room, self.complete_bytes) = (room, 0);
         let mut go_on = Vec::new();

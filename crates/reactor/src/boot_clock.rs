@@ -5,7 +5,8 @@ use std::time::Duration;
 
 /// The time that has passed since a moment, by a clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`).
 ///
-/// What others may rely on for some time, such as a read lease, is measured by it: they count on while this machine sleeps.
+/// What others may rely on for some time, such as a read lease, is measured by it: they count on while this machine
+/// sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BootClock {
     since_boot: Duration,

@@ -25,8 +25,8 @@ pub struct Config {
     pub receive_buffer_bytes: usize,
     /// Receive buffers, shared by all connections: idle connections hold none. A power of two.
     pub receive_buffers: u16,
-    /// Connections beyond this are accepted and closed at once; connects fail. Listeners may have limits of their own, see
-    /// [`crate::Io::limit_accepted`].
+    /// Connections beyond this are accepted and closed at once; connects fail. Listeners may have limits of their own,
+    /// see [`crate::Io::limit_accepted`].
     pub connections_max: usize,
     /// Bytes of free buffers kept for bulk data.
     pub pool_bytes_max: usize,

@@ -26,8 +26,8 @@ impl File {
 /// How long a process that was killed may still seem to have a file.
 const LOCKED_AFTER_DEATH: Duration = Duration::from_secs(2);
 
-/// Tries until nobody else has the file. What a process that was killed had open with its io_uring, the kernel closes a little
-/// after the process is gone; so that is waited for.
+/// Tries until nobody else has the file. What a process that was killed had open with its io_uring, the kernel closes a
+/// little after the process is gone; so that is waited for.
 ///
 /// Errors: `EWOULDBLOCK` if another process has the file.
 fn once_free<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {

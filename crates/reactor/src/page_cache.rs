@@ -1,7 +1,8 @@
 //! Files that are read and written through the page cache.
 //!
-//! Once a flush has failed, the kernel counts the pages that it could not write as clean: whoever reads them, also after a restart,
-//! is given what is not on the disk, and the next flush succeeds. So a file that is opened is read from the disk.
+//! Once a flush has failed, the kernel counts the pages that it could not write as clean: whoever reads them, also
+//! after a restart, is given what is not on the disk, and the next flush succeeds. So a file that is opened is read
+//! from the disk.
 
 use rustix::fs::{Advice, fadvise, fstat, fstatfs, fsync};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -50,8 +51,8 @@ fn cached_pages(fd: &OwnedFd) -> io::Result<usize> {
         flags.clear();
         flags.resize(len.div_ceil(page_bytes()), 0u8);
         #[allow(unsafe_code)]
-        // SAFETY: a new mapping that nothing else knows of, and in which nothing is read or written; `flags` has a byte for each
-        // of its pages, as `mincore` wants.
+        // SAFETY: a new mapping that nothing else knows of, and in which nothing is read or written; `flags` has a byte
+        // for each of its pages, as `mincore` wants.
         let result = unsafe {
             let address = mmap(std::ptr::null_mut(), len, ProtFlags::empty(), MapFlags::SHARED, fd, offset)?;
             let result = libc::mincore(address, len, flags.as_mut_ptr());

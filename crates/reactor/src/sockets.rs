@@ -11,8 +11,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 /// ... and is dead if for so long it acknowledged nothing that was sent, or took none of it though there was something.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// Has the kernel end the connection once the peer is gone without a word: a machine without power, an address translation that
-/// has expired, a path that swallows everything.
+/// Has the kernel end the connection once the peer is gone without a word: a machine without power, an address
+/// translation that has expired, a path that swallows everything.
 pub(crate) fn notice_dead_peers(socket: &Socket) {
     let keepalive = TcpKeepalive::new().with_time(ASK_AFTER).with_interval(ASK_AGAIN).with_retries(3);
     // What a socket that is no TCP socket, or is closed already, does not take costs only that.

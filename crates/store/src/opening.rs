@@ -600,9 +600,9 @@ impl Opening {
         // One that is torn may be an earlier start's, behind which a later start wrote another with this number.
         let known = self.headers.get(&lsn).filter(|(header, _)| header.session >= self.session);
         let torn = known.and_then(|(header, place)| unreadable(*place, header.record_bytes()));
-        // It began where the one before ended; or, if it did not fit there, where the ring begins. The first behind a checkpoint
-        // that was written by a later start began where the root says: that lies apart if records were written beside the
-        // checkpoint and then lost.
+        // It began where the one before ended; or, if it did not fit there, where the ring begins. The first behind a
+        // checkpoint that was written by a later start began where the root says: that lies apart if records were
+        // written beside the checkpoint and then lost.
         let end = match (wal.live_records(), self.covered) {
             (0, Some((_, end))) => end % wal.bytes(),
             // Nothing was ever written.

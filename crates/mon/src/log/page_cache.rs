@@ -1,8 +1,8 @@
 //! What the page cache has of a monitor's store is not believed when the store is opened.
 //!
-//! Once a flush has failed, the kernel counts the pages that it could not write as clean: whoever reads them, also after a restart,
-//! is given votes and entries that are not on the disk, and the next flush succeeds. A monitor that relied on them would forget
-//! with the next loss of power what it has promised.
+//! Once a flush has failed, the kernel counts the pages that it could not write as clean: whoever reads them, also
+//! after a restart, is given votes and entries that are not on the disk, and the next flush succeeds. A monitor that
+//! relied on them would forget with the next loss of power what it has promised.
 
 use rustix::fs::{Advice, FlockOperation, OFlags, fadvise, flock, fsync};
 use std::fs::{File, OpenOptions};

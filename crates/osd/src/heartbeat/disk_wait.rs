@@ -11,8 +11,8 @@ struct Span {
     outstanding: u64,
 }
 
-/// The longest time between two ticks, of which there is one per second, that counts. If more has passed, this side did not run
-/// either, and the machine may have slept: the drive is not to blame.
+/// The longest time between two ticks, of which there is one per second, that counts. If more has passed, this side did
+/// not run either, and the machine may have slept: the drive is not to blame.
 const COUNTED_MAX: Duration = Duration::from_secs(5);
 
 /// Counts outstanding requests by the second in which they were made, so that a request costs an addition and not an

@@ -52,8 +52,8 @@ pub fn groups_of_stream(input: impl Read) -> Result<Vec<PgId>, OfflineError> {
     }
 }
 
-/// Errors: another shard's store, beside the one that a stream is to be put into, has groups among which the stream's objects would
-/// belong. Import looks at its own store itself.
+/// Errors: another shard's store, beside the one that a stream is to be put into, has groups among which the stream's
+/// objects would belong. Import looks at its own store itself.
 pub fn check_beside<D: Device>(store: &mut OfflineStore<D>, input: impl Read) -> Result<(), OfflineError> {
     let mut reader = FrameReader::new(input)?;
     let mut order = Order::default();
@@ -65,8 +65,8 @@ pub fn check_beside<D: Device>(store: &mut OfflineStore<D>, input: impl Read) ->
     }
 }
 
-/// Refuses a group, one of `pg_num` of its pool, where the store has groups of the pool as of another number: some have a part of
-/// its objects, or it has those of several. One of them, at least, is not what the pool has now.
+/// Refuses a group, one of `pg_num` of its pool, where the store has groups of the pool as of another number: some have
+/// a part of its objects, or it has those of several. One of them, at least, is not what the pool has now.
 fn refuse_overlaps<D: Device>(store: &mut OfflineStore<D>, pg: PgId, pg_num: u32) -> Result<(), OfflineError> {
     let others: Vec<PgId> =
         store.store().pgs().into_iter().filter(|other| other.pool == pg.pool && *other != pg).collect();
@@ -97,8 +97,8 @@ fn refuse_overlaps<D: Device>(store: &mut OfflineStore<D>, pg: PgId, pg_num: u32
 /// Puts a stream into a store of the same cluster.
 ///
 /// A group that the store has already is refused, unless `replace`: then what the stream holds takes its place; if the
-/// stream holds everything, the store is emptied. A group from before its pool was split or merged is refused in any case where the
-/// store has others of the pool. Until the end of the stream has come, the groups are marked as
+/// stream holds everything, the store is emptied. A group from before its pool was split or merged is refused in any
+/// case where the store has others of the pool. Until the end of the stream has come, the groups are marked as
 /// incomplete: an import that is cut off leaves nothing that an OSD would serve or rely on.
 pub fn import<D: Device>(
     store: &mut OfflineStore<D>,

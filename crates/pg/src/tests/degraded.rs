@@ -174,7 +174,8 @@ fn a_deposed_primary_that_does_not_know_it_answers_no_reads() {
     }
 }
 
-/// A virtual machine was paused, which its clock does not count: leases seem to go on, while those who gave them have seen them end.
+/// A virtual machine was paused, which its clock does not count: leases seem to go on, while those who gave them have
+/// seen them end.
 #[test]
 fn who_finds_that_its_clock_stood_still_reads_by_no_lease_from_before() {
     let mut cluster = Cluster::new(3);

@@ -152,8 +152,8 @@ fn an_unreadable_block_of_the_log_hides_nothing() {
     assert!(opened > 20 && mended > 20 && states.len() > 15, "{opened} opened, {mended} mended, {}", states.len());
 }
 
-/// A crash takes the records that were written beside a checkpoint, but not the checkpoint: the log goes on where its root says,
-/// which is behind those that are gone. What was acknowledged there is not missed either.
+/// A crash takes the records that were written beside a checkpoint, but not the checkpoint: the log goes on where its
+/// root says, which is behind those that are gone. What was acknowledged there is not missed either.
 #[test]
 fn an_unreadable_block_hides_nothing_where_the_log_went_on_behind_records_that_were_lost() {
     let mut tried = 0;

@@ -151,8 +151,8 @@ impl Assembler {
         }
     }
 
-    /// The message that is being received: its number among the frames, and how many bytes its segments have. `None` before its
-    /// preamble is there.
+    /// The message that is being received: its number among the frames, and how many bytes its segments have. `None`
+    /// before its preamble is there.
     pub fn receiving(&self) -> Option<(u64, usize)> {
         let is_under_way = matches!(self.stage, Stage::First | Stage::Segment(_) | Stage::Epilogue);
         let bytes = self.preamble.lengths.iter().sum();

@@ -47,8 +47,8 @@ impl Policy {
         keepalive: Some(Keepalive { interval: Duration::from_secs(1), timeout: Duration::from_secs(4) }),
         ..Policy::MON_SERVER
     };
-    /// Daemons among each other. A path that swallows everything would otherwise be noticed after a quarter of an hour, or never by
-    /// a side that only waits for the other one.
+    /// Daemons among each other. A path that swallows everything would otherwise be noticed after a quarter of an hour,
+    /// or never by a side that only waits for the other one.
     pub const LOSSLESS_PEER: Policy = Policy {
         lossy: false,
         keepalive: Some(Keepalive { interval: Duration::from_secs(5), timeout: Duration::from_secs(20) }),

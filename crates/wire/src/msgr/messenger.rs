@@ -161,8 +161,8 @@ impl Messenger {
         self.conns.get(&conn)?.assembler.bulk_wanted()
     }
 
-    /// The message that is being received on a connection: a number that tells it from those before, and how many bytes it will
-    /// have. `None` as long as none has begun, or its size is not known yet.
+    /// The message that is being received on a connection: a number that tells it from those before, and how many bytes
+    /// it will have. `None` as long as none has begun, or its size is not known yet.
     pub fn receiving(&self, conn: ConnId) -> Option<(u64, usize)> {
         self.conns.get(&conn)?.assembler.receiving()
     }
