@@ -1,5 +1,6 @@
 //! A monitor as a process: making its store, opening it, running it.
 
+use crate::BootClock;
 use crate::bootstrap::{BootstrapSpec, bootstrap};
 use crate::driver::{self, DriverError, ManagerEndpoint};
 use crate::log::{Identity, Loaded, LogError, MemberLog, RedbLog};
@@ -13,7 +14,6 @@ use std::future::Future;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 use tokio::net::TcpListener;
 use tracing::info;
 use types::{EntityName, EntityType, Fsid};
@@ -186,7 +186,7 @@ pub async fn run(options: MonOptions, shutdown: impl Future<Output = ()>) -> Res
         seed: seed.rotate_left(31),
         raft: raft_config(),
     };
-    let start = Instant::now();
+    let start = BootClock::start();
     let member = Member::new(loaded, config, entropy, driver::now(start))?;
     let manager = ManagerEndpoint { messenger: manager_messenger, listener: manager_listener };
     driver::run(member, start, messenger, Box::new(log), listeners, manager, shutdown).await?;

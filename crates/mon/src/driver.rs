@@ -5,6 +5,7 @@
 //! in the owner's queue, and a peer that does not read is dropped once [`WRITE_QUEUE_BYTES_MAX`] wait for it. Writes
 //! of the log go to a thread of their own, because they wait for the disk.
 
+use crate::BootClock;
 use crate::log::{LogError, MemberLog};
 use crate::member::{Action, Input, MANAGER_SESSIONS, Member};
 use crate::monitor::Now;
@@ -16,7 +17,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, tcp};
 use tokio::sync::mpsc;
@@ -90,7 +91,7 @@ pub enum DriverError {
 /// the zero of the times that the member knows.
 pub async fn run(
     member: Member,
-    start: Instant,
+    start: BootClock,
     messenger: Messenger,
     log: Box<dyn MemberLog + Send>,
     listeners: Vec<TcpListener>,
@@ -130,7 +131,7 @@ pub async fn run(
 }
 
 /// The time since `start`.
-pub fn now(start: Instant) -> Now {
+pub fn now(start: BootClock) -> Now {
     Now { since_start: start.elapsed(), wall: Utime::from(SystemTime::now()) }
 }
 
@@ -140,7 +141,7 @@ struct Owner {
     /// The same for what comes to the manager's address.
     manager: Messenger,
     orders: std::sync::mpsc::Sender<LogOrder>,
-    start: Instant,
+    start: BootClock,
     connections: BTreeMap<ConnId, Connection>,
     next_conn: u64,
     /// Connections that are being made.

@@ -7,6 +7,7 @@ use crate::state_file::Engine;
 use clap::{Args, Parser, Subcommand};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use types::OsdId;
 
 /// An all-flash storage cluster that Ceph's own clients use.
 ///
@@ -449,6 +450,16 @@ pub struct Osd {
     /// With --mkfs: a block device or new file that holds the OSD's metadata; goes before 'osd metadata device'.
     #[arg(long, value_name = "PATH", requires = "mkfs")]
     pub metadata_device: Option<PathBuf>,
+    /// With --mkfs: a block device is overwritten although it holds something. NAME is the OSD whose store that is, as
+    /// 'osd.5', or, if it is no store, the new OSD. What is in use is not overwritten all the same.
+    #[arg(long, value_name = "NAME", requires = "mkfs", value_parser = parse_osd_name)]
+    pub force_format: Option<OsdId>,
+}
+
+/// An OSD's name, `osd.3`.
+fn parse_osd_name(text: &str) -> Result<OsdId, String> {
+    let id = text.strip_prefix("osd.").and_then(|number| number.parse().ok()).map(OsdId);
+    id.filter(|id| id.is_some()).ok_or_else(|| "not an OSD's name, such as osd.3".to_owned())
 }
 
 #[cfg(test)]
@@ -459,6 +470,22 @@ mod tests {
     #[test]
     fn the_definition_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_overwritten_is_named() {
+        let parse =
+            |args: &[&str]| match Cli::try_parse_from([&["nacre", "osd", "--id", "3", "--conf", "c"], args].concat()) {
+                Ok(Cli { command: Command::Osd(osd), .. }) => Ok(osd.force_format),
+                Ok(other) => panic!("{other:?}"),
+                Err(error) => Err(error.to_string()),
+            };
+        assert_eq!(parse(&["--mkfs", "--force-format", "osd.12"]), Ok(Some(OsdId(12))));
+        assert_eq!(parse(&["--mkfs"]), Ok(None));
+        for bad in [&["--force-format", "osd.3"][..], &["--mkfs", "--force-format", "3"], &["--mkfs", "--force-format"]]
+        {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
     line(format!("osd size = {}", state.osd_size_bytes));
     for (what, dir) in [("wal", &state.wal_dir), ("metadata", &state.metadata_dir)] {
         if let Some(dir) = dir {
-            line(format!("osd {what} device = {}", path(dir.join(format!("$name.{what}")))));
+            line(format!("osd {what} device = {}", path(state.outside_file(dir, "$name", what))));
         }
     }
     if state.osd_shards > 1 {
@@ -122,7 +122,8 @@ mod tests {
         let get = |who: &str, key: &str| conf.get(&Who::parse(who).unwrap(), key).unwrap();
         assert_eq!(get("osd.1", "osd data"), "/no where/it's #1/osd.1");
         assert_eq!(get("osd.1", "crush location"), "root=default host=host1");
-        assert_eq!(get("osd.1", "osd metadata device"), "/other drive/osd.1.metadata");
+        let expected = format!("/other drive/osd.1.{}.metadata", state.fsid);
+        assert_eq!(get("osd.1", "osd metadata device"), expected);
         assert_eq!(conf.get(&Who::parse("osd.1").unwrap(), "osd wal device"), None);
         assert_eq!(get("mon.c", "public addr"), "127.0.0.1:40002");
         assert_eq!(get("mon.c", "mon data"), "/no where/it's #1/mon.c");

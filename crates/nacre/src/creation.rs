@@ -29,7 +29,7 @@ pub async fn create(layout: &Layout, state: &ClusterState, program: &Path, repor
     for (index, daemon) in daemons.iter().enumerate() {
         report.send(Event::Step(format!("creating {daemon} ({} of {})", index + 1, daemons.len())))?;
         match state.engine {
-            Engine::Nacre => mkfs(layout, daemon, program).await?,
+            Engine::Nacre => mkfs(layout, daemon, program, None).await?,
             Engine::Ceph => ceph_engine::make(layout, state, daemon).await?,
         }
     }
@@ -48,7 +48,8 @@ pub fn claim_outside(state: &ClusterState) -> Result<()> {
     }
 }
 
-/// Removes the OSDs' files outside the cluster's directory.
+/// Removes the OSDs' files outside the directory of a cluster that is not complete. Their names have the cluster's
+/// identity, so nobody else made them, and nothing was ever stored.
 pub fn clear_outside(state: &ClusterState) -> Result<()> {
     for path in state.outside_files() {
         match std::fs::remove_file(&path) {
@@ -61,10 +62,14 @@ pub fn clear_outside(state: &ClusterState) -> Result<()> {
     Ok(())
 }
 
-/// Makes the store of one daemon.
-pub async fn mkfs(layout: &Layout, daemon: &str, program: &Path) -> Result<()> {
+/// Makes the store of one daemon, in another folder than its own if one is given.
+pub async fn mkfs(layout: &Layout, daemon: &str, program: &Path, folder: Option<&Path>) -> Result<()> {
     let mut command = Command::new(program);
-    command.arg0("nacre").args(daemon_args(layout, daemon)).arg("--mkfs");
+    command.arg0("nacre").args(daemon_args(layout, daemon));
+    if let Some(folder) = folder {
+        command.arg("--data").arg(folder);
+    }
+    command.arg("--mkfs");
     // The first monitor begins the cluster, the others join it when they are started.
     if daemon.starts_with("mon.") && daemon != format!("mon.{}", mon_id(0)) {
         command.arg("--join");
@@ -147,11 +152,17 @@ mod tests {
         let state = ClusterState { wal_dir: Some(wal.clone()), metadata_dir: Some(metadata.clone()), ..sample() };
         claim_outside(&state).unwrap();
         assert_eq!(state.outside_files().len(), 2 * state.osds as usize);
-        let (mine, theirs) = (metadata.join("osd.0.metadata"), wal.join("osd.1.wal.old"));
-        [&mine, &theirs].iter().for_each(|path| std::fs::write(path, "x").unwrap());
-        assert!(claim_outside(&state).unwrap_err().to_string().contains("osd.0.metadata exists already"));
+        // Another cluster's OSDs, which have the same numbers.
+        let other = ClusterState { fsid: "11111111-7d2f-4b5e-9d1c-2f4b8c6d0e11".into(), ..state.clone() };
+        let theirs = [other.outside_files()[1].clone(), wal.join("osd.0.wal")];
+        theirs.iter().for_each(|path| std::fs::write(path, "x").unwrap());
+        claim_outside(&state).unwrap();
+        let mine = &state.outside_files()[2];
+        std::fs::write(mine, "x").unwrap();
+        let error = claim_outside(&state).unwrap_err().to_string();
+        assert!(error.contains(&format!("osd.0.{}.metadata exists already", state.fsid)), "{error}");
         clear_outside(&state).unwrap();
-        assert!(!mine.exists() && theirs.exists());
+        assert!(!mine.exists() && theirs.iter().all(|path| path.exists()));
     }
 
     #[tokio::test(flavor = "current_thread")]
@@ -174,7 +185,7 @@ mod tests {
             dir.program("mkdir $(dirname $5)/$1.$3; [ $1.$3 != osd.1 ] || { echo 'error: no room' >&2; exit 1; }");
         let error = create(&layout, &state, &bad, &mut Report::Log).await.unwrap_err();
         assert_eq!(error.to_string(), "osd.1 could not be created: no room");
-        assert_eq!(look(&layout).unwrap(), Found::Unfinished);
+        assert!(matches!(look(&layout).unwrap(), Found::Unfinished(_)));
         std::fs::write(layout.dir().join("notes"), "not ours").unwrap();
         clear(&layout, false).unwrap();
         assert!(layout.dir().join("notes").is_file(), "what is not ours stays");

@@ -8,19 +8,18 @@
 use crate::byte_size::ByteSize;
 use crate::cli;
 use crate::conf_writer::ceph_conf;
-use crate::creation;
+use crate::growth_lock::GrowthLock;
 use crate::health::{Health, json_command};
 use crate::layout::Layout;
+use crate::making::Making;
 use crate::preflight;
 use crate::process::{daemon_pid, supervisor_pid};
 use crate::report::{Event, Report};
-use crate::state_file::{ClusterState, Engine, Found, look, mon_id, write_durably};
+use crate::state_file::{ClusterState, Engine, Found, look, mon_id, require, write_durably};
 use crate::up::{agrees, connect_briefly};
 use anyhow::{Context, Result, bail};
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, kill_process};
 use serde_json::json;
-use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -48,22 +47,22 @@ impl Wanted {
     }
 }
 
-/// The cluster in `layout`'s directory and what it is to have, if it runs and the flags ask for other numbers than it has.
-pub fn of_running(layout: &Layout, options: &cli::Up) -> Result<Option<(ClusterState, Wanted)>> {
+/// Whether the cluster in `layout`'s directory runs, and the flags ask for other numbers of daemons than it has.
+pub fn is_asked_of_running(layout: &Layout, options: &cli::Up) -> Result<bool> {
     if options.osds.or(options.mons).is_none() || supervisor_pid(layout).is_none() {
-        return Ok(None);
+        return Ok(false);
     }
-    let Found::Cluster(state) = look(layout)? else { return Ok(None) };
-    let (wanted, has) = (Wanted::of(options, &state), Wanted { osds: state.osds, mons: state.mons });
-    Ok((wanted != has).then_some((state, wanted)))
+    let Found::Cluster(state) = look(layout)? else { return Ok(false) };
+    Ok(Wanted::of(options, &state) != Wanted { osds: state.osds, mons: state.mons })
 }
 
-/// Makes the files of OSDs and monitors up to the numbers that are `wanted`, and has the state file tell of them. Gives the new
-/// state. Smaller numbers change nothing.
+/// Makes the files of OSDs and monitors up to the numbers that are `wanted`, and has the state file tell of them.
+/// `state` was read with the lock held. Gives the new state. Smaller numbers change nothing.
 ///
 /// Errors: nothing has changed.
 pub async fn add(
     layout: &Layout,
+    lock: &GrowthLock,
     state: &ClusterState,
     wanted: Wanted,
     program: &Path,
@@ -78,60 +77,57 @@ pub async fn add(
         preflight::osd_size(Some(ByteSize(state.osd_size_bytes)), added, preflight::free_space(layout.dir())?)?;
     }
     preflight::port_range(state.port, mons)?;
-    let new_mons: Vec<String> = (state.mons..mons).map(|index| format!("mon.{}", mon_id(index))).collect();
-    // Somebody may have added a monitor by hand, so nothing of it is taken away.
-    if let Some(folder) = new_mons.iter().map(|mon| layout.dir().join(mon)).find(|folder| folder.exists()) {
-        bail!("{} exists already; remove it if nothing in it is needed", folder.display());
-    }
-    preflight::ports_are_free(state.bind, (state.mons..mons).map(|index| state.mon_port(index)))?;
+    let new_mons = (state.mons..mons).map(|index| format!("mon.{}", mon_id(index)));
+    let daemons: Vec<_> = new_mons.chain((state.osds..osds).map(|id| format!("osd.{id}"))).collect();
     let grown = ClusterState { osds, mons, ..state.clone() };
-    // Nothing of what an earlier attempt left was ever used.
-    let old: Vec<_> = state.outside_files();
-    let outside: Vec<_> = grown.outside_files().into_iter().filter(|path| !old.contains(path)).collect();
-    let daemons: Vec<_> = new_mons.into_iter().chain((state.osds..osds).map(|id| format!("osd.{id}"))).collect();
-    let folders: Vec<_> = daemons.iter().map(|daemon| layout.dir().join(daemon)).collect();
-    let clear = || -> Result<()> {
-        for path in &outside {
-            if path.symlink_metadata().is_ok() {
-                std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
-            }
-        }
-        for path in folders.iter().filter(|path| path.exists()) {
-            std::fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))?;
-        }
-        Ok(())
-    };
-    clear()?;
+    let mut making = Making::begin(layout, lock, &grown, &daemons)?;
+    preflight::ports_are_free(state.bind, (state.mons..mons).map(|index| state.mon_port(index)))?;
     write_durably(&layout.conf(), ceph_conf(layout, &grown).as_bytes(), 0o644)?;
-    for (index, daemon) in daemons.iter().enumerate() {
-        report.send(Event::Step(format!("creating {daemon} ({} of {})", index + 1, daemons.len())))?;
-        if let Err(error) = creation::mkfs(layout, daemon, program).await {
-            clear().context("cleaning up")?;
-            write_durably(&layout.conf(), ceph_conf(layout, state).as_bytes(), 0o644).context("cleaning up")?;
-            return Err(error);
+    let made = async {
+        for (index, daemon) in daemons.iter().enumerate() {
+            report.send(Event::Step(format!("creating {daemon} ({} of {})", index + 1, daemons.len())))?;
+            making.make(daemon, program).await?;
         }
+        making.place()?;
+        grown.save(layout)
+    };
+    if let Err(error) = made.await {
+        if matches!(look(layout), Ok(Found::Cluster(saved)) if saved == grown) {
+            state.save(layout).context("cleaning up")?;
+        }
+        write_durably(&layout.conf(), ceph_conf(layout, state).as_bytes(), 0o644).context("cleaning up")?;
+        return Err(error);
     }
-    grown.save(layout)?;
+    making.keep();
     Ok(grown)
+}
+
+/// Refuses numbers of OSDs that the monitors know: somebody added them by hand, wherever their stores lie.
+async fn are_unknown(layout: &Layout, osds: std::ops::Range<u32>) -> Result<()> {
+    let dump = json_command(&connect_briefly(layout).await?, json!({"prefix": "osd dump"})).await?;
+    let known = dump["osds"].as_array().context("the monitors do not name the OSDs")?;
+    let known = known.iter().filter_map(|osd| osd["osd"].as_u64()).find(|id| osds.contains(&(*id as u32)));
+    match known {
+        Some(id) => bail!("the cluster has an osd.{id} that was added by hand; add others by hand, too"),
+        None => Ok(()),
+    }
 }
 
 /// Adds OSDs and monitors to a cluster that runs, or removes monitors, and waits until they are up or gone.
 ///
 /// Errors: it has more OSDs than are asked for, or another flag does not agree with it.
-pub async fn change_running(
-    layout: &Layout,
-    (state, wanted): (ClusterState, Wanted),
-    options: &cli::Up,
-    report: &mut Report,
-) -> Result<()> {
+pub async fn change_running(layout: &Layout, options: &cli::Up, report: &mut Report) -> Result<()> {
+    let lock = GrowthLock::take(layout)?;
+    let state = require(layout)?;
     agrees(&state, options)?;
-    let lock = File::create(layout.run_dir().join("growth.lock")).context("cannot take the lock for adding daemons")?;
-    flock(&lock, FlockOperation::NonBlockingLockExclusive)
-        .context("somebody else is adding daemons to this cluster; try again when that is done")?;
+    let wanted = Wanted::of(options, &state);
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut grown = state;
     if wanted.osds > grown.osds || wanted.mons > grown.mons {
-        grown = add(layout, &grown, wanted, &program, report).await?;
+        if wanted.osds > grown.osds {
+            are_unknown(layout, grown.osds..wanted.osds).await.context("no OSD is added")?;
+        }
+        grown = add(layout, &lock, &grown, wanted, &program, report).await?;
         tell_supervisor(layout)?;
     }
     let started = Instant::now();
@@ -228,40 +224,116 @@ mod tests {
     use crate::scratch::Scratch;
     use crate::state_file::tests::sample;
 
-    #[tokio::test(flavor = "current_thread")]
-    async fn all_or_nothing_is_added() {
-        let dir = Scratch::new();
+    /// A cluster of two OSDs and a monitor whose OSDs' logs lie beside its directory.
+    fn cluster(dir: &Scratch) -> (Layout, ClusterState) {
         let layout = Layout::new(&dir.path().join("cluster")).unwrap();
         std::fs::create_dir_all(layout.run_dir()).unwrap();
         let state = ClusterState { wal_dir: Some(dir.path().to_owned()), ..sample() };
         state.save(&layout).unwrap();
+        (layout, state)
+    }
+
+    /// Makes the folder that `--data`, the sixth argument, names, and as a real one the log's file and a link to it.
+    fn making(dir: &Scratch, failing: &str) -> std::path::PathBuf {
+        dir.program(&format!(
+            "[ $1.$3 != {failing} ] || {{ echo 'error: no room' >&2; exit 1; }}; mkdir $7 || exit 1; [ $1 = osd ] || exit 0; \
+             wal={}/osd.$3.{}.wal; echo made > $wal; ln -s $wal $7/block.wal",
+            dir.path().display(),
+            sample().fsid
+        ))
+    }
+
+    fn names(layout: &Layout) -> Vec<String> {
+        let names = std::fs::read_dir(layout.dir()).unwrap();
+        let mut names: Vec<String> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| name.starts_with("osd.") || name.starts_with("mon."));
+        names.sort();
+        names
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn all_or_nothing_is_added() {
+        let dir = Scratch::new();
+        let (layout, state) = cluster(&dir);
+        let lock = GrowthLock::take(&layout).unwrap();
         let wanted = Wanted { osds: 4, mons: 2 };
-        // `--conf` is the fifth argument; its directory is the cluster's.
-        let bad =
-            dir.program("mkdir $(dirname $5)/$1.$3; [ $1.$3 != osd.3 ] || { echo 'error: no room' >&2; exit 1; }");
-        let error = add(&layout, &state, wanted, &bad, &mut Report::Log).await.unwrap_err();
+        let wal = |id: u32| state.outside_file(dir.path(), &format!("osd.{id}"), "wal");
+        let bad = making(&dir, "osd.3");
+        let error = add(&layout, &lock, &state, wanted, &bad, &mut Report::Log).await.unwrap_err();
         assert_eq!(error.to_string(), "osd.3 could not be created: no room");
         assert_eq!(look(&layout).unwrap(), Found::Cluster(state.clone()));
-        assert!(!layout.dir().join("osd.2").exists() && !layout.dir().join("mon.b").exists());
+        assert_eq!(names(&layout), [""; 0]);
+        assert!(!wal(2).exists(), "made for what is not there");
         let conf = std::fs::read_to_string(layout.conf()).unwrap();
         assert!(!conf.contains("mon.b"), "{conf}");
-        // What a killed attempt left is no hindrance.
-        std::fs::create_dir(layout.dir().join("osd.2")).unwrap();
-        std::fs::write(dir.path().join("osd.3.wal"), "x").unwrap();
-        std::fs::write(dir.path().join("osd.1.wal"), "theirs").unwrap();
-        let good = dir.program("mkdir $(dirname $5)/$1.$3");
-        let grown = add(&layout, &state, wanted, &good, &mut Report::Log).await.unwrap();
+
+        let good = making(&dir, "none");
+        let grown = add(&layout, &lock, &state, wanted, &good, &mut Report::Log).await.unwrap();
         assert_eq!((grown.osds, grown.mons, look(&layout).unwrap()), (4, 2, Found::Cluster(grown.clone())));
-        assert!(layout.dir().join("mon.b").is_dir());
-        // A folder that nobody here made is left alone.
-        std::fs::create_dir(layout.dir().join("mon.c")).unwrap();
-        let more = Wanted { osds: 4, mons: 3 };
-        let error = add(&layout, &grown, more, &good, &mut Report::Log).await.unwrap_err();
-        assert!(error.to_string().contains("mon.c exists already"), "{error}");
-        assert!(layout.dir().join("osd.3").is_dir() && dir.path().join("osd.1.wal").exists());
-        assert!(!dir.path().join("osd.3.wal").exists());
+        assert_eq!(names(&layout), ["mon.b", "osd.2", "osd.3"]);
+        assert!(wal(3).exists());
         let ceph = ClusterState { engine: Engine::Ceph, ..state };
-        let error = add(&layout, &ceph, wanted, &good, &mut Report::Log).await.unwrap_err();
+        let error = add(&layout, &lock, &ceph, wanted, &good, &mut Report::Log).await.unwrap_err();
         assert!(error.to_string().contains("Ceph"), "{error}");
+    }
+
+    /// By hand, or by a program that had a newer state file.
+    #[tokio::test(flavor = "current_thread")]
+    async fn daemons_that_others_made_are_left_alone() {
+        let dir = Scratch::new();
+        let (layout, state) = cluster(&dir);
+        let lock = GrowthLock::take(&layout).unwrap();
+        let good = making(&dir, "none");
+        for (daemon, wanted) in [("osd.3", Wanted { osds: 4, mons: 1 }), ("mon.b", Wanted { osds: 2, mons: 2 })] {
+            let theirs = layout.dir().join(daemon).join("block");
+            std::fs::create_dir(layout.dir().join(daemon)).unwrap();
+            std::fs::write(&theirs, "data").unwrap();
+            let error = add(&layout, &lock, &state, wanted, &good, &mut Report::Log).await.unwrap_err().to_string();
+            assert!(error.contains(&format!("{daemon} exists already")), "{error}");
+            assert_eq!(std::fs::read(&theirs).unwrap(), b"data");
+            assert_eq!(
+                (names(&layout), look(&layout).unwrap()),
+                (vec![daemon.to_owned()], Found::Cluster(state.clone()))
+            );
+            std::fs::remove_dir_all(layout.dir().join(daemon)).unwrap();
+        }
+        // One that appears while others are made.
+        let race = dir
+            .program(&format!("mkdir $7; mkdir -p {0}/osd.3 && echo data > {0}/osd.3/block", layout.dir().display()));
+        let error =
+            add(&layout, &lock, &state, Wanted { osds: 4, mons: 1 }, &race, &mut Report::Log).await.unwrap_err();
+        assert!(error.to_string().contains("was made by somebody else"), "{error}");
+        assert_eq!(names(&layout), ["osd.3"], "osd.2 is gone again");
+        assert_eq!(std::fs::read(layout.dir().join("osd.3/block")).unwrap(), b"data\n");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_a_killed_attempt_left_goes_and_nothing_else() {
+        let dir = Scratch::new();
+        let (layout, state) = cluster(&dir);
+        let lock = GrowthLock::take(&layout).unwrap();
+        let left = layout.dir().join("osd.2.new-77");
+        let (ours, theirs) = (state.outside_file(dir.path(), "osd.2", "wal"), dir.path().join("osd.2.wal"));
+        std::fs::create_dir(&left).unwrap();
+        [&ours, &theirs].into_iter().for_each(|path| std::fs::write(path, "left").unwrap());
+        std::os::unix::fs::symlink(&ours, left.join("block.wal")).unwrap();
+        std::os::unix::fs::symlink(&theirs, left.join("block.metadata")).unwrap();
+        let good = making(&dir, "none");
+        let wanted = Wanted { osds: 3, mons: 1 };
+        add(&layout, &lock, &state, wanted, &good, &mut Report::Log).await.unwrap();
+        assert_eq!(names(&layout), ["osd.2"]);
+        assert_eq!(std::fs::read(&ours).unwrap(), b"made\n", "anew");
+        assert_eq!(std::fs::read(&theirs).unwrap(), b"left", "of another cluster, or an older program");
+    }
+
+    #[test]
+    fn one_at_a_time_adds() {
+        let dir = Scratch::new();
+        let (layout, _) = cluster(&dir);
+        let lock = GrowthLock::take(&layout).unwrap();
+        let error = GrowthLock::take(&layout).err().unwrap().to_string();
+        assert!(error.contains("somebody else is adding daemons"), "{error}");
+        drop(lock);
+        GrowthLock::take(&layout).unwrap();
     }
 }

@@ -190,7 +190,7 @@ fn mkfs(settings: &Settings<'_>, options: &cli::Osd, config: &OsdConfig) -> Resu
         }
         (None, None) => 1,
     };
-    osd::mkfs(config, size, uuid, shards)?;
+    osd::mkfs_over(config, size, uuid, shards, options.force_format)?;
     sync_directory(&data)
 }
 

@@ -85,7 +85,13 @@ impl Stores<'_> {
         let homes = Homes::found(&stored).with_context(|| self.path.display().to_string())?;
         let shards: BTreeSet<usize> = groups.iter().map(|pg| homes.for_import(*pg)).collect();
         match (shards.first(), shards.len()) {
-            (Some(shard), 1) => Ok(*shard),
+            (Some(home), 1) => {
+                for other in (0..self.count()).filter(|shard| shard != home) {
+                    let input = io::BufReader::new(File::open(stream).with_context(cannot)?);
+                    offline::check_beside(&mut self.open(other, true)?, input)?;
+                }
+                Ok(*home)
+            }
             _ => bail!(
                 "{}: its groups belong to {} shards of the OSD; import groups one by one",
                 stream.display(),

@@ -82,10 +82,17 @@ impl ClusterState {
         mons.chain(manager).chain((0..self.osds).map(|id| format!("osd.{id}"))).collect()
     }
 
-    /// The OSDs' files outside the cluster's directory.
+    /// An OSD's file for its log (`wal`) or metadata in a directory outside the cluster's. Other clusters may have such
+    /// files there, too, so the name says whose it is. (An older program's said it not; OSDs find their files by
+    /// links.)
+    pub fn outside_file(&self, dir: &Path, osd: &str, what: &str) -> PathBuf {
+        dir.join(format!("{osd}.{}.{what}", self.fsid))
+    }
+
+    /// The OSDs' files outside the cluster's directory, as they are made.
     pub fn outside_files(&self) -> Vec<PathBuf> {
         let of = |dir: &PathBuf, what: &str| -> Vec<PathBuf> {
-            (0..self.osds).map(|id| dir.join(format!("osd.{id}.{what}"))).collect()
+            (0..self.osds).map(|id| self.outside_file(dir, &format!("osd.{id}"), what)).collect()
         };
         let wal = self.wal_dir.iter().flat_map(|dir| of(dir, "wal"));
         wal.chain(self.metadata_dir.iter().flat_map(|dir| of(dir, "metadata"))).collect()
@@ -114,7 +121,7 @@ pub enum Found {
     /// It does not exist, or is empty.
     Nothing,
     /// A creation that did not finish; nothing in it has been used.
-    Unfinished,
+    Unfinished(ClusterState),
     Cluster(ClusterState),
 }
 
@@ -152,14 +159,14 @@ pub fn look(layout: &Layout) -> Result<Found> {
     if state.osds == 0 || !(1..=26).contains(&state.mons) || last_mon_port > 65_535 {
         bail!(unreadable());
     }
-    Ok(if state.complete { Found::Cluster(state) } else { Found::Unfinished })
+    Ok(if state.complete { Found::Cluster(state) } else { Found::Unfinished(state) })
 }
 
 /// The cluster in `layout`'s directory, for commands that need one.
 pub fn require(layout: &Layout) -> Result<ClusterState> {
     match look(layout)? {
         Found::Cluster(state) => Ok(state),
-        Found::Nothing | Found::Unfinished => bail!(
+        Found::Nothing | Found::Unfinished(_) => bail!(
             "there is no cluster in {}; start one with 'nacre up --dir {0}', or name the right directory with --dir",
             layout.dir().display()
         ),
@@ -239,8 +246,9 @@ pub(crate) mod tests {
         ceph.save(&layout).unwrap();
         assert_eq!(look(&layout).unwrap(), Found::Cluster(ceph.clone()));
         assert_eq!(ceph.daemons(), ["mon.a", "mgr.x", "osd.0", "osd.1"]);
-        ClusterState { complete: false, ..state }.save(&layout).unwrap();
-        assert_eq!(look(&layout).unwrap(), Found::Unfinished);
+        let unfinished = ClusterState { complete: false, ..state };
+        unfinished.save(&layout).unwrap();
+        assert_eq!(look(&layout).unwrap(), Found::Unfinished(unfinished));
         assert!(format!("{:#}", require(&layout).unwrap_err()).contains("no cluster in"));
     }
 

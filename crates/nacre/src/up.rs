@@ -6,6 +6,7 @@ use crate::cli::{self, OsdSize};
 use crate::conf_writer::{ceph_conf, random_bytes};
 use crate::creation;
 use crate::growth::{self, Wanted};
+use crate::growth_lock::GrowthLock;
 use crate::health::{Health, OsdStarts};
 use crate::layout::Layout;
 use crate::preflight;
@@ -47,10 +48,10 @@ const PORT: u16 = 40_000;
 /// Runs the command; returns the exit status.
 pub fn run(options: &cli::Up, log: Option<&str>) -> Result<u8> {
     let layout = Layout::new(&options.dir.dir)?;
-    if let Some(grows) = growth::of_running(&layout, options)? {
+    if growth::is_asked_of_running(&layout, options)? {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut report = Report::Console(Console::new());
-        runtime.block_on(growth::change_running(&layout, grows, options, &mut report))?;
+        runtime.block_on(growth::change_running(&layout, options, &mut report))?;
         return Ok(0);
     }
     if options.detach && !options.background {
@@ -108,18 +109,32 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
     // New monitors join before anything counts as started.
     let is_new = match &found {
         Found::Cluster(state) => Wanted::of(options, state).mons > state.mons,
-        Found::Nothing | Found::Unfinished => true,
+        Found::Nothing | Found::Unfinished(_) => true,
     };
     let state = match found {
         Found::Cluster(state) => {
-            let wanted = Wanted::of(options, &state);
-            match wanted.osds > state.osds || wanted.mons > state.mons {
-                true => growth::add(&layout, &state, wanted, &program, report).await?,
-                false => state,
+            let grows = |state: &ClusterState| {
+                let wanted = Wanted::of(options, state);
+                (wanted.osds > state.osds || wanted.mons > state.mons).then_some(wanted)
+            };
+            match grows(&state) {
+                None => state,
+                Some(_) => {
+                    let lock = GrowthLock::take(&layout)?;
+                    let state = require(&layout)?;
+                    agrees(&state, options)?;
+                    match grows(&state) {
+                        Some(wanted) => growth::add(&layout, &lock, &state, wanted, &program, report).await?,
+                        None => state,
+                    }
+                }
             }
         }
-        Found::Nothing | Found::Unfinished => {
+        found @ (Found::Nothing | Found::Unfinished(_)) => {
             let state = plan_new(options, &layout)?;
+            if let Found::Unfinished(old) = found {
+                creation::clear_outside(&old).context("removing what an earlier attempt left")?;
+            }
             creation::clear(&layout, false)?;
             creation::claim_outside(&state)?;
             let size = ByteSize(state.osd_size_bytes);
@@ -248,7 +263,7 @@ fn claim(layout: &Layout, options: &cli::Up) -> Result<(Found, SupervisorLock, b
             }
             (state.bind, state.port, state.mons)
         }
-        Found::Nothing | Found::Unfinished => {
+        Found::Nothing | Found::Unfinished(_) => {
             let state = plan_new(options, layout)?;
             (state.bind, state.port, state.mons)
         }

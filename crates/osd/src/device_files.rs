@@ -20,7 +20,8 @@ impl DeviceFiles {
         DeviceFiles::open_for(io, paths, division, 0, true)
     }
 
-    /// Opens them for another shard, which relies on the first one's lock.
+    /// Opens them for another shard. The first one's lock keeps other processes out; its own, of its part, what a
+    /// process that was killed has yet to write there.
     pub fn open_part(
         io: &mut impl Io,
         paths: &StorePaths,
@@ -37,14 +38,15 @@ impl DeviceFiles {
         shard: usize,
         lock: bool,
     ) -> io::Result<DeviceFiles> {
-        let options = FileOptions { direct: true, lock, ..FileOptions::default() };
         let mut files = [None; 3];
         for device in Device::ALL {
             let Some(path) = paths.of(device) else { continue };
+            let lock_part = division.bounds(shard, device);
+            let options = FileOptions { direct: true, lock, lock_part, ..FileOptions::default() };
             let with_path = |e: io::Error| {
                 let why = match e.kind() {
                     io::ErrorKind::WouldBlock => {
-                        "it is in use: an OSD with this store runs already, or `nacre store` is at work on it"
+                        "it is in use: an OSD with this store runs already, `nacre store` is at work on it, or it is mounted"
                             .to_owned()
                     }
                     _ => e.to_string(),

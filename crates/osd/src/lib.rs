@@ -11,21 +11,26 @@
 //! * [`offline`]: what operators do with a store whose OSD does not run.
 
 mod beacon;
+mod clock_watch;
 mod command;
 mod config;
+mod connection_shares;
 mod device_files;
 pub mod heartbeat;
 mod leaving;
 mod link;
 mod memory_shares;
 mod mkfs;
+mod mkfs_target;
 mod monitor;
+mod occupant;
 pub mod offline;
 mod op_dump;
 mod osd;
 mod peers;
 mod pg_command;
 mod pulse_watch;
+mod receiving;
 mod run;
 mod shard_making;
 mod shards;
@@ -33,7 +38,8 @@ mod store_paths;
 
 pub use config::OsdConfig;
 pub use memory_shares::{MEMORY_BYTES_MIN, MemoryShares, default_memory_bytes};
-pub use mkfs::{MkfsError, mkfs};
+pub use mkfs::{MkfsError, mkfs, mkfs_over};
+pub use occupant::Occupant;
 pub use osd::Osd;
 pub use pg::Homes;
 pub use pg::hops::DEFAULT_PER_SECOND as KEPT_OPS_PER_SECOND;

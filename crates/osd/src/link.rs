@@ -1,8 +1,10 @@
 //! A messenger and the connections it has in the reactor.
 
+use crate::receiving::Receiving;
 use reactor::Io;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::time::Duration;
 use types::AlignedBuf;
 use wire::msgr::{ConnId, Messenger, Output};
 
@@ -17,6 +19,9 @@ pub(crate) struct Link {
     /// Connections accepted from others, which are not read from while too much waits.
     accepted: BTreeMap<reactor::ConnId, SocketAddr>,
     paused: bool,
+    paused_at: Duration,
+    /// Messages of those.
+    receiving: Receiving,
     /// Connections to which something was sent that the network may not have taken yet.
     sending: BTreeSet<reactor::ConnId>,
 }
@@ -30,6 +35,8 @@ impl Link {
             next_accepted: 2,
             accepted: BTreeMap::new(),
             paused: false,
+            paused_at: Duration::ZERO,
+            receiving: Receiving::default(),
             sending: BTreeSet::new(),
         }
     }
@@ -62,6 +69,7 @@ impl Link {
 
     pub fn closed(&mut self, io: &mut impl Io, conn: reactor::ConnId, cause: &str) {
         self.accepted.remove(&conn);
+        self.receiving.closed(conn);
         if let Some(conn) = self.to_messenger.remove(&conn) {
             self.to_reactor.remove(&conn);
             self.messenger.closed(conn, cause, io.now());
@@ -72,17 +80,23 @@ impl Link {
     pub fn received(&mut self, io: &mut impl Io, reactor_conn: reactor::ConnId, bytes: &[u8]) -> usize {
         let Some(&conn) = self.to_messenger.get(&reactor_conn) else { return bytes.len() };
         let taken = self.messenger.received(conn, bytes, io.now());
-        self.want_bulk(io, reactor_conn, conn);
+        self.receive_on(io, reactor_conn, conn);
         taken
     }
 
     pub fn bulk_received(&mut self, io: &mut impl Io, reactor_conn: reactor::ConnId, buf: AlignedBuf) {
         let Some(&conn) = self.to_messenger.get(&reactor_conn) else { return };
         self.messenger.bulk_received(conn, buf, io.now());
-        self.want_bulk(io, reactor_conn, conn);
+        self.receive_on(io, reactor_conn, conn);
     }
 
-    fn want_bulk(&mut self, io: &mut impl Io, reactor_conn: reactor::ConnId, conn: ConnId) {
+    /// Has the reactor receive a payload that begins here; or nothing more for now, where there is no room for the
+    /// message.
+    fn receive_on(&mut self, io: &mut impl Io, reactor_conn: reactor::ConnId, conn: ConnId) {
+        let message = self.messenger.receiving(conn);
+        if self.accepted.contains_key(&reactor_conn) && !self.receiving.goes_on(reactor_conn, message, io.now()) {
+            return io.pause_reading(reactor_conn);
+        }
         if let Some(n) = self.messenger.bulk_wanted(conn) {
             io.receive_bulk(reactor_conn, n);
         }
@@ -115,7 +129,30 @@ impl Link {
     /// Stops or resumes reading from those who connected to us.
     pub fn pause_accepted(&mut self, io: &mut impl Io, paused: bool) {
         if std::mem::replace(&mut self.paused, paused) != paused {
-            pause(io, self.accepted.keys(), paused);
+            let receiving = &self.receiving;
+            pause(io, self.accepted.keys().filter(|conn| paused || !receiving.is_waiting(**conn)), paused);
+            match paused {
+                true => self.paused_at = io.now(),
+                false => self.receiving.stood_still(io.now().saturating_sub(self.paused_at)),
+            }
+        }
+    }
+
+    /// Messages of those who connected to us may take so much as long as they are not complete; all that are have been
+    /// handled.
+    pub fn set_room(&mut self, io: &mut impl Io, bytes: usize) {
+        let now = io.now();
+        for conn in self.receiving.set_room(bytes, now) {
+            if !self.paused {
+                io.resume_reading(conn);
+            }
+        }
+        let overdue = if self.paused { Vec::new() } else { self.receiving.overdue(now) };
+        for conn in overdue {
+            let peer = self.accepted.get(&conn).map(ToString::to_string).unwrap_or_default();
+            tracing::warn!(%peer, "a message is still not complete, and others wait for its memory; connection closed");
+            self.receiving.closed(conn);
+            io.abort(conn);
         }
     }
 
@@ -123,6 +160,7 @@ impl Link {
     pub fn pause_all(&mut self, io: &mut impl Io, paused: bool) {
         if std::mem::replace(&mut self.paused, paused) != paused {
             pause(io, self.to_messenger.keys(), paused);
+            self.messenger.set_deaf(paused, io.now());
         }
     }
 
@@ -141,5 +179,120 @@ impl Link {
 fn pause<'a>(io: &mut impl Io, conns: impl Iterator<Item = &'a reactor::ConnId>, paused: bool) {
     for conn in conns {
         if paused { io.pause_reading(*conn) } else { io.resume_reading(*conn) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reactor::{Event, Handler, LoopIo, Reactor};
+    use types::{EntityName, EntityType, OsdId};
+    use wire::basic::AuthName;
+    use wire::msgr::{Config, Policy};
+    use wire::{EntityAddrVec, Envelope};
+
+    const MIB: usize = 1 << 20;
+
+    /// An OSD's face to clients, and many clients that all begin to write at the same time.
+    struct Crowd {
+        osd: Link,
+        clients: Link,
+        room: usize,
+        /// The most that was being received at a time.
+        most: usize,
+        came: BTreeMap<usize, usize>,
+        wanted: usize,
+    }
+
+    impl Crowd {
+        fn link_of(&mut self, conn: reactor::ConnId) -> &mut Link {
+            if self.clients.owns(conn) { &mut self.clients } else { &mut self.osd }
+        }
+    }
+
+    impl Handler<LoopIo> for Crowd {
+        fn received(&mut self, io: &mut LoopIo, conn: reactor::ConnId, bytes: &[u8]) -> usize {
+            self.link_of(conn).received(io, conn, bytes)
+        }
+
+        fn event(&mut self, io: &mut LoopIo, event: Event) {
+            match event {
+                Event::Accepted { conn, peer, .. } => self.osd.accepted(io, conn, peer),
+                Event::Connected { conn, result } => {
+                    result.expect("loopback");
+                    self.clients.connected(io, conn);
+                }
+                Event::BulkReceived { conn, buf } => self.link_of(conn).bulk_received(io, conn, buf),
+                Event::Closed { conn, cause } => panic!("{conn:?}: {cause}"),
+                Event::Timer { .. } => panic!("after {:?}", self.came),
+                Event::Sent { .. } | Event::Disk { .. } | Event::Woken => {}
+            }
+        }
+
+        fn turn_end(&mut self, io: &mut LoopIo) {
+            self.most = self.most.max(self.osd.receiving.reserved_bytes());
+            while self.clients.poll(io).is_some() {}
+            while let Some(event) = self.osd.poll(io) {
+                if let Output::Message { envelope, .. } = event {
+                    *self.came.entry(envelope.data.len()).or_default() += 1;
+                }
+            }
+            self.osd.set_room(io, self.room);
+            // What was just sent leaves now.
+            while self.clients.poll(io).is_some() {}
+            if self.came.values().sum::<usize>() == self.wanted {
+                io.stop();
+            }
+        }
+    }
+
+    /// So many clients send a message of each size. Returns the most that was being received at a time.
+    fn most_received(room: usize, clients: usize, sizes: &[usize]) -> usize {
+        let mut reactor = Reactor::new(reactor::Config::default()).unwrap();
+        let io = reactor.io();
+        let (_, addr) = io.listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let addrs = EntityAddrVec::msgr2(addr, 1);
+        let client = Config::client(AuthName::new(EntityType::CLIENT, "admin"), 7);
+        let mut crowd = Crowd {
+            osd: Link::new(Messenger::new(Config::osd(OsdId(1), addrs.clone(), 8))),
+            clients: Link::new(Messenger::new(client)),
+            room,
+            most: 0,
+            came: BTreeMap::new(),
+            wanted: clients * sizes.len(),
+        };
+        // Otherwise a newer session from the same address ends the older one.
+        let policy = Policy { fences: false, ..Policy::LOSSY_CLIENT };
+        crowd.osd.messenger = Messenger::new(Config {
+            accept: [(EntityType::CLIENT, policy)].into(),
+            ..Config::osd(OsdId(1), addrs.clone(), 8)
+        });
+        for _ in 0..clients {
+            let session = crowd.clients.messenger.connect(EntityName::osd(OsdId(1)), &addrs, policy, io.now());
+            for size in sizes {
+                let envelope = Envelope { data: vec![7; *size].into(), ..Envelope::default() };
+                crowd.clients.messenger.send(session, envelope);
+            }
+        }
+        while crowd.clients.poll(io).is_some() {}
+        io.set_timer(io.clock() + Duration::from_secs(60), 1);
+        reactor.run(&mut crowd).unwrap();
+        assert_eq!(crowd.came, sizes.iter().map(|size| (*size, clients)).collect());
+        crowd.most
+    }
+
+    #[test]
+    fn what_is_being_received_stays_within_what_is_left_of_the_memory_for_clients() {
+        let sizes = [4 * MIB, 100, 100_000];
+        let unbounded = most_received(usize::MAX, 24, &sizes);
+        assert!(unbounded > 40 * MIB, "they all come at the same time: {unbounded}");
+        let bounded = most_received(10 * MIB, 24, &sizes);
+        assert!((4 * MIB..=10 * MIB).contains(&bounded), "{bounded}");
+    }
+
+    #[test]
+    fn messages_larger_than_all_room_come_one_by_one() {
+        let most = most_received(MIB, 6, &[6 * MIB, 3 * MIB]);
+        assert!((6 * MIB..7 * MIB).contains(&most), "{most}");
     }
 }

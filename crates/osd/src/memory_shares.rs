@@ -9,7 +9,8 @@ const MEMORY_BYTES_DEFAULT_MIN: u64 = 256 << 20;
 /// The parts of an OSD's memory, in bytes. What they leave is for everything that is small: groups, logs, connections, code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryShares {
-    /// What clients' requests and their answers may hold at once; beyond it nothing more is read from clients.
+    /// What clients' requests and their answers may hold at once, those included that are being received; beyond it
+    /// nothing more is read from clients.
     pub client_bytes: usize,
     /// What notifications and their watchers' answers may hold until they are complete.
     pub notify_bytes: usize,

@@ -1,15 +1,17 @@
 //! The store of a new OSD.
 
 use crate::OsdConfig;
+use crate::mkfs_target::Target;
+use crate::occupant::Occupant;
 use crate::shards::Division;
 use crate::store_paths::beside;
 use pg::{SHARDS_MAX, can_be_shards};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Seek};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, symlink};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::PathBuf;
 use store::{Device, FormatError, IoRequest, Slice, Store, StoreConfig};
-use types::{BLOCK_BYTES, Fsid};
+use types::{BLOCK_BYTES, Fsid, OsdId};
 
 /// Why there is no new store. Nothing of an existing one has been changed.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +20,13 @@ pub enum MkfsError {
     Open { path: PathBuf, source: io::Error },
     #[error("{path} exists and is not empty; remove it first if nothing in it is needed")]
     NotEmpty { path: PathBuf },
+    /// Nothing forces this.
+    #[error("{path} is in use: an OSD runs on it, it is mounted, or it belongs to another volume")]
+    InUse { path: PathBuf },
+    #[error(
+        "{path} holds {occupant}; if nothing of that is needed, add --force-format {to_name}, and it is overwritten"
+    )]
+    Occupied { path: PathBuf, occupant: Occupant, to_name: OsdId },
     #[error("{path} is there already; remove it first if it is not needed")]
     LinkExists { path: PathBuf },
     #[error("cannot make the link {path}")]
@@ -32,40 +41,9 @@ pub enum MkfsError {
     Format(#[from] FormatError),
 }
 
-/// A file that is new, or a block device.
-struct Target {
-    device: Device,
-    path: PathBuf,
-    file: File,
-}
-
-impl Target {
-    /// Makes the file, still empty, or takes the block device of that name.
-    fn new(device: Device, path: &Path) -> Result<Target, MkfsError> {
-        let open = |source| MkfsError::Open { path: path.to_owned(), source };
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(open)?;
-        let metadata = file.metadata().map_err(open)?;
-        if metadata.is_file() && metadata.len() != 0 {
-            return Err(MkfsError::NotEmpty { path: path.to_owned() });
-        }
-        Ok(Target { device, path: path.to_owned(), file })
-    }
-
-    /// Gives a file this size. Returns the size it has, or that of the block device.
-    fn size(&mut self, file_bytes: u64) -> Result<u64, MkfsError> {
-        let open = |source| MkfsError::Open { path: self.path.clone(), source };
-        if self.file.metadata().map_err(open)?.is_file() {
-            self.file.set_len(file_bytes).map_err(open)?;
-        }
-        self.file.seek(io::SeekFrom::End(0)).map_err(open)
-    }
-
-    /// What two targets that are the same have in common.
-    fn identity(&self) -> Result<(u64, u64), MkfsError> {
-        let metadata = self.file.metadata().map_err(|source| MkfsError::Open { path: self.path.clone(), source })?;
-        let is_device = metadata.file_type().is_block_device();
-        Ok(if is_device { (u64::MAX, metadata.rdev()) } else { (metadata.dev(), metadata.ino()) })
-    }
+/// As [`mkfs_over`], on files that are new or empty and block devices that hold nothing known.
+pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> Result<(), MkfsError> {
+    mkfs_over(config, size_bytes, uuid, shards, None)
 }
 
 /// Makes the file `config.devices.main` (or takes the block device of that name), `size_bytes` large, into an empty
@@ -74,7 +52,17 @@ impl Target {
 /// Where `config.devices` names others for log and metadata, these become parts of it: block devices with all of their
 /// size, files as large as suits the store. Links beside the main device, under names that [`StorePaths::beside`](crate::StorePaths::beside) finds,
 /// lead to them.
-pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> Result<(), MkfsError> {
+///
+/// A block device that holds a store or anything else that is known is left alone, unless `forced` names the OSD whose
+/// store it is, or for what is no store the new one. What is in use is never touched. Files that were made are gone if
+/// it fails.
+pub fn mkfs_over(
+    config: &OsdConfig,
+    size_bytes: u64,
+    uuid: Fsid,
+    shards: usize,
+    forced: Option<OsdId>,
+) -> Result<(), MkfsError> {
     if !can_be_shards(shards) {
         return Err(MkfsError::Shards { shards });
     }
@@ -86,13 +74,21 @@ pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> R
         if link != path && link.symlink_metadata().is_ok() {
             return Err(MkfsError::LinkExists { path: link });
         }
-        let target = Target::new(device, path)?;
-        for other in &targets {
-            if other.identity()? == target.identity()? {
-                return Err(MkfsError::Twice { path: path.to_owned() });
-            }
+        if targets.iter().any(|other| other.is_at(path)) {
+            return Err(MkfsError::Twice { path: path.to_owned() });
         }
-        targets.push(target);
+        targets.push(Target::new(device, path, config.id, forced)?);
+    }
+    // First, so that whoever finds an unfinished store finds all of its files.
+    let mut links = Links::default();
+    for target in &targets {
+        let link = beside(&paths.main, target.device);
+        if link != target.path {
+            let cannot = |source| MkfsError::Link { path: link.clone(), source };
+            let absolute = std::path::absolute(&target.path).map_err(cannot)?;
+            symlink(absolute, &link).map_err(cannot)?;
+            links.0.push(link);
+        }
     }
     let parts_of = |bytes: u64| match shards {
         1 => bytes,
@@ -128,6 +124,9 @@ pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> R
         }
         Ok::<(), MkfsError>(())
     };
+    for target in &targets {
+        target.wipe().map_err(|source| MkfsError::Write { path: target.path.clone(), source })?;
+    }
     // The first part tells how many there are, so it is the first to be no store and the last to be one.
     let is_no_store = requests[0].iter().position(|request| matches!(request, IoRequest::Flush { .. }));
     write_all(0, &requests[0][..=is_no_store.expect("a store is made with flushes")])?;
@@ -135,16 +134,23 @@ pub fn mkfs(config: &OsdConfig, size_bytes: u64, uuid: Fsid, shards: usize) -> R
         write_all(shard, requests)?;
     }
     for target in &targets {
-        let write = |source| MkfsError::Write { path: target.path.clone(), source };
-        target.file.sync_all().map_err(write)?;
-        let link = beside(&paths.main, target.device);
-        if link != target.path {
-            let cannot = |source| MkfsError::Link { path: link.clone(), source };
-            let absolute = std::path::absolute(&target.path).map_err(cannot)?;
-            symlink(absolute, &link).map_err(cannot)?;
+        target.file.sync_all().map_err(|source| MkfsError::Write { path: target.path.clone(), source })?;
+    }
+    links.0.clear();
+    targets.into_iter().for_each(Target::keep);
+    Ok(())
+}
+
+/// Links that were made, and go if not all could be.
+#[derive(Default)]
+struct Links(Vec<PathBuf>);
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        for link in &self.0 {
+            let _ = std::fs::remove_file(link);
         }
     }
-    Ok(())
 }
 
 /// Where all data came in small writes, metadata take some 2 % of it, and a checkpoint may need as much again.

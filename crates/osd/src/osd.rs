@@ -4,6 +4,8 @@ mod handing_over;
 
 use crate::OsdConfig;
 use crate::beacon;
+use crate::clock_watch::ClockWatch;
+use crate::connection_shares::ConnectionShares;
 use crate::device_files::DeviceFiles;
 use crate::heartbeat::{self, Board, DiskWait, HeartbeatAddrs, Reports, UNWELL_AFTER};
 use crate::leaving::{Leaving, SETTLE_EVERY};
@@ -84,6 +86,7 @@ struct Running {
     disk_wait: DiskWait,
     /// [`Limits::message_bytes`].
     message_bytes: usize,
+    clock_watch: ClockWatch,
 }
 
 /// One OSD: its first shard, and all that the OSD does as a whole, in one reactor.
@@ -92,6 +95,7 @@ pub struct Osd {
     stop: Stop,
     files: DeviceFiles,
     public_listener: ListenerId,
+    cluster_listener: ListenerId,
     public_addrs: EntityAddrVec,
     cluster_addrs: EntityAddrVec,
     limits: Limits,
@@ -140,7 +144,7 @@ impl Osd {
     pub(crate) fn of_shards(io: &mut impl Io, config: OsdConfig, stop: Stop, division: Division) -> io::Result<Osd> {
         let files = DeviceFiles::open(io, &config.devices, division)?;
         let (public_listener, public_bound) = io.listen(config.public_bind)?;
-        let (_, cluster_bound) = io.listen(config.cluster_bind)?;
+        let (cluster_listener, cluster_bound) = io.listen(config.cluster_bind)?;
         // A start is told from earlier ones by its nonce.
         let nonce = (io.random() as u32).max(1);
         let public_addrs = advertised(public_bound, config.public_advertise, nonce);
@@ -153,6 +157,7 @@ impl Osd {
             stop,
             files,
             public_listener,
+            cluster_listener,
             public_addrs,
             cluster_addrs,
             limits,
@@ -191,6 +196,12 @@ impl Osd {
     pub fn with_store_memory(mut self, memory: store::Memory) -> Osd {
         self.store_memory = memory;
         self
+    }
+
+    /// Gives each kind of connections its share. To be called before the first turn.
+    pub(crate) fn limit_connections(&self, io: &mut impl Io, shares: ConnectionShares) {
+        io.limit_accepted(self.public_listener, shares.clients);
+        io.limit_accepted(self.cluster_listener, shares.peers);
     }
 
     /// The OSD's other shards. To be called before the first turn.
@@ -274,6 +285,7 @@ impl Osd {
             asked_from: None,
             disk_wait: DiskWait::default(),
             message_bytes: self.limits.message_bytes,
+            clock_watch: ClockWatch::default(),
         }));
         self.stop.opened();
         self.tick(io);
@@ -689,6 +701,13 @@ impl<I: Io> Handler<I> for Osd {
         let Stage::Running(run) = &mut self.stage else { return };
         let now = io.now();
         run.shard.set_time(now);
+        if let Some(gain) = run.clock_watch.look(io.clock(), io.wall_clock()) {
+            tracing::warn!(
+                osd = self.config.id.0,
+                "wall-clock time jumped ahead by {gain:.1?}: it was set, or this machine stood still; read leases are asked for anew"
+            );
+            run.shard.clock_stood_still();
+        }
         let fatal_elsewhere = run.take_from_workers(io);
         run.pump_links(io);
         // Workers begin while this shard does its own part.
@@ -730,6 +749,8 @@ impl<I: Io> Handler<I> for Osd {
         let shares = self.config.memory();
         let uncommitted = store.uncommitted_bytes() > shares.uncommitted_bytes;
         let (clients_wait, peers_wait) = run.others.hold(shares.client_bytes);
+        let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes;
+        run.public.set_room(io, (shares.client_bytes * run.others.shards()).saturating_sub(held));
         run.public.pause_accepted(io, run.shard.is_full() || behind || clients_wait || run.leaving.is_some());
         // What other OSDs send is mostly data to write. That it becomes durable here waits for nobody else, so they are
         // read from again soon.

@@ -1,14 +1,14 @@
 //! An OSD from start to end on the calling thread.
 
+use crate::connection_shares::ConnectionShares;
 use crate::heartbeat::HeartbeatThread;
 use crate::shards::Others;
 use crate::shards::thread::WorkerThread;
 use crate::{Division, MEMORY_BYTES_MIN, Osd, OsdConfig};
 use anyhow::Context;
-use reactor::{Reactor, Waker};
+use reactor::{BootClock, Reactor, Waker};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 /// What other threads know of an OSD: how to stop it, whether its store is open, and afterwards why it ended.
 #[derive(Clone)]
@@ -84,21 +84,24 @@ pub fn run(config: OsdConfig, stop: Stop) -> anyhow::Result<()> {
     let division = Division::read(&config.devices).with_context(|| format!("{id} cannot start: {main}"))?;
     let shards = division.shards();
     let config = of_each_shard(config, shards)?;
+    let connections = ConnectionShares::of_process();
     let reactor_config = reactor::Config {
+        connections_max: connections.all,
         waker: Some(stop.waker.clone()),
         pool_bytes_max: config.memory().spare_bytes,
-        started: Some(Instant::now()),
+        started: Some(BootClock::start()),
         ..reactor::Config::default()
     };
     let mut reactor = Reactor::new(reactor_config.clone()).context("cannot make the event loop")?;
     // The devices are locked before other shards open them.
     let osd = Osd::of_shards(reactor.io(), config.clone(), stop.clone(), division);
     let mut osd = osd.with_context(|| format!("{id} cannot start"))?;
+    osd.limit_connections(reactor.io(), connections);
     let worker = |shard| WorkerThread::start(shard, &config, division, &reactor_config, &stop.waker);
     let workers: Vec<WorkerThread> =
         (1..shards).map(worker).collect::<Result<_, _>>().with_context(|| format!("{id} cannot start its shards"))?;
     let pulses = std::iter::once(reactor.pulse()).chain(workers.iter().map(|worker| worker.pulse.clone())).collect();
-    let heartbeats = HeartbeatThread::start(&config, pulses, stop.clone());
+    let heartbeats = HeartbeatThread::start(&config, pulses, stop.clone(), connections);
     let heartbeats = heartbeats.with_context(|| format!("{id} cannot answer heartbeats"))?;
     osd.set_others(Others::new(workers));
     osd.set_heartbeats(heartbeats.board().clone(), heartbeats.addrs().clone());

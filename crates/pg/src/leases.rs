@@ -122,6 +122,14 @@ impl Leases {
         true
     }
 
+    /// This OSD's clock may have stood still while that of others went on, so their promises may have ended: it holds
+    /// no lease any more, and what it asked for before counts for nothing. What it has promised lasts longer than it
+    /// has to.
+    pub fn end_held(&mut self) {
+        self.held.clear();
+        self.shares_wanted.clear();
+    }
+
     /// The groups follow the map `epoch` now.
     pub fn follow_map(&mut self, epoch: Epoch) {
         for held in self.held.values_mut() {

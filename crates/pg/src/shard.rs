@@ -382,6 +382,13 @@ impl Shard {
         self.store.set_time(now);
     }
 
+    /// The clock of [`Shard::set_time`] may have stood still for a while, of which other OSDs' clocks counted all: no
+    /// read lease and no share of one is held any more. They are asked for again where there is something to read.
+    pub fn clock_stood_still(&mut self) {
+        self.leases.end_held();
+        self.pgs.values_mut().for_each(|pg| pg.replica_reads.end_share());
+    }
+
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Pg> {
         self.pgs.values()
     }

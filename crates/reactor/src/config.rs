@@ -1,8 +1,8 @@
 //! Limits and choices of one reactor.
 
-use crate::Waker;
+use crate::{BootClock, Waker};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Which kernel interface carries the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,7 +25,8 @@ pub struct Config {
     pub receive_buffer_bytes: usize,
     /// Receive buffers, shared by all connections: idle connections hold none. A power of two.
     pub receive_buffers: u16,
-    /// Connections beyond this are accepted and closed at once; connects fail.
+    /// Connections beyond this are accepted and closed at once; connects fail. Listeners may have limits of their own,
+    /// see [`crate::Io::limit_accepted`].
     pub connections_max: usize,
     /// Bytes of free buffers kept for bulk data.
     pub pool_bytes_max: usize,
@@ -38,7 +39,7 @@ pub struct Config {
     /// The waker of this reactor, for those who need to know it before the reactor exists.
     pub waker: Option<Waker>,
     /// Where this reactor's time begins, if not now: several in one process that have it in common can compare times.
-    pub started: Option<Instant>,
+    pub started: Option<BootClock>,
     /// Record all that is written to files here, for tests; see [`crate::Recording`]. Costs time and space.
     pub record: Option<PathBuf>,
 }

@@ -38,6 +38,8 @@ pub(crate) struct Conn {
     pub(crate) socket: Socket,
     pub(crate) remote: SockAddr,
     pub(crate) phase: Phase,
+    /// The slot of the listener that accepted it.
+    pub(crate) accepted_by: Option<usize>,
     /// A connect is in flight.
     pub(crate) connecting: bool,
     /// A receive, of either kind, is in flight.
@@ -64,6 +66,7 @@ impl Conn {
             socket,
             remote,
             phase,
+            accepted_by: None,
             connecting: false,
             receiving: false,
             sending: false,

@@ -1,5 +1,6 @@
 //! Open files and devices.
 
+use crate::page_cache::forget_cached;
 use crate::{FileId, FileOptions};
 use rustix::fs::{self, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -25,16 +26,49 @@ impl File {
 /// How long a process that was killed may still seem to have a file.
 const LOCKED_AFTER_DEATH: Duration = Duration::from_secs(2);
 
-/// Errors: `EWOULDBLOCK` if another process has the file. What a process that was killed had open with its io_uring, the kernel
-/// closes a little after the process is gone; so that is waited for.
-fn lock(fd: &OwnedFd) -> Result<(), Errno> {
+/// Tries until nobody else has the file. What a process that was killed had open with its io_uring, the kernel closes a
+/// little after the process is gone; so that is waited for.
+///
+/// Errors: `EWOULDBLOCK` if another process has the file.
+fn once_free<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     let end = Instant::now() + LOCKED_AFTER_DEATH;
     loop {
-        match fs::flock(fd, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+        match attempt() {
+            Err(Errno::WOULDBLOCK | Errno::BUSY) if Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            // So a block device is refused that is claimed.
+            Err(Errno::BUSY) => return Err(Errno::WOULDBLOCK),
             result => return result,
         }
     }
+}
+
+/// NFS, where a lock of a part would exclude the lock of the whole file that another descriptor of this process holds.
+const NFS_MAGIC: u64 = 0x6969;
+
+/// Locks bytes for as long as this opening of the file lasts, which its requests in flight prolong.
+fn lock_part(fd: &OwnedFd, (offset, bytes): (u64, u64)) -> Result<(), Errno> {
+    if fs::fstatfs(fd)?.f_type as u64 == NFS_MAGIC {
+        return Ok(());
+    }
+    let part = libc::flock {
+        l_type: libc::F_WRLCK as _,
+        l_whence: libc::SEEK_SET as _,
+        l_start: offset as _,
+        l_len: bytes as _,
+        l_pid: 0,
+    };
+    #[allow(unsafe_code)]
+    // SAFETY: the descriptor is open, and `part` lives until the call has returned.
+    let result = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &part) };
+    if result < 0 {
+        let error = io::Error::last_os_error();
+        // Either says that another has it.
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        return Err(if errno == Errno::ACCESS { Errno::WOULDBLOCK } else { errno });
+    }
+    Ok(())
 }
 
 #[derive(Default)]
@@ -44,7 +78,13 @@ impl Files {
     pub(crate) fn open(&mut self, path: &Path, options: FileOptions) -> io::Result<FileId> {
         let (fd, direct) = open(path, options)?;
         if options.lock {
-            lock(&fd)?;
+            once_free(|| fs::flock(&fd, FlockOperation::NonBlockingLockExclusive))?;
+        }
+        if let Some(part) = options.lock_part {
+            once_free(|| lock_part(&fd, part))?;
+        }
+        if options.direct && !direct {
+            forget_cached(&fd, path)?;
         }
         let stat = fs::fstat(&fd)?;
         if FileType::from_raw_mode(stat.st_mode).is_file()
@@ -123,9 +163,15 @@ fn open(path: &Path, options: FileOptions) -> io::Result<(OwnedFd, bool)> {
     let access = if options.read_only { OFlags::RDONLY } else { OFlags::RDWR };
     let mut flags = access | OFlags::CLOEXEC;
     flags.set(OFlags::CREATE, options.create);
+    if options.lock && fs::stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_block_device()) {
+        // Locks are the device node's, of which there may be several; the claim is the device's.
+        flags.remove(OFlags::CREATE);
+        flags.insert(OFlags::EXCL);
+    }
     let mode = Mode::RUSR | Mode::WUSR;
+    let open = |flags| once_free(|| fs::open(path, flags, mode));
     if options.direct {
-        match fs::open(path, flags | OFlags::DIRECT, mode) {
+        match open(flags | OFlags::DIRECT) {
             Ok(fd) => return Ok((fd, true)),
             Err(Errno::INVAL) => {
                 tracing::warn!(path = %path.display(), "no direct I/O on this file system; using the page cache");
@@ -133,5 +179,5 @@ fn open(path: &Path, options: FileOptions) -> io::Result<(OwnedFd, bool)> {
             Err(errno) => return Err(errno.into()),
         }
     }
-    Ok((fs::open(path, flags, mode)?, false))
+    Ok((open(flags)?, false))
 }

@@ -12,7 +12,8 @@ use types::{AlignedBuf, Utime};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FileOptions {
     /// Go around the page cache (`O_DIRECT`). Where the file system cannot, the file is opened without, and a warning
-    /// is logged once.
+    /// is logged once; what the page cache has of it is flushed and dropped, since after a flush that failed it need
+    /// not be on the disk.
     pub direct: bool,
     /// Create the file if there is none.
     pub create: bool,
@@ -23,8 +24,12 @@ pub struct FileOptions {
     /// Open for reading only: writes and discards fail with `EBADF`. Takes no effect on the lock.
     pub read_only: bool,
     /// Hold an exclusive lock for as long as the file is open; fail with [`io::ErrorKind::WouldBlock`] if somebody
-    /// else holds one. Two processes never share a store.
+    /// else holds one. Two processes never share a store. A block device is claimed as the kernel does for a mount, so
+    /// whoever else has it, mounted it, or reaches it by another device node, is noticed, too.
     pub lock: bool,
+    /// The same for so many bytes of the file from an offset on, beside others who hold other parts: (offset, bytes).
+    /// Waits until requests of a process that was killed have ended. Not held on network file systems.
+    pub lock_part: Option<(u64, u64)>,
 }
 
 /// The world as a shard sees it: sockets, files, timers, clocks and randomness.
@@ -32,10 +37,12 @@ pub struct FileOptions {
 /// Commands never block (except [`Io::open_file`]) and never call the handler; their outcomes arrive as events of this or
 /// a later turn. Commands that name a connection which is gone do nothing.
 pub trait Io {
-    /// Time since the reactor was made: monotonic, read once per turn.
+    /// Time since the reactor was made, by a clock that goes on while the machine sleeps. It never goes back, and is
+    /// read once per turn or more often: all that was handed over so far had come before this time. So who may do
+    /// something until a time, and a message that asks for it, can be judged by this.
     fn now(&self) -> Duration;
 
-    /// The same clock, read anew: what has passed since the turn began counts. For measurements.
+    /// The same clock, read anew: what has passed since the turn began counts.
     fn clock(&self) -> Duration;
 
     /// Wall-clock time, for stamps only; may jump.
@@ -52,6 +59,12 @@ pub trait Io {
 
     /// Listens on `addr` (port 0: any free one) and returns the address bound.
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)>;
+
+    /// So many connections that `listener` accepted may stand at a time; the newest beyond them is closed at once.
+    /// Until this is called, as many as [`crate::Config::connections_max`] allows in all. Where the limits of all
+    /// listeners together leave some of that, nobody who connects to this side can use up what it needs for its own
+    /// connects.
+    fn limit_accepted(&mut self, listener: ListenerId, connections_max: usize);
 
     /// Stops listening; connections already accepted stay.
     fn close_listener(&mut self, listener: ListenerId);

@@ -11,6 +11,7 @@
 //! * [`Waker`]: how other threads reach it; [`Pulse`]: how they see that it moves.
 
 mod backend;
+mod boot_clock;
 mod config;
 mod conn;
 mod disk;
@@ -20,6 +21,7 @@ mod ids;
 mod io;
 mod loop_io;
 mod outgoing;
+mod page_cache;
 mod pulse;
 mod random;
 mod reactor;
@@ -31,6 +33,7 @@ mod timers;
 mod turn;
 mod waker;
 
+pub use boot_clock::BootClock;
 pub use config::{BackendKind, Config};
 pub use event::{Event, Handler};
 pub use ids::{ConnId, FileId, ListenerId};

@@ -7,7 +7,9 @@ use crate::files::Files;
 use crate::random::Random;
 use crate::record::Recorder;
 use crate::timers::Timers;
-use crate::{BackendKind, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets};
+use crate::{
+    BackendKind, BootClock, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets,
+};
 use bytes::Bytes;
 use socket2::Socket;
 use std::collections::VecDeque;
@@ -15,7 +17,7 @@ use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use types::{AlignedBuf, BufPool, Utime};
 
 /// Connections that wait to be accepted.
@@ -44,6 +46,29 @@ pub(crate) struct Listener {
     pub(crate) closing: bool,
     /// The last accept failed for lack of something; it has been logged.
     pub(crate) starved: bool,
+    /// Connections that it accepted and that hold a slot, and how many may.
+    pub(crate) accepted: usize,
+    pub(crate) accepted_max: usize,
+    /// It has been logged that there are too many; again only after they have become fewer.
+    pub(crate) is_crowded: bool,
+}
+
+impl Listener {
+    /// Whether there is room for one more.
+    pub(crate) fn has_room(&mut self) -> bool {
+        if self.accepted < self.accepted_max {
+            return true;
+        }
+        if !std::mem::replace(&mut self.is_crowded, true) {
+            let address = self.socket.local_addr().ok().and_then(|addr| addr.as_socket());
+            let address = address.map_or_else(String::new, |address| format!("{address}: "));
+            tracing::warn!(
+                "{address}{} connections are open, which is the limit; newer ones are closed",
+                self.accepted
+            );
+        }
+        false
+    }
 }
 
 /// What handlers of the real loop are given; see [`Io`].
@@ -62,7 +87,7 @@ pub struct LoopIo {
     pub(crate) pulse: Pulse,
     pub(crate) config: Config,
     pub(crate) stats: Stats,
-    pub(crate) started: Instant,
+    pub(crate) started: BootClock,
     pub(crate) now: Duration,
     pub(crate) sampling: bool,
     pub(crate) stopped: bool,
@@ -77,7 +102,7 @@ impl LoopIo {
         assert!(config.receive_buffers.is_power_of_two(), "the number of receive buffers is a power of two");
         assert!(config.receive_buffer_bytes > 0, "receive buffers are not empty");
         let waker = config.waker.clone().map_or_else(Waker::new, Ok)?;
-        let started = config.started.unwrap_or_else(Instant::now);
+        let started = config.started.unwrap_or_else(BootClock::start);
         let recorder = config.record.as_deref().map(Recorder::create).transpose()?;
         Ok(LoopIo {
             backend: backend(&config, &waker)?,
@@ -211,7 +236,12 @@ impl LoopIo {
         let conn = self.conns.at(slot);
         if conn.phase == Phase::Dead && !conn.in_flight() && !conn.delivering {
             self.backend.forget(conn.fd());
-            self.conns.remove(slot);
+            let removed = self.conns.remove(slot);
+            let accepted_by = removed.and_then(|conn| conn.accepted_by);
+            if let Some(Some(listener)) = accepted_by.and_then(|slot| self.listeners.get_mut(slot)) {
+                listener.accepted -= 1;
+                listener.is_crowded &= listener.accepted >= listener.accepted_max / 8 * 7;
+            }
         }
     }
 
@@ -309,10 +339,24 @@ impl Io for LoopIo {
     fn listen(&mut self, addr: SocketAddr) -> io::Result<(ListenerId, SocketAddr)> {
         let (socket, bound) = sockets::listener(addr, LISTEN_BACKLOG, self.backend.nonblocking_sockets())?;
         // Slots are not reused: an accept may still be on its way.
-        self.listeners.push(Some(Listener { socket, accepting: false, closing: false, starved: false }));
+        self.listeners.push(Some(Listener {
+            socket,
+            accepting: false,
+            closing: false,
+            starved: false,
+            accepted: 0,
+            accepted_max: usize::MAX,
+            is_crowded: false,
+        }));
         let slot = self.listeners.len() - 1;
         self.start_accepting(slot);
         Ok((ListenerId(slot as u32), bound))
+    }
+
+    fn limit_accepted(&mut self, id: ListenerId, connections_max: usize) {
+        if let Some(Some(listener)) = self.listeners.get_mut(id.0 as usize) {
+            listener.accepted_max = connections_max;
+        }
     }
 
     fn close_listener(&mut self, id: ListenerId) {

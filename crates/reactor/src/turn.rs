@@ -21,16 +21,18 @@ impl LoopIo {
     pub(crate) fn run<H: Handler<LoopIo>>(&mut self, handler: &mut H) -> io::Result<()> {
         self.stopped = false;
         self.now = self.started.elapsed();
+        let mut turn_began = self.now;
         loop {
             self.start_sends();
             let before = self.started.elapsed();
-            self.stats.turn_longest = self.stats.turn_longest.max(before.saturating_sub(self.now));
+            self.stats.turn_longest = self.stats.turn_longest.max(before.saturating_sub(turn_began));
             let timeout = self.time_to_wait(before);
             self.backend.wait(timeout, &mut self.stats)?;
             if self.stopped {
                 self.backend.push_out();
                 return Ok(());
             }
+            turn_began = self.started.elapsed();
             self.turn(handler);
         }
     }
@@ -45,15 +47,20 @@ impl LoopIo {
 
     fn turn<H: Handler<LoopIo>>(&mut self, handler: &mut H) {
         self.pulse.turn_begins();
+        // What is handed over in this turn had come before this time, however long the loop stands still from here on.
+        let ready = self.backend.ready();
         self.now = self.started.elapsed();
         self.stats.turns += 1;
         self.sampling = self.stats.turns.is_multiple_of(SAMPLE_EVERY);
         self.reads_done = 0;
-        for _ in 0..self.backend.ready() {
+        for _ in 0..ready {
             if self.reads_done == READS_PER_TURN {
                 break;
             }
             let Some(completion) = self.backend.next() else { break };
+            if self.backend.tries_when_asked() {
+                self.now = self.started.elapsed();
+            }
             self.stats.completions += 1;
             self.complete(handler, completion);
         }
@@ -160,16 +167,21 @@ impl LoopIo {
 
     /// A new connection, if there is room for it.
     fn admit<H: Handler<LoopIo>>(&mut self, handler: &mut H, slot: usize, socket: Socket) {
-        if self.conns.len() >= self.config.connections_max {
+        let has_room = self.listeners[slot].as_mut().expect("a listener stays while it accepts").has_room();
+        if !has_room || self.conns.len() >= self.config.connections_max {
             self.stats.refused += 1;
             return;
         }
         // Fails if the peer is gone already.
         let Ok(peer) = socket.peer_addr().and_then(sockets::address) else { return };
         let _ = socket.set_tcp_nodelay(true);
+        sockets::notice_dead_peers(&socket);
         self.stats.accepted += 1;
         let conn = self.conns.reserve();
-        self.conns.insert(Conn::new(conn, socket, peer.into(), Phase::Open));
+        let mut accepted = Conn::new(conn, socket, peer.into(), Phase::Open);
+        accepted.accepted_by = Some(slot);
+        self.conns.insert(accepted);
+        self.listeners[slot].as_mut().expect("just seen").accepted += 1;
         self.event(handler, Event::Accepted { listener: ListenerId(slot as u32), conn, peer });
         if self.conns.get(conn).is_some() {
             self.arm_receive(conn.slot());

@@ -597,19 +597,20 @@ impl Opening {
         let wal = self.wal.as_ref().expect("made at the end of the scan");
         let unreadable =
             |at: u64, len: u64| self.io.first_unreadable(self.superblock().log_device(), WAL_OFFSET + at, len);
+        // One that is torn may be an earlier start's, behind which a later start wrote another with this number.
         let known = self.headers.get(&lsn).filter(|(header, _)| header.session >= self.session);
-        if let Some((header, place)) = known {
-            return unreadable(*place, header.record_bytes());
-        }
-        // It began where the one before ended; or, if it did not fit there, where the ring begins.
+        let torn = known.and_then(|(header, place)| unreadable(*place, header.record_bytes()));
+        // It began where the one before ended; or, if it did not fit there, where the ring begins. The first behind a
+        // checkpoint that was written by a later start began where the root says: that lies apart if records were
+        // written beside the checkpoint and then lost.
         let end = match (wal.live_records(), self.covered) {
             (0, Some((_, end))) => end % wal.bytes(),
             // Nothing was ever written.
             (0, None) if lsn == 1 => wal.head_in_ring(),
-            (0, None) => return unreadable(0, wal.bytes()),
+            (0, None) => return torn.or_else(|| unreadable(0, wal.bytes())),
             _ => wal.head_in_ring(),
         };
-        unreadable(end, BLOCK).or_else(|| unreadable(0, BLOCK))
+        torn.or_else(|| [end, wal.head_in_ring(), 0].into_iter().find_map(|at| unreadable(at, BLOCK)))
     }
 
     /// The record `lsn` cannot be had, and may have been durable. Nothing behind it is of use without it.

@@ -27,8 +27,10 @@ fn osds_on_three_devices_survive_the_death_of_every_process_and_miss_what_is_gon
     let osd = |n: u32| cluster.dir().join(format!("osd.{n}")).display().to_string();
     for n in 0..3 {
         assert!(check(&osd(n)).ok().contains("clean"), "osd.{n}");
-        let (wal, metadata) = (cluster.drive("wal"), cluster.drive("metadata"));
-        assert!(wal.join(format!("osd.{n}.wal")).is_file() && metadata.join(format!("osd.{n}.metadata")).is_file());
+        for what in ["wal", "metadata"] {
+            let file = fs::read_link(format!("{}/block.{what}", osd(n))).expect("a link");
+            assert!(file.is_file() && file.starts_with(cluster.drive(what)), "{}", file.display());
+        }
     }
     cluster.up();
     (8..12).for_each(put);
@@ -41,7 +43,7 @@ fn osds_on_three_devices_survive_the_death_of_every_process_and_miss_what_is_gon
     }
     cluster.down();
 
-    let wal = |n: u32| cluster.drive("wal").join(format!("osd.{n}.wal"));
+    let wal = |n: u32| fs::read_link(format!("{}/block.wal", osd(n))).expect("a link");
     let kept = cluster.scratch("kept");
     fs::rename(wal(0), &kept).expect("a file can be renamed");
     let refusal = check(&osd(0));

@@ -1,5 +1,6 @@
 //! Where a monitor keeps its part of the log that monitors agree on.
 
+mod page_cache;
 mod redb_log;
 mod upgrade;
 

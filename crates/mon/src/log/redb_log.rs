@@ -7,7 +7,7 @@
 //! Format 1, of monitors that were alone, had `log` (index → record of a batch) and `snapshot` (index → record of a state)
 //! instead. It is turned into this one when it is opened (`upgrade.rs`).
 
-use super::{Identity, Loaded, LogError, MemberLog, upgrade};
+use super::{Identity, Loaded, LogError, MemberLog, page_cache, upgrade};
 use bytes::Bytes;
 use raft::{Entry, Persist, ServerId, Snapshot, Stored, Vote};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
@@ -56,6 +56,7 @@ impl RedbLog {
         if !path.exists() {
             return Err(LogError::NotAStore { path: path.display().to_string() });
         }
+        page_cache::forget_cached(path).map_err(|e| open_error(path, e))?;
         let db = redb::Builder::new().set_cache_size(CACHE_BYTES).open(path).map_err(|e| open_error(path, e))?;
         let log = RedbLog { db, path: path.to_owned() };
         let found = log.meta("format")?.and_then(|v| v.as_slice().try_into().ok()).map(u32::from_le_bytes);

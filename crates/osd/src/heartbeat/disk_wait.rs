@@ -11,17 +11,23 @@ struct Span {
     outstanding: u64,
 }
 
+/// The longest time between two ticks, of which there is one per second, that counts. If more has passed, this side did
+/// not run either, and the machine may have slept: the drive is not to blame.
+const COUNTED_MAX: Duration = Duration::from_secs(5);
+
 /// Counts outstanding requests by the second in which they were made, so that a request costs an addition and not an
 /// entry in a map. Requests are made in the order of their numbers.
 pub(crate) struct DiskWait {
     /// Oldest first; never empty.
     spans: VecDeque<Span>,
     next_id: u64,
+    ticked_at: Option<Duration>,
 }
 
 impl Default for DiskWait {
     fn default() -> DiskWait {
-        DiskWait { spans: [Span { ended: Duration::ZERO, first_id: 0, outstanding: 0 }].into(), next_id: 0 }
+        let spans = [Span { ended: Duration::ZERO, first_id: 0, outstanding: 0 }].into();
+        DiskWait { spans, next_id: 0, ticked_at: None }
     }
 }
 
@@ -39,6 +45,9 @@ impl DiskWait {
     /// A new second begins. Returns how long the oldest outstanding request has waited at least; zero if there is none
     /// from earlier seconds.
     pub fn tick(&mut self, now: Duration) -> Duration {
+        let since = self.ticked_at.replace(now).map_or(Duration::ZERO, |before| now.saturating_sub(before));
+        let lapse = since.saturating_sub(COUNTED_MAX);
+        self.spans.iter_mut().for_each(|span| span.ended += lapse);
         self.spans.back_mut().expect("never empty").ended = now;
         self.spans.push_back(Span { ended: now, first_id: self.next_id, outstanding: 0 });
         let oldest = self.spans.iter().find(|span| span.outstanding > 0).map(|span| span.ended);
@@ -77,6 +86,17 @@ mod tests {
         wait.submitted(3);
         wait.done(3);
         assert_eq!(wait.tick(secs(6)), secs(0));
+    }
+
+    #[test]
+    fn time_in_which_nobody_looked_does_not_count() {
+        let mut wait = DiskWait::default();
+        wait.tick(secs(9));
+        wait.submitted(0);
+        assert_eq!(wait.tick(secs(10)), secs(0));
+        assert_eq!(wait.tick(secs(13)), secs(3), "a busy loop");
+        assert_eq!(wait.tick(secs(3600)), secs(8), "the machine slept");
+        assert_eq!(wait.tick(secs(3601)), secs(9));
     }
 
     #[test]

@@ -125,6 +125,11 @@ impl HeartbeatNode {
         &self.addrs
     }
 
+    /// At most so many connections of others are taken on each network.
+    pub(crate) fn limit_connections(&self, io: &mut impl Io, accepted_max: usize) {
+        self.ports.values().for_each(|port| io.limit_accepted(port.listener, accepted_max));
+    }
+
     /// Watches the loops of the OSD, and wakes it when somebody is found silent.
     pub(crate) fn stand_beside(&mut self, beside: Beside) {
         self.pulse_watches = beside.pulses.iter().map(|_| PulseWatch::default()).collect();

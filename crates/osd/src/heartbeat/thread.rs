@@ -2,6 +2,7 @@
 
 use super::node::Beside;
 use super::{Board, HeartbeatAddrs, HeartbeatNode};
+use crate::connection_shares::ConnectionShares;
 use crate::{OsdConfig, Stop};
 use reactor::{Pulse, Reactor, Waker};
 use std::io;
@@ -20,14 +21,19 @@ impl HeartbeatThread {
     /// Begins to answer for the OSD whose loops have these pulses.
     ///
     /// Errors: an address that cannot be bound, no thread to be had.
-    pub fn start(config: &OsdConfig, pulses: Vec<Pulse>, stop: Stop) -> io::Result<HeartbeatThread> {
+    pub fn start(
+        config: &OsdConfig,
+        pulses: Vec<Pulse>,
+        stop: Stop,
+        connections: ConnectionShares,
+    ) -> io::Result<HeartbeatThread> {
         let board = Arc::new(Board::default());
         let waker = Waker::new()?;
         let (begun, begin) = mpsc::channel();
         let run = {
             let (config, board, waker) = (config.clone(), board.clone(), waker.clone());
             move || {
-                let made = begin_node(&config, board, waker, Beside { pulses, stop });
+                let made = begin_node(&config, board, waker, Beside { pulses, stop }, connections);
                 let (mut reactor, mut node) = match made {
                     Ok(made) => made,
                     Err(e) => return drop(begun.send(Err(e))),
@@ -70,9 +76,11 @@ fn begin_node(
     board: Arc<Board>,
     waker: Waker,
     beside: Beside,
+    connections: ConnectionShares,
 ) -> io::Result<(Reactor, HeartbeatNode)> {
     let mut reactor = Reactor::new(reactor::Config {
         waker: Some(waker),
+        connections_max: connections.heartbeats,
         // Short messages, few at a time.
         queue_entries: 32,
         receive_buffer_bytes: 2 << 10,
@@ -82,6 +90,7 @@ fn begin_node(
         ..reactor::Config::default()
     })?;
     let mut node = HeartbeatNode::new(reactor.io(), config, board)?;
+    node.limit_connections(reactor.io(), connections.heartbeats_accepted);
     node.stand_beside(beside);
     Ok((reactor, node))
 }

@@ -28,7 +28,7 @@ pub trait Device {
 pub enum DeviceError {
     #[error("there is no {path}")]
     Missing { path: PathBuf },
-    #[error("{path} is in use: stop the OSD first")]
+    #[error("{path} is in use: stop the OSD first, or unmount what is mounted from it")]
     InUse { path: PathBuf },
     #[error("cannot open {path}")]
     Open { path: PathBuf, source: io::Error },
@@ -61,35 +61,45 @@ impl FileDevice {
         division: Division,
         shard: usize,
     ) -> Result<FileDevice, DeviceError> {
-        let device = FileDevice::open_in(reactor::Config::default(), paths, read_only)?;
-        Ok(FileDevice { division, shard, ..device })
+        FileDevice::open_in(reactor::Config::default(), paths, read_only, division, shard)
     }
 
     /// The same, for writing; all that is written is recorded.
     #[cfg(test)]
     pub(crate) fn recorded(path: &Path, recording: &Path) -> Result<FileDevice, DeviceError> {
         let config = reactor::Config { record: Some(recording.to_owned()), ..reactor::Config::default() };
-        FileDevice::open_in(config, &StorePaths::one(path.to_owned()), false)
+        FileDevice::open_in(config, &StorePaths::one(path.to_owned()), false, Division::WHOLE, 0)
     }
 
-    fn open_in(config: reactor::Config, paths: &StorePaths, read_only: bool) -> Result<FileDevice, DeviceError> {
+    fn open_in(
+        config: reactor::Config,
+        paths: &StorePaths,
+        read_only: bool,
+        division: Division,
+        shard: usize,
+    ) -> Result<FileDevice, DeviceError> {
         // No sockets: the least there is.
         let config = reactor::Config { receive_buffer_bytes: 4096, receive_buffers: 1, ..config };
         let mut reactor = Reactor::new(config).map_err(DeviceError::Reactor)?;
         let mut files = [None; 3];
         for device in store::Device::ALL {
             if let Some(path) = paths.of(device) {
-                files[device as usize] = Some(open_file(reactor.io(), path, read_only)?);
+                let lock_part = division.bounds(shard, device).filter(|_| !read_only);
+                files[device as usize] = Some(open_file(reactor.io(), path, read_only, lock_part)?);
             }
         }
-        let (division, shard) = (Division::WHOLE, 0);
         Ok(FileDevice { reactor, files, division, shard, read_only, under_way: 0, done: VecDeque::new() })
     }
 }
 
 /// Also tells the size.
-fn open_file(io: &mut LoopIo, path: &Path, read_only: bool) -> Result<(FileId, u64), DeviceError> {
-    let options = FileOptions { direct: true, lock: true, read_only, ..FileOptions::default() };
+fn open_file(
+    io: &mut LoopIo,
+    path: &Path,
+    read_only: bool,
+    lock_part: Option<(u64, u64)>,
+) -> Result<(FileId, u64), DeviceError> {
+    let options = FileOptions { direct: true, lock: true, lock_part, read_only, ..FileOptions::default() };
     let opened = io.open_file(path, options).and_then(|file| Ok((file, io.file_len_bytes(file)?)));
     let path = path.to_owned();
     opened.map_err(|source| match source.kind() {

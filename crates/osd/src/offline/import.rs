@@ -52,10 +52,53 @@ pub fn groups_of_stream(input: impl Read) -> Result<Vec<PgId>, OfflineError> {
     }
 }
 
+/// Errors: another shard's store, beside the one that a stream is to be put into, has groups among which the stream's
+/// objects would belong. Import looks at its own store itself.
+pub fn check_beside<D: Device>(store: &mut OfflineStore<D>, input: impl Read) -> Result<(), OfflineError> {
+    let mut reader = FrameReader::new(input)?;
+    let mut order = Order::default();
+    let frame = reader.next()?;
+    order.accept(&frame, reader.frame())?;
+    match frame {
+        Frame::Header(StreamHeader { scope: Scope::Group { pg, pg_num }, .. }) => refuse_overlaps(store, pg, pg_num),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a group, one of `pg_num` of its pool, where the store has groups of the pool as of another number: some have
+/// a part of its objects, or it has those of several. One of them, at least, is not what the pool has now.
+fn refuse_overlaps<D: Device>(store: &mut OfflineStore<D>, pg: PgId, pg_num: u32) -> Result<(), OfflineError> {
+    let others: Vec<PgId> =
+        store.store().pgs().into_iter().filter(|other| other.pool == pg.pool && *other != pg).collect();
+    let mut in_the_way = Vec::new();
+    for other in others {
+        let table = PgTable::decode(store.pg_table(other)?).map_err(|e| {
+            OfflineError::Refused(format!("whether pg {other} has objects of pg {pg} cannot be told: {e}"))
+        })?;
+        match table.info.pg_num {
+            // What an import that was cut off left, or a table that does not say it.
+            0 if other.seed < pg_num => {}
+            kept if kept == pg_num => {}
+            0 => in_the_way.push(format!("{other}")),
+            kept => in_the_way.push(format!("{other} (one of {kept})")),
+        }
+    }
+    if in_the_way.is_empty() {
+        return Ok(());
+    }
+    Err(OfflineError::Refused(format!(
+        "the stream's pg {pg} is one of {pg_num} groups of its pool; the store has groups as of another number, which may have objects \
+         of the same names: {}. Take an OSD that has no group of pool {}",
+        in_the_way.join(", "),
+        pg.pool.0
+    )))
+}
+
 /// Puts a stream into a store of the same cluster.
 ///
 /// A group that the store has already is refused, unless `replace`: then what the stream holds takes its place; if the
-/// stream holds everything, the store is emptied. Until the end of the stream has come, the groups are marked as
+/// stream holds everything, the store is emptied. A group from before its pool was split or merged is refused in any
+/// case where the store has others of the pool. Until the end of the stream has come, the groups are marked as
 /// incomplete: an import that is cut off leaves nothing that an OSD would serve or rely on.
 pub fn import<D: Device>(
     store: &mut OfflineStore<D>,
@@ -211,6 +254,7 @@ impl<D: Device> Import<'_, D> {
         let present: BTreeSet<PgId> = self.store.store().pgs().into_iter().collect();
         match header.scope {
             Scope::Group { pg, pg_num } => {
+                refuse_overlaps(self.store, pg, pg_num)?;
                 let (from, until) = osdmap::pg_range(pg, pg_num);
                 let any = !self.store.ready(|store| store.list(&from, &until, 1))?.is_empty();
                 let there = present.contains(&pg);

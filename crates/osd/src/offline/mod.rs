@@ -26,7 +26,7 @@ pub use check::{CheckReport, check};
 pub use device::{Device, DeviceError, FileDevice};
 pub use export::{ExportReport, ExportScope, export};
 pub use finding::{Finding, MAKE_ANEW};
-pub use import::{ImportReport, check_stream, groups_of_stream, import};
+pub use import::{ImportReport, check_beside, check_stream, groups_of_stream, import};
 pub use repair::{RepairAction, RepairPlan, RepairReport, plan_repair, repair};
 pub use session::{OfflineError, OfflineStore, read_labels};
 pub use stats::{PgStatsReport, PoolStats, StoreStats, stats};

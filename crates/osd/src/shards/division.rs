@@ -91,6 +91,11 @@ impl Division {
         self.part_bytes[device as usize].unwrap_or(0) * shard as u64
     }
 
+    /// Where a shard's part of a device lies, if that is divided: its offset and length.
+    pub fn bounds(&self, shard: usize, device: Device) -> Option<(u64, u64)> {
+        self.part_bytes[device as usize].map(|bytes| (self.offset(shard, device), bytes))
+    }
+
     /// Bytes of a shard's part of a device of so many bytes, or what is left of it if it is too short.
     pub fn bytes(&self, shard: usize, device: Device, device_bytes: u64) -> u64 {
         let left = device_bytes.saturating_sub(self.offset(shard, device));

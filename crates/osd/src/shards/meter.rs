@@ -9,6 +9,8 @@ pub(crate) struct Meter {
     /// Written by the worker: nothing more is to be read from clients; from other OSDs.
     holds_clients: AtomicBool,
     holds_peers: AtomicBool,
+    /// Written by the worker: what clients' requests and answers hold.
+    client_bytes: AtomicUsize,
     /// How long the drive has owed the worker an answer, in microseconds.
     disk_wait_us: AtomicU64,
     /// Written by the front: the worker's part of what the network has not taken yet.
@@ -30,6 +32,14 @@ impl Meter {
 
     pub fn holds_peers(&self) -> bool {
         self.holds_peers.load(Ordering::Acquire)
+    }
+
+    pub fn set_client_bytes(&self, bytes: usize) {
+        self.client_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub fn client_bytes(&self) -> usize {
+        self.client_bytes.load(Ordering::Relaxed)
     }
 
     pub fn set_disk_wait(&self, wait: Duration) {

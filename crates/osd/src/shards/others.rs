@@ -174,6 +174,11 @@ impl Others {
         (behind || clients || !self.early_has_room(client_bytes), behind || peers)
     }
 
+    /// What clients' requests hold in the other shards, or on their way there.
+    pub fn client_bytes(&self) -> usize {
+        self.others.iter().map(|other| other.thread.meter.client_bytes() + other.thread.meter.queued_bytes()).sum()
+    }
+
     fn early_has_room(&self, client_bytes: usize) -> bool {
         let bytes = |early: &Early| early.envelope.front.len() + early.envelope.data.len();
         self.early.iter().map(bytes).sum::<usize>() <= client_bytes / QUEUED_SHARE

@@ -67,6 +67,10 @@ impl<I: Io> Io for PartIo<'_, I> {
         self.io.listen(addr)
     }
 
+    fn limit_accepted(&mut self, listener: ListenerId, connections_max: usize) {
+        self.io.limit_accepted(listener, connections_max);
+    }
+
     fn close_listener(&mut self, listener: ListenerId) {
         self.io.close_listener(listener);
     }

@@ -4,6 +4,7 @@ use super::queue::{Inbox, Sender};
 use super::{FromWorker, Meter, ShardFacts, ToWorker};
 use crate::OsdConfig;
 use crate::beacon;
+use crate::clock_watch::ClockWatch;
 use crate::device_files::DeviceFiles;
 use crate::heartbeat::DiskWait;
 use crate::leaving::SETTLE_EVERY;
@@ -53,6 +54,7 @@ pub(crate) struct Worker {
     files: DeviceFiles,
     stage: Stage,
     disk_wait: DiskWait,
+    clock_watch: ClockWatch,
     beacon_at: Duration,
     /// The map that the front knows to be in force here.
     told: Epoch,
@@ -71,6 +73,7 @@ impl Worker {
             files,
             stage: Stage::Opening(Box::new(opening)),
             disk_wait: DiskWait::default(),
+            clock_watch: ClockWatch::default(),
             beacon_at: Duration::ZERO,
             told: Epoch(0),
             retiring: None,
@@ -244,6 +247,7 @@ impl Worker {
         }
         let behind = store.is_behind();
         let uncommitted = store.uncommitted_bytes() > config.memory().uncommitted_bytes;
+        meter.set_client_bytes(shard.client_bytes());
         if meter.set_holds(shard.is_full() || behind, behind || uncommitted) {
             self.parts.inbox.ring();
         }
@@ -292,8 +296,13 @@ impl<I: Io> Handler<I> for Worker {
     }
 
     fn turn_end(&mut self, io: &mut I) {
+        let gain = self.clock_watch.look(io.clock(), io.wall_clock());
         if let Stage::Running(shard) = &mut self.stage {
             shard.set_time(io.now());
+            // The front tells the operator.
+            if gain.is_some() {
+                shard.clock_stood_still();
+            }
         }
         self.take_inbox(io);
         self.run_shard(io);

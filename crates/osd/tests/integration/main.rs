@@ -1,5 +1,6 @@
 //! Whole OSDs without a cluster.
 
+mod block_devices;
 mod common;
 mod orderly_stop;
 mod shards;

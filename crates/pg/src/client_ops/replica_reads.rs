@@ -46,6 +46,11 @@ impl ReplicaReads {
         self.wanted_at = None;
     }
 
+    /// The clock may have stood still: a share may be over, and so may one that is on its way.
+    pub fn end_share(&mut self) {
+        (self.until, self.asked_at) = (Duration::ZERO, None);
+    }
+
     pub fn all_have(&mut self, committed: EVersion) {
         self.committed = self.committed.max(committed);
     }

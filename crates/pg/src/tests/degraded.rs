@@ -174,6 +174,33 @@ fn a_deposed_primary_that_does_not_know_it_answers_no_reads() {
     }
 }
 
+/// A virtual machine was paused, which its clock does not count: leases seem to go on, while those who gave them have
+/// seen them end.
+#[test]
+fn who_finds_that_its_clock_stood_still_reads_by_no_lease_from_before() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(A);
+    cluster.append(A, session, 1, Epoch(1));
+    cluster.read(A, session, 2, Epoch(1));
+    cluster.settle();
+    assert_eq!(cluster.answers_to(2), [(session, 0, "1,".to_owned())]);
+    // Also not by one that was asked for before and comes now.
+    cluster.later(Duration::from_millis(1000));
+    cluster.read(A, session, 3, Epoch(1));
+    cluster.turn(A);
+    assert_eq!(cluster.answers_to(3).len(), 1, "the lease lasts still, and is asked for again");
+    cluster.shard(A).clock_stood_still();
+    // The answers to that come.
+    cluster.settle_now();
+    cluster.cut.extend([(A, B), (B, A)]);
+    cluster.read(A, session, 4, Epoch(1));
+    cluster.settle();
+    assert_eq!(cluster.answers_to(4), []);
+    cluster.cut.clear();
+    cluster.pass(Duration::from_millis(1500));
+    assert_eq!(cluster.answers_to(4), [(session, 0, "1,".to_owned())]);
+}
+
 /// A group whose primary has got an object that it lacked, as a client reads it, and does not have it durably yet.
 fn with_a_primary_that_has_just_got_an_object() -> Cluster {
     let mut cluster = Cluster::new(3);

@@ -92,6 +92,18 @@ fn a_member_answers_once_its_primary_lets_it() {
 }
 
 #[test]
+fn a_member_that_finds_that_its_clock_stood_still_reads_by_no_share_from_before() {
+    let (mut cluster, _) = cluster();
+    let session = warm(&mut cluster, B);
+    cluster.shard(B).clock_stood_still();
+    read(&mut cluster, B, session, 3);
+    assert_eq!(answer(&cluster, 3), Some((AGAIN, String::new())));
+    cluster.pass(Duration::from_millis(150));
+    read(&mut cluster, B, session, 4);
+    assert_eq!(answer(&cluster, 4), seen("1,"), "it was asked for again");
+}
+
+#[test]
 fn what_not_all_have_is_not_shown() {
     let (mut cluster, primary) = cluster();
     let at_b = warm(&mut cluster, B);

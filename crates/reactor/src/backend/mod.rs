@@ -184,6 +184,11 @@ impl Backend {
         both!(self, b => b.ready())
     }
 
+    /// Whether [`Backend::next`] itself receives, so that what it gives may have come after [`Backend::ready`].
+    pub(crate) fn tries_when_asked(&self) -> bool {
+        matches!(self, Backend::Epoll(_))
+    }
+
     pub(crate) fn next(&mut self) -> Option<Completion> {
         both!(self, b => b.next())
     }

@@ -292,6 +292,10 @@ impl Io for SimIo {
         Ok((listener, bound))
     }
 
+    fn limit_accepted(&mut self, listener: ListenerId, connections_max: usize) {
+        self.node().accepted_max.insert(listener, connections_max);
+    }
+
     fn close_listener(&mut self, listener: ListenerId) {
         if let Some(addr) = self.node().listeners.remove(&listener) {
             self.listeners.remove(&addr);

@@ -3,7 +3,7 @@
 use super::io::{Happening, SimIo};
 use super::node::Inbox;
 use crate::conn::{Bulk, Phase};
-use crate::{ConnId, Event};
+use crate::{ConnId, Event, ListenerId};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io;
@@ -30,6 +30,7 @@ pub(crate) struct Endpoint {
     /// The other side, once it exists. It may be gone.
     pub(crate) peer: Option<ConnId>,
     pub(crate) peer_node: usize,
+    pub(crate) accepted_by: Option<ListenerId>,
     /// The peer lost its power: nothing answers.
     pub(crate) orphaned: bool,
     /// TCP tries to get something to the lost peer.
@@ -59,6 +60,7 @@ impl Endpoint {
             phase,
             peer: None,
             peer_node: node,
+            accepted_by: None,
             orphaned: false,
             retrying: false,
             outgoing: VecDeque::new(),
@@ -98,16 +100,20 @@ impl SimIo {
             return self.send_segment(conn, Segment::Reset);
         };
         let server = self.next_conn_id();
-        let endpoint = self.endpoints.get_mut(&conn).expect("just found");
-        endpoint.peer_node = node;
-        if self.nodes[node].connections >= self.config.connections_max {
+        self.endpoints.get_mut(&conn).expect("just found").peer_node = node;
+        let limit = self.nodes[node].accepted_max.get(&listener).copied();
+        let is_crowded = limit.is_some_and(|max| {
+            let of_listener = |other: &&Endpoint| other.node == node && other.accepted_by == Some(listener);
+            self.endpoints.values().filter(of_listener).count() >= max
+        });
+        if is_crowded || self.nodes[node].connections >= self.config.connections_max {
             self.nodes[node].stats.refused += 1;
             self.send_segment(conn, Segment::Established);
             return self.send_segment(conn, Segment::End);
         }
-        endpoint.peer = Some(server);
+        self.endpoints.get_mut(&conn).expect("just found").peer = Some(server);
         let mut accepted = Endpoint::new(node, remote, local, Phase::Open);
-        (accepted.peer, accepted.peer_node) = (Some(conn), from);
+        (accepted.peer, accepted.peer_node, accepted.accepted_by) = (Some(conn), from, Some(listener));
         self.endpoints.insert(server, accepted);
         self.nodes[node].connections += 1;
         self.nodes[node].stats.accepted += 1;

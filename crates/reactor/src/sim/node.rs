@@ -64,6 +64,8 @@ pub(crate) struct Node {
     pub(crate) timers: Timers<u64>,
     pub(crate) listeners: BTreeMap<ListenerId, SocketAddr>,
     pub(crate) listeners_made: u32,
+    /// Limits of those that have one.
+    pub(crate) accepted_max: BTreeMap<ListenerId, usize>,
     pub(crate) files: Vec<Option<OpenFile>>,
     pub(crate) requests: BTreeMap<u64, Request>,
     pub(crate) dirty: Vec<ConnId>,

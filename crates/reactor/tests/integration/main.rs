@@ -3,4 +3,5 @@
 mod conformance;
 mod forbidden;
 mod real;
+mod stalls;
 mod worlds;

@@ -68,6 +68,29 @@ fn other_threads_wake_the_loop_and_what_they_queued_is_seen() {
     }
 }
 
+/// Of one process that shares a file among loops, each holds its part, beside the first one's lock of the whole file.
+#[test]
+fn a_part_of_a_file_is_locked_against_whoever_wants_some_of_it() {
+    let path = std::env::temp_dir().join(format!("nacre-parts-{}", std::process::id()));
+    std::fs::write(&path, vec![0; 1 << 20]).expect("a file");
+    let mut loops = [(); 4].map(|()| Reactor::new(Config::default()).expect("a reactor"));
+    let mut open = |index: usize, lock, lock_part| {
+        let io = loops[index].io();
+        let options = FileOptions { lock, lock_part, ..FileOptions::default() };
+        io.open_file(&path, options).map(|file| (index, file)).map_err(|error| error.kind())
+    };
+    open(0, true, Some((0, 4096))).expect("nobody has it");
+    let held = open(1, false, Some((4096, 4096))).expect("nobody has this part");
+    let busy = Some(std::io::ErrorKind::WouldBlock);
+    assert_eq!(open(2, false, Some((8191, 10))).err(), busy);
+    open(2, false, Some((8192, 10))).expect("nobody has this part");
+    assert_eq!(open(3, true, None).err(), busy);
+    loops[held.0].io().close_file(held.1);
+    let options = FileOptions { lock_part: Some((4096, 4096)), ..FileOptions::default() };
+    loops[3].io().open_file(&path, options).expect("it was given up");
+    std::fs::remove_file(&path).expect("removed");
+}
+
 #[test]
 fn an_idle_loop_does_not_turn() {
     for mut reactor in reactors() {

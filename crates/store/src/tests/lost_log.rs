@@ -152,6 +152,47 @@ fn an_unreadable_block_of_the_log_hides_nothing() {
     assert!(opened > 20 && mended > 20 && states.len() > 15, "{opened} opened, {mended} mended, {}", states.len());
 }
 
+/// A crash takes the records that were written beside a checkpoint, but not the checkpoint: the log goes on where its
+/// root says, which is behind those that are gone. What was acknowledged there is not missed either.
+#[test]
+fn an_unreadable_block_hides_nothing_where_the_log_went_on_behind_records_that_were_lost() {
+    let mut tried = 0;
+    for seed in 0..60 {
+        let mut bench = Bench::with(split(config(), seed % 4 == 3, seed % 4 > 1), seed);
+        for turn in 0..40 {
+            bench.begin_turn();
+            if turn % 4 == 0 {
+                bench.store.checkpoint();
+            }
+            for _ in 0..bench.random.below(6) {
+                bench.complete_some();
+                bench.events();
+                let mut fates = Random::new(bench.random.next());
+                let mut device = bench.device.after_crash(&mut || fates.next());
+                let mut store = open(&mut device, &bench.config).unwrap_or_else(|error| panic!("{error}"));
+                if store.wal.live_records() > 0 || store.wal.head_in_ring() == 0 {
+                    continue;
+                }
+                let head = store.wal.head_in_ring();
+                store.submit(txn(vec![write(NEW, 0, vec![3; 100])])).unwrap();
+                settle(&mut store, &mut device);
+                // It did not fit before the ring's end, or a checkpoint covers it already.
+                if store.wal.live_records() != 1 || store.wal.head_in_ring() != head + store.wal.used_bytes() {
+                    continue;
+                }
+                let mut device = device.after_crash(&mut || fates.next());
+                device.part_mut(log_device(&bench)).make_unreadable(WAL_OFFSET + head);
+                tried += 1;
+                match open(&mut device, &bench.config) {
+                    Ok(_) => panic!("seed {seed}, turn {turn}: an acknowledged record at {head:#x} is not missed"),
+                    Err(error) => assert!(matches!(error, OpenError::UnreadableLog { .. }), "{error}"),
+                }
+            }
+        }
+    }
+    assert!(tried > 100, "{tried} tried");
+}
+
 /// Rot of one bit or of a whole block, anywhere in the log, one block or several.
 #[test]
 fn a_damaged_log_is_cut_where_the_damage_is() {

@@ -56,6 +56,8 @@ pub(super) struct Assembler {
     /// The same for data segments of a block or more, and how much of it is filled.
     aligned: Option<(AlignedBuf, usize)>,
     established: bool,
+    /// Preambles that came.
+    frames: u64,
     handshake_bytes: usize,
     bulk_min_bytes: usize,
     buffers: BufPool,
@@ -75,6 +77,7 @@ impl Assembler {
             gathered: Vec::new(),
             aligned: None,
             established: false,
+            frames: 0,
             handshake_bytes: 0,
             bulk_min_bytes: bulk_min_bytes.unwrap_or(usize::MAX).max(BLOCK_BYTES),
             buffers,
@@ -148,6 +151,14 @@ impl Assembler {
         }
     }
 
+    /// The message that is being received: its number among the frames, and how many bytes its segments have. `None`
+    /// before its preamble is there.
+    pub fn receiving(&self) -> Option<(u64, usize)> {
+        let is_under_way = matches!(self.stage, Stage::First | Stage::Segment(_) | Stage::Epilogue);
+        let bytes = self.preamble.lengths.iter().sum();
+        (is_under_way && self.preamble.tag == Tag::MESSAGE).then_some((self.frames, bytes))
+    }
+
     /// All bytes of the present stage are there.
     fn stage_done(&mut self, bytes: Cow<'_, [u8]>) -> Result<Option<Incoming>, FrameError> {
         match self.stage {
@@ -172,6 +183,7 @@ impl Assembler {
             }
             Stage::Preamble => {
                 self.preamble = Preamble::parse(&bytes)?;
+                self.frames += 1;
                 let Preamble { tag, lengths, .. } = self.preamble;
                 if tag == Tag::MESSAGE && !self.established {
                     return Err(FrameError::Tag(tag.0));

@@ -22,7 +22,7 @@ pub struct Policy {
     pub fences: bool,
 }
 
-/// Ask every `interval`; without an answer for `timeout` the connection counts as lost.
+/// Ask every `interval`; if nothing comes for `timeout`, no answer and nothing else, the connection counts as lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Keepalive {
     pub interval: Duration,
@@ -47,8 +47,13 @@ impl Policy {
         keepalive: Some(Keepalive { interval: Duration::from_secs(1), timeout: Duration::from_secs(4) }),
         ..Policy::MON_SERVER
     };
-    /// Daemons among each other.
-    pub const LOSSLESS_PEER: Policy = Policy { lossy: false, ..Policy::LOSSY_CLIENT };
+    /// Daemons among each other. A path that swallows everything would otherwise be noticed after a quarter of an hour,
+    /// or never by a side that only waits for the other one.
+    pub const LOSSLESS_PEER: Policy = Policy {
+        lossy: false,
+        keepalive: Some(Keepalive { interval: Duration::from_secs(5), timeout: Duration::from_secs(20) }),
+        ..Policy::LOSSY_CLIENT
+    };
 }
 
 /// Makes a [`crate::msgr::Messenger`].

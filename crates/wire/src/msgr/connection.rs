@@ -76,6 +76,8 @@ pub(super) struct Connection {
     pub assembler: Assembler,
     /// When the first byte of the frame that is coming, or came last, was there.
     pub frame_began: Duration,
+    /// When bytes last came.
+    pub heard_at: Duration,
     /// Control frames not yet transmitted.
     pub pending: BytesMut,
     /// From the start if we dialled, else once the peer has told who it is.
@@ -96,6 +98,7 @@ impl Connection {
             deadline,
             assembler,
             frame_began: Duration::ZERO,
+            heard_at: Duration::ZERO,
             pending: BytesMut::new(),
             session,
             peer_kind: EntityType(0),

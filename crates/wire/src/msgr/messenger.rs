@@ -80,6 +80,7 @@ pub struct Messenger {
     next_session: u64,
     random_state: u64,
     pub(super) now: Duration,
+    is_deaf: bool,
     /// Memory for small parts of transmissions.
     scratch: BytesMut,
     /// For payloads that are too small to be received in bulk.
@@ -109,6 +110,7 @@ impl Messenger {
             next_session: 1,
             random_state: config.seed,
             now: Duration::ZERO,
+            is_deaf: false,
             scratch: BytesMut::new(),
             buffers: BufPool::new(SPARE_BYTES_MAX),
             config,
@@ -158,6 +160,12 @@ impl Messenger {
         self.conns.get(&conn)?.assembler.bulk_wanted()
     }
 
+    /// The message that is being received on a connection: a number that tells it from those before, and how many bytes
+    /// it will have. `None` as long as none has begun, or its size is not known yet.
+    pub fn receiving(&self, conn: ConnId) -> Option<(u64, usize)> {
+        self.conns.get(&conn)?.assembler.receiving()
+    }
+
     /// The bytes that [`Messenger::bulk_wanted`] asked for, all of them.
     pub fn bulk_received(&mut self, conn: ConnId, buf: AlignedBuf, now: Duration) {
         self.progressed(conn, now);
@@ -170,9 +178,17 @@ impl Messenger {
     /// may have to wait behind a large message, in either direction, for longer than a dead peer is to be waited for.
     pub fn progressed(&mut self, conn: ConnId, now: Duration) {
         self.advance(now);
-        let session = self.conns.get(&conn).and_then(|connection| connection.session);
-        if let Some(s) = session.and_then(|session| self.sessions.get_mut(&session)) {
-            s.heard_at = self.now;
+        if let Some(connection) = self.conns.get_mut(&conn) {
+            connection.heard_at = self.now;
+        }
+    }
+
+    /// Whether the driver reads from no connection for now, so that silence tells nothing of a peer.
+    pub fn set_deaf(&mut self, deaf: bool, now: Duration) {
+        self.advance(now);
+        if std::mem::replace(&mut self.is_deaf, deaf) && !deaf {
+            let now = self.now;
+            self.conns.values_mut().for_each(|connection| connection.heard_at = now);
         }
     }
 
@@ -541,12 +557,13 @@ impl Messenger {
     fn keepalive(&mut self, id: SessionId, conn: ConnId) {
         let Some(s) = self.sessions.get(&id).filter(|s| s.link == Link::Open(conn)) else { return };
         let keepalive = s.policy.keepalive.expect("only such sessions have this timer");
-        if self.now >= s.alive_at.max(s.heard_at) + keepalive.timeout {
+        let connection = self.conns.get_mut(&conn).expect("open sessions have a connection");
+        if !self.is_deaf && self.now >= connection.heard_at.max(s.alive_at) + keepalive.timeout {
             let cause = format!("no answer to keepalives for {:?}", keepalive.timeout);
             return self.fault(conn, Fault::Lost(cause));
         }
         let stamp = Utime::from_unix(self.now);
-        self.conns.get_mut(&conn).expect("open sessions have a connection").put(&Keepalive2 { stamp });
+        connection.put(&Keepalive2 { stamp });
         self.dirty.insert(conn);
         self.set_timer(keepalive.interval, Timer::Keepalive(id, conn));
     }

@@ -54,8 +54,6 @@ pub(super) struct Session {
     pub backoff: Duration,
     /// When the peer last answered a keepalive, or the link opened.
     pub alive_at: Duration,
-    /// When anything last came from the peer, or its end of the stream made room for more.
-    pub heard_at: Duration,
     /// Since when it has lacked a connection that it wants.
     pub lost_at: Option<Duration>,
 }
@@ -80,7 +78,6 @@ impl Session {
             out: Outbox::default(),
             backoff: Duration::ZERO,
             alive_at: Duration::ZERO,
-            heard_at: Duration::ZERO,
             lost_at: None,
         }
     }

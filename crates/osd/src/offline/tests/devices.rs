@@ -116,6 +116,7 @@ fn mkfs_leaves_links_by_which_the_other_devices_are_found() {
     std::fs::write(at("theirs"), "data").unwrap();
     let error = make(named("wal", "theirs")).unwrap_err().to_string();
     assert!(error.contains("theirs exists and is not empty"), "{error}");
+    assert!(!main.exists() && !at("wal").exists() && !at("same").exists(), "what was made is gone");
     assert_eq!(std::fs::read(at("theirs")).unwrap(), b"data");
     make(named("wal", "metadata")).unwrap();
     assert_eq!(std::fs::read_link(at("osd/block.metadata")).unwrap(), at("metadata"));

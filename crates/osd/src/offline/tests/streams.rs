@@ -87,6 +87,42 @@ fn what_is_there_is_replaced_only_when_asked_for() {
     assert!(contents(imported(changed, &all, true).unwrap()) == contents(device));
 }
 
+/// A pool was split since the group was exported, or merged: what the store has is newer, or of other objects.
+#[test]
+fn a_group_as_of_another_number_of_groups_replaces_no_objects_of_others() {
+    let device = filled();
+    let (one, pg) = (exported(device.copy(), ONE), PgId::new(3, 1));
+    // 3.1 of 4 has the objects of 3.1 and 3.5 of 8; the store has 3.5.
+    let mut store = open(empty());
+    let info = pg::info::PgInfo { pg_num: 8, ..pg::info::PgInfo::default() };
+    let theirs = types::ObjectId { hash: 5, ..object(1, 0) };
+    let steps = vec![info.step(), store::Step::Touch { object: theirs }];
+    store.submit(store::Transaction { pg: PgId::new(3, 5), steps }).unwrap();
+    store.settle(true).unwrap();
+    let split = store.into_device();
+    for replace in [false, true] {
+        let refusal = imported(split.copy(), &one, replace).err().unwrap().to_string();
+        assert!(refusal.contains("pg 3.1 is one of 4") && refusal.contains("3.5 (one of 8)"), "{refusal}");
+        let mut store = open(split.copy());
+        assert!(crate::offline::check_beside(&mut store, &one[..]).is_err());
+        assert!(contents(store.into_device()) == contents(split.copy()), "nothing has changed");
+    }
+    // The other way round: what the store has is from before a split.
+    let stream = {
+        let mut store = open(device.copy());
+        let mut table = pg::PgTable::decode(store.pg_table(pg).unwrap()).unwrap();
+        table.info.pg_num = 8;
+        let step = table.info.step();
+        store.submit(store::Transaction { pg, steps: vec![step] }).unwrap();
+        store.settle(true).unwrap();
+        let mut out = Vec::new();
+        export(&mut store, ONE, false, &mut out, &mut |_, _| ()).unwrap();
+        out
+    };
+    let refusal = imported(device.copy(), &stream, true).err().unwrap().to_string();
+    assert!(refusal.contains("3.2 (one of 4)"), "{refusal}");
+}
+
 #[test]
 fn what_does_not_belong_is_refused() {
     let device = filled();

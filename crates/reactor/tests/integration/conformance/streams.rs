@@ -2,7 +2,7 @@
 
 use super::scenario::{Scenario, any_port, check, pattern, pattern_bytes};
 use bytes::Bytes;
-use reactor::{ConnId, Event, Io};
+use reactor::{ConnId, Event, Io, ListenerId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -229,7 +229,8 @@ impl Scenario for Paused {
         self.client = Some(client);
         let all = Bytes::from(pattern_bytes(0, PAUSED_BYTES));
         (0..PAUSED_BYTES).step_by(1 << 20).for_each(|at| io.send(client, all.slice(at..at + (1 << 20))));
-        io.set_timer(io.now() + Duration::from_millis(300), 1);
+        // Making those bytes takes its time.
+        io.set_timer(io.clock() + Duration::from_millis(300), 1);
     }
 
     fn received<I: Io>(&mut self, io: &mut I, conn: ConnId, bytes: &[u8]) -> usize {
@@ -488,6 +489,69 @@ impl Scenario for TooMany {
 #[test]
 fn the_number_of_connections_is_bounded() {
     check(TooMany::default);
+}
+
+/// A listener that is full closes the newest, until there is room again; another one, and connects of this side, go on.
+#[derive(Default)]
+struct Crowded {
+    full: Option<(ListenerId, std::net::SocketAddr)>,
+    free: Option<(ListenerId, std::net::SocketAddr)>,
+    accepted: Vec<ConnId>,
+    connected: Vec<ConnId>,
+    closed: usize,
+    again: bool,
+    elsewhere: bool,
+}
+
+impl Scenario for Crowded {
+    fn start<I: Io>(&mut self, io: &mut I) {
+        let [full, free] = [(); 2].map(|()| io.listen(any_port()).expect("a listener"));
+        io.limit_accepted(full.0, 2);
+        for _ in 0..5 {
+            io.connect(full.1);
+        }
+        (self.full, self.free) = (Some(full), Some(free));
+        io.set_timer(io.now() + Duration::from_secs(1), 1);
+    }
+
+    fn event<I: Io>(&mut self, io: &mut I, event: Event) {
+        let (full, free) = (self.full.expect("listening"), self.free.expect("listening"));
+        match event {
+            Event::Accepted { listener, conn, .. } if listener == full.0 => {
+                self.accepted.push(conn);
+                self.again = self.accepted.len() > 2;
+            }
+            Event::Accepted { .. } => self.elsewhere = true,
+            Event::Connected { conn, result } => {
+                result.expect("the kernel takes it");
+                self.connected.push(conn);
+            }
+            Event::Closed { .. } => self.closed += 1,
+            Event::Timer { token: 1 } => {
+                assert_eq!((self.accepted.len(), self.connected.len(), self.closed), (2, 5, 3));
+                io.connect(free.1);
+                io.abort(self.accepted[0]);
+                io.set_timer(io.now() + Duration::from_secs(1), 2);
+            }
+            Event::Timer { .. } => {
+                io.connect(full.1);
+            }
+            Event::Sent { .. } => {}
+            event => panic!("unexpected {event:?}"),
+        }
+        if self.again && self.elsewhere {
+            io.stop();
+        }
+    }
+
+    fn check(&mut self) {
+        assert_eq!(self.accepted.len(), 3);
+    }
+}
+
+#[test]
+fn a_full_listener_takes_nothing_from_others() {
+    check(Crowded::default);
 }
 
 /// A stream of frames of any sizes, some of which go into bulks, read with pauses and in bites of any size.

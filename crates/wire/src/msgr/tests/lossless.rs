@@ -263,7 +263,11 @@ fn acknowledgements_are_batched() {
     let acks = (net.transmitted - before - 100 * 77) / 44;
     assert!((1..=5).contains(&acks), "{acks} acknowledgements of 100 messages");
     assert_eq!(net.messenger(0).queued_bytes(session), 0);
-    assert_eq!(net.messenger(0).next_wake(), None, "an idle session wakes nobody");
+    let asks_at = net.now + Duration::from_secs(4);
+    assert!(
+        net.messenger(0).next_wake().is_some_and(|at| at >= asks_at),
+        "an idle session only asks whether the peer lives"
+    );
 }
 
 proptest! {
@@ -311,4 +315,48 @@ fn messages_tell_when_their_first_byte_came() {
     net.send(0, session, message(1, 100, 100));
     net.settle();
     assert_eq!(net.nodes[1].began, [begun, later]);
+}
+
+/// A path that swallows everything: neither side hears of it from its kernel.
+#[test]
+fn a_peer_that_falls_silent_is_dialled_anew_and_nothing_is_lost() {
+    let mut net = two_osds(5);
+    let session = dial(&mut net, 0);
+    net.send(0, session, message(0, 100, 0));
+    net.settle();
+    net.sleep(Duration::from_secs(300));
+    assert_eq!((net.nodes[0].faults.len(), net.nodes[1].faults.len()), (0, 0), "idle peers keep their connection");
+    net.mute(1);
+    net.send(0, session, message(1, 100, 0));
+    let before = net.now;
+    while net.nodes[0].faults.is_empty() && net.now < before + Duration::from_secs(1000) {
+        net.sleep(Duration::from_millis(500));
+    }
+    let waited = (net.now - before).as_secs();
+    assert!((15..=25).contains(&waited), "noticed after {waited} s");
+    assert!(net.nodes[0].faults[0].ends_with("no answer to keepalives for 20s"), "{:?}", net.nodes[0].faults);
+    net.nodes[1].muted = false;
+    net.sleep(Duration::from_secs(60));
+    net.send(0, session, message(2, 100, 0));
+    net.settle();
+    check_received(&net, 1, 3, |_| (100, 0));
+}
+
+/// Whoever reads nothing for a while cannot tell a silent peer from one that it does not listen to.
+#[test]
+fn silence_is_not_judged_while_nothing_is_read() {
+    let mut net = two_osds(6);
+    dial(&mut net, 0);
+    net.settle();
+    let now = net.now;
+    net.messenger(0).set_deaf(true, now);
+    net.mute(1);
+    net.sleep(Duration::from_secs(100));
+    assert_eq!(net.nodes[0].faults.len(), 0);
+    let now = net.now;
+    net.messenger(0).set_deaf(false, now);
+    net.sleep(Duration::from_secs(14));
+    assert_eq!(net.nodes[0].faults.len(), 0, "what waits to be read is waited for");
+    net.sleep(Duration::from_secs(12));
+    assert!(net.nodes[0].faults.len() == 1, "{:?}", net.nodes[0].faults);
 }
