@@ -191,7 +191,8 @@ impl Monitor {
     /// An OSD that is up needs an epoch that it has not seen.
     pub(super) fn newer_map(&mut self, now: Now, session: SessionId, request: &nacre::NewerMapGet) {
         let asks = self.sessions[&session].osd().filter(|osd| self.state.osdmap().is_up(*osd));
-        if asks.is_some() && self.state.osdmap().epoch <= request.after {
+        // An older one was followed by the present map, which the OSD gets; a newer one there is not.
+        if asks.is_some() && self.state.osdmap().epoch == request.after {
             self.osd_changes.newer_map(request.after, now.since_start);
         }
     }

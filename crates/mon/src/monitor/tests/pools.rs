@@ -248,6 +248,25 @@ fn an_activation_that_rests_on_an_earlier_record_is_refused() {
 }
 
 #[test]
+fn osds_that_need_a_map_they_have_not_seen_get_one() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let session = h.boot(0);
+    h.pass(std::time::Duration::from_secs(1));
+    let epoch = h.map().epoch;
+    let asked = |h: &mut Harness, session: SessionId, after: Epoch| {
+        h.say(session, nacre::NewerMapGet { after });
+        h.pass(std::time::Duration::from_secs(1));
+        h.map().epoch
+    };
+    assert_eq!(asked(&mut h, client, epoch), epoch, "a client has no part in it");
+    assert_eq!(asked(&mut h, session, Epoch(epoch.0 - 1)), epoch, "this is a newer one");
+    assert_eq!(asked(&mut h, session, Epoch(u32::MAX)), epoch, "there is none of that epoch");
+    assert_eq!(asked(&mut h, session, epoch), epoch.next());
+    assert_eq!(asked(&mut h, session, epoch), epoch.next(), "it has come already");
+}
+
+#[test]
 fn primaries_have_other_acting_sets_stand_in() {
     let mut h = Harness::new();
     let client = h.client();
