@@ -54,6 +54,8 @@ pub enum Part {
 
 mutants! {
     ShortLogLeads "short-log-leads" Peering "the primary keeps its own log though another member has a longer one",
+    OldRecordTaken "old-record-taken" Peering "the monitors' record as it was before the interval began is gone by",
+    SameEpochAnew "same-epoch-anew" Peering "the interval that follows a session's end begins with the epoch of the one before",
     StrangerHasNothing "stranger-has-nothing" Peering "an OSD that is no member any more answers like one that has nothing",
     StrangerLeads "stranger-leads" Peering "a member that the record does not name may have the authoritative log",
     StartedNotDurable "started-not-durable" Peering "a member says that it has the authoritative log before it has it durably",
@@ -124,6 +126,7 @@ mutants! {
     MergeUnrecorded "merge-unrecorded" Merging "groups are merged though they are not recorded as having stopped",
     MergesOtherShards "merges-other-shards" Merging "groups of erasure-coded pools are merged though OSDs have different shards of them",
     StaleRecord "stale-record" Monitor "an acting set that is not the newest map's is recorded",
+    BasisNotCompared "basis-not-compared" Monitor "an activation is recorded whatever record its primary went by",
     PastForgotten "past-forgotten" Monitor "the record forgets who served before",
     VoteNotDurable "vote-not-durable" Quorum "a monitor's vote is told before it is durable",
     EntriesAckedEarly "entries-acked-early" Quorum "a monitor acknowledges entries of the log before they are durable",

@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::peer::PgInterval;
 use crate::peering::Phase;
 use crate::pg::Pg;
+use mutant::Mutant;
 use types::OsdId;
 use wire::nacre::kind;
 use wire::own_message as message;
@@ -28,7 +29,7 @@ impl Pg {
     pub(crate) fn session_ended(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if self.is_primary(cx.whoami) {
             if self.others(cx.whoami).contains(&osd) {
-                self.begin_with_newer_map(cx, osd);
+                self.begin_with_newer_map(cx, &format!("the session with {osd} has ended"));
             }
         } else if self.interval.primary == Some(osd) {
             self.follow_no_longer(cx, osd);
@@ -53,12 +54,15 @@ impl Pg {
     }
 
     /// As primary: ends the interval, and begins another one once there is a map that this OSD has not seen.
-    fn begin_with_newer_map(&mut self, cx: &mut Context<'_>, lost: OsdId) {
+    pub(crate) fn begin_with_newer_map(&mut self, cx: &mut Context<'_>, why: &str) {
         // What has not begun yet has lost nothing.
         if self.is_loading() || self.awaits_map() {
             return;
         }
-        tracing::info!(pg = %self.id, since = %self.interval.since, %lost, "peers anew: the session with a member has ended");
+        tracing::info!(pg = %self.id, since = %self.interval.since, "peers anew: {why}");
+        if mutant::is(Mutant::SameEpochAnew) {
+            return self.start_interval_among_members(cx, self.interval.clone());
+        }
         self.end_interval_among_members(cx);
         self.peering.set_phase(Phase::AwaitingMap { newer_than: cx.epoch });
         self.ask_again(cx);

@@ -377,7 +377,7 @@ impl Pg {
     /// group may have served elsewhere since. It answers a question of an earlier interval, and newer maps have
     /// overtaken it.
     pub(crate) fn history_told(&mut self, cx: &mut Context<'_>, epoch: Epoch, told: PgHistory) {
-        if epoch < self.interval.since {
+        if epoch < self.interval.since && !mutant::is(Mutant::OldRecordTaken) {
             return;
         }
         if let Phase::Gathering { .. } = &self.peering.phase {
@@ -851,8 +851,16 @@ impl Pg {
 
     /// The monitors have recorded who serves.
     pub(crate) fn recorded(&mut self, cx: &mut Context<'_>, history: PgHistory) {
-        let is_ours = history.last_epoch_started == self.interval.since && self.is_primary(cx.whoami);
+        if !self.is_primary(cx.whoami) {
+            return;
+        }
+        let is_ours = history.last_epoch_started == self.interval.since;
         let Some((members, recovered)) = &self.peering.record_asked else { return };
+        let is_newer = self.peering.record.is_some_and(|record| history.last_epoch_started > record);
+        if is_newer && history.last_epoch_started < self.interval.since {
+            // It was recorded late, after this primary had asked: others may have been answered by those that it names.
+            return self.begin_with_newer_map(cx, "another interval was recorded meanwhile");
+        }
         if !is_ours || history.members != *members {
             return;
         }

@@ -246,12 +246,14 @@ impl Monitor {
             // Others may have served and been answered for since the record that the primary went by. What the same
             // interval led to is no such record: its primary is the one that asks.
             let started = known.map(|record| record.last_epoch_started).unwrap_or_default();
-            let rests_on = activation.basis.unwrap_or(started);
+            let rests_on = activation.basis.filter(|_| !mutant::is(Mutant::BasisNotCompared)).unwrap_or(started);
             if rests_on != started && activation.interval_since != started {
                 let since = activation.interval_since;
                 info!(
                     "{pg}: activation in {since} rests on a record of {rests_on}, the present one is of {started}: refused"
                 );
+                // The answer tells what is recorded: the primary must find out anew who has what.
+                asked.extend(known.map(|_| pg));
                 continue;
             }
             asked.push(pg);

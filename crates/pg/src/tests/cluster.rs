@@ -620,14 +620,18 @@ impl Cluster {
                 let asked = PgActivate::open(envelope).expect("well-formed").pgs;
                 let current = |pgid| self.map.pg_to_up_acting(pgid).expect("placed by hand").acting;
                 let mut pgs = Vec::new();
-                let is_current = |pg: &PgActivation| {
+                let mut is_current = |pg: &PgActivation| {
                     let since = self.ranges_since.get(&pg.pgid).copied().unwrap_or_default();
                     let started = self.started.get(&pg.pgid).map(|known| known.last_epoch_started).unwrap_or_default();
                     let basis = pg.basis.expect("OSDs tell by which record they went");
                     let is_on_it = [basis, pg.interval_since].contains(&started);
-                    pg.acting == current(pg.pgid) && pg.interval_since >= since && is_on_it
+                    let is_current = pg.acting == current(pg.pgid) && pg.interval_since >= since;
+                    if is_current && !is_on_it {
+                        pgs.extend(self.started.get(&pg.pgid).cloned());
+                    }
+                    is_current && is_on_it
                 };
-                for pg in asked.into_iter().filter(is_current).collect::<Vec<_>>() {
+                for pg in asked.into_iter().filter(|pg| is_current(pg)).collect::<Vec<_>>() {
                     let known = self.started.get(&pg.pgid).into_iter();
                     let served = known.flat_map(|known| {
                         let shards = known.past_shards.iter().chain(&known.member_shards).copied().map(Some);
@@ -837,6 +841,11 @@ impl Cluster {
     /// The operator has confirmed what the monitors know.
     pub fn confirm(&mut self) {
         self.started.values_mut().for_each(|known| known.doubt = doubt::NONE);
+    }
+
+    /// Another interval of the group is recorded, late.
+    pub fn record(&mut self, history: PgHistory) {
+        self.started.insert(PG, history);
     }
 
     /// What the monitors know of the group.

@@ -56,3 +56,25 @@ fn a_record_from_before_the_interval_is_not_gone_by() {
         assert!(!cluster.history().members.contains(&A), "{:?}", cluster.history());
     }
 }
+
+/// What a primary asked for in an interval that is over is recorded after it has asked for the record in the next one.
+#[test]
+fn a_record_that_comes_late_has_the_primary_peer_anew() {
+    let mut cluster = Cluster::new(3);
+    append(&mut cluster, A, 1);
+    let earlier = cluster.map.epoch;
+    cluster.move_group(&[0, 2, 1]);
+    cluster.move_group(&[0, 1, 2]);
+    for osd in (0..3).map(OsdId) {
+        cluster.update(osd);
+    }
+    // A knows the record and waits for its members.
+    let late = wire::nacre::mon::PgHistory { last_epoch_started: earlier.next(), ..cluster.history() };
+    cluster.record(late);
+    cluster.settle();
+    cluster.pass(Duration::from_secs(4));
+    assert!(cluster.is_active(A));
+    assert!(cluster.history().last_epoch_started > earlier.next().next(), "{:?}", cluster.history());
+    append(&mut cluster, A, 2);
+    assert_eq!(cluster.content(A), "1,2,");
+}

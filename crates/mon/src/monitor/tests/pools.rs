@@ -233,17 +233,18 @@ fn an_activation_that_rests_on_an_earlier_record_is_refused() {
         let (recovered, member_shards) = (true, Vec::new());
         let pgs = vec![nacre::PgActivation { pgid, interval_since, acting, members, recovered, member_shards, basis }];
         h.say(primary, nacre::PgActivate { epoch: created, pgs });
-        h.heard::<nacre::PgActivated>(primary).pop().expect("an answer").pgs.len()
+        let answer = h.heard::<nacre::PgActivated>(primary).pop().expect("an answer");
+        answer.pgs.first().map(|told| told.last_epoch_started.0)
     };
     let first = created.0;
-    assert_eq!(record(first, Some(Epoch(first - 1)), &acting), 0, "there has been no record so far");
-    assert_eq!(record(first, Some(Epoch(0)), &acting[..2]), 1);
-    assert_eq!(record(first, Some(Epoch(0)), &acting), 1, "the same interval's next one");
-    assert_eq!(record(first + 5, Some(Epoch(first)), &acting), 1);
-    assert_eq!(record(u32::MAX, Some(Epoch(first + 5)), &acting), 0, "there is no such epoch yet");
-    assert_eq!(record(first + 9, Some(Epoch(first)), &acting), 0, "others may have served since");
-    assert_eq!(record(first + 9, Some(Epoch(0)), &acting), 0);
-    assert_eq!(record(first + 9, None, &acting), 1, "OSDs of earlier software do not tell");
+    assert_eq!(record(first, Some(Epoch(first - 1)), &acting), None, "there has been no record so far");
+    assert_eq!(record(first, Some(Epoch(0)), &acting[..2]), Some(first));
+    assert_eq!(record(first, Some(Epoch(0)), &acting), Some(first), "the same interval's next one");
+    assert_eq!(record(first + 5, Some(Epoch(first)), &acting), Some(first + 5));
+    assert_eq!(record(u32::MAX, Some(Epoch(first + 5)), &acting), None, "there is no such epoch yet");
+    assert_eq!(record(first + 9, Some(Epoch(first)), &acting), Some(first + 5), "others may have served since: told so");
+    assert_eq!(record(first + 9, Some(Epoch(0)), &acting), Some(first + 5));
+    assert_eq!(record(first + 9, None, &acting), Some(first + 9), "OSDs of earlier software do not tell");
     assert_eq!(h.monitor.state().pgs[&pgid].last_epoch_started, Epoch(first + 9));
 }
 
