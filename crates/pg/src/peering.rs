@@ -205,6 +205,7 @@ impl Pg {
         self.try_full_again(cx);
         self.look_for_old_shards(cx);
         self.gathers_wait_no_longer(cx);
+        self.reread(cx);
         if self.is_active() {
             self.roll_forward_idle(cx);
             self.release_found(cx);

@@ -1348,6 +1348,11 @@ impl Shard {
                     pg.rebuild_read(context!(self), &object, id, data);
                 }
             }
+            Some(Waiter::Reread { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.reread_lookup_done(context!(self), id, data);
+                }
+            }
             Some(Waiter::Push { pgid, to }) => {
                 if let Some(pg) = self.pgs.get_mut(&pgid) {
                     pg.push_lookup_done(context!(self), to, id, data);
