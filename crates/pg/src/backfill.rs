@@ -202,7 +202,8 @@ impl Pg {
         // What nobody has is not listed here.
         let unlisted = compared.as_ref().unwrap_or(&range_end);
         let unlisted = self.missing.range(..unlisted).map(|(object, _)| object);
-        let unlisted = unlisted.skip_while(|object| **object < backfill.compared).cloned().map(|object| (object, Has::Nothing));
+        let unlisted =
+            unlisted.skip_while(|object| **object < backfill.compared).cloned().map(|object| (object, Has::Nothing));
         let later = compared.as_ref().map(|compared| listed.objects.split_off(compared)).unwrap_or_default();
         let mut theirs = std::mem::replace(&mut listed.objects, later);
         queue.queue.extend(ours.into_iter().map(|object| (object, Has::Nothing)).chain(unlisted));

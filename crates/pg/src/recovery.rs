@@ -171,6 +171,7 @@ impl Pg {
             tracing::warn!(pg = %self.id, %object, %version, "is damaged here and is fetched from another member");
             let steps = vec![Pg::missing_step(object, version)];
             cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+            self.reread_if_unfound(cx, object);
         }
         self.unreadable.remove(object);
         // Nobody is sent one part of what was here and one of what comes.

@@ -1,14 +1,16 @@
-//! Objects that could not be read when members were to get them, and that nobody else has, are read again from time to time.
+//! Objects that could not be read here, and that nobody else turned out to have, are read again from time to time.
 //!
 //! The error may have been a passing one, or somebody may have come by whose help an erasure-coded object can be computed. Until
 //! an object has been read whole it stays unfound: clients and operators do not see it come and go.
 
-use crate::context::{Context, Waiter};
+use crate::context::{Context, OnCommit, Waiter};
 use crate::lookup::{NoAnswer, ready};
+use crate::object_info::ObjectInfo;
 use crate::object_reading::ObjectReading;
 use crate::pg::Pg;
+use std::collections::BTreeSet;
 use std::time::Duration;
-use store::{LookupId, ReadError};
+use store::{LookupId, ReadError, Transaction};
 use types::{ObjectId, OsdId};
 use wire::Rope;
 
@@ -28,6 +30,8 @@ enum Reread {
 /// What is read again.
 #[derive(Debug, Default)]
 pub(crate) struct Rereading {
+    /// Objects that are missing here since a read failed in this interval: what is here of them may be read after all.
+    damaged: BTreeSet<ObjectId>,
     /// When the next round begins; `None`: there is nothing to read, or a round is under way.
     next_at: Option<Duration>,
     /// What is left of the round.
@@ -39,6 +43,16 @@ pub(crate) struct Rereading {
 }
 
 impl Pg {
+    /// What is here of an object cannot be read, and it is missing for that.
+    pub(crate) fn reread_if_unfound(&mut self, cx: &Context<'_>, object: &ObjectId) {
+        self.rereading.damaged.insert(object.clone());
+        self.reread_later(cx);
+    }
+
+    fn is_reread(&self, object: &ObjectId) -> bool {
+        self.unreadable.contains_key(object) || self.rereading.damaged.contains(object) && self.is_unfound(object)
+    }
+
     /// Something cannot be read.
     pub(crate) fn reread_later(&mut self, cx: &Context<'_>) {
         if self.rereading.reading.is_none() && self.rereading.objects.is_empty() {
@@ -50,7 +64,8 @@ impl Pg {
     pub(crate) fn reread(&mut self, cx: &mut Context<'_>) {
         if self.rereading.next_at.is_some_and(|at| at <= cx.now) && self.peering.may_recover() {
             self.rereading.next_at = None;
-            self.rereading.objects = self.unreadable.keys().cloned().collect();
+            let damaged = self.rereading.damaged.iter().filter(|object| self.is_unfound(object));
+            self.rereading.objects = self.unreadable.keys().chain(damaged).cloned().collect();
             self.reread_on(cx);
         }
     }
@@ -81,8 +96,7 @@ impl Pg {
     fn reread_on(&mut self, cx: &mut Context<'_>) {
         while let Some(object) = self.rereading.objects.last().cloned() {
             // It may have been given up, or come from elsewhere.
-            let is_wanted = self.unreadable.contains_key(&object);
-            match if is_wanted { self.reread_step(cx, &object) } else { Ok(Reread::Bad) } {
+            match if self.is_reread(&object) { self.reread_step(cx, &object) } else { Ok(Reread::Bad) } {
                 Ok(Reread::Some) => continue,
                 Ok(Reread::Whole) => self.was_read(cx, &object),
                 Ok(Reread::Bad) => {}
@@ -97,14 +111,25 @@ impl Pg {
             self.rereading.reading = None;
             self.rereading.objects.pop();
         }
-        self.rereading.next_at = (!self.unreadable.is_empty()).then(|| cx.now + REREAD_AFTER);
+        self.rereading.damaged.retain(|object| self.missing.contains_key(object));
+        let is_all = self.unreadable.is_empty() && self.rereading.damaged.is_empty();
+        self.rereading.next_at = (!is_all).then(|| cx.now + REREAD_AFTER);
     }
 
     /// Reads one piece.
     fn reread_step(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> Result<Reread, NoAnswer> {
         if self.rereading.reading.is_none() {
-            let Some(stat) = ready(cx.store.stat(object))? else { return Ok(Reread::Whole) };
-            let lacks = self.members.lacking(object).first().copied();
+            let missing = self.missing.get(object);
+            let stat = match ready(cx.store.stat(object))? {
+                Some(stat) => stat,
+                None if missing.is_some() => return Ok(Reread::Bad),
+                None => return Ok(Reread::Whole),
+            };
+            if missing.is_some_and(|wanted| ObjectInfo::of(&stat).ok().map(|info| info.version) != Some(*wanted)) {
+                return Ok(Reread::Bad);
+            }
+            // Where it is missing here, it is what is here that may be well.
+            let lacks = self.members.lacking(object).first().copied().filter(|_| missing.is_none());
             let shard = lacks.filter(|_| self.coded.is_some()).and_then(|osd| self.interval.shard_of(osd));
             let reading = ObjectReading::new(object.clone(), stat);
             self.rereading.lacks = lacks;
@@ -131,6 +156,12 @@ impl Pg {
     fn was_read(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         tracing::warn!(pg = %self.id, %object, "can be read again");
         self.unreadable.remove(object);
+        self.rereading.damaged.remove(object);
+        if self.missing.remove(object).is_some() {
+            self.pulls.forget(object);
+            let steps = vec![Pg::found_step(object)];
+            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+        }
         self.goes_on_soon(cx);
         if self.is_active() {
             self.object_is_here(cx, object);

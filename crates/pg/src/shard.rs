@@ -53,7 +53,8 @@ use wire::messages::{self, BackoffOp, OpFlags, OsdBackoff, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
 use wire::nacre::mon::{
-    NewerMapGet, OsdBeacon, OsdStats, PgActivate, PgActivated, PgForce, PgHistoryGet, PgHistoryReply, PgReport, PgScrub, PgTemp,
+    NewerMapGet, OsdBeacon, OsdStats, PgActivate, PgActivated, PgForce, PgHistoryGet, PgHistoryReply, PgReport,
+    PgScrub, PgTemp,
 };
 use wire::{DecodeError, Envelope, Message, Rope, Target};
 

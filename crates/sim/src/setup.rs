@@ -71,6 +71,8 @@ const SESSION_SWARM_FROM: u64 = 17_957_600_000;
 /// One seed of a swarm in so many has each of these.
 const SESSIONS_ONE_IN: u64 = 3;
 const PIECES_ONE_IN: u64 = 2;
+/// From this seed on, more copies, or shards, of an object of small runs rot in the end than others can make up for.
+pub const LOSS_SEEDS: u64 = 1 << 53;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 
@@ -109,6 +111,8 @@ pub struct Setup {
     pub shards: usize,
     /// What one message brings of an object to an OSD that lacks it, if not as much as elsewhere.
     pub piece_bytes: Option<u64>,
+    /// An object is lost in the end.
+    pub loses: bool,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -151,6 +155,11 @@ impl Setup {
             mixes.push(Mix::Sessions);
         }
         let watches = seed & WATCH_SEEDS != 0 && !is_coded;
+        let loses = seed & LOSS_SEEDS != 0;
+        if loses {
+            // Somebody is to take the place of one who has a copy.
+            osds = osds.max(coding.map_or(3, |(k, m)| usize::from(k + m)) + 1);
+        }
         Setup {
             seed,
             mixes,
@@ -167,8 +176,10 @@ impl Setup {
             watches,
             versions: seed & VERSION_SEEDS != 0,
             balanced: seed & BALANCED_SEEDS != 0 && !is_coded,
-            shards: if seed & SHARD_SEEDS != 0 { 2 << rng.below(2) } else { 1 },
+            // What is lost is given up by an OSD's first shard.
+            shards: if seed & SHARD_SEEDS != 0 && !loses { 2 << rng.below(2) } else { 1 },
             piece_bytes,
+            loses,
         }
     }
 
@@ -213,6 +224,7 @@ impl Setup {
             balanced: false,
             shards: 1,
             piece_bytes: None,
+            loses: false,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -406,6 +418,15 @@ mod tests {
         assert!(later.iter().any(|setup| setup.has(Mix::Sessions)));
         assert!(later.iter().any(|setup| setup.piece_bytes == Some(4096)));
         assert!((0..40).all(|seed| !ends(&Setup::small(seed)) && ends(&Setup::small(SESSION_SEEDS + seed))));
+    }
+
+    #[test]
+    fn seeds_of_old_lose_nothing() {
+        assert!((0..SESSION_SWARM_FROM).step_by(100_000_000).all(|seed| !Setup::swarm(seed).loses));
+        for seed in (0..40).chain(CODED_SEEDS..CODED_SEEDS + 40) {
+            let (before, setup) = (Setup::small(seed), Setup::small(LOSS_SEEDS + seed));
+            assert!(!before.loses && setup.loses && setup.osds > setup.members() && setup.shards == 1);
+        }
     }
 
     #[test]

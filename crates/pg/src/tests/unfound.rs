@@ -62,7 +62,8 @@ fn all_is_held_back(cluster: &mut Cluster, primary: OsdId, n: u32) {
         ask(cluster, primary, session, tid, n, op);
         heal(cluster);
         assert_eq!(answer(cluster, tid), None, "{tid}");
-        let said: Vec<_> = cluster.backoffs_said(session).iter().map(|said| (said.op, said.begin.name.clone())).collect();
+        let said: Vec<_> =
+            cluster.backoffs_said(session).iter().map(|said| (said.op, said.begin.name.clone())).collect();
         assert_eq!(said, [(BackoffOp::Block, name(n))], "{tid}");
         cluster.disconnect(primary, session);
     }
@@ -160,6 +161,31 @@ fn what_can_be_read_again_is_found() {
     move_group(&mut cluster, &[3, 0]);
     heal(&mut cluster);
     assert!(read(&mut cluster, D, LOST) == Some((0, text(LOST))), "the bytes that were written");
+}
+
+#[test]
+fn what_nobody_could_read_is_found_once_the_primary_can() {
+    let mut cluster = filled(3, 6);
+    [A, B, C].into_iter().for_each(|osd| spoil(&mut cluster, osd, LOST));
+    let session = cluster.connect(A);
+    ask(&mut cluster, A, session, 70, LOST, Op::read(0, 0));
+    (0..30).for_each(|_| cluster.pass(Duration::from_secs(4)));
+    assert_eq!((unfound(&mut cluster, A), answer(&cluster, 70)), (vec![object(LOST)], None));
+    spoil(&mut cluster, A, LOST);
+    (0..30).for_each(|_| cluster.pass(Duration::from_secs(4)));
+    assert!(answer(&cluster, 70) == Some((0, text(LOST))), "the bytes that were written");
+    assert_eq!(view(&mut cluster, A).state, WELL);
+}
+
+#[test]
+fn a_client_holds_back_alone_what_turns_out_to_be_unfound_while_it_waits() {
+    let mut cluster = filled(3, 6);
+    [A, B, C].into_iter().for_each(|osd| spoil(&mut cluster, osd, LOST));
+    let session = cluster.connect_patient(A);
+    ask(&mut cluster, A, session, 70, LOST, Op::read(0, 0));
+    heal(&mut cluster);
+    assert_eq!(cluster.backoffs_said(session).len(), 1);
+    assert_eq!(cluster.client_bytes(A), 0);
 }
 
 #[test]
