@@ -343,7 +343,8 @@ impl Pg {
             self.object_is_here(cx, object);
         }
         let has_all = self.missing.is_empty() && self.pulls.are_durable();
-        if has_all {
+        if self.pulls.are_durable() {
+            // Others are backfilled from now on, also if what is still missing here is unfound.
             self.recover(cx);
         }
         if has_all || self.peering.is_peered() {

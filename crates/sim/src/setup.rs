@@ -72,7 +72,7 @@ const SESSION_SWARM_FROM: u64 = 17_957_600_000;
 const SESSIONS_ONE_IN: u64 = 3;
 const PIECES_ONE_IN: u64 = 2;
 /// From this seed on, more copies, or shards, of an object of small runs rot in the end than others can make up for.
-pub const LOSS_SEEDS: u64 = 1 << 53;
+pub const LOSS_SEEDS: u64 = 1 << 54;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 

@@ -210,6 +210,22 @@ fn what_the_primary_lacks_keeps_no_other_object_from_a_new_member() {
 }
 
 #[test]
+fn a_backfill_goes_on_once_what_is_not_lost_is_durable_on_the_primary() {
+    for others in [vec![], vec![1, 5, 7, 11]] {
+        let mut cluster = filled(4, 12);
+        [A, B, C].into_iter().for_each(|osd| spoil(&mut cluster, osd, LOST));
+        others.iter().for_each(|n| spoil(&mut cluster, A, *n));
+        cluster.down(&[C]);
+        move_group(&mut cluster, &[0, 1, 3]);
+        (0..2).for_each(|_| heal(&mut cluster));
+        assert_eq!(stored(&mut cluster, D).len(), 11, "{others:?}");
+        assert!(only_unfound_is_left(&mut cluster, A), "{:?}", view(&mut cluster, A));
+        give_up(&mut cluster, A);
+        assert_eq!(view(&mut cluster, A).state, WELL);
+    }
+}
+
+#[test]
 fn a_member_that_is_backfilled_and_has_what_is_unfound_brings_it() {
     let mut cluster = filled(3, 12);
     let pool = PgPool { min_size: 1, ..cluster.map.pools[&POOL].clone() };

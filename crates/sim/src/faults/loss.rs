@@ -12,7 +12,8 @@ use wire::nacre::mon::{PgReport, pg_state};
 
 /// How reports count it.
 const LOST: &str = "object lost";
-/// What is unfound is given up anew after this time, as more may have turned out to be.
+/// How long clients wait for what is unfound before it is given up; and after which time it is given up anew, as more may have
+/// turned out to be.
 const GIVE_UP_EVERY: Duration = Duration::from_secs(3);
 /// States of a group that has something left to do.
 const WORKS: u64 = pg_state::RECOVERING
@@ -62,30 +63,26 @@ impl Run {
             Some((_, m)) => usize::from(m) + 1,
         };
         let first = self.rng.below(holders.len() as u64) as usize;
-        for (osd, object) in holders.iter().cycle().skip(first).take(bad) {
+        let bad: Vec<_> = holders.iter().cycle().skip(first).take(bad).collect();
+        for (osd, object) in &bad {
             let runs = self.runs_of(*osd, object)?;
             let run = runs[self.rng.below(runs.len() as u64) as usize].clone();
             self.note(|| format!("a bit of {object} rots on the disk of osd.{osd} in {run:?}"));
             self.cluster.disk(*osd).rot(run, 1, &mut self.rng);
         }
         (0..osds).for_each(|osd| self.cluster.start_osd(osd));
-        *self.struck.entry(LOST).or_default() += 1;
-        // Somebody else is to have a copy: only now it turns out that there is none.
-        let out = holders[self.rng.below(holders.len() as u64) as usize].0;
+        // Somebody else is to have a copy: only now it turns out that there is none. A shard that is well would be copied.
+        let out = bad[self.rng.below(bad.len() as u64) as usize].0;
         self.note(|| format!("osd.{out} is out, which has {pg}"));
         self.out.insert(out);
         self.cluster.command(self.operator, format!("{{\"prefix\": \"osd out\", \"ids\": [\"{out}\"]}}"));
         self.wait_until_steady("all but what is lost", only_unfound_is_left)?;
+        *self.struck.entry(LOST).or_default() += 1;
         let reader = self.cluster.add_client(Purpose::Script {
             left: self.objects.all().map(|object| (object, crate::history::Ask::Read)).collect(),
             list: false,
         });
-        let next = self.cluster.world.now() + GIVE_UP_EVERY;
-        self.wait("a moment", 2 * GIVE_UP_EVERY, |cluster| match cluster.world.now() >= next {
-            true => Ok(()),
-            false => Err("not yet".to_owned()),
-        })?;
-        // What is read meanwhile may show that more is bad, if it is the same that rots.
+        self.pause()?;
         let until = self.cluster.world.now() + HEAL_TIME_MAX;
         while self.cluster.is_clean().is_err() {
             if self.cluster.world.now() >= until {
@@ -100,16 +97,23 @@ impl Run {
                 self.note(|| format!("what is unfound of {pg} is given up on {primary}"));
                 self.cluster.give_up_unfound(primary.0 as usize, pg);
             }
-            let next = self.cluster.world.now() + GIVE_UP_EVERY;
-            self.wait("a moment", 2 * GIVE_UP_EVERY, |cluster| match cluster.world.now() >= next {
-                true => Ok(()),
-                false => Err("not yet".to_owned()),
-            })?;
+            self.pause()?;
         }
         self.wait_for_client("reading what is left", reader)?;
         self.bring_in(out);
+        self.wait_until_steady("moving back", Cluster::is_clean)?;
+        // Blocks that states of an object share may be bad for one that is not lost.
+        self.scrub_everything()?;
         self.settle()?;
         Ok(true)
+    }
+
+    fn pause(&mut self) -> Result<(), Violation> {
+        let until = self.cluster.world.now() + GIVE_UP_EVERY;
+        self.wait("a pause", 2 * GIVE_UP_EVERY, |cluster| match cluster.world.now() >= until {
+            true => Ok(()),
+            false => Err("not yet".to_owned()),
+        })
     }
 
     fn wait_until_steady(
