@@ -130,8 +130,8 @@ impl Pg {
         })
     }
 
-    /// What nobody has keeps nothing else waiting: a member that is backfilled notes it durably as missing, before it is told
-    /// that it has been brought everything. Once it is found it is sent like anything that a member lacks.
+    /// What nobody has keeps nothing else waiting: a member that is backfilled notes it durably as missing, before it
+    /// is told that it has been brought everything. Once it is found it is sent like anything that a member lacks.
     fn pass_unfound(&mut self, cx: &mut Context<'_>, to: OsdId) {
         let pg = self.pg_interval();
         let waiting = self.pushes.get(&to).into_iter().flat_map(|queue| &queue.queue);
@@ -140,7 +140,10 @@ impl Pg {
         for (object, has, version) in unfound.collect::<Vec<_>>() {
             self.pushes.get_mut(&to).expect("just seen").take(&object);
             if has == Has::Version(version) {
-                // It has been found: there.
+                // It has been found: there. Of one shard more what could not be computed may be.
+                if self.coded.is_some() {
+                    self.unreadable.remove(&object);
+                }
                 self.goes_on_soon(cx);
                 continue;
             }

@@ -92,8 +92,8 @@ impl Pg {
         let behind = self.members.iter().filter(|(_, s)| is_behind(*s)).map(|(osd, _)| osd);
         let (too_full, behind): (Vec<_>, Vec<_>) = behind.partition(|osd| self.is_too_full(cx, *osd, Work::Backfill));
         blocked.backfill = !too_full.is_empty();
-        // What comes here soon can be neither compared nor sent yet; and who is behind answers for nothing from then on. What
-        // nobody has is passed, if it is known which version of it is lacking.
+        // What comes here soon can be neither compared nor sent yet; and who is behind answers for nothing from then
+        // on. What nobody has is passed, if it is known which version of it is lacking.
         let can_compare = !pulls && self.unreadable.values().all(Option::is_some) && self.pulls.are_durable();
         ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
     }

@@ -153,8 +153,8 @@ pub struct Pg {
     pub(crate) receiving: Receiving,
     /// What the primary compares.
     pub(crate) scan: Option<Scan>,
-    /// As primary: objects that members lack and that cannot be read here nor elsewhere, though by the logs they are here; in
-    /// which version, as far as that is known.
+    /// As primary: objects that members lack and that cannot be read here nor elsewhere, though by the logs they are
+    /// here; in which version, as far as that is known.
     pub(crate) unreadable: BTreeMap<ObjectId, Option<EVersion>>,
     pub(crate) rereading: Rereading,
     /// Blocks here that the background check has found bad.

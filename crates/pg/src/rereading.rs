@@ -1,7 +1,7 @@
 //! Objects that could not be read here, and that nobody else turned out to have, are read again from time to time.
 //!
-//! The error may have been a passing one, or somebody may have come by whose help an erasure-coded object can be computed. Until
-//! an object has been read whole it stays unfound: clients and operators do not see it come and go.
+//! The error may have been a passing one, or somebody may have come by whose help an erasure-coded object can be
+//! computed. Until an object has been read whole it stays unfound: clients and operators do not see it come and go.
 
 use crate::context::{Context, OnCommit, Waiter};
 use crate::lookup::{NoAnswer, ready};

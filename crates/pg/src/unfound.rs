@@ -66,7 +66,8 @@ impl Pg {
         unfound.filter_map(|object| Some((object, self.wanted_version(object)?)))
     }
 
-    /// Of an erasure-coded group: objects of which perhaps so many members lack their shard that the others' are too few.
+    /// Of an erasure-coded group: objects of which perhaps so many members lack their shard that the others' are too
+    /// few.
     fn lacked_by_many(&self) -> impl Iterator<Item = &ObjectId> {
         let mut lacking: BTreeMap<&ObjectId, usize> = BTreeMap::new();
         if let Some(coded) = &self.coded {
@@ -99,8 +100,8 @@ impl Pg {
         self.unfound().count() as u64
     }
 
-    /// What members lack cannot be read here, and nobody else has it. Clients hold back what is for it, other objects go on
-    /// without it, and it is looked at again from time to time.
+    /// What members lack cannot be read here, and nobody else has it. Clients hold back what is for it, other objects
+    /// go on without it, and it is looked at again from time to time.
     pub(crate) fn cannot_be_read(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: Option<EVersion>) {
         tracing::error!(pg = %self.id, %object, ?version, "nobody has it so that it can be read");
         self.unreadable.insert(object.clone(), version);
@@ -179,8 +180,8 @@ impl Pg {
         self.goes_on_soon(cx);
     }
 
-    /// What is unfound has changed: recovery goes on with that in the next turn, as this one is within the run of an operation, or
-    /// of recovery itself.
+    /// What is unfound has changed: recovery goes on with that in the next turn, as this one is within the run of an
+    /// operation, or of recovery itself.
     pub(crate) fn goes_on_soon(&mut self, cx: &mut Context<'_>) {
         self.unfound_changed = true;
         cx.wakes.insert((cx.now, self.id));

@@ -1,5 +1,5 @@
-//! What nobody can bring any more: it is shown, clients hold back what is for it, an operator can give it up, and nothing else
-//! waits for it.
+//! What nobody can bring any more: it is shown, clients hold back what is for it, an operator can give it up, and
+//! nothing else waits for it.
 
 use super::cluster::{Cluster, PG, POOL, appending};
 use super::healing::{filled, heal, move_group, name, object, spoil, text};
@@ -54,7 +54,8 @@ fn read(cluster: &mut Cluster, primary: OsdId, n: u32) -> Option<(i32, String)> 
     answer(cluster, tid)
 }
 
-/// A read, an update, an overwrite and a removal of the object wait with their client, and the OSD keeps nothing of them.
+/// A read, an update, an overwrite and a removal of the object wait with their client, and the OSD keeps nothing of
+/// them.
 fn all_is_held_back(cluster: &mut Cluster, primary: OsdId, n: u32) {
     let ops = [Op::read(0, 0), appending(1), Op::write_full(Bytes::from_static(b"new")), Op::delete()];
     for (tid, op) in (3_000_000..).zip(ops) {

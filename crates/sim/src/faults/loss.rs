@@ -1,5 +1,6 @@
-//! More copies, or shards, of an object rot than others can make up for. Nothing else may suffer from that: every other object
-//! gets to where it should be, every operation is answered once the object has been given up, and all becomes clean then.
+//! More copies, or shards, of an object rot than others can make up for. Nothing else may suffer from that: every other
+//! object gets to where it should be, every operation is answered once the object has been given up, and all becomes
+//! clean then.
 
 use crate::check::Violation;
 use crate::client_process::Purpose;
@@ -12,8 +13,8 @@ use wire::nacre::mon::{PgReport, pg_state};
 
 /// How reports count it.
 const LOST: &str = "object lost";
-/// How long clients wait for what is unfound before it is given up; and after which time it is given up anew, as more may have
-/// turned out to be.
+/// How long clients wait for what is unfound before it is given up; and after which time it is given up anew, as more
+/// may have turned out to be.
 const GIVE_UP_EVERY: Duration = Duration::from_secs(3);
 /// States of a group that has something left to do.
 const WORKS: u64 = pg_state::RECOVERING
@@ -71,7 +72,8 @@ impl Run {
             self.cluster.disk(*osd).rot(run, 1, &mut self.rng);
         }
         (0..osds).for_each(|osd| self.cluster.start_osd(osd));
-        // Somebody else is to have a copy: only now it turns out that there is none. A shard that is well would be copied.
+        // Somebody else is to have a copy: only now it turns out that there is none. A shard that is well would be
+        // copied.
         let out = bad[self.rng.below(bad.len() as u64) as usize].0;
         self.note(|| format!("osd.{out} is out, which has {pg}"));
         self.out.insert(out);

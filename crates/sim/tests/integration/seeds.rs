@@ -206,8 +206,8 @@ fn sessions_of_osds_may_end() {
     check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::SESSION_SEEDS + kind + seed)));
 }
 
-/// More copies, or shards, of an object rot than others can make up for; pools of any kind. `NACRE_SIM_LOSS_SEEDS=n`: so many of
-/// each kind instead of the usual number.
+/// More copies, or shards, of an object rot than others can make up for; pools of any kind. `NACRE_SIM_LOSS_SEEDS=n`:
+/// so many of each kind instead of the usual number.
 #[test]
 fn an_object_that_is_lost_keeps_nothing_else_waiting() {
     let count = runs("NACRE_SIM_LOSS_SEEDS", LOSS_RUNS);
