@@ -177,6 +177,14 @@ impl Osd {
         }
     }
 
+    /// Gives up what nobody has of a group of the first shard, as an operator's order does. Whether anything was.
+    pub fn give_up_unfound(&mut self, pgid: types::PgId) -> bool {
+        match &mut self.stage {
+            Stage::Running(run) => run.shard.give_up_unfound(pgid).is_ok(),
+            Stage::Opening(_) | Stage::Open(_) | Stage::Ended => false,
+        }
+    }
+
     /// The epoch of the map that it has, once its store is open.
     pub fn epoch(&self) -> Option<Epoch> {
         match &self.stage {

@@ -24,7 +24,7 @@ impl Pg {
         let answered = self.info.rolled_forward;
         let own = self.missing.iter().filter(|(_, version)| **version > answered).map(|(object, _)| object);
         let others = self.members.missing_after(answered);
-        let lacked = own.chain(others).chain(self.pulls.settling()).chain(&self.unreadable);
+        let lacked = own.chain(others).chain(self.pulls.settling()).chain(self.unreadable.keys());
         let lacked: BTreeSet<ObjectId> = lacked.cloned().collect();
         let mut kept = true;
         for object in lacked {
@@ -53,7 +53,7 @@ impl Pg {
         let own = self.missing.contains_key(object).then_some(cx.whoami);
         let has_room =
             own.into_iter().chain(self.members.lacking(object)).all(|osd| !self.sent_back.holds(osd, cx.now));
-        has_room && !self.is_unfound(object) && !self.unreadable.contains(object)
+        has_room && !self.is_unfound(object)
     }
 
     /// How many of those that serve have the object durably.

@@ -16,6 +16,7 @@ use crate::peer::{PgInterval, PgLogEntries, PgPush};
 use crate::peer_backfill::{PgBackfilled, PgObjects, PgScan};
 use crate::pg::Pg;
 use crate::push_queue::{Has, PushQueue};
+use crate::scrub::messages::ScrubBad;
 use mutant::Mutant;
 use std::collections::{BTreeMap, VecDeque};
 use store::{LookupId, Transaction};
@@ -124,8 +125,32 @@ impl Pg {
     pub(crate) fn is_copied(&self, osd: OsdId, object: &ObjectId) -> bool {
         self.pushes.get(&osd).is_some_and(|queue| {
             let backfill = queue.backfill.as_ref();
-            backfill.is_some_and(|backfill| *object < backfill.compared) && !queue.queue.contains_key(object)
+            let is_compared = backfill.is_some_and(|backfill| *object < backfill.compared);
+            is_compared && !queue.queue.contains_key(object) && !self.members.lacks(osd, object)
         })
+    }
+
+    /// What nobody has keeps nothing else waiting: a member that is backfilled notes it durably as missing, before it
+    /// is told that it has been brought everything. Once it is found it is sent like anything that a member lacks.
+    fn pass_unfound(&mut self, cx: &mut Context<'_>, to: OsdId) {
+        let pg = self.pg_interval();
+        let waiting = self.pushes.get(&to).into_iter().flat_map(|queue| &queue.queue);
+        let unfound = waiting.filter(|(object, _)| self.is_unfound(object));
+        let unfound = unfound.filter_map(|(object, has)| Some((object.clone(), *has, self.wanted_version(object)?)));
+        for (object, has, version) in unfound.collect::<Vec<_>>() {
+            self.pushes.get_mut(&to).expect("just seen").take(&object);
+            if has == Has::Version(version) {
+                // It has been found: there. Of one shard more what could not be computed may be.
+                if self.coded.is_some() {
+                    self.unreadable.remove(&object);
+                }
+                self.goes_on_soon(cx);
+                continue;
+            }
+            tracing::warn!(pg = %self.id, osd = %to, %object, %version, "is not brought to a member: nobody has it");
+            self.members.lost(to, object.clone(), version);
+            cx.send_osd(to, ScrubBad { pg, object, version: Some(version) });
+        }
     }
 
     /// A member that is backfilled does not get this change of an object: it gets the object, if the walk has passed it.
@@ -143,8 +168,9 @@ impl Pg {
         let pg = self.pg_interval();
         let (_, range_end) = self.range();
         let head = self.log.head();
-        // What is missing here can be neither compared nor sent.
-        let waits = !self.missing.is_empty() || !self.unreadable.is_empty();
+        self.pass_unfound(cx, to);
+        // What comes here soon can be neither compared nor sent yet.
+        let waits = self.can_pull_any() || self.unreadable.values().any(Option::is_none);
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         let Some(backfill) = queue.backfill.as_mut().filter(|_| queue.queue.is_empty() && !waits) else {
             return Ok(false);
@@ -176,9 +202,14 @@ impl Pg {
         // At this moment it is decided which objects are compared: what is created before `compared` from now on reaches
         // the member as an update.
         let compared = end.or_else(|| listed.end.clone());
+        // What nobody has is not listed here.
+        let unlisted = compared.as_ref().unwrap_or(&range_end);
+        let unlisted = self.missing.range(..unlisted).map(|(object, _)| object);
+        let unlisted =
+            unlisted.skip_while(|object| **object < backfill.compared).cloned().map(|object| (object, Has::Nothing));
         let later = compared.as_ref().map(|compared| listed.objects.split_off(compared)).unwrap_or_default();
         let mut theirs = std::mem::replace(&mut listed.objects, later);
-        queue.queue.extend(ours.into_iter().map(|object| (object, Has::Nothing)));
+        queue.queue.extend(ours.into_iter().map(|object| (object, Has::Nothing)).chain(unlisted));
         if mutant::is(Mutant::ExtrasKept) {
             theirs.retain(|object, _| queue.queue.contains_key(object));
         }

@@ -80,6 +80,8 @@ pub(crate) enum Waiter {
     Scrub { pgid: PgId },
     /// Something to be pushed to another member.
     Push { pgid: PgId, to: OsdId },
+    /// What could not be read before.
+    Reread { pgid: PgId },
     /// What the primary compares.
     Scan { pgid: PgId },
     /// The walk over objects that snapshots preserve.

@@ -42,7 +42,7 @@ impl Pg {
         if self.pulls.source_in_flight(object).is_some() {
             return self.former_version(object).is_some();
         }
-        if !self.is_unfound(object) && !self.unreadable.contains(object) {
+        if !self.is_unfound(object) {
             return false;
         }
         if !self.peering.going_back.contains_key(object) {
@@ -162,7 +162,7 @@ impl Pg {
         cx.send_osd(source, PgPull { pg: self.pg_interval(), objects: vec![object.clone()], urgent: true });
     }
 
-    fn newest_of(&self, object: &ObjectId) -> Option<&LogEntry> {
+    pub(crate) fn newest_of(&self, object: &ObjectId) -> Option<&LogEntry> {
         self.log.entries().rev().find(|entry| entry.object == *object && entry.kind != LogKind::Unchanged)
     }
 

@@ -92,8 +92,9 @@ impl Pg {
         let behind = self.members.iter().filter(|(_, s)| is_behind(*s)).map(|(osd, _)| osd);
         let (too_full, behind): (Vec<_>, Vec<_>) = behind.partition(|osd| self.is_too_full(cx, *osd, Work::Backfill));
         blocked.backfill = !too_full.is_empty();
-        // What is missing here can be neither compared nor sent; and who is behind answers for nothing from then on.
-        let can_compare = self.missing.is_empty() && self.unreadable.is_empty() && self.pulls.are_durable();
+        // What comes here soon can be neither compared nor sent yet; and who is behind answers for nothing from then
+        // on. What nobody has is passed, if it is known which version of it is lacking.
+        let can_compare = !pulls && self.unreadable.values().all(Option::is_some) && self.pulls.are_durable();
         ((!behind.is_empty() && can_compare).then_some((Work::Backfill, behind)), blocked)
     }
 
@@ -242,6 +243,8 @@ impl Pg {
     /// What `ceph -s` shows of this.
     pub(crate) fn healing_bits(&self) -> u64 {
         let unfound = self.unfound_count() > 0;
+        let is_behind = |(_, standing)| matches!(standing, Standing::Behind | Standing::Backfilling);
+        let lacks_backfill = self.members.iter().any(is_behind);
         let blocked =
             [(self.blocked.recovery, pg_state::RECOVERY_TOOFULL), (self.blocked.backfill, pg_state::BACKFILL_TOOFULL)];
         let forced =
@@ -254,6 +257,7 @@ impl Pg {
                 (Some(Work::Recovery), false) => pg_state::RECOVERY_WAIT,
                 (Some(Work::Backfill), true) => pg_state::BACKFILLING,
                 (Some(Work::Backfill), false) => pg_state::BACKFILL_WAIT,
+                (None, _) if unfound && lacks_backfill => pg_state::BACKFILL_UNFOUND,
                 (None, _) if unfound => pg_state::RECOVERY_UNFOUND,
                 (None, _) => 0,
             }

@@ -62,6 +62,7 @@ mod push_queue;
 mod receiving;
 mod recovery;
 mod replicate;
+mod rereading;
 mod reservations;
 mod rooms;
 pub mod route;

@@ -64,6 +64,16 @@ impl Members {
         self.0.get(&osd).into_iter().flat_map(|member| member.missing.keys())
     }
 
+    /// In which version members lack the object, if any does.
+    pub fn wanted(&self, object: &ObjectId) -> Option<EVersion> {
+        self.0.values().find_map(|member| member.missing.get(object).copied())
+    }
+
+    /// All that members lack; once for each that does.
+    pub fn all_missing(&self) -> impl Iterator<Item = &ObjectId> {
+        self.0.values().flat_map(|member| member.missing.keys())
+    }
+
     /// Objects that members lack in a version behind this one.
     pub fn missing_after(&self, version: EVersion) -> impl Iterator<Item = &ObjectId> {
         let missing = self.0.values().flat_map(|member| &member.missing);

@@ -211,6 +211,7 @@ impl Pg {
         self.look_for_old_shards(cx);
         self.gathers_wait_no_longer(cx);
         self.doubt_tick(cx);
+        self.reread(cx);
         if self.is_active() {
             self.roll_forward_idle(cx);
             self.release_found(cx);

@@ -18,13 +18,14 @@ use crate::push_queue::Pushes;
 use crate::receiving::Receiving;
 use crate::recovery::Pulls;
 use crate::replicate::Replication;
+use crate::rereading::Rereading;
 use crate::scrub::run::Scrub;
 use crate::sent_back::SentBack;
 use crate::snap_trim::SnapTrim;
 use crate::watch::Watches;
 use bytes::Bytes;
 use osdmap::{OsdMap, PgPool, UpActing};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use store::{Step, Transaction};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 use wire::nacre::mon::PgReport;
@@ -152,8 +153,10 @@ pub struct Pg {
     pub(crate) receiving: Receiving,
     /// What the primary compares.
     pub(crate) scan: Option<Scan>,
-    /// As primary: objects that members lack and that cannot be read here, though they should be here.
-    pub(crate) unreadable: BTreeSet<ObjectId>,
+    /// As primary: objects that members lack and that cannot be read here nor elsewhere, though by the logs they are
+    /// here; in which version, as far as that is known.
+    pub(crate) unreadable: BTreeMap<ObjectId, Option<EVersion>>,
+    pub(crate) rereading: Rereading,
     /// Blocks here that the background check has found bad.
     pub(crate) bad_blocks: u64,
     pub(crate) healing: Healing,
@@ -165,8 +168,8 @@ pub struct Pg {
     pub(crate) recovered: Recovered,
     pub(crate) scrub: Scrub,
     pub(crate) snap_trim: SnapTrim,
-    /// Something has been given up, and what waited for it goes on in the next turn.
-    pub(crate) gave_up: bool,
+    /// What is unfound has changed, and what waited for that goes on in the next turn.
+    pub(crate) unfound_changed: bool,
     /// Of erasure-coded pools.
     pub(crate) coded: Option<Box<Coded>>,
     /// Of the objects' watchers, as primary.
@@ -209,7 +212,8 @@ impl Pg {
             pulls: Pulls::default(),
             receiving: Receiving::default(),
             scan: None,
-            unreadable: BTreeSet::new(),
+            unreadable: BTreeMap::new(),
+            rereading: Rereading::default(),
             bad_blocks: 0,
             healing: Healing::default(),
             blocked: Blocked::default(),
@@ -218,7 +222,7 @@ impl Pg {
             recovered: Recovered::default(),
             scrub: Scrub::default(),
             snap_trim: SnapTrim::default(),
-            gave_up: false,
+            unfound_changed: false,
             watches: Watches::default(),
             watch_removals: 0,
             reads: ReadCounters::default(),
@@ -365,6 +369,7 @@ impl Pg {
         cx.reservations.forget(self.id);
         cx.rooms.forget(self.id);
         self.unreadable.clear();
+        self.rereading = Rereading::default();
         self.members = Members::default();
         self.peering.interval_ended();
         self.scrub.interval_ended();

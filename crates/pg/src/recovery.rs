@@ -94,6 +94,7 @@ impl Pg {
         if !self.peering.may_recover() {
             return;
         }
+        self.fetch_unreadable(cx);
         self.plan_healing(cx);
         self.release_found(cx);
         if self.healing.does(Work::Recovery) && !self.is_too_full(cx, cx.whoami, Work::Recovery) {
@@ -132,29 +133,13 @@ impl Pg {
 
     /// Whether the object is here, so that it can be sent.
     pub(crate) fn is_readable(&self, object: &ObjectId) -> bool {
-        !self.missing.contains_key(object) && !self.unreadable.contains(object)
+        !self.missing.contains_key(object) && !self.unreadable.contains_key(object)
     }
 
     /// Whether something that is missing here is on its way, or can be had.
     pub(crate) fn can_pull_any(&self) -> bool {
         let can = |(object, version): (&ObjectId, &EVersion)| self.source_of(object, *version).is_some();
         !self.pulls.in_flight.is_empty() || self.missing.iter().any(can)
-    }
-
-    /// Objects that are missing here and that nobody who is there has.
-    pub(crate) fn unfound(&self) -> impl Iterator<Item = (&ObjectId, EVersion)> {
-        let missing = self.missing.iter().filter(|_| self.peering.may_recover());
-        missing.filter(|(object, _)| self.is_unfound(object)).map(|(object, version)| (object, *version))
-    }
-
-    /// Whether the object is missing here, and nobody who is there has it.
-    pub(crate) fn is_unfound(&self, object: &ObjectId) -> bool {
-        let nobody_has = |version: &EVersion| self.source_of(object, *version).is_none();
-        !self.pulls.in_flight.contains_key(object) && self.missing.get(object).is_some_and(nobody_has)
-    }
-
-    pub(crate) fn unfound_count(&self) -> u64 {
-        self.unfound().count() as u64
     }
 
     /// Whether another member should have this version of an object.
@@ -164,10 +149,29 @@ impl Pg {
 
     /// What is here of an object, which others have, cannot be read: it is missing here from now on.
     pub(crate) fn object_damaged(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
+        self.is_damaged_here(cx, object, version);
+        self.members_changed(cx);
+        self.recover(cx);
+    }
+
+    /// What could not be read here and nobody else had is fetched, as somebody turns out to have it.
+    fn fetch_unreadable(&mut self, cx: &mut Context<'_>) {
+        if self.unreadable.is_empty() || self.coded.is_some() {
+            return;
+        }
+        let known = self.unreadable.iter().filter_map(|(object, version)| Some((object.clone(), (*version)?)));
+        let elsewhere = known.filter(|(object, version)| self.is_elsewhere(object, *version));
+        for (object, version) in elsewhere.collect::<Vec<_>>() {
+            self.is_damaged_here(cx, &object, version);
+        }
+    }
+
+    fn is_damaged_here(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
         if self.missing.insert(object.clone(), version).is_none() {
             tracing::warn!(pg = %self.id, %object, %version, "is damaged here and is fetched from another member");
             let steps = vec![Pg::missing_step(object, version)];
             cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
+            self.reread_if_unfound(cx, object);
         }
         self.unreadable.remove(object);
         // Nobody is sent one part of what was here and one of what comes.
@@ -177,12 +181,13 @@ impl Pg {
                 queue.want(object.clone());
             }
         }
-        self.members_changed(cx);
-        self.recover(cx);
     }
 
     /// Whether an operation on the object may start, as far as it is where it must be. If not, it gets there first.
     pub(crate) fn is_where_needed(&mut self, cx: &mut Context<'_>, object: &ObjectId, may_write: bool) -> bool {
+        if self.unreadable.contains_key(object) {
+            return false;
+        }
         let reads_old = !may_write && mutant::is(Mutant::ReadsMissing);
         if let Some(version) = self.missing.get(object).copied().filter(|_| !reads_old) {
             if self.pulls.in_flight.contains_key(object) {
@@ -224,7 +229,7 @@ impl Pg {
     // ---- what the primary lacks ----
 
     /// A member that should have what is missing here, and was not asked in vain before.
-    fn source_of(&self, object: &ObjectId, version: EVersion) -> Option<OsdId> {
+    pub(crate) fn source_of(&self, object: &ObjectId, version: EVersion) -> Option<OsdId> {
         let tried = |osd: &OsdId| self.pulls.tried.get(object).is_some_and(|tried| tried.contains(osd));
         if self.coded.is_some() {
             // This OSD computes its shard of what others have.
@@ -305,9 +310,8 @@ impl Pg {
         if self.peering.is_peered() {
             self.members_changed(cx);
         }
-        if self.ops_wait_for(&object.head_of()) {
-            self.is_where_needed(cx, &object, false);
-        }
+        // Others are asked, or what waits for it does so with its clients.
+        self.object_is_here(cx, &object);
     }
 
     /// What was missing here is here, though not durably yet: it can be read, and sent to others.
@@ -339,7 +343,8 @@ impl Pg {
             self.object_is_here(cx, object);
         }
         let has_all = self.missing.is_empty() && self.pulls.are_durable();
-        if has_all {
+        if self.pulls.are_durable() {
+            // Others are backfilled from now on, also if what is still missing here is unfound.
             self.recover(cx);
         }
         if has_all || self.peering.is_peered() {
@@ -438,8 +443,9 @@ impl Pg {
             cx.send_osd(to, piece);
             return Ok(true);
         }
-        let can =
-            |object: &ObjectId| !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains(object);
+        let can = |object: &ObjectId| {
+            !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains_key(object)
+        };
         let is_too_full = is_primary && self.healing.work().is_some_and(|work| self.is_too_full(cx, to, work));
         let is_turn = !is_primary || self.healing.may_work() && !is_too_full;
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
@@ -478,8 +484,9 @@ impl Pg {
     fn push_failed(&mut self, cx: &mut Context<'_>, to: OsdId, why: &str) {
         let pg = self.pg_interval();
         let is_primary = self.is_primary(cx.whoami);
-        let can =
-            |object: &ObjectId| !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains(object);
+        let can = |object: &ObjectId| {
+            !is_primary || !self.missing.contains_key(object) && !self.unreadable.contains_key(object)
+        };
         let queue = self.pushes.get_mut(&to).expect("caller has seen it");
         let next = || queue.next(false, can).map(|(object, _)| object.clone());
         let Some(object) = queue.reading.as_ref().map(|reading| reading.object.clone()).or_else(next) else {
@@ -491,12 +498,11 @@ impl Pg {
         if is_primary {
             // The receiver gets it once it can be read again.
             queue.want(object.clone());
-            self.unreadable.insert(object.clone());
-            if let Some(version) = version.filter(|version| self.is_elsewhere(&object, *version)) {
-                self.object_damaged(cx, &object, version);
-            } else if self.peering.is_peered() {
-                // It may have to go back to what it was.
-                self.members_changed(cx);
+            let told = || self.members.wanted(&object).or_else(|| Some(self.newest_of(&object)?.version));
+            let version = version.or_else(told);
+            match version.filter(|version| self.coded.is_none() && self.is_elsewhere(&object, *version)) {
+                Some(version) => self.object_damaged(cx, &object, version),
+                None => self.cannot_be_read(cx, &object, version),
             }
         } else {
             // The primary looks for it elsewhere.
@@ -636,6 +642,10 @@ impl Pg {
             self.pushes.remove(&from);
         }
         self.members.has_now(from, &object);
+        if self.coded.is_some() {
+            // Of one shard more what could not be computed may be.
+            self.unreadable.remove(&object);
+        }
         if self.is_active() {
             self.replication.brought(self.log.head());
             self.object_is_here(cx, &object);
@@ -643,7 +653,7 @@ impl Pg {
         if !self.is_primary(cx.whoami) {
             return self.push_on(cx, from);
         }
-        let lacks = self.members.missing(from).next().is_some();
+        let lacks = self.members.missing(from).any(|object| self.is_readable(object));
         match lacks {
             true => self.push_on(cx, from),
             false => self.recover(cx),

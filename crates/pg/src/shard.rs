@@ -55,7 +55,8 @@ use wire::messages::{self, BackoffOp, OpFlags, OsdBackoff, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::nacre::kind;
 use wire::nacre::mon::{
-    NewerMapGet, OsdBeacon, OsdStats, PgActivate, PgActivated, PgForce, PgHistoryGet, PgHistoryReply, PgReport, PgScrub, PgTemp,
+    NewerMapGet, OsdBeacon, OsdStats, PgActivate, PgActivated, PgForce, PgHistoryGet, PgHistoryReply, PgReport,
+    PgScrub, PgTemp,
 };
 use wire::{DecodeError, Envelope, Message, Rope, Target};
 
@@ -1427,6 +1428,11 @@ impl Shard {
             Some(Waiter::Rebuild { pgid, object }) => {
                 if let (Some(pg), Some(data)) = (self.pgs.get_mut(&pgid), data) {
                     pg.rebuild_read(context!(self), &object, id, data);
+                }
+            }
+            Some(Waiter::Reread { pgid }) => {
+                if let Some(pg) = self.pgs.get_mut(&pgid) {
+                    pg.reread_lookup_done(context!(self), id, data);
                 }
             }
             Some(Waiter::Push { pgid, to }) => {

@@ -1,10 +1,10 @@
-//! Objects whose newest version nobody who is there has; and what operators see of a group, and may decide.
+//! Objects that nobody who is there can supply as they should be; and what operators see of a group, and may decide.
 
 use crate::context::Context;
 use crate::members::Standing;
 use crate::pg::Pg;
 use osdmap::OsdMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
 use wire::msgr::SessionId;
 
@@ -58,6 +58,61 @@ pub enum GiveUpError {
 }
 
 impl Pg {
+    /// Objects that nobody who is there can supply, each in the version that is wanted.
+    pub(crate) fn unfound(&self) -> impl Iterator<Item = (&ObjectId, EVersion)> {
+        let own = self.missing.keys().chain(self.unreadable.keys());
+        let objects: BTreeSet<&ObjectId> = own.chain(self.lacked_by_many()).collect();
+        let unfound = objects.into_iter().filter(|object| self.peering.may_recover() && self.is_unfound(object));
+        unfound.filter_map(|object| Some((object, self.wanted_version(object)?)))
+    }
+
+    /// Of an erasure-coded group: objects of which perhaps so many members lack their shard that the others' are too
+    /// few.
+    fn lacked_by_many(&self) -> impl Iterator<Item = &ObjectId> {
+        let mut lacking: BTreeMap<&ObjectId, usize> = BTreeMap::new();
+        if let Some(coded) = &self.coded {
+            let spare = self.serving_copies().saturating_sub(coded.coding.k());
+            self.members.all_missing().for_each(|object| *lacking.entry(object).or_default() += 1);
+            lacking.retain(|_, members| *members > spare);
+        }
+        lacking.into_keys()
+    }
+
+    /// Whether nobody who is there, this primary included, can supply the object as it should be.
+    pub(crate) fn is_unfound(&self, object: &ObjectId) -> bool {
+        if self.pulls.source_in_flight(object).is_some() {
+            return false;
+        }
+        match self.missing.get(object) {
+            _ if self.unreadable.contains_key(object) => true,
+            Some(version) => self.source_of(object, *version).is_none(),
+            None => self.coded.is_some() && self.members.wanted(object).is_some() && !self.can_decode(object, None),
+        }
+    }
+
+    /// The version in which members, or this primary, lack the object, as far as it is known.
+    pub(crate) fn wanted_version(&self, object: &ObjectId) -> Option<EVersion> {
+        let unreadable = || self.unreadable.get(object).copied().flatten();
+        self.missing.get(object).copied().or_else(unreadable).or_else(|| self.members.wanted(object))
+    }
+
+    pub(crate) fn unfound_count(&self) -> u64 {
+        self.unfound().count() as u64
+    }
+
+    /// What members lack cannot be read here, and nobody else has it. Clients hold back what is for it, other objects
+    /// go on without it, and it is looked at again from time to time.
+    pub(crate) fn cannot_be_read(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: Option<EVersion>) {
+        tracing::error!(pg = %self.id, %object, ?version, "nobody has it so that it can be read");
+        self.unreadable.insert(object.clone(), version);
+        self.reread_later(cx);
+        if self.is_active() {
+            self.object_is_here(cx, object);
+        }
+        // In a group that does not serve yet it may have to go back to what it was.
+        self.goes_on_soon(cx);
+    }
+
     pub(crate) fn view(&self, whoami: OsdId, map: &OsdMap) -> PgView {
         let (degraded, misplaced) = self.degraded_and_misplaced();
         let members = self.members.iter().map(|(osd, standing)| {
@@ -120,15 +175,21 @@ impl Pg {
                 }
             }
             self.pulls.forget(object);
+            self.unreadable.remove(object);
         }
-        // From here, as this is within the run of an operation.
-        self.gave_up = true;
+        self.goes_on_soon(cx);
+    }
+
+    /// What is unfound has changed: recovery goes on with that in the next turn, as this one is within the run of an
+    /// operation, or of recovery itself.
+    pub(crate) fn goes_on_soon(&mut self, cx: &mut Context<'_>) {
+        self.unfound_changed = true;
         cx.wakes.insert((cx.now, self.id));
     }
 
-    /// Goes on with what waited for what has been given up.
+    /// Goes on with what waited for what is unfound now, or has been given up.
     pub(crate) fn go_on_without(&mut self, cx: &mut Context<'_>) {
-        if std::mem::take(&mut self.gave_up) {
+        if std::mem::take(&mut self.unfound_changed) {
             self.members_changed(cx);
             self.recover(cx);
         }

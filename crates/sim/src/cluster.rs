@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Device, StoreConfig};
-use types::{Epoch, Fsid, OsdId, PoolId, Utime};
+use types::{Epoch, Fsid, OsdId, PgId, PoolId, Utime};
 use wire::nacre::mon::pg_state;
 
 /// How often groups are scrubbed.
@@ -329,6 +329,18 @@ impl Cluster {
                 osd.end_peer_session(OsdId(other as i32));
             }
         });
+    }
+
+    /// Has an OSD give up what nobody has of a group.
+    pub fn give_up_unfound(&mut self, osd: usize, pgid: PgId) {
+        let node = self.osds[osd].node;
+        let done = self.world.call(node, |process, _| match &mut process.program {
+            Program::Osd(osd, _) => osd.give_up_unfound(pgid),
+            _ => false,
+        });
+        if done == Some(true) {
+            self.world.wake(node);
+        }
     }
 
     /// Asks an OSD to stop in good order.

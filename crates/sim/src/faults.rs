@@ -4,6 +4,7 @@
 pub mod clocks;
 pub mod membership;
 pub mod quorum;
+pub(crate) mod loss;
 pub(crate) mod rot;
 pub mod slowness;
 

@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A new cluster must be clean within this time.
 const START_TIME_MAX: Duration = Duration::from_secs(60);
 /// Once misfortunes have ended, everything must be clean and answered within this time.
-const HEAL_TIME_MAX: Duration = Duration::from_secs(180);
+pub(crate) const HEAL_TIME_MAX: Duration = Duration::from_secs(180);
 /// An orderly stop takes at most this long, also in the middle of a start from a slow disk.
 const STOP_MAX: Duration = Duration::from_secs(20);
 /// How often it is looked whether an OSD has stopped.
@@ -56,7 +56,7 @@ const SCRUB_TIME_MAX: Duration = Duration::from_secs(120);
 /// A deep scrub is ordered so often at most.
 const SCRUB_ORDERS: u32 = 6;
 /// Statistics are at most this old; a state that lasts longer is the true one.
-const SETTLED_AFTER: Duration = Duration::from_secs(6);
+pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(6);
 /// Once all is clean, monitors and OSDs have the same maps within this time.
 const AGREE_TIME_MAX: Duration = Duration::from_secs(20);
 /// Clients that ask several monitors all the time.
@@ -174,7 +174,7 @@ pub(crate) struct Run {
     /// For the plan; the world has its own.
     pub rng: Rng,
     pub cluster: Cluster,
-    struck: BTreeMap<&'static str, u64>,
+    pub struck: BTreeMap<&'static str, u64>,
     /// OSDs whose disks are gone, and whether there ever were any.
     pub lost: Vec<Lost>,
     pub any_lost: bool,
@@ -195,7 +195,7 @@ pub(crate) struct Run {
     /// The client that gives commands.
     pub operator: usize,
     pub groups: u32,
-    objects: Objects,
+    pub objects: Objects,
     snaps: Arc<Snapshots>,
     /// When those that are gone were removed.
     removed_snaps: BTreeMap<u64, Duration>,
@@ -315,6 +315,10 @@ impl Run {
         copies_are_what_their_logs_were(&history)?;
         histories_are_linearizable(&history)?;
         pipelined_updates_keep_their_order(&history, self.struck.contains_key(Fault::FULL))?;
+        let statistics = match self.setup.loses && self.lose_an_object()? {
+            true => self.statistics(),
+            false => statistics,
+        };
         let stored = self.compare_replicas()?;
         // What comes of a split is counted by estimate until the next scrub.
         if !self.setup.splits {
@@ -358,7 +362,7 @@ impl Run {
     }
 
     /// Lets time pass until `done`, at most `time`.
-    fn wait(
+    pub(crate) fn wait(
         &mut self,
         what: &str,
         time: Duration,
@@ -496,7 +500,7 @@ impl Run {
         }
     }
 
-    fn wait_for_client(&mut self, what: &str, client: usize) -> Result<(), Violation> {
+    pub(crate) fn wait_for_client(&mut self, what: &str, client: usize) -> Result<(), Violation> {
         self.wait(what, HEAL_TIME_MAX, |cluster| match cluster.client(client) {
             Some(client) if client.is_done() => Ok(()),
             _ => Err("it is not answered".to_owned()),
@@ -762,7 +766,7 @@ impl Run {
         Ok(true)
     }
 
-    fn bring_in(&mut self, osd: usize) {
+    pub(crate) fn bring_in(&mut self, osd: usize) {
         if self.out.remove(&osd) {
             self.cluster.command(self.operator, format!("{{\"prefix\": \"osd in\", \"ids\": [\"{osd}\"]}}"));
         }
@@ -851,7 +855,7 @@ impl Run {
 
     /// Connections that break may have taken an OSD out of the map again, and what a scrub found is repaired after it was
     /// reported: all is compared once everything has stayed clean.
-    fn settle(&mut self) -> Result<(), Violation> {
+    pub(crate) fn settle(&mut self) -> Result<(), Violation> {
         self.cluster.world.calm();
         let mut clean_since = None;
         let mut epoch = None;
@@ -926,7 +930,7 @@ impl Run {
         Ok(())
     }
 
-    fn scrub_everything(&mut self) -> Result<(), Violation> {
+    pub(crate) fn scrub_everything(&mut self) -> Result<(), Violation> {
         let pool = self.cluster.find_pool();
         // A scrub that began before bits rotted has been told of by then, and is not taken for one that is ordered now.
         let settled = self.cluster.world.now() + SETTLED_AFTER;

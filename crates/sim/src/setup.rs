@@ -76,6 +76,8 @@ const PIECES_ONE_IN: u64 = 2;
 pub const HEAVY_SEEDS: u64 = 1 << 52;
 const HEAVY_SWARM_FROM: u64 = 17_957_000_000;
 
+/// From this seed on, more copies, or shards, of an object of small runs rot in the end than others can make up for.
+pub const LOSS_SEEDS: u64 = 1 << 54;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 
@@ -116,6 +118,8 @@ pub struct Setup {
     pub piece_bytes: Option<u64>,
     /// Clients also copy objects, repeat patterns and set long values.
     pub heavy: bool,
+    /// An object is lost in the end.
+    pub loses: bool,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -158,6 +162,11 @@ impl Setup {
             mixes.push(Mix::Sessions);
         }
         let watches = seed & WATCH_SEEDS != 0 && !is_coded;
+        let loses = seed & LOSS_SEEDS != 0;
+        if loses {
+            // Somebody is to take the place of one who has a copy.
+            osds = osds.max(coding.map_or(3, |(k, m)| usize::from(k + m)) + 1);
+        }
         Setup {
             seed,
             mixes,
@@ -174,9 +183,11 @@ impl Setup {
             watches,
             versions: seed & VERSION_SEEDS != 0,
             balanced: seed & BALANCED_SEEDS != 0 && !is_coded,
-            shards: if seed & SHARD_SEEDS != 0 { 2 << rng.below(2) } else { 1 },
+            // What is lost is given up by an OSD's first shard.
+            shards: if seed & SHARD_SEEDS != 0 && !loses { 2 << rng.below(2) } else { 1 },
             piece_bytes,
             heavy: seed & HEAVY_SEEDS != 0,
+            loses,
         }
     }
 
@@ -222,6 +233,7 @@ impl Setup {
             shards: 1,
             piece_bytes: None,
             heavy: seed >= HEAVY_SWARM_FROM && seed.is_multiple_of(2),
+            loses: false,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -422,6 +434,15 @@ mod tests {
         assert!(later.iter().any(|setup| setup.has(Mix::Sessions)));
         assert!(later.iter().any(|setup| setup.piece_bytes == Some(4096)));
         assert!((0..40).all(|seed| !ends(&Setup::small(seed)) && ends(&Setup::small(SESSION_SEEDS + seed))));
+    }
+
+    #[test]
+    fn seeds_of_old_lose_nothing() {
+        assert!((0..SESSION_SWARM_FROM).step_by(100_000_000).all(|seed| !Setup::swarm(seed).loses));
+        for seed in (0..40).chain(CODED_SEEDS..CODED_SEEDS + 40) {
+            let (before, setup) = (Setup::small(seed), Setup::small(LOSS_SEEDS + seed));
+            assert!(!before.loses && setup.loses && setup.osds > setup.members() && setup.shards == 1);
+        }
     }
 
     #[test]

@@ -101,6 +101,20 @@ impl<'a> Stored<'a> {
         Ok(runs)
     }
 
+    /// Every object in `from .. until` that has bytes on the disk.
+    pub fn with_data(&mut self, from: &ObjectId, until: &ObjectId) -> Result<Vec<ObjectId>, String> {
+        let mut names = self.names(from, until)?;
+        let mut failed = Ok(());
+        names.retain(|object| match self.ready(|store| store.placement(object, 0, u64::MAX)) {
+            Ok(placed) => !placed.is_empty(),
+            Err(why) => {
+                failed = Err(why);
+                false
+            }
+        });
+        failed.map(|()| names)
+    }
+
     fn names(&mut self, from: &ObjectId, until: &ObjectId) -> Result<Vec<ObjectId>, String> {
         let mut names = Vec::new();
         let mut cursor = from.clone();

@@ -16,7 +16,7 @@ use reactor::{ConnId, Event, Handler, Io};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use types::{Epoch, OsdId};
+use types::{Epoch, OsdId, PgId};
 
 /// Whoever is rung for looks after so long at most, most often much sooner.
 const LOOKS_AFTER_MAX: Duration = Duration::from_millis(1);
@@ -103,6 +103,11 @@ impl OsdInOneLoop {
     /// As [`Osd::end_peer_session`].
     pub fn end_peer_session(&mut self, osd: OsdId) {
         self.front.end_peer_session(osd);
+    }
+
+    /// As [`Osd::give_up_unfound`].
+    pub fn give_up_unfound(&mut self, pgid: PgId) -> bool {
+        self.front.give_up_unfound(pgid)
     }
 
     /// As [`Osd::epoch`].

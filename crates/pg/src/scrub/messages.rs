@@ -31,8 +31,9 @@ pub struct ScrubGot {
 
 message!(ScrubGot = kind::SCRUB_GOT, version 1 { pg, round, map });
 
-/// Primary to member: your copy of the object is bad. Note it as missing in this version; it is pushed to you. Without a
-/// version: the object was removed, and what you have of it must go.
+/// Primary to member: your copy of the object is bad, or you are backfilled and nobody has the object. Note it as
+/// missing in this version; it is pushed to you once somebody has it. Without a version: the object was removed, and
+/// what you have of it must go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScrubBad {
     pub pg: PgInterval,

@@ -110,7 +110,7 @@ impl Pg {
     /// As member: the primary has found this copy bad.
     pub(crate) fn scrub_bad(&mut self, cx: &mut Context<'_>, from: OsdId, message: ScrubBad) {
         if self.follows(from, message.pg.since) {
-            tracing::warn!(pg = %self.id, object = %message.object, "the copy here is bad");
+            tracing::warn!(pg = %self.id, object = %message.object, "the copy here is bad, or nobody has a sound one");
             self.copy_is_bad(cx, message.object, message.version);
         }
     }

@@ -29,5 +29,6 @@ mod sessions;
 mod snapshots;
 mod split;
 mod steps;
+mod unfound;
 mod waiting_lookups;
 mod watch;

@@ -33,6 +33,8 @@ const SHARD_RUNS: u64 = 6;
 const SESSION_RUNS: u64 = 12;
 /// Of those with copies and long values.
 const HEAVY_RUNS: u64 = 8;
+/// Of those in which an object is lost in the end, of either kind.
+const LOSS_RUNS: u64 = 15;
 /// Of those with OSDs that only clients still reach.
 const ISLAND_RUNS: u64 = 30;
 /// Of those with several monitors.
@@ -204,6 +206,15 @@ fn sessions_of_osds_may_end() {
     let count = runs("NACRE_SIM_SESSION_SEEDS", SESSION_RUNS);
     let kinds = [0, sim::setup::CODED_SEEDS, sim::setup::SNAP_SEEDS, sim::setup::SHARD_SEEDS, sim::setup::WATCH_SEEDS];
     check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::SESSION_SEEDS + kind + seed)));
+}
+
+/// More copies, or shards, of an object rot than others can make up for; pools of any kind. `NACRE_SIM_LOSS_SEEDS=n`:
+/// so many of each kind instead of the usual number.
+#[test]
+fn an_object_that_is_lost_keeps_nothing_else_waiting() {
+    let count = runs("NACRE_SIM_LOSS_SEEDS", LOSS_RUNS);
+    let kinds = [0, sim::setup::CODED_SEEDS, sim::setup::SNAP_SEEDS, sim::setup::CODED_SNAP_SEEDS];
+    check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::LOSS_SEEDS + kind + seed)));
 }
 
 /// OSDs have two shards, or four, and pools of any kind. `NACRE_SIM_SHARD_SEEDS=n`: so many of each kind instead of the usual

@@ -114,6 +114,8 @@ pub mod pg_state {
     /// OSDs have no room for what they lack.
     pub const RECOVERY_TOOFULL: u64 = 1 << 19;
     pub const BACKFILL_TOOFULL: u64 = 1 << 20;
+    /// Members cannot be backfilled, as nobody can tell in which version they would lack objects that nobody has.
+    pub const BACKFILL_UNFOUND: u64 = 1 << 21;
     /// Objects of removed snapshots are removed, or are to be.
     pub const SNAPTRIM: u64 = 1 << 25;
     pub const SNAPTRIM_WAIT: u64 = 1 << 26;

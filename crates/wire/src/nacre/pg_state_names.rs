@@ -26,6 +26,7 @@ const NAMES: &[(u64, &str)] = &[
     (bits::BACKFILLING, "backfilling"),
     (bits::FORCED_BACKFILL, "forced_backfill"),
     (bits::BACKFILL_TOOFULL, "backfill_toofull"),
+    (bits::BACKFILL_UNFOUND, "backfill_unfound"),
     (bits::INCOMPLETE, "incomplete"),
     (bits::PREMERGE, "premerge"),
     (bits::PEERED, "peered"),
