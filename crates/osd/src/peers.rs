@@ -5,10 +5,10 @@ use osdmap::OsdMap;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityName, OsdId};
-use wire::{DecodeError, EntityAddrVec, Envelope};
 use wire::msgr::{Messenger, Policy, SessionId};
 use wire::nacre::long::Joining;
 use wire::nacre::mon::OsdFailure;
+use wire::{DecodeError, EntityAddrVec, Envelope};
 
 /// A peer without a connection for this long is reported to the monitors.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -62,13 +62,7 @@ impl Peers {
     }
 
     /// A session with an OSD stands, whoever began it. Whether another one with this OSD ended for it.
-    pub fn opened(
-        &mut self,
-        messenger: &mut Messenger,
-        osd: OsdId,
-        session: SessionId,
-        addrs: EntityAddrVec,
-    ) -> bool {
+    pub fn opened(&mut self, messenger: &mut Messenger, osd: OsdId, session: SessionId, addrs: EntityAddrVec) -> bool {
         match self.peers.get_mut(&osd) {
             Some(peer) if peer.session == session => {
                 (peer.refused, peer.reported_at) = (false, None);

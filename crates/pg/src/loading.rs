@@ -232,7 +232,8 @@ impl Pg {
                     ready(store.pg_list(pg, from, &[RECEIVED_PREFIX + 1], PAGE_ENTRIES)).map_err(unanswered)?;
                 let last = entries.get(PAGE_ENTRIES - 1).map(|(key, _)| behind(key));
                 for (key, _) in entries {
-                    let object = ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of an object in part", e))?;
+                    let object =
+                        ObjectId::from_slice(&key[1..]).map_err(|e| damaged("name of an object in part", e))?;
                     self.receiving.left(object);
                 }
                 Ok(Some(last.map_or(Part::Scrub, Part::Received)))

@@ -74,16 +74,7 @@ impl ObjectReading {
 
     pub fn new(object: ObjectId, stat: Arc<ObjectStat>) -> ObjectReading {
         let omap_after = stat.has_omap.then(Bytes::new);
-        ObjectReading {
-            object,
-            stat,
-            pieces: 0,
-            extents: None,
-            omap_after,
-            omap_header: None,
-            data: None,
-            shard: None,
-        }
+        ObjectReading { object, stat, pieces: 0, extents: None, omap_after, omap_header: None, data: None, shard: None }
     }
 
     /// The same, of which another shard than this OSD's is sent.
@@ -135,8 +126,7 @@ impl ObjectReading {
             omap_after = more.then(|| entries.last().map(|(key, _)| key.clone())).flatten();
             omap = entries;
         }
-        let mut piece =
-            PgPush { version, piece, first, size_bytes, omap, ..PgPush::empty(pg, self.object.clone()) };
+        let mut piece = PgPush { version, piece, first, size_bytes, omap, ..PgPush::empty(pg, self.object.clone()) };
         if first {
             let attrs = self.stat.attrs.iter();
             piece.attrs = attrs.map(|(name, value)| (Bytes::copy_from_slice(name), value.clone())).collect();

@@ -2,9 +2,9 @@
 //! own, which draw them and let them strike.
 
 pub mod clocks;
+pub(crate) mod loss;
 pub mod membership;
 pub mod quorum;
-pub(crate) mod loss;
 pub(crate) mod rot;
 pub mod slowness;
 

@@ -286,7 +286,9 @@ impl Running {
                         self.end_peer_session(osd);
                         return None;
                     }
-                    in_parts(envelope, self.message_bytes).into_iter().for_each(|part| self.cluster.messenger.send(session, part));
+                    in_parts(envelope, self.message_bytes)
+                        .into_iter()
+                        .for_each(|part| self.cluster.messenger.send(session, part));
                 }
             }
             Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),

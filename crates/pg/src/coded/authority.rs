@@ -64,7 +64,8 @@ impl Pg {
         // Where some served longer than others, theirs is the log; what the others do not have, their shards lack.
         holders.retain(|(.., since)| !is_left || *since == newest);
         let is_whole = |holder: &(OsdId, u8, EVersion, Epoch)| holder.2 >= rolled_forward;
-        let whole: BTreeSet<u8> = holders.iter().filter(|holder| is_whole(holder)).map(|(_, shard, ..)| *shard).collect();
+        let whole: BTreeSet<u8> =
+            holders.iter().filter(|holder| is_whole(holder)).map(|(_, shard, ..)| *shard).collect();
         if whole.len() >= k && !mutant::is(Mutant::ShortLogTakesBack) {
             for (osd, _, head, _) in holders.iter().filter(|holder| !is_whole(holder)) {
                 tracing::error!(pg = %self.id, %osd, %head, %rolled_forward, "has lost the end of its log");

@@ -71,9 +71,8 @@ impl Pg {
             return Err(KeepCopyError::NotActive);
         }
         let found = self.scrub.findings.iter().flatten().map(|(_, finding)| finding);
-        let is_named = |finding: &&Finding| {
-            finding.object.to_string() == name || finding.object.name == name.as_bytes()
-        };
+        let is_named =
+            |finding: &&Finding| finding.object.to_string() == name || finding.object.name == name.as_bytes();
         let named: Vec<&Finding> = found.filter(is_named).collect();
         let finding = match named[..] {
             [] => return Err(KeepCopyError::NotFound),

@@ -760,7 +760,8 @@ impl Cluster {
     /// The same, as far as it takes no time.
     pub fn settle_now(&mut self) {
         loop {
-            let mut any = self.deliver() | std::mem::take(&mut self.newer_maps_wait).then(|| self.update_all()).is_some();
+            let mut any =
+                self.deliver() | std::mem::take(&mut self.newer_maps_wait).then(|| self.update_all()).is_some();
             for osd in 0..self.nodes.len() as i32 {
                 let osd = OsdId(osd);
                 any |= self.take_in(osd) || self.device(osd) || self.store_work(osd) || self.maps_go_on(osd);

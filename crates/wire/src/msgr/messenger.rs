@@ -254,7 +254,8 @@ impl Messenger {
         if !s.policy.lossy && !is_taken {
             let kind = envelope.header.kind;
             debug_assert!(is_taken, "message of type {kind:#x} with a front of {front} and data of {data} bytes");
-            return self.end_session(session, &format!("message of type {kind:#x} of {front} and {data} bytes is too long"));
+            return self
+                .end_session(session, &format!("message of type {kind:#x} of {front} and {data} bytes is too long"));
         }
         s.out.push(envelope);
         match s.link {

@@ -55,8 +55,7 @@ impl Message for LongPart {
     fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<LongPart, DecodeError> {
         let (_, mut r) = front.versioned("LongPart", 1)?;
         let tid = r.u64()?;
-        let [kind, priority, version, compat_version, data_off] =
-            [r.u16()?, r.u16()?, r.u16()?, r.u16()?, r.u16()?];
+        let [kind, priority, version, compat_version, data_off] = [r.u16()?, r.u16()?, r.u16()?, r.u16()?, r.u16()?];
         Ok(LongPart {
             header: Header { tid, kind, priority, version, compat_version, data_off },
             front_bytes: r.u64()?,
@@ -111,7 +110,9 @@ impl Joining {
         if envelope.header.kind != kind::LONG_PART {
             return match self.held_bytes() {
                 0 => Ok(Some(envelope.clone())),
-                held => Err(DecodeError::Value { what: "message between parts of another one, bytes", value: held as u64 }),
+                held => {
+                    Err(DecodeError::Value { what: "message between parts of another one, bytes", value: held as u64 })
+                }
             };
         }
         let part = LongPart::open(envelope)?;

@@ -242,7 +242,11 @@ fn an_activation_that_rests_on_an_earlier_record_is_refused() {
     assert_eq!(record(first, Some(Epoch(0)), &acting), Some(first), "the same interval's next one");
     assert_eq!(record(first + 5, Some(Epoch(first)), &acting), Some(first + 5));
     assert_eq!(record(u32::MAX, Some(Epoch(first + 5)), &acting), None, "there is no such epoch yet");
-    assert_eq!(record(first + 9, Some(Epoch(first)), &acting), Some(first + 5), "others may have served since: told so");
+    assert_eq!(
+        record(first + 9, Some(Epoch(first)), &acting),
+        Some(first + 5),
+        "others may have served since: told so"
+    );
     assert_eq!(record(first + 9, Some(Epoch(0)), &acting), Some(first + 5));
     assert_eq!(record(first + 9, None, &acting), Some(first + 9), "OSDs of earlier software do not tell");
     assert_eq!(h.monitor.state().pgs[&pgid].last_epoch_started, Epoch(first + 9));
