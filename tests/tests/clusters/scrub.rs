@@ -281,8 +281,7 @@ fn copies_that_differ_are_told() {
     for object in ["attr", "data", "omap", "size"] {
         keep(object, &format!("osd.{primary}")).ok();
     }
-    cluster.wait_until_clean(LIMIT);
-    // States that nobody lists stay.
+    // It begins once the copies are replaced. States that nobody lists stay.
     let found = scrub(&cluster, "deep-scrub", &pgid);
     assert_eq!(found["state"], "active+clean+inconsistent", "{found}");
     assert_eq!((listed("list-inconsistent-obj").len(), listed("list-inconsistent-snapset").len()), (0, 2));
