@@ -574,9 +574,10 @@ impl Running {
             }
             msgr::Output::Message { session, envelope, began } => {
                 let Some(from) = self.peers.osd_of(session) else { return };
-                let whole = self.peers.joined(session, &envelope);
+                let kind = envelope.header.kind;
+                let whole = self.peers.joined(session, envelope);
                 if let Err(e) = whole.and_then(|whole| whole.map_or(Ok(()), |it| self.osd_message(from, &it, began))) {
-                    self.bad_osd(from, envelope.header.kind, &e.to_string());
+                    self.bad_osd(from, kind, &e.to_string());
                 }
             }
             msgr::Output::Reset { session, reason } => {

@@ -80,7 +80,7 @@ impl Peers {
     /// What has come over a session, if with it a message is whole.
     ///
     /// Errors: it is a part of a message that does not go on with what came before.
-    pub fn joined(&mut self, session: SessionId, envelope: &Envelope) -> Result<Option<Envelope>, DecodeError> {
+    pub fn joined(&mut self, session: SessionId, envelope: Envelope) -> Result<Option<Envelope>, DecodeError> {
         match self.by_session.get(&session).and_then(|osd| self.peers.get_mut(osd)) {
             Some(peer) => peer.joining.came(envelope),
             None => Ok(None),

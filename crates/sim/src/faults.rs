@@ -2,6 +2,7 @@
 //! own, which draw them and let them strike.
 
 pub mod clocks;
+mod lies;
 pub(crate) mod loss;
 pub mod membership;
 pub mod quorum;

@@ -300,6 +300,9 @@ impl Run {
         self.misfortunes()?;
         let healed_in = self.heal()?;
         self.tell_watchers()?;
+        if self.setup.lies {
+            self.forget_the_end()?;
+        }
         self.look_at_everything()?;
         if self.setup.seed.is_multiple_of(ROT_ONE_IN) {
             self.rot()?;

@@ -78,6 +78,8 @@ const HEAVY_SWARM_FROM: u64 = 17_957_000_000;
 
 /// From this seed on, more copies, or shards, of an object of small runs rot in the end than others can make up for.
 pub const LOSS_SEEDS: u64 = 1 << 54;
+/// From this seed on, disks of an OSD of small runs go back to what they were, in the end, as if they had lied about flushes.
+pub const LIE_SEEDS: u64 = 1 << 55;
 /// One seed of a swarm in so many has snapshots, if its pool is replicated.
 const SNAPS_ONE_IN: u64 = 4;
 
@@ -120,6 +122,8 @@ pub struct Setup {
     pub heavy: bool,
     /// An object is lost in the end.
     pub loses: bool,
+    /// Before that, disks of an OSD turn out to have lied about flushes.
+    pub lies: bool,
 }
 
 /// What of a [`Setup`] does not follow from the seed.
@@ -188,6 +192,7 @@ impl Setup {
             piece_bytes,
             heavy: seed & HEAVY_SEEDS != 0,
             loses,
+            lies: seed & LIE_SEEDS != 0,
         }
     }
 
@@ -234,6 +239,7 @@ impl Setup {
             piece_bytes: None,
             heavy: seed >= HEAVY_SWARM_FROM && seed.is_multiple_of(2),
             loses: false,
+            lies: false,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);

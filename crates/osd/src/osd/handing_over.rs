@@ -14,7 +14,7 @@ use std::time::Duration;
 use types::{Epoch, OsdId};
 use wire::messages::{self, Command};
 use wire::msgr::SessionId;
-use wire::nacre::long::{in_parts, is_too_long};
+use wire::nacre::long::{goes_whole, in_parts, is_too_long};
 use wire::{DecodeError, Envelope, Message, Target};
 
 impl Running {
@@ -286,9 +286,12 @@ impl Running {
                         self.end_peer_session(osd);
                         return None;
                     }
-                    in_parts(envelope, self.message_bytes)
-                        .into_iter()
-                        .for_each(|part| self.cluster.messenger.send(session, part));
+                    if goes_whole(&envelope, self.message_bytes) {
+                        self.cluster.messenger.send(session, envelope);
+                    } else {
+                        let parts = in_parts(envelope, self.message_bytes).into_iter();
+                        parts.for_each(|part| self.cluster.messenger.send(session, part));
+                    }
                 }
             }
             Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),

@@ -94,6 +94,13 @@ pub enum DiskFault {
     MisdirectWrite(u64),
 }
 
+/// What a simulated disk once held.
+#[derive(Clone)]
+pub struct DiskContents {
+    len: u64,
+    image: Image,
+}
+
 /// The contents of one simulated disk. It survives its node's process and, as far as flushed, its power.
 pub struct SimDisk {
     len: u64,
@@ -162,6 +169,18 @@ impl SimDisk {
                 image.write(at, &byte);
             }
         }
+    }
+
+    /// What the disk would hold if its power went now, and of what was not flushed nothing was kept.
+    pub fn durable_contents(&self) -> DiskContents {
+        DiskContents { len: self.durable_len, image: self.durable.clone() }
+    }
+
+    /// All that came after is gone, also what was flushed. Nobody uses the disk.
+    pub fn go_back_to(&mut self, contents: DiskContents) {
+        self.changes.clear();
+        (self.len, self.durable_len) = (contents.len, contents.len);
+        (self.durable, self.current) = (contents.image.clone(), contents.image);
     }
 
     pub fn inject(&mut self, fault: DiskFault) {

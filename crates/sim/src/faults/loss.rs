@@ -118,7 +118,7 @@ impl Run {
         })
     }
 
-    fn wait_until_steady(
+    pub(super) fn wait_until_steady(
         &mut self,
         what: &str,
         done: impl Fn(&Cluster) -> Result<(), String>,

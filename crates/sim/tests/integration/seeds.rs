@@ -35,6 +35,8 @@ const SESSION_RUNS: u64 = 12;
 const HEAVY_RUNS: u64 = 8;
 /// Of those in which an object is lost in the end, of either kind.
 const LOSS_RUNS: u64 = 15;
+/// Of those in which disks lie, of each kind.
+const LIE_RUNS: u64 = 15;
 /// Of those with OSDs that only clients still reach.
 const ISLAND_RUNS: u64 = 30;
 /// Of those with several monitors.
@@ -215,6 +217,15 @@ fn an_object_that_is_lost_keeps_nothing_else_waiting() {
     let count = runs("NACRE_SIM_LOSS_SEEDS", LOSS_RUNS);
     let kinds = [0, sim::setup::CODED_SEEDS, sim::setup::SNAP_SEEDS, sim::setup::CODED_SNAP_SEEDS];
     check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::LOSS_SEEDS + kind + seed)));
+}
+
+/// Disks of an OSD have lied about flushes; pools of any kind. `NACRE_SIM_LIE_SEEDS=n`: so many of each kind instead of the
+/// usual number.
+#[test]
+fn an_osd_that_has_lost_the_end_of_its_log_has_nobody_take_anything_back() {
+    let count = runs("NACRE_SIM_LIE_SEEDS", LIE_RUNS);
+    let kinds = [0, sim::setup::CODED_SEEDS, sim::setup::SNAP_SEEDS, sim::setup::SHARD_SEEDS + sim::setup::CODED_SEEDS];
+    check(kinds.into_iter().flat_map(|kind| (0..count).map(move |seed| sim::setup::LIE_SEEDS + kind + seed)));
 }
 
 /// OSDs have two shards, or four, and pools of any kind. `NACRE_SIM_SHARD_SEEDS=n`: so many of each kind instead of the usual

@@ -66,13 +66,14 @@ impl Message for LongPart {
     }
 }
 
-/// The message as it goes over a session: itself, or its parts. `bytes_max`: what goes at once, if that is less than a session
-/// takes.
+/// Whether the message goes whole. `bytes_max`: what does, if that is less than a session takes.
+pub fn goes_whole(envelope: &Envelope, bytes_max: usize) -> bool {
+    envelope.front.len() <= FRONT_BYTES_MAX.min(bytes_max) && envelope.data.len() <= DATA_BYTES_MAX.min(bytes_max)
+}
+
+/// The parts of a message that does not go whole.
 pub fn in_parts(envelope: Envelope, bytes_max: usize) -> Vec<Envelope> {
     let (front, data) = (envelope.front.len(), envelope.data.len());
-    if front <= FRONT_BYTES_MAX.min(bytes_max) && data <= DATA_BYTES_MAX.min(bytes_max) {
-        return vec![envelope];
-    }
     let part_bytes = PART_BYTES.min(bytes_max);
     let mut whole = Rope::from(envelope.front);
     whole.append(envelope.data);
@@ -106,16 +107,16 @@ impl Joining {
     /// Takes what has come over a session. Gives the message, if it is whole.
     ///
     /// Errors: a part that does not go on with what came before, or is of a message that is too long.
-    pub fn came(&mut self, envelope: &Envelope) -> Result<Option<Envelope>, DecodeError> {
+    pub fn came(&mut self, envelope: Envelope) -> Result<Option<Envelope>, DecodeError> {
         if envelope.header.kind != kind::LONG_PART {
             return match self.held_bytes() {
-                0 => Ok(Some(envelope.clone())),
+                0 => Ok(Some(envelope)),
                 held => {
                     Err(DecodeError::Value { what: "message between parts of another one, bytes", value: held as u64 })
                 }
             };
         }
-        let part = LongPart::open(envelope)?;
+        let part = LongPart::open(&envelope)?;
         let wrong = |what, value| Err(DecodeError::Value { what, value });
         if part.offset != self.held_bytes() as u64 {
             return wrong("part of a message that does not follow the one before, offset", part.offset);
@@ -151,9 +152,16 @@ mod tests {
         Envelope { header, front: bytes(front, 1), middle: Bytes::new(), data: bytes(data, 2).into() }
     }
 
+    fn sent(envelope: Envelope, bytes_max: usize) -> Vec<Envelope> {
+        match goes_whole(&envelope, bytes_max) {
+            true => vec![envelope],
+            false => in_parts(envelope, bytes_max),
+        }
+    }
+
     fn join(parts: &[Envelope]) -> Vec<Envelope> {
         let mut joining = Joining::default();
-        parts.iter().filter_map(|part| joining.came(part).expect("in order")).collect()
+        parts.iter().filter_map(|part| joining.came(part.clone()).expect("in order")).collect()
     }
 
     #[test]
@@ -161,7 +169,7 @@ mod tests {
         let limits = [(0, 0), (FRONT_BYTES_MAX, 9), (FRONT_BYTES_MAX + 1, 0), (FRONT_BYTES_MAX + 1, 5 << 20)];
         for (front, data) in limits.into_iter().chain([(90 << 20, 0), (70, DATA_BYTES_MAX + 1), (70, DATA_BYTES_MAX)]) {
             let sent = message(front, data);
-            let parts = in_parts(sent.clone(), usize::MAX);
+            let parts = super::tests::sent(sent.clone(), usize::MAX);
             assert!(parts.iter().all(|part| part.front.len() <= FRONT_BYTES_MAX && part.data.len() <= DATA_BYTES_MAX));
             assert_eq!(parts.len() == 1, front <= FRONT_BYTES_MAX && data <= DATA_BYTES_MAX);
             let [came] = &join(&parts)[..] else { panic!("one message") };
@@ -173,7 +181,7 @@ mod tests {
     #[test]
     fn shorter_messages_go_in_parts_where_that_is_wished_for() {
         for (front, data) in [(5, 0), (16, 16), (17, 3), (3, 17), (100, 1000)] {
-            let parts = in_parts(message(front, data), 16);
+            let parts = sent(message(front, data), 16);
             assert_eq!(parts.len(), if front <= 16 && data <= 16 { 1 } else { (front + data).div_ceil(16) });
             assert_eq!(join(&parts)[0].data.to_vec(), message(front, data).data.to_vec());
         }
@@ -185,12 +193,12 @@ mod tests {
         for order in [&[1][..], &[0, 2], &[0, 0], &[0, 1, 1]] {
             let mut joining = Joining::default();
             let (last, before) = order.split_last().expect("some");
-            before.iter().for_each(|part| assert!(joining.came(&parts[*part]).expect("in order").is_none()));
-            joining.came(&parts[*last]).expect_err("out of order");
+            before.iter().for_each(|part| assert!(joining.came(parts[*part].clone()).expect("in order").is_none()));
+            joining.came(parts[*last].clone()).expect_err("out of order");
         }
         let mut joining = Joining::default();
-        joining.came(&parts[0]).expect("in order");
-        joining.came(&message(1, 1)).expect_err("between parts");
+        joining.came(parts[0].clone()).expect("in order");
+        joining.came(message(1, 1)).expect_err("between parts");
     }
 
     proptest! {
@@ -199,7 +207,7 @@ mod tests {
             let header = Header::default();
             let bytes = Rope::from(Bytes::from(vec![1; bytes]));
             let part = LongPart { header, front_bytes, data_bytes, offset, bytes };
-            let _ = Joining::default().came(&part.seal(0, Target::default()));
+            let _ = Joining::default().came(part.seal(0, Target::default()));
         }
     }
 }
