@@ -314,15 +314,16 @@ impl Pg {
     /// maps were skipped. To drop what they sent since would be to drop it for ever.
     pub(crate) fn start_interval(&mut self, cx: &mut Context<'_>, interval: Interval, began: Epoch) {
         self.watches.interval_ended();
-        self.end_interval(cx, interval, began);
-        if !self.is_loading() {
-            self.enter_interval(cx);
-        }
+        self.begin_interval(cx, interval, began);
     }
 
     /// A new interval begins with the same sets, of which clients see nothing.
     pub(crate) fn start_interval_among_members(&mut self, cx: &mut Context<'_>, interval: Interval) {
-        self.end_interval(cx, interval, self.primary_since);
+        self.begin_interval(cx, interval, self.primary_since);
+    }
+
+    fn begin_interval(&mut self, cx: &mut Context<'_>, interval: Interval, began: Epoch) {
+        self.end_interval(cx, interval, began);
         if !self.is_loading() {
             self.enter_interval(cx);
         }
@@ -473,7 +474,12 @@ pub(crate) fn missing_key_range() -> (Bytes, Bytes) {
 }
 
 pub(crate) fn missing_key(object: &ObjectId) -> Bytes {
-    let mut key = vec![MISSING_PREFIX];
+    object_key(MISSING_PREFIX, object)
+}
+
+/// The key, in the group's table, of what is noted of an object.
+pub(crate) fn object_key(prefix: u8, object: &ObjectId) -> Bytes {
+    let mut key = vec![prefix];
     key.extend(object.to_vec(Target::default()));
     key.into()
 }

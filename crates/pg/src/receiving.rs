@@ -10,13 +10,12 @@
 
 use crate::context::{Context, OnCommit};
 use crate::peer::PgPush;
-use crate::pg::Pg;
+use crate::pg::{Pg, object_key};
 use bytes::Bytes;
 use mutant::Mutant;
 use std::collections::BTreeMap;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId, OsdId};
-use wire::{Encode, Target};
 
 /// First byte of the keys, in the group's table, of objects of which only some has come.
 pub(crate) const RECEIVED_PREFIX: u8 = b'r';
@@ -48,13 +47,11 @@ fn in_part(object: &ObjectId) -> ObjectId {
 }
 
 fn received_key(object: &ObjectId) -> Bytes {
-    let mut key = vec![RECEIVED_PREFIX];
-    key.extend(object.to_vec(Target::default()));
-    key.into()
+    object_key(RECEIVED_PREFIX, object)
 }
 
 /// What drops the part that has come of an object.
-pub(crate) fn drop_steps(object: &ObjectId) -> [Step; 2] {
+fn drop_steps(object: &ObjectId) -> [Step; 2] {
     [Step::Remove { object: in_part(object) }, Step::PgRemove { key: received_key(object) }]
 }
 

@@ -95,12 +95,11 @@ impl Pg {
 
     /// An entry of the log as other members are told of it: what this one needs to take the update back is its own affair.
     pub(crate) fn as_told(&self, entry: &LogEntry) -> LogEntry {
-        let undo = match entry.kind {
-            LogKind::Unchanged => entry.undo.clone(),
-            _ if self.coded.is_none() || mutant::is(Mutant::UndoOfOthersKept) => entry.undo.clone(),
-            _ => Undo::Lost,
-        };
-        LogEntry { undo, ..entry.without_undo() }
+        let is_whole = self.coded.is_none() || entry.kind == LogKind::Unchanged;
+        match is_whole || mutant::is(Mutant::UndoOfOthersKept) {
+            true => entry.clone(),
+            false => LogEntry { undo: Undo::Lost, ..entry.without_undo() },
+        }
     }
 
     /// Nothing of what was kept back is needed any more.

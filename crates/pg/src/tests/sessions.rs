@@ -54,6 +54,19 @@ fn with_an_update_that_one_alone_has() -> Cluster {
     cluster
 }
 
+/// C comes back, and lacks the second of two updates.
+fn with_one_that_comes_back() -> Cluster {
+    let mut cluster = Cluster::limited(3, 7, small_pieces());
+    append(&mut cluster, A, 1);
+    cluster.mark_down(2);
+    cluster.update_all();
+    cluster.settle();
+    append(&mut cluster, A, 2);
+    cluster.mark_up(2);
+    cluster.update_all();
+    cluster
+}
+
 fn is_unharmed(cluster: &mut Cluster, primary: OsdId) {
     let view = cluster.shard(primary).pg_view(PG).expect("it leads");
     assert_eq!(view.unfound.len(), 0, "{:?}", view.unfound);
@@ -97,14 +110,7 @@ fn who_stops_while_it_sends_an_object_takes_nothing_with_it_that_others_had() {
 
 #[test]
 fn what_had_come_in_part_is_dropped_by_who_starts_again() {
-    let mut cluster = Cluster::limited(3, 7, small_pieces());
-    append(&mut cluster, A, 1);
-    cluster.mark_down(2);
-    cluster.update_all();
-    cluster.settle();
-    append(&mut cluster, A, 2);
-    cluster.mark_up(2);
-    cluster.update_all();
+    let mut cluster = with_one_that_comes_back();
     let in_part = ObjectId { pool: POOL.in_part(), ..object() };
     let mut picks = Picks(1);
     while !cluster.pushed.iter().any(|(to, _)| *to == C) {
@@ -130,14 +136,7 @@ fn what_had_come_in_part_is_dropped_by_who_starts_again() {
 /// The first piece of an object is lost with a session, and the rest goes on in the next one.
 #[test]
 fn a_part_is_never_taken_for_the_whole() {
-    let mut cluster = Cluster::limited(3, 7, small_pieces());
-    append(&mut cluster, A, 1);
-    cluster.mark_down(2);
-    cluster.update_all();
-    cluster.settle();
-    append(&mut cluster, A, 2);
-    cluster.mark_up(2);
-    cluster.update_all();
+    let mut cluster = with_one_that_comes_back();
     let mut picks = Picks(1);
     while !cluster.in_transit_kinds(A, C).contains(&kind::PG_PUSH) {
         cluster.step(picks.next());
