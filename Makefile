@@ -4,7 +4,7 @@
 # make test       install what the tests need, check and test everything (about 25 minutes on two cores)
 #                 (T=erasure: only an area of docs/testing.md, or tests whose names hold the word)
 # make test-all   the same with more seeds, and with the tests that docs/testing.md says are only here
-# make check      format, clippy and unit tests of the crates that have changed
+# make check      tidy, format, clippy and unit tests of the crates that have changed
 # make performance  measure this against a real Ceph on this machine with nacre bench; tables in docs/performance.md
 #                 (FLAGS="--rows block": only some of them)
 # make compare    the same with Ceph's own 'rados bench' as load, as an independent check; tables in $(OUT)

@@ -17,6 +17,7 @@ from .execution import Runner
 from .plan import Plan, PlanError
 from .programs import ROOT, WHOLE_BUILD, BuildFailed, build, tests_of
 from .steps import Steps
+from .tidy import check as tidy
 
 DESCRIPTION = """Checks and tests this repository. Without flags: all that 'make test' promises. Every test runs in a
 process of its own; whole clusters run two at a time, or alone where they measure time."""
@@ -30,13 +31,21 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="tests/run", description=DESCRIPTION)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--only", metavar="WORD", help="an area of the plan, or tests whose names hold the word")
-    what.add_argument("--changed", action="store_true", help="format, clippy and unit tests of changed crates")
+    what.add_argument("--changed", action="store_true", help="tidy, format, clippy and unit tests of changed crates")
     what.add_argument("--mutants", metavar="NAME", nargs="+", help="which tests catch deliberate bugs ('all': each)")
     what.add_argument("--write-costs", action="store_true", help="puts what tests last took into docs/testing.md")
+    what.add_argument("--tidy", action="store_true", help="the tidy step alone")
+    what.add_argument(
+        "--untidy", metavar="WORD", nargs="+", help="shows all that a rule finds, or all that is found in a file or folder"
+    )
     what.add_argument("--list", action="store_true", help="names the tests and their areas, and runs nothing")
     parser.add_argument("--whole", action="store_true", help="everything there is, with more seeds ('make test-all')")
     parser.add_argument("--fresh-seeds-s", type=int, metavar="S", help="seconds of simulated seeds of the day")
-    return parser.parse_args(arguments)
+    parser.add_argument("--lower", action="store_true", help="with --tidy: writes tests/tidy.toml anew")
+    options = parser.parse_args(arguments)
+    if options.lower and not options.tidy:
+        parser.error("--lower goes with --tidy")
+    return options
 
 
 class Run:
@@ -48,7 +57,7 @@ class Run:
         target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
         self.logs = target.resolve() / "test-logs"
         self.logs.mkdir(parents=True, exist_ok=True)
-        if not (options.list or options.write_costs):
+        if not (options.list or options.write_costs or options.tidy):
             for old in self.logs.glob("*.log"):
                 old.unlink()
         self.steps = Steps(self.logs)
@@ -71,6 +80,10 @@ class Run:
             print(f"{len(self.runner.results)} tests have run", flush=True)
         if not result.passed:
             print("\n".join(f"    {line}" for line in result.why()), flush=True)
+
+    def tidy(self):
+        says = "the rules of tests/runner/tidy; tests/tidy.toml has what is still allowed"
+        self.steps.run("tidy", lambda step: tidy.step(step, self.options.lower), says)
 
     def checks(self):
         self.steps.command("format", ["cargo", "fmt", "--all", "--check"])
@@ -117,7 +130,7 @@ class Run:
 
     def crates(self, tests):
         chosen = [test for test in tests if not test.is_whole_cluster]
-        # Those that take long first, so that no processor waits for the last one.
+        # Long tests begin first, so that no processor waits for the last one.
         chosen.sort(key=lambda test: not self.plan.takes_long(test))
         self.tests_step("tests", f"{len(chosen)} tests of crates", [(chosen, os.cpu_count())])
 
@@ -161,6 +174,7 @@ class Run:
 
 
 def everything(run):
+    run.tidy()
     run.checks()
     if run.build():
         run.check_plan()
@@ -184,9 +198,11 @@ def only(run):
 
 
 def changed(run):
+    run.tidy()
     crates = changes.crates()
     if not crates:
-        sys.exit("nothing has changed since the last commit but one")
+        print("no crate has changed since the last commit but one")
+        return
     packages = [word for crate in crates for word in ("-p", crate)]
     run.steps.command("format", ["cargo", "fmt", "--all", "--check"])
     run.steps.command("clippy", ["cargo", "clippy", *packages, "--all-targets", "--", "-D", "warnings"])
@@ -213,6 +229,9 @@ def main(arguments):
     options = parse(arguments)
     if options.mutants:
         return 0 if mutants.hunt(options.mutants, options.fresh_seeds_s or FRESH_SEEDS_S) else 1
+    if options.untidy:
+        tidy.show(options.untidy)
+        return 0
     run = Run(options)
 
     def interrupted(*_):
@@ -225,7 +244,7 @@ def main(arguments):
     if options.list or options.write_costs:
         (list_tests if options.list else write_costs)(run)
         return 0
-    work = only if options.only else changed if options.changed else everything
+    work = only if options.only else changed if options.changed else Run.tidy if options.tidy else everything
     work(run)
     run.stop_ceph()
     return run.close()

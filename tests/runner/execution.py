@@ -25,11 +25,11 @@ class Result:
     is_stuck: bool
 
     def passed_over(self):
-        """What it says that it could not test."""
+        """Lines in which it says that it could not test something."""
         return [line.strip() for line in self.lines() if "SKIPPED" in line]
 
     def why(self):
-        """What a failed test said last, shortened."""
+        """The last that a failed test said, shortened."""
         if self.is_stuck:
             return [f"it still ran after {LIMIT_S} s"]
         lines = self.lines()

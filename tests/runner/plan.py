@@ -24,7 +24,7 @@ def matches(test, patterns):
 
 
 class Plan:
-    """What the plan says. Patterns are shell patterns over names of tests."""
+    """The contents of the plan. Patterns are shell patterns over names of tests."""
 
     def __init__(self, text):
         document = tomllib.loads(text)
@@ -37,19 +37,19 @@ class Plan:
         return Plan(PATH.read_text())
 
     def is_in_quick_tier(self, test):
-        """Whether `make test` runs it."""
+        """Tells if `make test` runs it."""
         return not matches(test, self.whole)
 
     def runs_alone(self, test):
-        """Whether it measures time, so that nothing may run beside it."""
+        """Tells if it measures time, so that nothing may run beside it."""
         return matches(test, self.alone)
 
     def uses_ceph(self, test):
-        """Whether it takes the real Ceph that tests share."""
+        """Tells if it takes the real Ceph that tests share."""
         return matches(test, self.ceph)
 
     def takes_long(self, test):
-        """Whether it begins before others."""
+        """Tells if it begins before others."""
         return matches(test, self.long)
 
     def areas_of(self, test):

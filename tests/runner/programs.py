@@ -26,7 +26,7 @@ class Program:
     folder: Path
 
     def environment(self):
-        """What cargo gives to a test, as far as tests look at it."""
+        """Variables that cargo gives to a test, as far as tests look at them."""
         return {"CARGO_MANIFEST_DIR": str(self.folder), "CARGO_PKG_NAME": self.package}
 
 

@@ -13,7 +13,7 @@ from .programs import ROOT
 
 @dataclass
 class Step:
-    """What a step was, how long it took, and what it came to. `notes` stand behind it in the summary."""
+    """A step: its name, how long it took, and what it came to. `notes` stand behind it in the summary."""
 
     name: str
     seconds: float = 0.0
@@ -62,5 +62,5 @@ class Steps:
 
 
 def free(folder):
-    """What is free on the file system of a folder."""
+    """The space that is free on the file system of a folder, in words."""
     return f"{shutil.disk_usage(folder).free / (1 << 30):.1f} GiB"

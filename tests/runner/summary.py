@@ -1,4 +1,4 @@
-"""What closes a run: its steps, its dearest tests, what it passed over, and why something failed."""
+"""The end of a run: its steps, its dearest tests, what it passed over, and why something failed."""
 
 DEAREST = 10
 
