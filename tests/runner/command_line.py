@@ -85,6 +85,11 @@ class Run:
         says = "the rules of tests/runner/tidy; tests/tidy.toml has what is still allowed"
         self.steps.run("tidy", lambda step: tidy.step(step, self.options.lower), says)
 
+    def deny(self):
+        """`cargo deny` over deny.toml, where somebody has installed it; the tidy step has checked most of it already."""
+        if shutil.which("cargo-deny"):
+            self.steps.command("deny", ["cargo", "deny", "--locked", "check", "licenses", "bans", "sources"])
+
     def checks(self):
         self.steps.command("format", ["cargo", "fmt", "--all", "--check"])
         self.steps.command("clippy", ["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
@@ -175,6 +180,7 @@ class Run:
 
 def everything(run):
     run.tidy()
+    run.deny()
     run.checks()
     if run.build():
         run.check_plan()

@@ -5,11 +5,11 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
-from . import baseline, casts, flow, lines, modules, names, own_tests, sizes
+from . import baseline, casts, flow, lines, modules, names, own_tests, packages, sizes
 from .exceptions import Exceptions
 from .tree import Tree
 
-RULES = [*lines.RULES, *sizes.RULES, *flow.RULES, *casts.RULES, *modules.RULES, *names.RULES]
+RULES = [*lines.RULES, *sizes.RULES, *flow.RULES, *casts.RULES, *modules.RULES, *names.RULES, *packages.RULES]
 
 
 def step(one, lower=False):

@@ -2,7 +2,7 @@
 
 import unittest
 
-from . import baseline, casts, flow, lines, modules, names, sizes
+from . import baseline, casts, flow, lines, modules, names, packages, sizes
 from .exceptions import Exceptions
 from .rust import Rust
 from .tree import File, Tree
@@ -192,6 +192,38 @@ class Names(unittest.TestCase):
     def test_types_inside_items_are_left_out(self):
         text = "impl A for B {\n    type One = u8;\n}\nfn f() {\n    struct One;\n}\nstruct One;\n#[test]\nfn g() { struct One; }\n"
         self.assertEqual(found(names.repeated, text), [])
+
+
+POLICY = {"licenses": {"allow": ["MIT", "Zlib", "A WITH e"]}, "bans": {"skip": [{"crate": "old@2", "reason": "r"}]}}
+REGISTRY = f"registry+x{packages.REGISTRY}"
+
+
+class Packages(unittest.TestCase):
+    def check(self, *packages_, **fields):
+        """Sentences on a package with these fields, or on packages with these names and versions."""
+        usual = {"license": "MIT", "source": REGISTRY, "manifest_path": "/away/a/Cargo.toml", "dependencies": []}
+        all_ = [{**usual, "name": name, "version": version} for name, version in packages_ or [("a", "1.0.0")]]
+        all_[0].update(fields)
+        return [violation.says for violation in packages.wrong(all_, POLICY, "/here")]
+
+    def test_expressions_of_licences(self):
+        for expression in ("MIT", "GPL OR MIT", "GPL/MIT", "(GPL OR MIT) AND Zlib", "A WITH e", "GPL AND x OR Zlib"):
+            self.assertEqual(self.check(license=expression), [], expression)
+        for expression in (None, "", "GPL", "MIT AND GPL", "(MIT OR x) AND GPL", "A", "A WITH f", "MIT OR", "(MIT", "MIT)"):
+            self.assertEqual(len(self.check(license=expression)), 1, expression)
+
+    def test_sources(self):
+        self.assertEqual(self.check(source=None, manifest_path="/here/crates/a/Cargo.toml"), [])
+        self.assertEqual(len(self.check(source=None)), 1)
+        self.assertEqual(len(self.check(source="registry+other")), 1)
+        self.assertEqual(len(self.check(source=f"git+x{packages.REGISTRY}")), 1)
+
+    def test_versions(self):
+        self.assertEqual(self.check(("a", "1.0.0"), ("b", "2.0.0"), ("old", "2.1.0"), ("old", "3.0.0")), [])
+        self.assertEqual(self.check(("a", "1.0.0"), ("a", "1.1.0")), ["a has the versions 1.0.0 and 1.1.0"])
+        self.assertEqual(len(self.check(("old", "20.1.0"), ("old", "3.0.0"))), 1)
+        any_ = [{"name": "b", "req": "*", "source": REGISTRY}]
+        self.assertEqual(len(self.check(source=None, manifest_path="/here/Cargo.toml", dependencies=any_)), 1)
 
 
 class Ratchet(unittest.TestCase):
