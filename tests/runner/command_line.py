@@ -86,7 +86,7 @@ class Run:
         self.steps.run("tidy", lambda step: tidy.step(step, self.options.lower), says)
 
     def deny(self):
-        """`cargo deny` over deny.toml, where somebody has installed it; the tidy step has checked most of it already."""
+        """`cargo deny` over deny.toml, where it is installed; the tidy step has checked most of it already."""
         if shutil.which("cargo-deny"):
             self.steps.command("deny", ["cargo", "deny", "--locked", "check", "licenses", "bans", "sources"])
 
