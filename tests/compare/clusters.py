@@ -17,7 +17,7 @@ STOP_S = 30
 
 
 class Failure(Exception):
-    """What went wrong, for the person who runs this."""
+    """The cause of a failure, for the person who runs this."""
 
 
 def run(command, env=None, limit_s=60, check=True):
@@ -72,7 +72,7 @@ def is_alive(pid):
 
 
 class Cluster:
-    """What both have in common: clients find them by a configuration file."""
+    """The part that both have in common: clients find them by a configuration file."""
 
     name = ""
 
@@ -132,7 +132,7 @@ class Nacre(Cluster):
         stop_processes([pid for pid in pids if self.is_own(pid)])
 
     def is_own(self, pid):
-        """Whether the process still is the one that was started: ids are used again."""
+        """Tells if the process still is the one that was started: ids are used again."""
         try:
             with open(f"/proc/{pid}/cmdline") as f:
                 return self.folder in f.read()

@@ -125,7 +125,7 @@ def idle(clusters):
     before, machine_before = {c.name: usage.cpu_s(c.pids()) for c in clusters}, usage.machine_cpu_s()
     time.sleep(IDLE_S)
     share = {f"{c.name}_percent": round((usage.cpu_s(c.pids()) - before[c.name]) / IDLE_S * 100, 2) for c in clusters}
-    # What else this machine was doing: on a quiet one little more than the two clusters.
+    # Other work of this machine: on a quiet one little more than the two clusters.
     machine_percent = round((usage.machine_cpu_s() - machine_before) / IDLE_S * 100, 2)
     return {"seconds": IDLE_S, **share, "machine_percent": machine_percent}
 

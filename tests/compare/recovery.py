@@ -232,7 +232,7 @@ def measure(engine, a, place):
         cluster.make_pool("clients", 32)
         wait_for("every group is active+clean", cluster.is_clean, 120)
         cluster.fill(a)
-        # What one OSD of all keeps of three copies, about.
+        # The share of three copies that one OSD of all keeps, about.
         healed_mib = (a.large * 4 + a.small / 256) * 3 / a.osds
         result = {}
         if not a.only_clients:

@@ -1,4 +1,4 @@
-"""What processes and the machine spend: CPU time and resident memory, as the kernel counts them."""
+"""Expenses of processes and the machine: CPU time and resident memory, as the kernel counts them."""
 import os
 import time
 
@@ -23,7 +23,7 @@ def cpu_s(pids):
 
 
 def device_mib(pids):
-    """What the processes have read from and written to devices, in MiB; nothing where the kernel does not tell."""
+    """MiB that the processes have read from and written to devices; nothing where the kernel does not tell."""
     read = written = 0
     for pid in pids.values():
         try:
@@ -70,7 +70,7 @@ def osds_of(pids):
 
 
 class Meter:
-    """What a cluster's processes and the machine spend between `__init__` and `read`."""
+    """Expenses of a cluster's processes and the machine between `__init__` and `read`."""
 
     def __init__(self, pids):
         self.pids = pids

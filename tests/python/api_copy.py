@@ -146,7 +146,7 @@ def checksums(io):
         same(of(XXHASH64, 7, 64, 0, 0), (0, [11100322186407734883]))
         same(of(XXHASH64, 0xFFFFFFFFFFFFFFFF, 48, 8, 16), (0, [5334935578245371762] * 3))
         same(of(XXHASH64, 0, 1000, 8, 0), (0, [7161189423013983581]))
-        # What is behind the end does not count.
+        # Bytes behind the end do not count.
         same(of(CRC32C, 0, 80, 0, 16), (0, [10718068] * 4))
         same(of(CRC32C, 0, 80, 16, 16), (0, [10718068] * 3))
         same(of(CRC32C, 0, 16, 64, 16), (0, []))

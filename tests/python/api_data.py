@@ -105,7 +105,7 @@ def compare_extent(io):
     # MAX_ERRNO (4095) and the place of the first difference.
     same(io.cmpext("data-cmp", b"sane", 4), -4095 - 2)
     same(io.cmpext("data-cmp", b"bytes\0x", 9), -4095 - 6)
-    # What lies behind the end compares as zeros.
+    # Bytes behind the end compare as zeros.
     same(io.cmpext("data-cmp", b"bytes\0\0", 9), 0)
 
 

@@ -65,10 +65,10 @@ def fill_and_empty(io, field, value):
         full = warnings(io)["POOL_FULL"]
         same((full["severity"], full["summary"]["message"]), ("HEALTH_WARN", "1 pool(s) full"))
         same([line["message"] for line in full["detail"]], [f"pool '{pool}' is full (running out of quota)"])
-        # What takes no more is done.
+        # An update that takes no more is done.
         same(eager.write_full("quota-0", bytes(10000)), 0)
         same(io.read("quota-0", 4), bytes(4))
-        # Who has not asked to be told waits.
+        # A client that has not asked to be told waits.
         waiting = subprocess.Popen(["rados", "-p", pool, "create", f"quota-later-{field}"])
         time.sleep(2)
         same(waiting.poll(), None)

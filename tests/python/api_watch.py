@@ -51,7 +51,7 @@ class Other:
 
 
 class Heard:
-    """What a watch was told."""
+    """Notifications that a watch was told."""
 
     def __init__(self, io, name, **more):
         self.notes, self.errors = queue.Queue(), queue.Queue()

@@ -46,7 +46,7 @@ def read(handle, name, flags):
 class Objects:
     def __init__(self):
         self.lock = threading.Lock()
-        # What every later read must show at least.
+        # The state that every later read must show at least.
         self.least = [0] * OBJECTS
         self.reads = dict.fromkeys(FLAGS, 0)
         self.wrong = None

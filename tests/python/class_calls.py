@@ -62,7 +62,7 @@ class Calls:
         print(f"{name} {cls}.{method} {data[:40].hex()}: {result}")
 
     def content(self, name, hidden=()):
-        """What is stored, but for the values of those keys and attributes."""
+        """The object's contents, but for the values of those keys and attributes."""
         try:
             size = self.io.stat(name)[0]
             data = self.io.read(name, size) if size else b""

@@ -49,7 +49,8 @@ class Worker:
     def __init__(self, pool, seed, number, operations):
         self.rng, self.number, self.operations = random.Random(f"{seed} {number}"), number, operations
         self.lines, self.snaps, self.forgotten, self.failure = [], [], False, None
-        # Of each object: whether it is there, and the version that it was seen in last, or was removed by, if that is known.
+        # Of each object: whether it is there, and the version that it was seen in last, or was removed by, if that is
+        # known.
         self.there, self.versions = {}, {}
         self.handle = Handle(pool)
         self.io = self.handle.io
@@ -100,14 +101,15 @@ class Worker:
         rng = self.rng
         # Ceph keeps the checksum of a whole write though bytes change in a later step, and then gives up the object.
         which = rng.randrange(13, 22) if self.is_whole else rng.randrange(22)
-        # What was not there, and is made and removed by one update after a snapshot, stays in name for good on a Ceph.
+        # On a Ceph an object that was not there, and is made and removed by one update after a snapshot, stays in name
+        # for good.
         if which == 10 and self.steps and not self.there[self.target]:
             which = 14
         # A class method of a Ceph sees the keys of what the same update has removed, if clones keep its name.
         if which == 21 and self.has_removed:
             which = 14
-        # A Ceph with BlueStore does not remove, by range, keys that the same update has set, and of an object that one update
-        # removes twice something stays.
+        # A Ceph with BlueStore does not remove, by range, keys that the same update has set, and of an object that one
+        # update removes twice something stays.
         if which in (19, 20) and self.has_set or which == 10 and self.has_removed:
             which = 14
         self.has_set |= which in (16, 17, 21)
@@ -199,7 +201,8 @@ class Worker:
         lib.rados_release_write_op(op)
         self.changed(name, result, lib.rados_get_last_version(self.io))
         if "assert_version other" in words:
-            # What was sure to fail, by -ERANGE or -EOVERFLOW; where nothing is, by what comes of an object that is not there.
+            # Such an operation is sure to fail, by -ERANGE or -EOVERFLOW; where nothing is, by the error of an object
+            # that is not there.
             result = "refused" if result in (-34, -75) else result
         self.say(f"{name.decode()} {', '.join(words)}", result)
 

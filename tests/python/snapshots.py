@@ -115,7 +115,7 @@ def single_steps(s):
         s.show("a")
     attempt("roll back what is not there", lambda: io.rollback_self_managed_snap("nothing", s.snaps[0]))
     attempt("stat", lambda: io.stat("nothing"))
-    # What writers of the past do not know.
+    # Snapshots that writers of the past do not know.
     io.set_self_managed_snap_write(s.snaps[1:])
     io.write("a", b"stale", 0)
     s.show("a")

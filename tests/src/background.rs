@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// A process that is killed when this is dropped, also by a test that fails: one that is left holds the pipe that tests write to.
+/// A process that is killed when this is dropped, also by a test that fails: one that is left holds the pipe that tests
+/// write to.
 pub struct Killed(pub Child);
 
 impl Drop for Killed {
@@ -30,7 +31,7 @@ impl Background {
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?} cannot be started: {e}"));
         let (tell, lines) = channel();
         let errors = BufReader::new(child.stderr.take().expect("asked for a pipe"));
-        // What it says must find a reader.
+        // Its output must find a reader.
         std::thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| drop(tell.send(line))));
         Background { child: Killed(child), lines }
     }

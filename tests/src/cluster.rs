@@ -22,12 +22,12 @@ pub struct TestCluster {
     _turn: Option<fs::File>,
 }
 
-/// What is started, and how.
+/// The choice of daemons, and how they are started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// What dies stays dead.
+    /// Daemons that die stay dead.
     Plain,
-    /// What dies is started again.
+    /// Daemons that die are started again.
     Supervised,
     /// Log and metadata lie in files of their own.
     Split,
@@ -110,32 +110,32 @@ impl TestCluster {
         TestCluster::begin(name, osds, Kind::Ceph)
     }
 
-    /// The same as [`TestCluster::start`], but a daemon that dies is started again.
+    /// As [`TestCluster::start`], but a daemon that dies is started again.
     pub fn start_supervised(name: &str, osds: u32) -> TestCluster {
         TestCluster::begin(name, osds, Kind::Supervised)
     }
 
-    /// The same as [`TestCluster::start`], each OSD with its log and its metadata in files of their own.
+    /// As [`TestCluster::start`], each OSD with its log and its metadata in files of their own.
     pub fn start_split(name: &str, osds: u32) -> TestCluster {
         TestCluster::begin(name, osds, Kind::Split)
     }
 
-    /// The same as [`TestCluster::start`], on an address of this machine that other hosts reach.
+    /// As [`TestCluster::start`], on an address of this machine that other hosts reach.
     pub fn start_at(name: &str, osds: u32, address: Ipv4Addr) -> TestCluster {
         TestCluster::begin(name, osds, Kind::At(address))
     }
 
-    /// The same as [`TestCluster::start`], with OSDs of another size: `1GiB`.
+    /// As [`TestCluster::start`], with OSDs of another size: `1GiB`.
     pub fn start_small(name: &str, osds: u32, size: &'static str) -> TestCluster {
         TestCluster::begin(name, osds, Kind::Small(size))
     }
 
-    /// The same as [`TestCluster::start_supervised`], with OSDs of so many shards.
+    /// As [`TestCluster::start_supervised`], with OSDs of so many shards.
     pub fn start_shards(name: &str, osds: u32, shards: u32) -> TestCluster {
         TestCluster::begin(name, osds, Kind::Shards(shards))
     }
 
-    /// The same as [`TestCluster::start_supervised`], with several monitors.
+    /// As [`TestCluster::start_supervised`], with several monitors.
     pub fn start_monitors(name: &str, osds: u32, mons: u32) -> TestCluster {
         TestCluster::begin(name, osds, Kind::Monitors(mons))
     }

@@ -79,7 +79,8 @@ pub fn wait_until(what: &str, limit: Duration, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Whether Ceph's clients (programs, or `python3-rados` and `python3-rbd`) are installed. Without them a test says so and ends, unless `NACRE_REQUIRE_ORACLES` is 1.
+/// Tells if Ceph's clients (programs, or `python3-rados` and `python3-rbd`) are installed. Without them a test says so
+/// and ends, unless `NACRE_REQUIRE_ORACLES` is 1.
 pub fn clients_are_here(names: &[&str]) -> bool {
     let missing: Vec<_> = names.iter().filter(|name| !is_installed(name)).collect();
     if missing.is_empty() {
@@ -91,7 +92,7 @@ pub fn clients_are_here(names: &[&str]) -> bool {
     false
 }
 
-/// Whether everything there is runs (`make test-all`), and not only what a change must pass.
+/// Tells if everything there is runs (`make test-all`), and not only what a change must pass.
 pub fn is_whole_suite() -> bool {
     std::env::var("NACRE_SUITE").is_ok_and(|suite| suite == "whole")
 }

@@ -12,14 +12,15 @@ pub struct Host {
     address: Ipv4Addr,
 }
 
-/// A bridge of the tests' namespace, into which hosts' cables are plugged: they reach each other through it. Dropped, it is
-/// removed.
+/// A bridge of the tests' namespace, into which hosts' cables are plugged: they reach each other through it. Dropped,
+/// it is removed.
 pub struct Switch {
     name: String,
 }
 
-/// Whether this machine lets us make hosts. Where it does not (it takes root, and a container may forbid it) a test says
-/// so and ends: nothing that could be installed would change that. Without iproute2 it fails if `NACRE_REQUIRE_ORACLES` is 1.
+/// Tells if this machine lets us make hosts. Where it does not (it takes root, and a container may forbid it) a test
+/// says so and ends: nothing that could be installed would change that. Without iproute2 it fails if
+/// `NACRE_REQUIRE_ORACLES` is 1.
 pub fn hosts_can_be_made() -> bool {
     let required = std::env::var("NACRE_REQUIRE_ORACLES").is_ok_and(|v| v == "1");
     let version = ip(&["-V"]);

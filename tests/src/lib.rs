@@ -1,7 +1,8 @@
 //! Whole clusters of real processes, driven by Ceph's real clients.
 //!
 //! [`TestCluster`] starts one with `nacre up` in a folder of its own on free loopback ports, and stops and removes it
-//! when it goes out of scope; [`Host`] is a network namespace for what is to run elsewhere. The tests are in `tests/`; they need `ceph`, `rados`, fio and python3-rados.
+//! when it goes out of scope; [`Host`] is a network namespace for what is to run elsewhere. The tests are in `tests/`;
+//! they need `ceph`, `rados`, fio and python3-rados.
 
 mod background;
 mod cluster;

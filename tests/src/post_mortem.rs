@@ -1,4 +1,4 @@
-//! What a test that fails keeps of its cluster before that is stopped.
+//! Traces that a failing test keeps of its cluster before that is stopped.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What the machine was doing when a command did not end: was it the command, a daemon, or neither that got to run?
+//! The machine's state when a command did not end: was it the command, a daemon, or neither that got to run?
 
 use std::fs;
 use std::process::{Command, Stdio};

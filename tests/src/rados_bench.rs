@@ -5,8 +5,8 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// `rados bench` writes objects of 8 KiB for so long, with so many at a time, so many at most; every write must succeed. Gives
-/// their number.
+/// `rados bench` writes objects of 8 KiB for so long, with so many at a time, so many at most; every write must
+/// succeed. Gives their number.
 #[track_caller]
 pub fn write_benched(cluster: &TestCluster, pool: &str, seconds: u32, depth: u32, objects_max: u32) -> usize {
     let [seconds, depth, objects_max] = [seconds, depth, objects_max].map(|n| n.to_string());

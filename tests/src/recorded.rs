@@ -1,4 +1,4 @@
-//! What a real Ceph answered, kept in `tests/recorded`, so that most runs need none.
+//! Answers of a real Ceph, kept in `tests/recorded`, so that most runs need none.
 
 use crate::command::is_whole_suite;
 use std::fs;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 /// Gives what `ask` gets from a real Ceph, or what it got when it was recorded under `name`.
 ///
-/// The whole suite (`NACRE_SUITE=whole`) asks, and fails if the recording says something else; `NACRE_RECORD=1` asks and
-/// records.
+/// The whole suite (`NACRE_SUITE=whole`) asks, and fails if the recording says something else; `NACRE_RECORD=1` asks
+/// and records.
 #[track_caller]
 pub fn said_by_ceph(name: &str, ask: impl FnOnce() -> String) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("recorded").join(format!("{name}.txt"));

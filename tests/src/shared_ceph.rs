@@ -1,7 +1,8 @@
 //! One real Ceph for all tests that compare with one, which they use in turn.
 //!
 //! `NACRE_TEST_CEPH` names the folder. The first test that wants it starts it there; whoever has set the variable stops
-//! it. Each test finds it without pools, profiles and options of others. Without the variable every test starts its own.
+//! it. Each test finds it without pools, profiles and options of others. Without the variable every test starts its
+//! own.
 
 use crate::cluster::TestCluster;
 use std::fs::File;

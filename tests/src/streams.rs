@@ -78,7 +78,8 @@ impl Writer {
     }
 }
 
-/// A stream of commands: each sets a value and then asks for it; another answer than the newest value would be a stale one.
+/// A stream of commands: each sets a value and then asks for it; another answer than the newest value would be a stale
+/// one.
 pub struct Commands {
     stop: Arc<AtomicBool>,
     longest: Arc<Mutex<Duration>>,

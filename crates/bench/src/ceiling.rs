@@ -1,15 +1,15 @@
 //! How near a measurement came to what the machine can do, and what held it back.
 //!
-//! Ceilings are measured without any cluster: raw drive, raw network. A row's share of each is compared with the share of
-//! the processors that was busy; the largest is the bottleneck, unless all have room: then operations waited for each other,
-//! and more in flight would do more.
+//! Ceilings are measured without any cluster: raw drive, raw network. A row's share of each is compared with the share
+//! of the processors that was busy; the largest is the bottleneck, unless all have room: then operations waited for
+//! each other, and more in flight would do more.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What the machine can do, by itself. Absent where it was not measured.
+/// The machine's own limits, without a cluster. A limit is absent where it was not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ceilings {
@@ -23,7 +23,7 @@ pub struct Ceilings {
     pub loopback_bytes_per_s: Option<f64>,
 }
 
-/// What can be short.
+/// A resource that can be short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Cpu,
@@ -38,7 +38,7 @@ pub enum Limit {
 /// A resource with less than this share in use has room.
 const BUSY: f64 = 0.8;
 
-/// What held a row back, with the evidence.
+/// The resource that held a row back, with the evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bottleneck {
     pub limit: Limit,
@@ -67,8 +67,8 @@ impl fmt::Display for Bottleneck {
 }
 
 impl Ceilings {
-    /// What held back a row with these figures, on a machine with `processors`, driven by `client_threads`. `None` if
-    /// nothing is known.
+    /// The resource that held back a row with these figures, on a machine with `processors`, driven by
+    /// `client_threads`. `None` if nothing is known.
     pub fn bottleneck(
         &self,
         figures: &BTreeMap<String, Option<f64>>,

@@ -1,4 +1,4 @@
-//! What a client library spends per operation, beside what another one spends for the same.
+//! Costs of a client library per operation, beside those of another one for equal operations.
 //!
 //! Programs of different make take turns on one cluster. Each is a load generator on top of a client library, and the
 //! kernel counts the CPU time of both together; what the generator takes by itself is measured without a cluster and
@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use crate::compare::{Better, CompareError, Comparison, compare};
 use crate::interval::MedianInterval;
 
-/// What `format` says.
+/// The value of `format`.
 pub const COST_FORMAT: &str = "nacre-bench-client-cost";
 /// The version that this release writes.
 pub const COST_VERSION: u32 = 2;
 
-/// What drives the cluster, and through which library.
+/// The program that drives the cluster, and its library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Program {
@@ -29,8 +29,9 @@ pub enum Program {
     RadosBench,
 }
 
-/// What operations do, and where: how many answers a client finds at a time, and how many messages leave together,
-/// depends on how many OSDs the operations in flight are spread over. So programs are compared at the same access only.
+/// The kind of operations and where they go: how many answers a client finds at a time, and how many messages leave
+/// together, depends on how many OSDs the operations in flight are spread over. So programs are compared at the same
+/// access only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -44,7 +45,7 @@ pub enum Access {
     NewObjectWrite,
 }
 
-/// What a run did and spent until some point.
+/// Operations and costs of a run until some point.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     pub operations: u64,
@@ -78,7 +79,7 @@ pub struct ClientCost {
     pub io_bytes: u64,
     pub queue_depth: u32,
     pub confidence: f64,
-    /// What load generators take by themselves, in microseconds of CPU time per operation, where that is known.
+    /// CPU time of load generators by themselves, in microseconds per operation, where that is known.
     pub generators: Vec<Generator>,
     /// In the order in which they were measured.
     pub rows: Vec<CostRow>,
@@ -94,8 +95,8 @@ pub struct Generator {
 }
 
 impl Spent {
-    /// What came between `before` and `self`: with two runs of different length, what the longer one did beyond the
-    /// shorter, without the start and end that both have. CPU microseconds per operation and operations per second;
+    /// The difference between `before` and `self`: with two runs of different length, what the longer one did beyond
+    /// the shorter, without the start and end that both have. CPU microseconds per operation and operations per second;
     /// `None` if there is nothing between them.
     pub fn since(self, before: Spent) -> Option<(f64, f64)> {
         let operations = self.operations.checked_sub(before.operations).filter(|more| *more > 0)? as f64;
@@ -115,7 +116,7 @@ impl Program {
         }
     }
 
-    /// Whether it can do this.
+    /// Tells if this program can do operations of this kind.
     pub fn does(self, access: Access) -> bool {
         match self {
             Program::Nacre => true,

@@ -1,8 +1,8 @@
 //! How far another machine's clock is from ours, from round trips.
 //!
-//! A question leaves at `sent` and its answer, which carries the other clock's time, arrives at `received`. When between
-//! the two that clock was read is unknown, so the offset is known to half of the round trip, whatever the two ways took.
-//! The shortest of several round trips says most.
+//! A question leaves at `sent` and its answer, which carries the other clock's time, arrives at `received`. When
+//! between the two that clock was read is unknown, so the offset is known to half of the round trip, whatever the two
+//! ways took. The shortest of several round trips says most.
 
 /// One question and its answer. All times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,17 +15,17 @@ pub struct Exchange {
     pub received_ns: i128,
 }
 
-/// What is known of another clock.
+/// An estimate of another clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
-    /// What the other clock shows minus what ours shows at the same time.
+    /// The other clock's time minus ours at one moment.
     pub offset_ns: i128,
     /// How far the truth may be from that, either way.
     pub uncertainty_ns: i128,
 }
 
 impl Exchange {
-    /// What this exchange says; `None` if it ended before it began.
+    /// The estimate by this exchange; `None` if it ended before it began.
     pub fn offset(&self) -> Option<Offset> {
         let round_trip = self.received_ns.checked_sub(self.sent_ns).filter(|time| *time >= 0)?;
         // Rounded up: half a nanosecond is not to make it wrong.
@@ -41,7 +41,7 @@ impl Offset {
         exchanges.iter().filter_map(Exchange::offset).min_by_key(|offset| offset.uncertainty_ns)
     }
 
-    /// What the other clock shows when ours shows `ours_ns`.
+    /// The other clock's time when ours shows `ours_ns`.
     pub fn theirs_ns(&self, ours_ns: i128) -> i128 {
         ours_ns + self.offset_ns
     }

@@ -18,7 +18,7 @@ pub enum Better {
     Lower,
 }
 
-/// What can be said of the first against the second.
+/// The verdict on the first against the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

@@ -30,7 +30,7 @@ pub struct Histogram {
     clamped: u64,
 }
 
-/// What tables say of a distribution. Times in microseconds; all of them absent if nothing was recorded.
+/// Figures of a distribution for tables. Times in microseconds; all of them absent if nothing was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencySummary {

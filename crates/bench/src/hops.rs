@@ -1,6 +1,7 @@
 //! Where the time of operations went, from what OSDs keep of them: hop by hop, over all operations and for single ones.
 //!
-//! [`kept_by_nacre`] and [`kept_by_ceph`] read what OSDs tell, [`Breakdown`] sums it up, [`timeline`] shows one operation.
+//! [`kept_by_nacre`] and [`kept_by_ceph`] read what OSDs tell, [`Breakdown`] sums it up, [`timeline`] shows one
+//! operation.
 
 mod breakdown;
 mod text;
@@ -17,8 +18,8 @@ pub struct Member {
     pub osd: i32,
     /// From the operation's first byte on the primary until the acknowledgement came there.
     pub acked_us: u64,
-    /// By the member's own clock: its message's first byte to the last; until its writes went to the device; the writes; the
-    /// flush.
+    /// By the member's own clock: its message's first byte to the last; until its writes went to the device; the
+    /// writes; the flush.
     pub receive_us: u64,
     pub queue_us: u64,
     pub write_us: u64,
@@ -26,7 +27,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// What it says that it took.
+    /// The time that it says it took.
     pub fn own_us(&self) -> u64 {
         self.receive_us + self.queue_us + self.write_us + self.flush_us
     }
@@ -52,7 +53,7 @@ pub struct OpHops {
     pub began: String,
     pub age_us: u64,
     pub total_us: u64,
-    /// What it waited for before it was begun.
+    /// Events that it waited for before it was begun.
     pub waited_for: Vec<String>,
     /// Stretches of time that follow each other and add up to the whole.
     pub hops: Vec<(String, u64)>,
@@ -142,7 +143,7 @@ pub fn kept_by_ceph(osd: i32, dump: &Value) -> Result<Vec<OpHops>, HopsError> {
     let mut kept = Vec::new();
     for op in ops {
         let description = op["description"].as_str().unwrap_or_default();
-        // What other OSDs sent is not a client's.
+        // Operations that other OSDs sent are not a client's.
         let Some(inside) = description.strip_prefix("osd_op(") else { continue };
         let mut words = inside.split(' ');
         let (reqid, pg) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -197,8 +198,8 @@ fn event_name(event: &str) -> &str {
     event.split(" from ").next().unwrap_or_default()
 }
 
-/// Whether an event tells what is waited for from then on. For other members an update waits all the time until it is
-/// done; which of them, or the primary itself, it waited for the events behind tell.
+/// Tells if an event says for what the operation waits from then on. For other members an update waits all the time
+/// until it is done; which of them, or the primary itself, it waited for the events behind tell.
 fn is_wait(event: &str) -> bool {
     let waits = ["waiting for ", "op must wait", "delayed"].iter().any(|words| event.starts_with(words));
     waits && !event.starts_with(WAITING_FOR_SUBOPS)
@@ -207,7 +208,7 @@ fn is_wait(event: &str) -> bool {
 const WAITING_FOR_SUBOPS: &str = "waiting for subops from ";
 const SUBOP_COMMITTED: &str = "sub_op_commit_rec";
 
-/// Who was the last to have an update, as far as Ceph says so: 16.2 does not say whose acknowledgement came.
+/// The last member to have an update, as far as Ceph says so: 16.2 does not say whose acknowledgement came.
 fn last_member(primary: i32, events: &[(&str, f64)]) -> Option<i32> {
     let committed = |(event, _): &&(&str, f64)| *event == "op_commit" || event.starts_with(SUBOP_COMMITTED);
     let (last, _) = events.iter().rev().find(committed)?;

@@ -1,9 +1,9 @@
 //! Medians with confidence intervals from order statistics.
 //!
 //! For `n` independent values the interval from the `k`-th smallest to the `k`-th largest holds the true median with
-//! probability `1 - 2 P(B < k)`, `B` binomial with `n` trials of one half: true for every continuous distribution, which
-//! suits throughput figures with their outliers. The price are coarse steps: five values reach 93.75 % at most, six
-//! 96.9 %. The reached confidence is always said, and never rounded up to what was asked for.
+//! probability `1 - 2 P(B < k)`, `B` binomial with `n` trials of one half: true for every continuous distribution,
+//! which suits throughput figures with their outliers. The price are coarse steps: five values reach 93.75 % at most,
+//! six 96.9 %. The reached confidence is always said, and never rounded up to what was asked for.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,8 @@ impl MedianInterval {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let count = sorted.len();
-        // `k` counts from 1; the interval exists for k <= n / 2, and for n = 1 it is the value itself, with confidence 0.
+        // `k` counts from 1; the interval exists for k <= n / 2, and for n = 1 it is the value itself, with confidence
+        // 0.
         let mut rank = 1;
         let mut reached = coverage(count, 1);
         while (rank + 1) * 2 <= count && coverage(count, rank + 1) >= confidence {
@@ -47,7 +48,8 @@ impl MedianInterval {
         })
     }
 
-    /// Half the interval's width in percent of the median: the figure after the plus-minus sign. `None` for a median of 0.
+    /// Half the interval's width in percent of the median: the figure after the plus-minus sign. `None` for a median of
+    /// 0.
     pub fn spread_percent(&self) -> Option<f64> {
         (self.median != 0.0).then(|| (self.high - self.low) / 2.0 / self.median.abs() * 100.0)
     }

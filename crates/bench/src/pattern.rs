@@ -30,7 +30,7 @@ pub const UNIT_BYTES: usize = 64;
 const ODD_A: u64 = 0x9e37_79b9_7f4a_7c15;
 const ODD_B: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// What one write put into (part of) one object.
+/// The data that one write put into (part of) one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// The run's seed.

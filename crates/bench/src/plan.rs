@@ -46,7 +46,7 @@ pub struct Plan {
     pub name: String,
     /// Decides every byte written, every object chosen and every arrival.
     pub seed: u64,
-    /// What is measured; with two or more, all are compared with the first.
+    /// Clusters to measure; with two or more, all are compared with the first.
     pub clusters: Vec<Cluster>,
     /// Pools that are made on every cluster for each iteration and removed afterwards, or that are there.
     pub pools: Vec<Pool>,
@@ -107,7 +107,7 @@ pub struct Workload {
     pub name: String,
     /// Name of one of the plan's pools.
     pub pool: String,
-    /// What carries the load.
+    /// The program that carries the load.
     #[serde(default, skip_serializing_if = "Tool::is_nacre")]
     pub tool: Tool,
     /// Groups work on objects of their own. Separate readers and writers are two groups.
@@ -130,12 +130,12 @@ pub struct Group {
     pub io_bytes: Option<u64>,
     /// Number of objects that the group works on.
     pub objects: u64,
-    /// What the workers do.
+    /// The work of the workers.
     pub operations: Operations,
     /// Clients, each with its own connections.
     pub instances: u32,
     pub load: Load,
-    /// Whether all objects are written before the load begins. Where absent: if the group reads.
+    /// Tells if all objects are written before the load begins. Where absent: if the group reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefill: Option<bool>,
 }
@@ -150,7 +150,7 @@ pub struct Operations {
     pub random_read: u32,
 }
 
-/// What decides when an operation starts.
+/// The rule by which an operation starts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Load {
@@ -277,7 +277,7 @@ impl Group {
         u64::from(self.instances) * u64::from(self.workers_per_instance())
     }
 
-    /// Whether the objects are written before the load.
+    /// Tells if the objects are written before the load.
     pub fn prefill(&self) -> bool {
         self.prefill.unwrap_or(self.operations.reads() > 0)
     }

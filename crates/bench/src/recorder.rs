@@ -1,4 +1,4 @@
-//! What clients saw: latencies, bytes and failures, by the part of the run in which operations ended.
+//! Results that clients saw: latencies, bytes and failures, by the part of the run in which operations ended.
 //!
 //! A run is a warm-up and then rounds of equal length. A plan that stops after a duration has one round; one that waits
 //! for a steady state has many, of which only the last few are kept, since only they can become the steady window.
@@ -22,13 +22,13 @@ pub struct Rounds {
     /// Load before the first round.
     pub warm_up: Duration,
     pub length: Duration,
-    /// What ends after so many rounds does not count.
+    /// The number of rounds that count; operations that end later do not.
     pub count_max: u32,
     /// Rounds that are judged together: no more are kept.
     pub window: u32,
 }
 
-/// What ended within a stretch of time.
+/// Operations that ended within a stretch of time.
 #[derive(Clone, Debug)]
 pub struct Tally {
     pub latencies: Histogram,
@@ -168,7 +168,7 @@ impl Recorder {
         index.and_then(|index| self.kept.get(index)).map_or(0, |tally| tally.latencies.count())
     }
 
-    /// What ended in `count` rounds from `first` on, as far as it is kept.
+    /// Operations that ended in `count` rounds from `first` on, as far as they are kept.
     pub fn window(&self, first: u32, count: u32) -> Tally {
         let mut all = Tally::new();
         for (index, tally) in self.kept.iter().enumerate() {

@@ -23,7 +23,7 @@ use crate::plan::Plan;
 use crate::series::SeriesPoint;
 use crate::steady::Window;
 
-/// What `format` says.
+/// The value of `format`.
 pub const RESULT_FORMAT: &str = "nacre-bench-result";
 /// The version of results that this release writes and reads.
 pub const RESULT_VERSION: u32 = 1;
@@ -37,10 +37,10 @@ pub struct RunResult {
     /// [`RESULT_VERSION`].
     pub version: u32,
     pub plan: Plan,
-    /// What must be equal to repeat the run: machine, kernel, versions, configuration, durability; by name.
+    /// Conditions that must be equal to repeat the run: machine, kernel, versions, configuration, durability; by name.
     pub environment: BTreeMap<String, String>,
     pub end: End,
-    /// What the machine can do by itself, where that was measured.
+    /// The machine's own limits, where they were measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceilings: Option<Ceilings>,
     /// In the order in which they were measured.
@@ -284,8 +284,8 @@ impl RunResult {
         summaries
     }
 
-    /// The first cluster against each other one. Only iterations that both have count; one with wrong reads, or that was
-    /// cut short, on either side counts for neither. Figures that no iteration has are left out.
+    /// The first cluster against each other one. Only iterations that both have count; one with wrong reads, or that
+    /// was cut short, on either side counts for neither. Figures that no iteration has are left out.
     pub fn comparisons(&self) -> Vec<ComparedFigure> {
         let mut compared = Vec::new();
         let Some((first, others)) = self.plan.clusters.split_first() else { return compared };

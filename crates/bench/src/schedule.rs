@@ -1,8 +1,8 @@
-//! What each worker does next, and from when its latency counts.
+//! Order of each worker's operations, and the moments from when their latency counts.
 //!
 //! A group's objects are cut into blocks of `io_bytes`. Every block belongs to one worker: only that worker writes it,
-//! so it always knows which version a read must return, without asking another. Workers of a group that only reads share
-//! all blocks, whose version is the prefill's.
+//! so it always knows which version a read must return, without asking another. Workers of a group that only reads
+//! share all blocks, whose version is the prefill's.
 //!
 //! * [`Worker`]: one operation at a time, from the plan's seed.
 //! * [`Arrivals`]: the times at which an open loop's operations are meant to start.
@@ -25,7 +25,7 @@ use crate::random::{Random, scramble};
 /// The version that the prefill writes.
 pub const PREFILL_VERSION: u32 = 1;
 
-/// What an operation does.
+/// The work of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Writes `version`.
@@ -103,8 +103,8 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Worker `number` of `group`, which is the workload's group `group_index`. The same seed, group and number give the
-    /// same operations.
+    /// Worker `number` of `group`, which is the workload's group `group_index`. The same seed, group and number give
+    /// the same operations.
     ///
     /// `group` must be of a checked plan; panics if `number` is not below [`Group::workers`].
     pub fn new(seed: u64, group_index: u32, group: &Group, number: u64) -> Worker {

@@ -1,4 +1,4 @@
-//! What happened over time, in bounded memory: operations, bytes, errors and latencies per interval.
+//! Events over time, in bounded memory: operations, bytes, errors and latencies per interval.
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ impl Default for SteadyRules {
     }
 }
 
-/// What the last window looks like.
+/// Figures of the last window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
@@ -40,7 +40,7 @@ pub struct Window {
     pub slope_percent: f64,
 }
 
-/// What is known after a round.
+/// The verdict after a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     /// Fewer rounds than a window has.

@@ -1,4 +1,4 @@
-//! What carries load beside plain objects by our client, above all Ceph's own load generators: what they can do of a plan, and what they print.
+//! Load generators beside plain objects by our client, above all Ceph's own: their part of a plan, and their output.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::plan::{Load, Operations, Stop, Workload};
 /// Objects of images are no larger.
 const RBD_OBJECT_BYTES_MAX: u64 = 32 << 20;
 
-/// What carries a workload's load.
+/// The program that carries a workload's load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
@@ -28,7 +28,7 @@ pub enum Tool {
     FioRbd,
 }
 
-/// What a tool saw of one workload.
+/// Results of one workload that a tool saw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutcome {
     pub measured_s: f64,
@@ -66,12 +66,12 @@ impl Tool {
         *self == Tool::Nacre
     }
 
-    /// Whether the load is this program's.
+    /// Tells if the load is this program's.
     pub fn is_own(&self) -> bool {
         matches!(self, Tool::Nacre | Tool::NacreRbd)
     }
 
-    /// Whether it works on images.
+    /// Tells if it works on images.
     fn is_rbd(self) -> bool {
         matches!(self, Tool::NacreRbd | Tool::FioRbd)
     }
@@ -155,7 +155,7 @@ fn json(text: &str) -> Result<Value, ToolError> {
     }
 }
 
-/// What `rados bench --format json` printed.
+/// The output of `rados bench --format json`.
 ///
 /// Errors: [`ToolError`] if that is not its output, or nothing was done.
 pub fn read_rados_bench(text: &str) -> Result<ToolOutcome, ToolError> {
@@ -192,7 +192,7 @@ pub fn read_rados_bench(text: &str) -> Result<ToolOutcome, ToolError> {
     })
 }
 
-/// What `fio --output-format=json+ --lat_percentiles=1` printed of its one job; `reads`: of its reads.
+/// The output of `fio --output-format=json+ --lat_percentiles=1` on its one job; `reads`: on its reads.
 ///
 /// Errors: [`ToolError`] if that is not its output, or nothing was done.
 pub fn read_fio(text: &str, reads: bool) -> Result<ToolOutcome, ToolError> {
@@ -323,7 +323,7 @@ mod tests {
             refused(tool, "\"object_bytes\": 65536", "\"object_bytes\": 67108864", "power of two");
         }
         refused("nacre-rbd", "\"instances\": 1", "\"instances\": 2", "several groups");
-        // What tools of Ceph cannot do, our client can with images as with objects.
+        // Workloads that tools of Ceph cannot carry, our client can, with images as with objects.
         plan("nacre-rbd", &[(r#"{"closed": {"queue_depth": 4}}"#, open)]).unwrap();
         plan("nacre-rbd", &[("{\"duration_s\": 5}", "{\"steady\": {\"round_s\": 2}}")]).unwrap();
         assert!(plan("dd", &[]).is_err());

@@ -1,4 +1,4 @@
-//! What the machine can do without a cluster: its drive with direct requests, its loopback network.
+//! Limits of the machine without a cluster: its drive with direct requests, its loopback network.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// What threads are to do. Later ones follow earlier ones; some may be left out.
+/// Orders to threads. Later ones follow earlier ones; some may be left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     Connect,

@@ -1,4 +1,4 @@
-//! Who does the work of an iteration: threads of this process, or agents on other machines. The iteration tells them what
+//! Workers of an iteration: threads of this process, or agents on other machines. The iteration tells them what
 //! to do and when; they tell how far they are and, at the end, what they saw.
 
 use std::sync::Arc;
@@ -45,7 +45,7 @@ pub trait Crew {
 
     fn operations_of(&self, group: usize, round: u32) -> u64;
 
-    /// What was seen in the rounds from the first to the one before the second, by group.
+    /// Results in the rounds from the first to the one before the second, by group.
     fn gather(&mut self, counted: (u32, u32)) -> impl Future<Output = Vec<Share>>;
 
     /// Members whose share is missing from what was gathered, by name.
@@ -55,7 +55,7 @@ pub trait Crew {
     fn end(&mut self) -> impl Future<Output = ()>;
 }
 
-/// What members saw of one group.
+/// Results of one group that members saw.
 #[derive(Clone, Debug)]
 pub struct Share {
     pub tally: Tally,

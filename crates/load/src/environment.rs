@@ -1,4 +1,4 @@
-//! What must be equal to repeat a run: the machine, and what the clusters say of themselves.
+//! Conditions that must be equal to repeat a run: the machine, and what the clusters say of themselves.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -68,7 +68,7 @@ pub async fn cluster(
 ) -> Result<Value, FolderError> {
     let mut answers = BTreeMap::new();
     for prefix in ["versions", "osd dump", "osd tree", "osd stat", "config dump", "df", "health"] {
-        // What one of the two does not answer is missing, which the file says.
+        // An answer that one of the two does not give is missing, which the file says.
         let answer = match json_command(cluster, json!({"prefix": prefix})).await {
             Ok(answer) => answer,
             Err(error) => json!({"error": error.to_string()}),

@@ -1,4 +1,4 @@
-//! What the OSDs of a cluster keep of their operations.
+//! Operations that the OSDs of a cluster keep.
 
 use bench::hops::{HopsError, OpHops, kept_by_ceph, kept_by_nacre};
 use client::Cluster;
@@ -9,7 +9,7 @@ use types::OsdId;
 /// An OSD that does not answer within this time is left out.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What was gathered.
+/// Operations that were gathered.
 #[derive(Clone, Debug, Default)]
 pub struct Gathered {
     pub ops: Vec<OpHops>,
@@ -75,7 +75,8 @@ async fn ask(cluster: &Cluster, osd: OsdId) -> Result<Answer, Silence> {
     match tell(cluster, osd, "dump_op_hops").await {
         Ok(dump) => Ok(Answer { ops: kept_by_nacre(&dump)?, kept_in: dump["one_op_kept_in"].as_u64(), ceph: false }),
         Err(Silence::Refused(_)) => {
-            // Not one of ours. Ceph's other command of the kind, by duration, tells the same operations in another order.
+            // Not one of ours. Ceph's other command of the kind, by duration, tells the same operations in another
+            // order.
             let ops = kept_by_ceph(osd.0, &tell(cluster, osd, "dump_historic_ops").await?)?;
             Ok(Answer { ops, kept_in: None, ceph: true })
         }

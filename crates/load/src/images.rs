@@ -30,7 +30,7 @@ pub fn shapes(task: &Task, workload: &Workload) -> Option<Vec<ImageShape>> {
     (workload.tool == Tool::NacreRbd).then(|| workload.groups.iter().map(shape).collect())
 }
 
-/// What an instance reaches through its client: objects, or an image, which is made when it is first needed.
+/// The target that an instance reaches through its client: objects, or an image, which is made when it is first needed.
 pub enum Target {
     Pool(Pool),
     Image { pool: Pool, shapes: Vec<ImageShape>, open: OnceCell<Opened> },

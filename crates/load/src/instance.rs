@@ -43,7 +43,7 @@ struct Done {
     operation: Operation,
     ended: Instant,
     result: Result<(), Failure>,
-    /// What was wrong with the bytes, if it was a read and they were wrong.
+    /// The fault in the bytes, if it was a read and they were wrong.
     mismatch: Option<String>,
 }
 
@@ -249,7 +249,7 @@ impl<O: Objects> Instance<O> {
         Done { operation, ended, result, mismatch }
     }
 
-    /// What is wrong with the bytes that a read gave; `None` if nothing is.
+    /// The fault in the bytes that a read gave; `None` if they are right.
     fn wrong(&self, operation: &Operation, bytes: &[u8]) -> Option<String> {
         let name = || self.task.object_name(self.group_index, operation.object);
         if bytes.len() as u64 != operation.length_bytes {

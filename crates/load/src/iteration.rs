@@ -1,5 +1,5 @@
-//! One workload on one cluster, once, from connecting to cleaning up: tells the threads what to do when, watches rounds,
-//! and gathers what was measured, however it ends.
+//! One workload on one cluster, once, from connecting to cleaning up: tells the threads what to do when, watches
+//! rounds, and gathers what was measured, however it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const INTERRUPTED_DRAIN: Duration = Duration::from_secs(5);
 const CLEAN_MAX: Duration = Duration::from_secs(300);
 const DOUBTFUL_CLEAN_MAX: Duration = Duration::from_secs(30);
 
-/// What is done at certain points of an iteration, beside the load.
+/// Actions at certain points of an iteration, beside the load.
 pub trait Meter {
     /// Everything is written; the load begins next.
     fn prepared(&mut self) -> impl Future<Output = ()>;
@@ -41,7 +41,7 @@ pub trait Meter {
     fn glance(&mut self);
 }
 
-/// What to run.
+/// An iteration to run.
 pub struct Iteration<'a, C> {
     pub task: Arc<Task>,
     /// How threads of this process reach the objects.
@@ -56,7 +56,7 @@ pub struct Iteration<'a, C> {
     pub processors: usize,
 }
 
-/// Who takes part.
+/// The workers that take part.
 struct Steps<'a, C, K, M> {
     iteration: &'a Iteration<'a, C>,
     crew: &'a mut K,
@@ -65,7 +65,7 @@ struct Steps<'a, C, K, M> {
     interrupt: &'a mut watch::Receiver<bool>,
 }
 
-/// What came of it.
+/// The result of an iteration.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// In the plan's order; empty if the load did not begin.
@@ -73,7 +73,7 @@ pub struct Measured {
     /// The rounds that count, as the first and the one behind the last.
     pub rounds: (u32, u32),
     pub end: IterationEnd,
-    /// Those whose share is missing, by name.
+    /// Workers whose share is missing, by name.
     pub missing: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ pub enum IterationEnd {
     Failed(String),
 }
 
-/// What one group saw in the rounds that count.
+/// Results of one group in the rounds that count.
 #[derive(Clone, Debug)]
 pub struct GroupMeasured {
     pub measured: Duration,
@@ -229,7 +229,7 @@ impl<C: Connect, K: Crew, M: Meter> Steps<'_, C, K, M> {
             }
         };
         if end != IterationEnd::Complete {
-            // What the machine spent until now belongs to what was measured until now.
+            // Expenses of the machine until now belong to the results until now.
             self.meter.boundary(counted.1).await;
         }
         self.crew.go(Phase::Stop);
@@ -295,7 +295,7 @@ async fn remove<C>(
     }
 }
 
-/// Whether a report is the one that is waited for. Errors: it tells of a failure.
+/// Tells if a report is the one that is waited for. Errors: it tells of a failure.
 fn is(report: Option<Report>, wanted: &Report) -> Result<bool, IterationEnd> {
     match report {
         Some(Report::Failed(reason)) => Err(IterationEnd::Failed(reason)),
@@ -357,7 +357,7 @@ impl Judge {
         Judge { groups, window: rounds.window, round: rounds.length }
     }
 
-    /// Whether it needs to know what was done in each round.
+    /// Tells if the judge needs to know the work of each round.
     fn asks(&self) -> bool {
         !self.groups.is_empty()
     }

@@ -7,8 +7,8 @@
 //! * [`objects`]: the objects of a pool, as workers see them; tests put something else there.
 //! * [`tools`]: Ceph's own load generators instead.
 //! * [`pools`], [`environment`], [`run_folder`], [`observer`]: what belongs to it.
-//! * [`meter`], [`telemetry`], [`ceilings`], [`hops`]: what it cost the machine, what the machine can do, and where the time
-//!   of operations went.
+//! * [`meter`], [`telemetry`], [`ceilings`], [`hops`]: what it cost the machine, what the machine can do, and where the
+//!   time of operations went.
 //! * [`client_cost`]: what our client spends per operation, beside librados.
 //!
 //! What is absent: any choice of what to do next, and any statistics.

@@ -1,4 +1,4 @@
-//! What an iteration cost, beside what clients saw.
+//! Costs of an iteration, beside what clients saw.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -23,9 +23,9 @@ pub struct ClusterMeter {
     /// The cluster's OSDs; absent where others ask them.
     caches: Option<Caches>,
     start: Instant,
-    /// Whether reads follow, which are to come from drives.
+    /// Tells if reads follow, which are to come from drives.
     reads: bool,
-    /// Those that can still matter.
+    /// Boundaries that can still matter.
     boundaries: VecDeque<Boundary>,
     boundaries_max: usize,
     recorded: Option<Instant>,
@@ -33,7 +33,7 @@ pub struct ClusterMeter {
     record: String,
 }
 
-/// What was read when a round began.
+/// Readings at the begin of a round.
 struct Boundary {
     round: u32,
     sample: Sample,
@@ -41,7 +41,7 @@ struct Boundary {
     slow: Option<JoinHandle<Slow>>,
 }
 
-/// What others have to be asked for, who answer when they can: a program, and OSDs under load.
+/// Readings that others have to be asked for, who answer when they can: a program, and OSDs under load.
 struct Slow {
     traffic: Option<Traffic>,
     traffic_at: Duration,
@@ -61,7 +61,8 @@ pub fn prepare(sources: &Sources, reads: bool) {
 }
 
 impl ClusterMeter {
-    /// `reads`: whether caches are to be emptied before the load. `start`: from when the times of the record count, the same for all iterations of a run.
+    /// `reads`: whether caches are to be emptied before the load. `start`: from when the times of the record count, the
+    /// same for all iterations of a run.
     pub fn new(sources: Sources, rounds: Rounds, reads: bool, start: Instant) -> ClusterMeter {
         ClusterMeter {
             sources,
@@ -75,7 +76,7 @@ impl ClusterMeter {
         }
     }
 
-    /// The same, which also has OSDs forget and tell what they keep in memory.
+    /// A meter that also has OSDs forget, and tell, what they keep in memory.
     pub fn with_caches(self, caches: Caches) -> ClusterMeter {
         ClusterMeter { caches: Some(caches), ..self }
     }

@@ -1,4 +1,4 @@
-//! What is measured, as workers see it: objects that are written, read and removed.
+//! The target of a measurement as workers see it: objects that are written, read and removed.
 
 use std::future::Future;
 
@@ -37,7 +37,7 @@ pub trait Connect: Clone + Send + 'static {
 /// Why an operation failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// What that means for the data.
+    /// The consequence of the failure for the data.
     pub outcome: Outcome,
     pub reason: String,
 }

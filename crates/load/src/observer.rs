@@ -1,4 +1,4 @@
-//! What a run tells while it goes on.
+//! Progress that a run tells while it goes on.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use bench::recorder::Total;
 /// Something to show.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// What is being done; the next one replaces it.
+    /// The present step; the next one replaces it.
     Step(String),
     /// Something worth keeping.
     Note(String),
@@ -35,7 +35,7 @@ pub struct Rates {
     pub bytes: f64,
 }
 
-/// Who listens.
+/// The listener.
 pub trait Observer {
     fn event(&mut self, event: Event);
 }

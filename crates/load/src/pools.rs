@@ -87,7 +87,8 @@ pub async fn create(
     command(cluster, create).await?;
     let set = |var: &str, value: &str| json!({"prefix": "osd pool set", "pool": name, "var": var, "val": value});
     if matches!(redundancy, Redundancy::Erasure { .. }) {
-        // Where a cluster cannot, objects can still be written as a whole; other operations show that they are not supported.
+        // Where a cluster cannot, objects can still be written as a whole; other operations show that they are not
+        // supported.
         let _ = command(cluster, set("allow_ec_overwrites", "true")).await;
     }
     if engine == Engine::Ceph {
@@ -123,7 +124,7 @@ async fn wait_until_clean(cluster: &Cluster) -> Result<(), PoolError> {
     }
 }
 
-/// Whether all groups are active and clean, and in what states they are, from the output of `status`.
+/// Tells if all groups are active and clean, and in what states they are, from the output of `status`.
 fn groups(status: &Value) -> (bool, String) {
     let total = status.pointer("/pgmap/num_pgs").and_then(Value::as_u64).unwrap_or(0);
     let states = status.pointer("/pgmap/pgs_by_state").and_then(Value::as_array);
@@ -157,7 +158,8 @@ pub async fn used_bytes(cluster: &Cluster) -> Result<u64, PoolError> {
     Ok(space(cluster).await?.used)
 }
 
-/// Space that is free on the whole cluster, in bytes. Shortly after a start OSDs have not told yet: they are waited for.
+/// Space that is free on the whole cluster, in bytes. Shortly after a start OSDs have not told yet: they are waited
+/// for.
 pub async fn free_bytes(cluster: &Cluster) -> Result<u64, PoolError> {
     let end = Instant::now() + TOLD_WITHIN;
     let mut known = space(cluster).await?;
@@ -195,9 +197,9 @@ async fn space(cluster: &Cluster) -> Result<Space, PoolError> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Freed {
     pub took: Duration,
-    /// What is still in use beyond what was before, in bytes.
+    /// Bytes still in use beyond those that were in use before.
     pub left_bytes: u64,
-    /// Whether it is as good as free; else it took too long.
+    /// Tells if it is as good as free; else it took too long.
     pub done: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the instances of one group on one thread saw.
+//! Results of the instances of one group on one thread.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

@@ -43,7 +43,7 @@ const HOPS_AFTER_S: f64 = 2.0;
 /// Space per OSD that may come and go for reasons of a store's own.
 const SPACE_NOISE_BYTES: u64 = 48 << 20;
 
-/// What a plan does not say.
+/// Settings that a plan does not hold.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where everything about the run is kept. Must not exist.
@@ -54,7 +54,7 @@ pub struct Options {
     pub ceilings: bool,
     /// Agents that carry the load, as `HOST:PORT`; this process does where there are none.
     pub agents: Vec<String>,
-    /// What agents may ask for.
+    /// The secret that agents may ask for.
     pub agent_token: Option<String>,
     /// The command line, for whoever repeats the run.
     pub command: Vec<String>,
@@ -99,8 +99,8 @@ struct Connected {
     osd_dump: Value,
 }
 
-/// Runs `plan`, whose configurations' paths must be right from the working directory. What was measured is in the result
-/// and in the folder, whether the run was complete, interrupted or failed.
+/// Runs `plan`, whose configurations' paths must be right from the working directory. What was measured is in the
+/// result and in the folder, whether the run was complete, interrupted or failed.
 ///
 /// Errors: [`RunError`] if it could not begin.
 pub async fn run(
@@ -226,7 +226,7 @@ fn folder_of(cluster: &plan::Cluster) -> PathBuf {
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// What the daemons of the cluster with configuration `path` are. `name` is for errors.
+/// The kind of the daemons of the cluster with configuration `path`. `name` is for errors.
 pub async fn engine_of(name: &str, path: &str) -> Result<Engine, RunError> {
     let of_plan = plan::Cluster { name: name.to_owned(), engine: Engine::Ceph, configuration: path.to_owned() };
     let connected = connect(&of_plan).await?;
@@ -320,7 +320,7 @@ struct Run<'a> {
     start: Instant,
 }
 
-/// Whether to go on.
+/// Tells if the run goes on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Next {
     Iteration,
@@ -678,7 +678,7 @@ impl Run<'_> {
     }
 }
 
-/// What has gone wrong: a workload that failed on a cluster is not tried there again, the others go on. A cluster on which
+/// Failures so far: a workload that failed on a cluster is not tried there again, the others go on. A cluster on which
 /// one workload after another fails is broken, and that ends the run.
 struct Failures {
     /// By cluster: workloads in a row that failed.
@@ -703,7 +703,7 @@ impl Failures {
         self.in_a_row[cluster] = 0;
     }
 
-    /// Whether the run is to end.
+    /// Tells if the run is to end.
     fn failed(&mut self, cluster: usize, workload: u32, name: &str, reason: String) -> bool {
         self.failed.push((cluster, workload));
         self.in_a_row[cluster] += 1;
@@ -720,7 +720,7 @@ impl Failures {
     }
 }
 
-/// What agents read of their machines.
+/// Readings of agents on their machines.
 #[derive(Default)]
 struct Elsewhere {
     /// At the begin and the end of what counts; none if one of them did not tell.

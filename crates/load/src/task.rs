@@ -9,11 +9,11 @@ use bench::schedule::pattern_run;
 pub struct Task {
     /// The plan's.
     pub seed: u64,
-    /// What patterns of this iteration name.
+    /// The number that patterns of this iteration name.
     pub run: u64,
     pub groups: Vec<Group>,
     pub rounds: Rounds,
-    /// What the names of all objects of this iteration begin with.
+    /// The prefix of the names of all objects of this iteration.
     pub prefix: String,
 }
 

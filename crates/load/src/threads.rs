@@ -14,7 +14,7 @@ use crate::objects::Connect;
 use crate::record::SharedRecord;
 use crate::task::Task;
 
-/// What threads tell the coordinator.
+/// Reports of threads to the coordinator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Report {
     /// The work of a phase is done.
@@ -29,7 +29,7 @@ pub enum Report {
 /// The running threads of one iteration.
 pub struct Threads {
     handles: Vec<JoinHandle<()>>,
-    /// Those that have failed, and will report nothing more.
+    /// Threads that have failed, and will report nothing more.
     failed: usize,
     reports: mpsc::UnboundedReceiver<Report>,
     /// By thread and group.
@@ -42,8 +42,8 @@ pub fn thread_count(instances: usize, processors: usize) -> usize {
 }
 
 impl Threads {
-    /// Starts `count` threads, which connect. Of the task's instances they carry those that fall to `part`, a number and
-    /// the count of those who share them.
+    /// Starts `count` threads, which connect. Of the task's instances they carry those that fall to `part`, a number
+    /// and the count of those who share them.
     pub fn start<C: Connect>(
         task: &Arc<Task>,
         connect: &C,
@@ -82,7 +82,7 @@ impl Threads {
         self.handles.len().saturating_sub(self.failed)
     }
 
-    /// What a thread tells next; `None` if all have ended.
+    /// The next report of a thread; `None` if all have ended.
     pub async fn report(&mut self) -> Option<Report> {
         let report = self.reports.recv().await;
         if matches!(report, Some(Report::Failed(_))) {

@@ -1,4 +1,5 @@
-//! Ceph's own load generators as load: `rados bench` and `fio` with its engines `rados` and `rbd`, run as processes of this machine.
+//! Ceph's own load generators as load: `rados bench` and `fio` with its engines `rados` and `rbd`, run as processes of
+//! this machine.
 
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -35,7 +36,7 @@ pub struct ToolRun<'a> {
     /// Path of the cluster's configuration.
     pub configuration: &'a str,
     pub cluster: &'a Cluster,
-    /// What the names of its objects begin with.
+    /// The prefix of the names of its objects.
     pub name: String,
     /// Remove the objects afterwards.
     pub remove_objects: bool,
@@ -45,11 +46,11 @@ pub struct ToolRun<'a> {
     pub written: Mutex<Vec<String>>,
 }
 
-/// What came of it.
+/// The tool's result.
 pub struct ToolMeasured {
     pub outcome: Option<ToolOutcome>,
     pub end: IterationEnd,
-    /// What the tool's process spent.
+    /// Expenses of the tool's process.
     pub spent: Option<Children>,
 }
 
@@ -61,7 +62,7 @@ enum Part {
     Measure(u64),
 }
 
-/// Whether the programs of `tool` are there.
+/// Tells if the programs of `tool` are there.
 ///
 /// Errors: a sentence that says what to install.
 pub fn check(tool: Tool) -> Result<(), String> {
@@ -104,7 +105,7 @@ impl ToolRun<'_> {
         if self.remove_objects {
             observer.event(Event::Step(format!("{}: removing objects", self.what)));
             if end != IterationEnd::Complete {
-                // What a killed process had sent may still be carried out.
+                // Operations that a killed process had sent may still be carried out.
                 tokio::time::sleep(SETTLE).await;
             }
             if let Err(reason) = self.remove().await {
@@ -144,7 +145,7 @@ impl ToolRun<'_> {
             self.process(Part::WarmUp(self.workload.warm_up_s as u64), meter, observer, interrupt).await?;
         }
         meter.boundary(0).await;
-        // What the meter starts is none of the tool's children.
+        // Processes that the meter starts are none of the tool's children.
         meter.settle().await;
         let before = Children::read();
         let output = self.process(Part::Measure(seconds as u64), meter, observer, interrupt).await?;
@@ -366,7 +367,7 @@ impl ToolRun<'_> {
     }
 }
 
-/// What the names of all objects begin with that process `pid` of `rados bench` writes.
+/// The prefix of the names of all objects that process `pid` of `rados bench` writes.
 fn written_by(pid: u32) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("benchmark_data_{}_{pid}_", host.trim())

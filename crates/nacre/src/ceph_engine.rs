@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::process::Command;
 
-/// What must be installed, and the Debian packages that bring it.
+/// Programs that must be installed, and the Debian packages that bring them.
 const PROGRAMS: [(&str, &str); 5] = [
     ("ceph-mon", "ceph-mon"),
     ("ceph-mgr", "ceph-mgr"),

@@ -24,7 +24,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
-    /// What to log: error, warn, info, debug, trace, or a filter such as "info,wire=debug". [env: NACRE_LOG]
+    /// Level of the log: error, warn, info, debug, trace, or a filter such as "info,wire=debug". [env: NACRE_LOG]
     #[arg(long, global = true, value_name = "FILTER")]
     pub log: Option<String>,
 }

@@ -36,8 +36,8 @@ pub async fn create(layout: &Layout, state: &ClusterState, program: &Path, repor
     ClusterState { complete: true, ..state.clone() }.save(layout)
 }
 
-/// Makes the directories of the OSDs' files outside `layout`'s directory, in which none of these may be yet: to be called
-/// before [`create`], so that what [`clear_outside`] removes is the creation's own.
+/// Makes the directories of the OSDs' files outside `layout`'s directory, in which none of these may be yet: to be
+/// called before [`create`], so that what [`clear_outside`] removes is the creation's own.
 pub fn claim_outside(state: &ClusterState) -> Result<()> {
     for dir in [&state.wal_dir, &state.metadata_dir].into_iter().flatten() {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;

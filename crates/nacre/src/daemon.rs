@@ -53,7 +53,8 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Refuses a file that asks for authentication: a daemon that ran without it all the same would leave its data open to everybody.
+/// Refuses a file that asks for authentication: a daemon that ran without it all the same would leave its data open to
+/// everybody.
 fn check_authentication(conf: &ConfFile, who: &Who) -> Result<()> {
     for key in ["auth cluster required", "auth service required", "auth client required"] {
         let Some(methods) = conf.get(who, key) else { continue };
@@ -179,7 +180,7 @@ fn asked_to_stop() -> Result<impl Future<Output = ()>> {
     })
 }
 
-/// What a monitor says about itself and its machine.
+/// A monitor's description of itself and its machine.
 fn monitor_metadata() -> BTreeMap<String, String> {
     let own = [
         ("ceph_version", concat!("nacre version ", env!("CARGO_PKG_VERSION"), " (pacific protocol)")),

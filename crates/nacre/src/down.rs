@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use rustix::process::Signal;
 use std::time::Duration;
 
-/// What a daemon gets to stop in order, before it is killed.
+/// Time for a daemon to stop in order, before it is killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// A supervisor stops OSDs, then monitors, each in at most as long as that.
 const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(45);

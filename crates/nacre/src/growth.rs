@@ -1,9 +1,10 @@
-//! More OSDs and monitors for a cluster that is there, running or not: `nacre up --osds N --mons N` with larger numbers than it
-//! has. One that runs can get fewer monitors, too.
+//! More OSDs and monitors for a cluster that is there, running or not: `nacre up --osds N --mons N` with larger numbers
+//! than it has. One that runs can get fewer monitors, too.
 //!
-//! The new daemons' files are made, then the state file tells of them; a supervisor that runs is told by a signal and starts
-//! them. What becomes of data is the monitors' business, as with any OSD that comes in; monitors join by themselves. Fewer: the
-//! other monitors remove one, then the state file and the supervisor do not know it any more, then its folder goes.
+//! The new daemons' files are made, then the state file tells of them; a supervisor that runs is told by a signal and
+//! starts them. What becomes of data is the monitors' business, as with any OSD that comes in; monitors join by
+//! themselves. Fewer: the other monitors remove one, then the state file and the supervisor do not know it any more,
+//! then its folder goes.
 
 use crate::byte_size::ByteSize;
 use crate::cli;
@@ -23,7 +24,7 @@ use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What a supervisor that runs is told with.
+/// The signal that tells a supervisor that runs.
 pub const SIGNAL: Signal = Signal::USR1;
 /// New OSDs have to be up, and new monitors to decide, by then.
 const UP_WITHIN: Duration = Duration::from_secs(60);
@@ -41,13 +42,13 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// What the flags ask for, of a cluster that is there.
+    /// The numbers of daemons that the flags ask for, of a cluster that is there.
     pub fn of(options: &cli::Up, state: &ClusterState) -> Wanted {
         Wanted { osds: options.osds.unwrap_or(state.osds), mons: options.mons.unwrap_or(state.mons) }
     }
 }
 
-/// Whether the cluster in `layout`'s directory runs, and the flags ask for other numbers of daemons than it has.
+/// Tells if the cluster in `layout`'s directory runs, and the flags ask for other numbers of daemons than it has.
 pub fn is_asked_of_running(layout: &Layout, options: &cli::Up) -> Result<bool> {
     if options.osds.or(options.mons).is_none() || supervisor_pid(layout).is_none() {
         return Ok(false);
@@ -167,7 +168,8 @@ fn tell_supervisor(layout: &Layout) -> Result<()> {
     kill_process(pid, SIGNAL).context("cannot tell the cluster's supervisor")
 }
 
-/// Removes the last monitor of a cluster that runs. Gives the new state. What was cut off half-way is completed by the next try.
+/// Removes the last monitor of a cluster that runs. Gives the new state. What was cut off half-way is completed by the
+/// next try.
 ///
 /// Errors: the monitors refuse it; it does not end.
 async fn remove_monitor(layout: &Layout, state: &ClusterState, report: &mut Report) -> Result<ClusterState> {
@@ -195,8 +197,8 @@ async fn remove_monitor(layout: &Layout, state: &ClusterState, report: &mut Repo
         }
         tokio::time::sleep(POLL).await;
     }
-    // Until the others have decided that it is gone they may need it, to hand over its leadership and as one of a majority. They
-    // tell it then, and it ends; its supervisor starts it again some time later.
+    // Until the others have decided that it is gone they may need it, to hand over its leadership and as one of a
+    // majority. They tell it then, and it ends; its supervisor starts it again some time later.
     wait_for_end(layout, &daemon, started).await?;
     let smaller = ClusterState { mons: state.mons - 1, ..state.clone() };
     smaller.save(layout)?;

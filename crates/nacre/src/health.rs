@@ -1,4 +1,4 @@
-//! What the monitors say about the cluster, in a form to show.
+//! The state of the cluster by its monitors, in a form to show.
 
 use crate::byte_size::ByteSize;
 use anyhow::{Context, Result, bail};
@@ -41,7 +41,7 @@ pub struct Health {
     pub used: u64,
     pub available: u64,
     pub total: u64,
-    /// What moves objects, in the monitors' words, and how much of it is done in percent.
+    /// Processes that move objects, in the monitors' words, and how much of each is done in percent.
     pub healing: Vec<(String, u64)>,
     pub healing_bytes_per_s: u64,
 }
@@ -87,13 +87,13 @@ impl Health {
         Ok(Health::from_status(&json_command(cluster, json!({"prefix": "status"})).await?))
     }
 
-    /// Whether nothing is left to wait for after a start with `osds` OSDs.
+    /// Tells if nothing is left to wait for after a start with `osds` OSDs.
     pub fn is_ok_with(&self, osds: u32) -> bool {
         self.status == "HEALTH_OK" && self.osds_up >= osds.into()
     }
 
-    /// Whether everything serves and only warnings are left, which waiting may not cure: a pool without an application,
-    /// a flag that somebody has set.
+    /// Tells if everything serves and only warnings are left, which waiting may not cure: a pool without an
+    /// application, a flag that somebody has set.
     pub fn only_warns_with(&self, osds: u32) -> bool {
         let clean = self.pgs_by_state.iter().all(|(state, _)| state == "active+clean");
         self.status == "HEALTH_WARN" && self.osds_up >= osds.into() && clean

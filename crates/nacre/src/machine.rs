@@ -1,9 +1,9 @@
-//! What daemons say about the machine that they run on, under Ceph's names.
+//! Facts that daemons tell about the machine that they run on, under Ceph's names.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What `ceph mon metadata` and `ceph osd metadata` show of it.
+/// Facts that `ceph mon metadata` and `ceph osd metadata` show of it.
 pub fn facts() -> BTreeMap<String, String> {
     let uname = rustix::system::uname();
     let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();

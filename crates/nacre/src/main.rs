@@ -2,8 +2,8 @@
 //!
 //! * [`cli`] — start here: the command line, each flag declared once.
 //! * [`up`], [`down`], [`status`]: a cluster on this machine, in one directory ([`layout`], [`state_file`]).
-//!   [`ceph_engine`] is what differs where the daemons are a real Ceph's.
-//!   [`preflight`] checks before anything is made, [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running.
+//!   [`ceph_engine`] is what differs where the daemons are a real Ceph's. [`preflight`] checks before anything is made,
+//!   [`creation`] makes it, [`growth`] adds OSDs, [`supervisor`] keeps it running.
 //! * [`object_commands`], [`pool_commands`]: a client with nothing but this binary.
 //! * [`store_commands`]: an OSD's store while the OSD does not run.
 //! * [`mod@bench`]: measures clusters.
@@ -48,12 +48,13 @@ use clap::Parser;
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
-/// A seventh of an OSD's time on small writes went into the C library's allocator. Without huge pages, which would double
-/// the memory of an idle daemon.
+/// A seventh of an OSD's time on small writes went into the C library's allocator. Without huge pages, which would
+/// double the memory of an idle daemon.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Whoever reads what a command prints may have enough of it (`nacre ls POOL | head`): the command ends then, without a word.
+/// Whoever reads what a command prints may have enough of it (`nacre ls POOL | head`): the command ends then, without a
+/// word.
 fn end_with_the_reader() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

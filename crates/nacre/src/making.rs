@@ -22,7 +22,7 @@ pub struct Making<'a> {
     outside: Vec<PathBuf>,
     /// With the names that they have for now.
     made: Vec<(String, PathBuf)>,
-    /// So many of them have got their own.
+    /// The number of them that have got their own.
     placed: usize,
 }
 

@@ -18,7 +18,7 @@ const STEP_BYTES: usize = 4 << 20;
 /// Steps under way at once.
 const WINDOW: usize = 4;
 
-/// What an operation on an object went wrong with, in words that help.
+/// The cause of a failed operation on an object, in words that help.
 fn explain(error: client::Error, pool: &Pool, object: &str) -> anyhow::Error {
     let what = match error.errno() {
         Errno::ENOENT => {

@@ -14,12 +14,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use types::{Fsid, OsdId};
 use wire::EntityAddrVec;
 
-/// The file in the data directory that holds the store. A block device may stand in its place, as a link. Devices of their
-/// own for log and metadata stand beside it, as links, under names that [`StorePaths::beside`] knows.
+/// The file in the data directory that holds the store. A block device may stand in its place, as a link. Devices of
+/// their own for log and metadata stand beside it, as links, under names that [`StorePaths::beside`] knows.
 pub const STORE_FILE: &str = "block";
 
-/// Runs `nacre osd`, or only its `--mkfs`.
-/// The exit status of an OSD that an operator had stop (`ceph osd stop`): whoever looks after it does not start it again.
+/// Runs `nacre osd`, or only its `--mkfs`. The exit status of an OSD that an operator had stop (`ceph osd stop`):
+/// whoever looks after it does not start it again.
 pub const STOPPED_BY_OPERATOR: u8 = 4;
 
 /// Returns the exit status.
@@ -107,7 +107,7 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
     })
 }
 
-/// What the OSD says about its machine and the drives under its store.
+/// The OSD's description of its machine and the drives under its store.
 fn machine(devices: &StorePaths) -> BTreeMap<String, String> {
     let paths = [Some(&devices.main), devices.wal.as_ref(), devices.metadata.as_ref()];
     let drives: BTreeSet<String> = paths.into_iter().flatten().filter_map(|path| machine::drive_of(path)).collect();

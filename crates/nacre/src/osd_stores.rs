@@ -107,7 +107,7 @@ impl Stores<'_> {
         }
     }
 
-    /// What has been said of all shards as one; of an only one as it is.
+    /// The report on all shards as one; that of an only shard as it is.
     pub fn as_one_report(&self, mut of_shards: Vec<Value>, status: &str) -> Value {
         match self.count() {
             1 => of_shards.pop().unwrap_or(Value::Null),

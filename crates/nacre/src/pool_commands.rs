@@ -34,7 +34,7 @@ pub fn create(options: cli::PoolCreate) -> Result<()> {
         // Without one, the cluster warns that it does not know what the pool is for.
         command(&cluster, json!({"prefix": "osd pool application enable", "pool": options.pool, "app": "nacre"}))
             .await?;
-        // So that the next command finds it, whichever monitor it asks.
+        // The next command is to find it, whichever monitor it asks.
         cluster.wait_for_latest_map().await?;
         eprintln!("created pool '{}'", options.pool);
         Ok(())

@@ -1,4 +1,4 @@
-//! What can be checked before anything is made: sizes, space, ports.
+//! Checks before anything is made: sizes, space, ports.
 
 use crate::byte_size::ByteSize;
 use anyhow::{Context, Result, bail};

@@ -17,7 +17,7 @@ pub fn daemon_args(layout: &Layout, name: &str) -> Vec<String> {
     vec![kind.into(), "--id".into(), id.into(), "--conf".into(), conf]
 }
 
-/// Whether a process with this command line is the daemon `name` of this cluster, of either engine.
+/// Tells if a process with this command line is the daemon `name` of this cluster, of either engine.
 fn is_daemon(layout: &Layout, name: &str, command_line: &[&[u8]]) -> bool {
     let Some((program, args)) = command_line.split_first() else { return false };
     // Options may follow ours.

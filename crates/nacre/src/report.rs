@@ -8,7 +8,7 @@ use std::io::{IsTerminal, Write};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// What is going on right now; the next one replaces it.
+    /// The present step; the next one replaces it.
     Step(String),
     /// Something that happened and stays worth reading.
     Note(String),

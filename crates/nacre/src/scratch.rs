@@ -14,8 +14,8 @@ impl Scratch {
         Scratch(path)
     }
 
-    /// A shell script that can be run at once. Another process writes it: while this one has it open for writing, a thread that starts
-    /// something hands the open file on for a moment, and nobody can run it.
+    /// A shell script that can be run at once. Another process writes it: while this one has it open for writing, a
+    /// thread that starts something hands the open file on for a moment, and nobody can run it.
     pub fn program(&self, body: &str) -> PathBuf {
         let path = self.0.join("program");
         let mut shell = std::process::Command::new("/bin/sh");

@@ -1,4 +1,4 @@
-//! What `nacre up` remembers about a cluster it made.
+//! Facts that `nacre up` keeps about a cluster that it made.
 
 use crate::layout::Layout;
 use anyhow::{Context, Result, bail};
@@ -115,7 +115,7 @@ pub fn mon_id(index: u32) -> String {
     char::from(b'a' + index as u8).to_string()
 }
 
-/// What a directory holds, as far as `up` is concerned.
+/// The contents of a directory, as far as `up` is concerned.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
     /// It does not exist, or is empty.

@@ -1,7 +1,7 @@
 //! `nacre store`: an OSD's store while the OSD does not run.
 //!
-//! The exit status is 0 if all is well, 1 if a check found damage (or a repair left some), 2 if the command could not do
-//! its work.
+//! The exit status is 0 if all is well, 1 if a check found damage (or a repair left some), 2 if the command could not
+//! do its work.
 
 use crate::byte_size::ByteSize;
 use crate::cli;
@@ -315,7 +315,7 @@ fn export_to_file(
         Ok(report)
     });
     if durable.is_err() {
-        // What is left of it would only take space; that it could not be written is what the user is told.
+        // The rest of it would only take space; that it could not be written is what the user is told.
         let _ = std::fs::remove_file(&partial);
     }
     durable

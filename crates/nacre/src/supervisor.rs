@@ -39,7 +39,7 @@ enum Phase {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ended {
     pub daemon: String,
-    /// What became of it, in words: `exited with status 1`, `was killed by signal 9`.
+    /// The daemon's end, in words: `exited with status 1`, `was killed by signal 9`.
     pub how: String,
     /// When it will be started again; `None`: not at all.
     pub again_in: Option<Duration>,
@@ -49,7 +49,7 @@ pub struct Ended {
 pub struct Supervisor {
     plan: Plan,
     ended_tx: Option<mpsc::UnboundedSender<Ended>>,
-    /// The same, as long as a daemon is kept running.
+    /// The sender of ends, as long as a daemon is kept running.
     ended_of_running: mpsc::WeakUnboundedSender<Ended>,
     phase: watch::Sender<Phase>,
     /// Daemons that are no part of the cluster any more.
@@ -59,7 +59,7 @@ pub struct Supervisor {
     ended: mpsc::UnboundedReceiver<Ended>,
 }
 
-/// What to run and how.
+/// The command to run, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub layout: Layout,
@@ -74,8 +74,8 @@ pub struct Plan {
 }
 
 impl Supervisor {
-    /// Starts the monitors, and Ceph's manager. Must be called on the process's main thread, which lives as long as the process: daemons
-    /// ask the kernel to stop them when the thread that started them ends.
+    /// Starts the monitors, and Ceph's manager. Must be called on the process's main thread, which lives as long as the
+    /// process: daemons ask the kernel to stop them when the thread that started them ends.
     pub fn start(plan: Plan) -> Supervisor {
         let (phase, _) = watch::channel(Phase::Run);
         let (retired, _) = watch::channel(BTreeSet::new());
@@ -104,8 +104,8 @@ impl Supervisor {
         self.ended_tx = None;
     }
 
-    /// The cluster has these daemons from now on: starts those that were added, on the same thread, and stops those that are
-    /// gone; the others go on.
+    /// The cluster has these daemons from now on: starts those that were added, on the same thread, and stops those
+    /// that are gone; the others go on.
     pub fn follow(&mut self, daemons: &[String]) {
         let Some(ended) = self.ended_of_running.upgrade() else { return };
         let gone: Vec<String> = self.plan.daemons.iter().filter(|known| !daemons.contains(known)).cloned().collect();

@@ -383,8 +383,8 @@ enum Waited {
     Interrupted,
 }
 
-/// Starts the OSDs once a monitor answers, and waits for HEALTH_OK with all of them up. Where everything serves and only
-/// warnings are left, for [`SETTLED_FOR`], that is enough: nobody knows when they will go.
+/// Starts the OSDs once a monitor answers, and waits for HEALTH_OK with all of them up. Where everything serves and
+/// only warnings are left, for [`SETTLED_FOR`], that is enough: nobody knows when they will go.
 ///
 /// After a crash the monitors' map still shows OSDs up that have not started yet. So only OSDs count whose start is
 /// newer than the map at which they were started.
@@ -471,7 +471,7 @@ pub async fn connect_briefly(layout: &Layout) -> Result<Cluster> {
     Ok(Cluster::connect(config).await?)
 }
 
-/// What a log says of the end of its daemon.
+/// The end of a daemon by its log.
 fn last_words(log: &std::path::Path) -> Option<String> {
     let text = std::fs::read(log).ok()?;
     creation::last_words(&text[text.len().saturating_sub(16 << 10)..])

@@ -11,7 +11,7 @@ use types::OsdId;
 /// Layout of the JSON.
 const VERSION: u64 = 1;
 
-/// What is shown of one kind of operations.
+/// One kind of operations, as it is shown.
 struct Kind {
     name: &'static str,
     breakdown: Option<Breakdown>,

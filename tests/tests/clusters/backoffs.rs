@@ -11,7 +11,7 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/python/queued.py");
 /// Far more than an OSD would keep for clients.
 const QUEUED_MIB: &str = "64";
 
-/// What these OSDs count, in all.
+/// Counters of these OSDs, in all.
 fn counted(cluster: &TestCluster, osds: &[u32], name: &str) -> u64 {
     osds.iter().map(|osd| cluster.counted(*osd, name)).sum()
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(120);
 /// Small objects, soon measured.
 const SHORT: &str = "--object-size 64KiB --objects 60 --pgs 8 --warm-up 0.3 --seconds 1.5";
-/// The same without an end of its own.
+/// Flags of a run without an end of its own.
 const OPEN_ENDED: &str = "--object-size 64KiB --pgs 8 --warm-up 0";
 
 /// `nacre bench` with flags that have no spaces in them, then others.
@@ -54,7 +54,7 @@ fn start(flags: &[&str], paths: &[&str], line: &str) -> Child {
     for next in lines.by_ref() {
         let next = next.expect("text");
         if next.contains(line) {
-            // What it says later must find a reader.
+            // Its later output must find a reader.
             std::thread::spawn(move || lines.for_each(drop));
             return child;
         }
@@ -121,7 +121,8 @@ fn a_cluster_is_measured_and_left_as_it_was() {
     assert_eq!(cluster.nacre(&["ls", "mine"], LIMIT).ok(), "kept\n");
 }
 
-/// A mix on images, whose bytes are checked like those of objects; with a pool of the run's own and with one that is there.
+/// A mix on images, whose bytes are checked like those of objects; with a pool of the run's own and with one that is
+/// there.
 #[test]
 fn images_are_measured_and_removed() {
     let cluster = TestCluster::start("bench-images", 3);
@@ -218,7 +219,7 @@ fn nacre_and_a_real_ceph_are_compared() {
         return;
     }
     let (nacre, ceph) = (TestCluster::start("bench-nacre", 3), TestCluster::start_own_ceph("bench-ceph", 3));
-    // The same commands and files for both.
+    // Both take equal commands and files.
     let status: Value = serde_json::from_str(&ceph.nacre(&["status", "--json"], LIMIT).ok()).unwrap();
     assert_eq!(status["daemons"].as_array().unwrap().len(), 5, "a monitor, a manager, three OSDs: {status}");
     assert!(status["daemons"].as_array().unwrap().iter().all(|daemon| daemon["pid"].is_u64()), "{status}");

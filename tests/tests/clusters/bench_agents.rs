@@ -196,11 +196,11 @@ fn ceph_s_tools_are_load_on_nacre() {
         run.signal(Signal::INT);
         assert_eq!(run.exit_code(LIMIT), Some(130), "{tool}");
         let left = cluster.nacre(&["ls", "mine"], LIMIT).ok();
-        // What the pool knows of images in general stays when the last one goes.
+        // The pool's records of images in general stay when the last one goes.
         let of_a_run = |name: &&str| !["rbd_directory", "rbd_info", "rbd_trash"].contains(name);
         assert_eq!(left.lines().filter(of_a_run).collect::<Vec<_>>(), Vec::<&str>::new(), "{tool}");
     }
-    // What a tool cannot do, and a tool that is not there.
+    // A workload that a tool cannot carry, and a tool that is not there.
     let refused = |args: &[&str], words: &str| {
         let never = cluster.scratch("never");
         let said = bench(&[&["run", "--cluster", &at, "--out", text(&never)], args].concat()).failure();

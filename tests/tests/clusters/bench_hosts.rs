@@ -129,7 +129,7 @@ fn agents_on_other_hosts_carry_the_load_and_are_missed_when_they_are_gone() {
     stage.hosts[1].mend();
     ahead.says("no longer serves", LIMIT);
 
-    // The same agent serves again, and is killed at it.
+    // The agent that left serves again, and is killed at it.
     let out = stage.cluster.scratch("killed");
     let mut run = Background::start(stage.coordinator(&both, &out, &long));
     run.says("measuring", LIMIT);

@@ -2,7 +2,7 @@
 
 use cluster_tests::{TestCluster, clients_are_here};
 
-/// What only looks.
+/// Commands that only look.
 const QUERIES: &str = "
 status; health; health detail; versions; df; df detail; fsid; mon dump; mon stat; quorum_status; mon metadata; mgr dump; mgr stat
 osd tree; osd dump; osd ls; osd stat; osd df; osd df tree; osd find 1; osd metadata; osd metadata 1; osd map p object; osd perf
@@ -16,7 +16,7 @@ osd erasure-code-profile ls; osd numa-status; node ls; report; tell osd.0 versio
 osd crush class ls-osd ssd; osd ls-tree default; osd crush ls default
 ";
 
-/// What changes something, in an order that leaves the cluster as it was.
+/// Commands that change something, in an order that leaves the cluster as it was.
 const CHANGES: &str = "
 osd pool create q 8; osd pool rename q r; osd pool set r size 2; osd pool application enable r rbd
 osd pool application set r rbd k v; osd pool application rm r rbd k; osd pool set-quota r max_objects 10; osd pool get-quota r
@@ -36,7 +36,7 @@ pg force-recovery 1.0; pg cancel-force-backfill 1.0 1.1; osd pool force-backfill
 osd pg-temp 1.1 0 1; osd pg-temp 1.1; osd primary-temp 1.0 1; osd rm-primary-temp 1.0
 ";
 
-/// What must be refused, with a word of the sentence that says why.
+/// Commands that must be refused, with a word of the sentence that says why.
 const REFUSED: [(&str, &str); 16] = [
     ("osd safe-to-destroy 1", "mapped"),
     ("no such command", "invalid command"),

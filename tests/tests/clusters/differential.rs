@@ -1,4 +1,5 @@
-//! Updates with guards and random operations, sent by the same programs to Nacre and to a real Ceph: answers, and what objects hold at the end.
+//! Updates with guards and random operations, sent by the same programs to Nacre and to a real Ceph: answers, and what
+//! objects hold at the end.
 
 use cluster_tests::{TestCluster, clients_are_here, python, said_by_ceph};
 use serde_json::Value;
@@ -8,10 +9,11 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 /// `NACRE_DIFFERENTIAL=n`: so many operations instead of the usual number.
 const OPERATIONS: u32 = 4000;
-/// `NACRE_DIFFERENTIAL_SEED=n`: others than usual. `NACRE_DIFFERENTIAL_TRIMS=1`: forgotten snapshots are trimmed meanwhile.
+/// `NACRE_DIFFERENTIAL_SEED=n`: others than usual. `NACRE_DIFFERENTIAL_TRIMS=1`: forgotten snapshots are trimmed
+/// meanwhile.
 const SEED: &str = "1";
 
-/// What may differ, and why.
+/// Answers that may differ, and why.
 struct Allowed {
     contains: String,
     nacre_ends: String,

@@ -121,7 +121,7 @@ fn objects_are_what_was_written_whatever_happens_to_osds() {
     pools.iter().for_each(Pool::put_all);
     check("at first");
 
-    // What Ceph's pools without overwrites refuse.
+    // Operations that Ceph's pools without overwrites refuse.
     let wide = &pools[0];
     let one = wide.given(1);
     let one = one.to_str().expect("plain path");
@@ -190,8 +190,8 @@ fn sorted(osds: &[i64]) -> Vec<i64> {
     osds
 }
 
-/// Every group is wanted in another order, on other OSDs, on other OSDs in another order, while a client writes and reads. Who
-/// stays keeps its shard, and all that was acknowledged is there.
+/// Every group is wanted in another order, on other OSDs, on other OSDs in another order, while a client writes and
+/// reads. Who stays keeps its shard, and all that was acknowledged is there.
 #[test]
 fn groups_that_are_placed_anew_keep_what_was_written() {
     if !clients_are_here(&["ceph", "rados", "python3-rados"]) {

@@ -1,4 +1,4 @@
-//! What befalls real daemons while a real client writes and reads, with a journal of what was acknowledged: OSDs killed,
+//! Faults of real daemons while a real client writes and reads, with a journal of what was acknowledged: OSDs killed,
 //! stopped for a while, without their disks, cut off by the network, and with bits flipped in their stores.
 
 use cluster_tests::{Background, Host, Journal, TestCluster, binary, clients_are_here, hosts_can_be_made, run};

@@ -39,7 +39,8 @@ fn a_cluster_that_is_written_full_goes_on_once_something_is_deleted() {
     Pattern::new(3).write(&kept, (5 << 20) + 321);
     cluster.rados(&["-p", "p", "put", "kept", kept.to_str().expect("a path")]).ok();
 
-    // Many large writes at a time, faster than monitors hear of anything; then small ones, into the room of some large ones.
+    // Many large writes at a time, faster than monitors hear of anything; then small ones, into the room of some large
+    // ones.
     for (bytes, writers, every) in [("1048576", "48", 8), ("24000", "64", 1)] {
         let args =
             ["-p", "p", "bench", "300", "write", "-b", bytes, "-t", writers, "--no-cleanup", "--run-name", bytes];
@@ -47,7 +48,7 @@ fn a_cluster_that_is_written_full_goes_on_once_something_is_deleted() {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let bench = Killed(command.spawn().expect("rados runs"));
         wait_until("the pool does not become full", &cluster, |alarms| alarms.contains("POOL_FULL"));
-        // What was on its way comes to an end, or waits.
+        // Operations on their way come to an end, or wait.
         sleep(Duration::from_secs(3));
         assert_eq!(up_osds(&cluster), u64::from(OSDS), "none has stopped");
         drop(bench);
@@ -80,7 +81,7 @@ fn an_osd_that_is_nearly_full_is_not_backfilled() {
     cluster.make_pool("p", 16, 2);
     let args = ["-p", "p", "bench", "60", "write", "-b", "1048576", "-t", "8", "--no-cleanup", "--max-objects", "200"];
     cluster.rados_within(&args, LIMIT).ok();
-    // What every OSD has by now is too much from here on.
+    // The bytes that every OSD has by now are too many from here on.
     cluster.ceph(&["osd", "set-nearfull-ratio", "0.03"]).ok();
     cluster.ceph(&["osd", "set-backfillfull-ratio", "0.04"]).ok();
     wait_until("no OSD is shown", &cluster, |alarms| alarms.contains("OSD_BACKFILLFULL"));

@@ -20,7 +20,7 @@ pool.close()
 cluster.shutdown()
 "#;
 
-/// What `pg dump` says of one group.
+/// The line of `pg dump` on one group.
 struct Group {
     up: BTreeSet<i64>,
     primary: i64,
@@ -112,7 +112,7 @@ fn change(files: &mut Files<'_>, what: &str, change: impl FnOnce()) {
     for (id, group) in last.iter().filter(|(id, group)| before[*id].primary == group.primary) {
         let came = group.up.difference(&before[id].up).count() as u64;
         let counted = group.brought.saturating_sub(before[id].brought);
-        // Those that clients write while they are copied are copied again.
+        // Objects that clients write while they are copied are copied again.
         let most = came * (group.objects + group.objects / 4 + 1);
         assert!(counted <= most, "{what}: {id} brought {counted} copies where {most} have moved");
         brought += counted;
@@ -162,7 +162,7 @@ fn osds_come_and_go_and_only_what_must_is_moved() {
     let names: Vec<_> =
         tree["nodes"].as_array().expect("a list").iter().filter_map(|node| node["name"].as_str()).collect();
     assert!(names.contains(&"osd.3") && !names.contains(&"osd.4"), "{names:?}");
-    // What the first client wrote is there and whole.
+    // The first client's objects are there and whole.
     cluster.rados_within(&["-p", "p", "bench", "5", "seq", "-t", "8"], LIMIT).ok();
     (files.next - 8..files.next).for_each(|n| files.check(n));
 }

@@ -32,7 +32,7 @@ fn acknowledged_writes_survive_the_death_of_every_process() {
             if !killed && started.elapsed() > Duration::from_secs(2) && sizes.len() > 50 {
                 cluster.kill_all();
                 killed = true;
-                // What was acknowledged before is still read from the pipe.
+                // Lines that were acknowledged before are still read from the pipe.
                 writer.kill().expect("writer can be killed");
             }
         }

@@ -11,8 +11,8 @@ fn script(cluster: &TestCluster, what: &str) -> String {
     run(cluster.command(python(), &[script, what, "large", "small"]), Duration::from_secs(400)).ok()
 }
 
-/// They are acknowledged, other pools are served meanwhile, no OSD ends for them, all copies are the same, and an OSD that was away
-/// gets them whole.
+/// They are acknowledged, other pools are served meanwhile, no OSD ends for them, all copies are the same, and an OSD
+/// that was away gets them whole.
 #[test]
 fn are_on_all_members_and_end_nobody() {
     if !clients_are_here(&["ceph", "rados", "python3-rados"]) {
@@ -29,7 +29,7 @@ fn are_on_all_members_and_end_nobody() {
     cluster.deep_scrub_all(Duration::from_secs(120));
     assert!(script(&cluster, "check").contains("\n0 wrong\n"));
 
-    // The same once more, while one is away.
+    // The updates once more, while one OSD is away.
     cluster.signal("osd.0", Signal::STOP);
     cluster.wait_until_up(0, false, Duration::from_secs(60));
     script(&cluster, "write");

@@ -1,4 +1,5 @@
-//! What programs do through librados, by small checks in `python/api_*.py` that hold for Ceph 16.2.15 as they do here.
+//! Operations of programs through librados, by small checks in `python/api_*.py` that hold for Ceph 16.2.15 as they do
+//! here.
 
 use cluster_tests::{TestCluster, clients_are_here, python, run};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! OSDs that do not come back: groups stay steady without them, say whom they wait for, and go on on the operator's word.
+//! OSDs that do not come back: groups stay steady without them, say whom they wait for, and go on on the operator's
+//! word.
 
 use cluster_tests::{Background, TestCluster, binary, clients_are_here, wait_until};
 use rustix::process::Signal;
@@ -74,7 +75,7 @@ fn groups_wait_for_who_served_last_until_the_operator_gives_it_up() {
         groups.len() == 4 && groups.iter().all(is)
     };
     wait_until("all groups are down", LIMIT, || all_are("down"));
-    // Whom they wait for is told, to who asks the group and to who asks the monitors.
+    // The OSDs that they wait for are named, by the group and by the monitors.
     let pgid = dump()["pg_stats"][0]["pgid"].as_str().expect("a group").to_owned();
     for words in [["pg", &pgid, "query"], ["tell", &pgid, "query"]] {
         let answer = cluster.ceph_json(&words);
@@ -87,7 +88,7 @@ fn groups_wait_for_who_served_last_until_the_operator_gives_it_up() {
 
     cluster.ceph(&["osd", "lost", "1", "--yes-i-really-mean-it"]).ok();
     wait_until("all groups serve", LIMIT, || all_are("active"));
-    // What only the lost OSD had is gone, and nothing else is.
+    // Objects that only the lost OSD had are gone, and nothing else is.
     let got = cluster.scratch("got");
     for name in &names {
         cluster.rados(&["-p", "p", "get", name, got.to_str().expect("plain path")]).ok();

@@ -1,4 +1,4 @@
-//! What Ceph's clients ask a manager for, asked of a cluster that has none.
+//! Questions of Ceph's clients to a manager, asked of a cluster that has none.
 
 use cluster_tests::{TestCluster, clients_are_here, python};
 use std::time::Duration;

@@ -1,10 +1,11 @@
-//! OSDs stay within their memory, whatever clients do: many small objects, a huge omap, large writes with many in flight.
+//! OSDs stay within their memory, whatever clients do: many small objects, a huge omap, large writes with many in
+//! flight.
 
 use cluster_tests::{TestCluster, clients_are_here, python, run};
 use std::time::Duration;
 
 const OSDS: u32 = 3;
-/// What `nacre up` gives each OSD.
+/// Memory that `nacre up` gives each OSD.
 const BUDGET: u64 = 112 << 20;
 
 /// The number of a size in `/proc/PID/status`, in bytes.
@@ -50,7 +51,7 @@ fn memory_stays_within_the_budget() {
         let out = run(cluster.command(python(), &[&path, "p", &count.to_string()]), limit).ok();
         within_budget(&cluster, out.trim());
     }
-    // So many that each of the 128 is used again; more would only fill the disk below.
+    // Objects enough that each of the 128 operations is used again; more would only fill the disk below.
     let bench =
         ["-p", "p", "bench", "60", "write", "-b", "4194304", "-t", "128", "--no-cleanup", "--max-objects", "300"];
     cluster.rados(&bench).ok();

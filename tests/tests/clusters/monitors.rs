@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// What a write and a command may wait at most while a monitor is in trouble.
+/// The longest wait of a write and a command while a monitor is in trouble.
 const WRITE_PAUSE_MAX: Duration = Duration::from_secs(5);
 const COMMAND_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How long each trouble lasts.
@@ -29,8 +29,8 @@ fn make_to_join(cluster: &TestCluster, name: &str, more: &[&str]) {
     run(command, Duration::from_secs(20)).ok();
 }
 
-/// Each monitor in turn (outside the whole suite: the one that leads) is killed, hangs, and loses its disk, while a client
-/// writes and another one gives commands.
+/// Each monitor in turn (outside the whole suite: the one that leads) is killed, hangs, and loses its disk, while a
+/// client writes and another one gives commands.
 #[test]
 fn clients_go_on_while_each_monitor_is_in_trouble() {
     if !clients_are_here(&["ceph", "rados", "python3-rados"]) {
@@ -133,7 +133,7 @@ fn up_gives_a_cluster_more_monitors_and_fewer() {
     wait_for_quorum(&cluster, &NAMES);
     let conf = std::fs::read_to_string(cluster.conf()).expect("its ceph.conf");
     assert!(conf.contains("[mon.c]"), "{conf}");
-    // What was there before serves from those that came.
+    // Monitors that came serve the contents from before.
     cluster.signal("mon.a", Signal::KILL);
     cluster.ceph(&["config-key", "set", "colour", "green"]).ok();
     wait_for_quorum(&cluster, &NAMES);
@@ -143,7 +143,7 @@ fn up_gives_a_cluster_more_monitors_and_fewer() {
     cluster.have_monitors(1);
     wait_for_quorum(&cluster, &["a"]);
     assert_eq!(cluster.ceph(&["config-key", "get", "colour"]).ok().trim(), "green");
-    // The same name comes back with another store, also to a cluster that was stopped.
+    // The monitor's name comes back with another store, also to a cluster that was stopped.
     cluster.down();
     let refused = cluster.nacre(&["up", "--detach", "--mons", "0"], Duration::from_secs(30));
     assert!(!refused.succeeded());

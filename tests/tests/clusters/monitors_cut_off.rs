@@ -12,7 +12,7 @@ use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 const NAMES: [&str; 3] = ["b", "c", "d"];
-/// What a write and a command may wait at most while a monitor is cut off.
+/// The longest wait of a write and a command while a monitor is cut off.
 const WRITE_PAUSE_MAX: Duration = Duration::from_secs(5);
 const COMMAND_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// How long each one is cut off: longer than whoever is silent counts as there.

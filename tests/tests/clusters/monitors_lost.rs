@@ -81,7 +81,7 @@ fn one_monitor_that_is_left_brings_the_cluster_back() {
     cluster.down();
     ["a", "c"].into_iter().for_each(|name| fs::remove_dir_all(folder(&cluster, name)).expect("a folder to lose"));
     copy(&old_b, &folder(&cluster, "b"));
-    // What is not meant is only told.
+    // Without confirmation the command only tells what it would do.
     let told = mon(&cluster, "b", &flags[..1]);
     let (said, refusal) = (told.stdout.clone(), told.failure());
     assert!(said.contains("As the only monitor") && said.contains("mon.a, mon.c"), "{said}");
@@ -134,7 +134,7 @@ fn one_monitor_that_is_left_brings_the_cluster_back() {
     assert_objects(&cluster, &["one", "two", "three", "four"]);
 }
 
-/// Whether an OSD is up, by the map.
+/// Tells if an OSD is up, by the map.
 fn is_up(cluster: &TestCluster, osd: u64) -> bool {
     let tree = cluster.ceph_json(&["osd", "dump"]);
     let osds = tree["osds"].as_array().expect("a list").clone();

@@ -1,4 +1,4 @@
-//! What our own client library can do beside reading and writing, on Nacre and on a real Ceph: watches, snapshots of both kinds,
+//! Our own client library beside reading and writing, on Nacre and on a real Ceph: watches, snapshots of both kinds,
 //! copies, comparisons, checksums, quotas.
 
 use bytes::Bytes;
@@ -78,7 +78,7 @@ async fn watches(pool: &Pool, other: &Pool) {
     watch.acknowledge(heard.id, "heard").await.expect("acknowledged");
     let answered = told.await.expect("it ends").expect("answers");
     assert_eq!(answered.replies, BTreeMap::from([((id, watch.cookie()), "heard".into())]));
-    // Who does not answer is missed.
+    // A watcher that does not answer is missed.
     let mute = other.notify("w", "again", Duration::from_secs(1)).await.expect("time is up");
     assert_eq!((mute.replies.len(), mute.missing), (0, vec![(id, watch.cookie())]));
     assert_eq!(watch.next().await.expect("it did arrive").payload, "again");
@@ -176,8 +176,8 @@ async fn managed_snapshots(pool: &Pool) {
     assert_eq!(pool.at_snapshot(second).read("o", 4096, 0).await.expect("read"), vec![2; 4096]);
 }
 
-/// A pool that wants more copies than there are OSDs serves nobody until it wants fewer; what was asked for meanwhile is done then, in
-/// the order in which it was asked for. Others are served by the same OSDs.
+/// A pool that wants more copies than there are OSDs serves nobody until it wants fewer; what was asked for meanwhile
+/// is done then, in the order in which it was asked for. Others are served by the same OSDs.
 async fn held_back(cluster: &TestCluster, held: &Pool, other: &Pool) {
     held.write_full("h", "zero").await.expect("written");
     let set = |what: &str, count: &str| drop(cluster.ceph(&["osd", "pool", "set", "held", what, count]).ok());
@@ -194,7 +194,7 @@ async fn held_back(cluster: &TestCluster, held: &Pool, other: &Pool) {
     let mut updates = Vec::new();
     for number in 0..160 {
         updates.push(waiting(number));
-        // So that they are sent in this order, and some before the client has been told to hold back.
+        // They are to be sent in this order, and some before the client has been told to hold back.
         tokio::task::yield_now().await;
     }
     for round in 0..40 {

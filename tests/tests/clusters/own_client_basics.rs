@@ -1,5 +1,5 @@
-//! Objects by our own client library, on Nacre and on a real Ceph: contents, attributes, omaps, guards, listings, and an
-//! OSD that dies meanwhile.
+//! Objects by our own client library, on Nacre and on a real Ceph: contents, attributes, omaps, guards, listings, and
+//! an OSD that dies meanwhile.
 
 use bytes::Bytes;
 use client::{Cluster, Comparison, Config, Error, Operation, Pool};

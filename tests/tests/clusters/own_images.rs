@@ -1,5 +1,5 @@
-//! Images by our own client library, on Nacre and on a real Ceph, in turn with librbd: what the one writes the other reads, and
-//! each gives the lock up to the other.
+//! Images by our own client library, on Nacre and on a real Ceph, in turn with librbd: what the one writes the other
+//! reads, and each gives the lock up to the other.
 
 use crate::own_images_model::{Model, Random};
 use bytes::Bytes;
@@ -340,7 +340,7 @@ async fn hand_over(cluster: &TestCluster, pool: &Pool) {
     rbd::remove(pool, "shared").await.expect("removed");
 }
 
-/// What librbd asks of the lock's owner, it then does itself.
+/// An operation that librbd asks of the lock's owner, it then does itself.
 async fn requests_to_the_owner(cluster: &TestCluster, pool: &Pool) {
     rbd::create(pool, "owned", 8 * MIB, &ImageOptions::default()).await.expect("an image");
     let image = Image::open(pool, "owned").await.expect("it opens");
@@ -360,7 +360,7 @@ async fn requests_to_the_owner(cluster: &TestCluster, pool: &Pool) {
     rbd::remove(pool, "owned").await.expect("removed");
 }
 
-/// Who has lost the lock writes no more.
+/// An owner that has lost the lock writes no more.
 async fn broken_lock(cluster: &TestCluster, pool: &Pool) {
     rbd::create(pool, "broken", 8 * MIB, &ImageOptions::default()).await.expect("an image");
     let other = connect(cluster).await.pool("rbd").await.expect("the pool");

@@ -1,4 +1,4 @@
-//! What an image must hold, and random operations on both.
+//! Contents that an image must have, and random operations on both.
 
 use bytes::Bytes;
 use client::rbd::Image;
@@ -122,7 +122,7 @@ impl Model {
         assert_eq!(names, expected);
     }
 
-    /// What another program says it wrote: lines of offset and length, all bytes of one value.
+    /// Writes of another program by its own words: lines of offset and length, all bytes of one value.
     pub fn take_from(&mut self, said: &str, value: u64) {
         for line in said.lines() {
             let mut words = line.split_whitespace().map(|word| word.parse::<usize>().expect("a number"));

@@ -95,7 +95,7 @@ fn bench_writes_reads_and_cleans_up() {
     let cluster = TestCluster::start("bench", 3);
     cluster.make_pool("p", 16, 3);
     for size in ["4096", "262144", "4194304"] {
-        // So many that the OSDs, of 2 GiB each, do not run full, however fast the machine is.
+        // The bound keeps the OSDs, of 2 GiB each, from running full, however fast the machine is.
         let at_most = ["--max-objects", "250", "--no-cleanup"];
         cluster.rados(&[&["-p", "p", "bench", "3", "write", "-t", "16", "-b", size][..], &at_most].concat()).ok();
         // The reading benchmarks compare every byte with what was written.

@@ -9,7 +9,7 @@ const LIMIT: Duration = Duration::from_secs(400);
 fn check_as_on_ceph(name: &str, script: &str, wants_files: bool, lines: usize) {
     let run = |cluster: TestCluster| {
         cluster.ceph(&["osd", "pool", "create", "rbd", "8"]).ok();
-        // What Nacre begins with: images are cloned without protecting snapshots first.
+        // The setting that Nacre begins with: images are cloned without protecting snapshots first.
         cluster.ceph(&["osd", "set-require-min-compat-client", "mimic", "--yes-i-really-mean-it"]).ok();
         cluster.wait_until_clean(LIMIT);
         let files = cluster.scratch("files");
@@ -81,7 +81,8 @@ fn rbd(cluster: &TestCluster, args: &[&str]) -> String {
     cluster_tests::run(cluster.command("rbd", args), LIMIT).ok()
 }
 
-/// QEMU's driver: images copied in both directions and compared, a file system's worth of patterns, snapshots, discards.
+/// QEMU's driver: images copied in both directions and compared, a file system's worth of patterns, snapshots,
+/// discards.
 #[test]
 fn qemu_reads_what_it_wrote() {
     if !clients_are_here(&["ceph", "rbd", "qemu-img", "qemu-io"]) {
@@ -128,7 +129,7 @@ fn qemu_reads_what_it_wrote() {
     args.push(&disk);
     let out = run("qemu-io", &args).ok();
     assert!(!out.contains("fail") && !out.contains("rror"), "{out}");
-    // What was before is still there, and nothing else is.
+    // The contents from before are still there, and nothing else is.
     run("qemu-img", &["compare", "-f", "raw", "-F", "raw", file, &image("disk@before")]).ok();
     assert!(!run("qemu-img", &["compare", "-f", "raw", "-F", "raw", file, &image("disk")]).succeeded());
     run("qemu-img", &["resize", "-f", "raw", &image("disk"), "32M"]).ok();

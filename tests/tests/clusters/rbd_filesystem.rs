@@ -1,7 +1,8 @@
 //! An ext4 file system in an image, through QEMU's driver: made, filled, its client killed in the midst of it, checked.
 //!
-//! QEMU's storage daemon is the client. It shows the image as a file (FUSE), which a loop device makes a block device, so that the
-//! file system is the kernel's own. What has been written and not flushed dies with the daemon, as it does with a virtual machine.
+//! QEMU's storage daemon is the client. It shows the image as a file (FUSE), which a loop device makes a block device,
+//! so that the file system is the kernel's own. What has been written and not flushed dies with the daemon, as it does
+//! with a virtual machine.
 
 use cluster_tests::{Background, TestCluster, clients_are_here, python, run};
 use rustix::process::Signal;
@@ -16,7 +17,7 @@ const IMAGE_BYTES: u64 = 192 << 20;
 /// After the death of a client its lock on the image is broken once its watch has timed out, after 30 s.
 const LOCK_LIMIT: Duration = Duration::from_secs(90);
 
-/// Whether this machine mounts file systems for us: that takes root, FUSE, loop devices and ext4.
+/// Tells if this machine mounts file systems for us: that takes root, FUSE, loop devices and ext4.
 fn file_systems_can_be_mounted() -> bool {
     let kinds = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let lacks =
@@ -175,7 +176,7 @@ fn a_file_system_survives_the_death_of_its_client() {
     is_clean(&export);
     let mounted = Mounted::start(&cluster, &export);
     check_files(&cluster, &mounted, durable);
-    // What is removed is given back.
+    // The space of removed files is given back.
     let large = mounted.folder.join("large");
     fs::write(&large, vec![7; 48 << 20]).expect("there is room");
     run(command("sync", &["-f", text(&large)]), LIMIT).ok();

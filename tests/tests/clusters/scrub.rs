@@ -146,8 +146,9 @@ fn names(value: &Value) -> Vec<&str> {
     value.as_array().expect("a list").iter().map(|name| name.as_str().expect("a name")).collect()
 }
 
-/// What `list-inconsistent-obj` and `list-inconsistent-snapset` print of copies that differ is what they print of a Ceph's
-/// (16.2.15) whose copies were made to differ in the same way, but for what follows from the digests that Ceph keeps of objects.
+/// Output of `list-inconsistent-obj` and `list-inconsistent-snapset` on copies that differ is what they print of a
+/// Ceph's (16.2.15) whose copies were made to differ in the same way, but for what follows from the digests that Ceph
+/// keeps of objects.
 #[test]
 fn copies_that_differ_are_told() {
     if !clients_are_here(&["ceph", "rados"]) {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// What snapshots show, share and do to objects is what it is on a real Ceph. When a Ceph has trimmed what was removed, and
-/// when its clients and OSDs know of a snapshot that a command has made, nobody can tell, so that is checked on Nacre alone.
+/// Snapshots show, share and do to objects what they do on a real Ceph. When a Ceph has trimmed what was removed, and
+/// when its clients and OSDs know of a snapshot that a command has made, nobody can tell, so that is checked on Nacre
+/// alone.
 #[test]
 fn snapshots_are_as_cephs() {
     if !clients_are_here(&["ceph", "rados", "python3-rados"]) {

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 const OSDS: u32 = 4;
 const WRITTEN: u64 = 100 << 20;
-/// What may stay: records of groups that have been, checkpoints of uneven size.
+/// Bytes that may stay: records of groups that have been, checkpoints of uneven size.
 const SLACK: u64 = 8 << 20;
 
-/// What the cluster says is used, per OSD.
+/// Used bytes by the cluster's word, per OSD.
 fn used(cluster: &TestCluster) -> Vec<u64> {
     let df = cluster.ceph_json(&["osd", "df"]);
     let nodes = df["nodes"].as_array().unwrap_or_else(|| panic!("{df}"));
@@ -18,7 +18,7 @@ fn used(cluster: &TestCluster) -> Vec<u64> {
     nodes.iter().map(|node| node["kb_used"].as_u64().expect("a number") << 10).collect()
 }
 
-/// The same, once every OSD has told.
+/// Used bytes by the cluster's word, once every OSD has told.
 fn used_as_told(cluster: &TestCluster) -> Vec<u64> {
     let end = Instant::now() + Duration::from_secs(20);
     loop {
@@ -31,7 +31,7 @@ fn used_as_told(cluster: &TestCluster) -> Vec<u64> {
     }
 }
 
-/// What the OSDs' files take on the file system below, per OSD.
+/// Bytes that the OSDs' files take on the file system below, per OSD.
 fn allocated(cluster: &TestCluster) -> Vec<u64> {
     let file = |osd| cluster.dir().join(format!("osd.{osd}/block"));
     (0..OSDS).map(|osd| file(osd).metadata().expect("the OSD's file is there").blocks() * 512).collect()
@@ -98,7 +98,7 @@ fn a_deleted_pool_gives_its_space_back() {
     falls("used", || used(&cluster), |now| within(now, &used_empty, SLACK));
     // Stores with nothing to do return their free blocks to the file system below, without any checkpoint.
     falls("allocated", || allocated(&cluster), |now| within(now, &allocated_empty, 3 * SLACK));
-    // What was not deleted is there, also after everything has been read back from the devices.
+    // Objects that were not deleted are there, also after everything has been read back from the devices.
     cluster.down();
     cluster.up();
     cluster.wait_until_clean(Duration::from_secs(60));

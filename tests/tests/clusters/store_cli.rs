@@ -14,7 +14,7 @@ fn store(args: &[&str]) -> Outcome {
     run(command, Duration::from_secs(120))
 }
 
-/// What `--json` prints, and whether the exit status was 0.
+/// The output of `--json`, and whether the exit status was 0.
 fn json(args: &[&str]) -> (Value, bool) {
     let outcome = store(&[args, &["--json"]].concat());
     let value = serde_json::from_str(&outcome.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {}", outcome.stdout));

@@ -15,7 +15,7 @@ fn what_watchers_and_notifiers_are_promised() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/api_watch.py");
     let out = run(cluster.command(python(), &[script, "p"]), Duration::from_secs(240));
     assert!(out.ok().ends_with(" 0 failed\n"));
-    // Those that change no parts of objects, in an erasure-coded pool.
+    // Checks that change no parts of objects, in an erasure-coded pool.
     cluster.ceph(&["osd", "erasure-code-profile", "set", "coded", "k=2", "m=1", "crush-failure-domain=osd"]).ok();
     cluster.ceph(&["osd", "pool", "create", "coded", "8", "8", "erasure", "coded"]).ok();
     cluster.wait_until_clean(Duration::from_secs(60));

@@ -57,7 +57,7 @@ fn the_slowest_replica_and_the_largest_hop_are_named() {
     let page = why(&cluster, &["--pool", "p"]);
     assert_eq!((&page["engine"], page["osds"].as_array().map(Vec::len)), (&Value::from("nacre"), Some(3)));
     let writes = &page["operations"]["writes"];
-    // What the OSD that was stopped says of operations it was the primary of is another story.
+    // The stopped OSD's report of operations that it was the primary of is another story.
     let of_osd = |osd: &str| why(&cluster, &["--osd", osd])["operations"]["writes"]["slowest"].clone();
     let slowest = [of_osd("0"), of_osd("2")].into_iter().max_by_key(|op| op["total_us"].as_u64()).unwrap();
     let slowest = &slowest;
@@ -88,7 +88,7 @@ fn the_slowest_replica_and_the_largest_hop_are_named() {
     let refused = cluster.nacre(&["why", "--pool", "nothing"], LIMIT).failure();
     assert!(refused.contains("there is no pool 'nothing'"), "{refused}");
 
-    // The same in Ceph's shapes.
+    // The operations are told in Ceph's shapes.
     let tell = |command: &str| cluster.ceph_json(&["tell", "osd.0", command]);
     let historic = tell("dump_historic_ops");
     assert_eq!((&historic["size"], &historic["duration"]), (&Value::from(20), &Value::from(600)));

@@ -15,7 +15,7 @@ pub struct HopRow {
     pub share: f64,
 }
 
-/// What the members that acknowledged last say of their part.
+/// Times that the members that acknowledged last give of their part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LastMember {
     /// How often each OSD was the last, where that is known; `-1` is the primary itself.

@@ -44,7 +44,7 @@ fn what_nacre_tells_becomes_a_breakdown() {
     assert_eq!(Breakdown::of(&[]), None);
 }
 
-/// What Ceph 16.2 tells of an operation with these events, and what is made of it.
+/// An operation with these events as Ceph 16.2 tells it, and the hops that are made of it.
 fn of_ceph(description: &str, events: &[(&str, &str)]) -> Vec<OpHops> {
     let event = |(event, seconds): &(&str, &str)| json!({"event": event, "time": format!("2026-11-21T21:34:{seconds}+0000"), "duration": 0});
     let op = |description: &str| {

@@ -35,7 +35,7 @@ impl Origin {
     }
 }
 
-/// What wrong bytes look like.
+/// A description of wrong bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looks {
     /// Never written, or lost.
@@ -58,7 +58,7 @@ pub enum Looks {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("object {object} version {version}: byte {offset} is {got:#04x}, not {expected:#04x}: {looks}", object = .wanted.object, version = .wanted.version)]
 pub struct Mismatch {
-    /// What was expected.
+    /// The bytes that were expected.
     pub wanted: Pattern,
     /// Offset in the object of the first wrong byte.
     pub offset: u64,
@@ -66,7 +66,7 @@ pub struct Mismatch {
     pub expected: u8,
     /// That byte, as it is.
     pub got: u8,
-    /// What the bytes around it look like.
+    /// A description of the bytes around it.
     pub looks: Looks,
 }
 
@@ -120,7 +120,7 @@ impl Pattern {
         })
     }
 
-    /// What one unit at offset `here` looks like; `None` if it is right.
+    /// A description of one unit at offset `here`; `None` if it is right.
     fn unit_looks(&self, here: u64, unit: &[u8; UNIT_BYTES]) -> Option<Looks> {
         let expected = self.unit(scramble(self.run), here / UNIT_BYTES as u64);
         if *unit == expected {

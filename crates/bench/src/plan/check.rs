@@ -1,4 +1,4 @@
-//! What a plan's values must be. Every refusal names its field.
+//! Checks of a plan's values. Every refusal names its field.
 
 use std::collections::BTreeSet;
 

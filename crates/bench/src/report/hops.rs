@@ -5,8 +5,8 @@ use crate::hops::{Breakdown, OpHops};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// Hops of one workload on one cluster in one iteration, from what the OSDs kept when it ended: a sample of its last half
-/// minute. A Ceph keeps its slowest only, which stand for nobody.
+/// Hops of one workload on one cluster in one iteration, from what the OSDs kept when it ended: a sample of its last
+/// half minute. A Ceph keeps its slowest only, which stand for nobody.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadHops {
@@ -21,7 +21,8 @@ pub struct WorkloadHops {
 }
 
 impl WorkloadHops {
-    /// Sums up what was kept; those that were kept for being slow stand for nobody and are left out. `None` if nothing is left.
+    /// Sums up what was kept; those that were kept for being slow stand for nobody and are left out. `None` if nothing
+    /// is left.
     pub fn of(cluster: &str, workload: &str, iteration: u32, ops: &[OpHops]) -> Option<WorkloadHops> {
         let of = |write: bool| {
             let ops: Vec<&OpHops> = ops.iter().filter(|op| op.write == write && op.sampled).collect();
@@ -60,7 +61,7 @@ impl RunResult {
         out
     }
 
-    /// What clients saw beyond an OSD's median, where all that they did was of one kind.
+    /// Time that clients saw beyond an OSD's median, where all their operations were of one kind.
     fn outside(&self, hops: &WorkloadHops, median_us: u64) -> String {
         let mut rows = self.rows.iter().filter(|row| {
             (&row.cluster, &row.workload, row.iteration) == (&hops.cluster, &hops.workload, hops.iteration)
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn the_report_names_the_largest_hop_of_the_last_iteration() {
         let mut result = result();
-        // What clients saw beside it is another matter.
+        // Time that clients saw beside it is another matter.
         result.rows.clear();
         assert_eq!(result.hops_section(), "");
         let op = |flush_us: u64| OpHops {

@@ -5,15 +5,15 @@ use super::{End, Figure, Row, RunResult};
 use crate::interval::MedianInterval;
 use std::fmt::Write;
 
-/// What stands where nothing was measured.
+/// The sign where nothing was measured.
 const ABSENT: &str = "-";
 /// Operations of at least this size are told by their bytes.
 const LARGE_BYTES: u64 = 64 << 10;
 const MIB: f64 = 1.0 / 1048576.0;
 
 impl RunResult {
-    /// The plan's first two clusters, a line for each group of each workload, those that failed and those that the first
-    /// loses included. With one cluster, its figures alone.
+    /// The plan's first two clusters, a line for each group of each workload, those that failed and those that the
+    /// first loses included. With one cluster, its figures alone.
     pub fn to_rows_markdown(&self) -> String {
         let clusters: Vec<&str> = self.plan.clusters.iter().take(2).map(|cluster| cluster.name.as_str()).collect();
         let mut out = String::new();

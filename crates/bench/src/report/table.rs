@@ -6,7 +6,7 @@ use super::{End, Figure, RunResult};
 use crate::compare::Verdict;
 use crate::interval::MedianInterval;
 
-/// What stands where nothing was measured.
+/// The sign where nothing was measured.
 const ABSENT: &str = "not available";
 
 /// A number with four significant digits.
@@ -45,8 +45,8 @@ pub(super) fn markdown_head(out: &mut String, cells: &[&str]) {
     writeln!(out, "|{}", "---|".repeat(cells.len())).expect("writing to a string");
 }
 
-/// A field of CSV (RFC 4180). Text that a spreadsheet would take for a formula comes only from plans, whose names cannot
-/// begin so except with a minus sign.
+/// A field of CSV (RFC 4180). Text that a spreadsheet would take for a formula comes only from plans, whose names
+/// cannot begin so except with a minus sign.
 fn csv_field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }
@@ -136,7 +136,7 @@ impl RunResult {
         out
     }
 
-    /// What held each row back, where the machine's processors are known.
+    /// The resource that held each row back, where the machine's processors are known.
     fn limits(&self) -> String {
         let mut out = String::new();
         for (workload, group) in self.groups() {
@@ -158,7 +158,7 @@ impl RunResult {
         out
     }
 
-    /// What the machine spent: medians of further figures. Empty where no row has any.
+    /// Expenses of the machine: medians of further figures. Empty where no row has any.
     fn costs(&self) -> String {
         const MIB: f64 = 1.0 / 1048576.0;
         // Heading, name of the figure, factor.

@@ -19,8 +19,9 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// The share of instance `instance` in `arrivals_per_s` of group `group_index`, which has `instances`. Constant arrivals of the instances
-    /// interleave evenly, so the group's are evenly spaced too; Poisson ones add up to a Poisson process.
+    /// The share of instance `instance` in `arrivals_per_s` of group `group_index`, which has `instances`. Constant
+    /// arrivals of the instances interleave evenly, so the group's are evenly spaced too; Poisson ones add up to a
+    /// Poisson process.
     ///
     /// Panics if the rate is not positive or `instance` is not below `instances`.
     pub fn new(

@@ -33,7 +33,7 @@ pub struct AgentCrew<'a> {
     gathering: bool,
 }
 
-/// What one agent has told.
+/// Reports of one agent.
 #[derive(Default)]
 pub struct Member {
     /// It will reach no later step.
@@ -72,7 +72,7 @@ impl<'a> AgentCrew<'a> {
         Ok(AgentCrew { agents, rounds, groups, members, reports: VecDeque::new(), gathering: false })
     }
 
-    /// What each agent has told, in the order of [`Agents::links`].
+    /// Reports of each agent, in the order of [`Agents::links`].
     pub fn members(&self) -> &[Member] {
         &self.members
     }
@@ -85,7 +85,7 @@ impl<'a> AgentCrew<'a> {
         self.agents.links.iter().filter(|link| link.lost.is_none()).for_each(|link| link.tell(message.clone()));
     }
 
-    /// Whether all that are not lost are so.
+    /// Tells if all that are not lost are so.
     fn all(&self, are: impl Fn(&Member) -> bool) -> bool {
         let pairs = self.agents.links.iter().zip(&self.members);
         pairs.into_iter().all(|(link, member)| link.lost.is_some() || are(member))

@@ -167,7 +167,7 @@ impl Job {
         (0..self.task.groups.len()).map(|group| self.crew.total(group)).collect()
     }
 
-    /// What a thread tells next; waits for ever once all have ended.
+    /// The next report of a thread; waits for ever once all have ended.
     pub async fn report(&mut self) -> Option<Report> {
         if self.silent { std::future::pending().await } else { self.crew.report().await }
     }

@@ -62,7 +62,7 @@ pub struct Link {
     reader: JoinHandle<()>,
 }
 
-/// What comes from an agent.
+/// A message or an end that comes from an agent.
 #[derive(Debug)]
 pub enum Happening {
     /// With the time at which it was read, and that of day.
@@ -127,7 +127,7 @@ impl Agents {
         self.links.iter().filter(|link| !link.machine.watch_only).count()
     }
 
-    /// What comes next; ends only when all are lost. May be given up and asked for again.
+    /// The next event; ends only when all are lost. May be given up and asked for again.
     pub async fn next(&mut self) -> Option<(usize, Happening)> {
         let (index, happening) = self.events.recv().await?;
         if let Happening::Lost(reason) = &happening {

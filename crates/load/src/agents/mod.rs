@@ -4,8 +4,8 @@
 //! * [`server`], [`job`]: an agent.
 //! * [`links`]: the coordinator's connections to agents; [`crew`]: the agents at work on one iteration.
 //!
-//! The coordinator makes pools, judges rounds and merges; what an instance does is the same here and there, as the plan's
-//! seed and the instance's number decide it.
+//! The coordinator makes pools, judges rounds and merges; what an instance does is the same here and there, as the
+//! plan's seed and the instance's number decide it.
 
 pub mod crew;
 pub mod frames;

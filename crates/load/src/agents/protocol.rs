@@ -1,8 +1,8 @@
-//! What coordinator and agent say to each other, version 1.
+//! Messages between coordinator and agent, version 1.
 //!
 //! The coordinator connects and says [`Hello`]; the agent answers [`Greeting`]. Then, for every iteration,
-//! [`ToAgent::Begin`] and the steps of an iteration, each answered by [`FromAgent::Reached`]; beside that the agent tells
-//! every half second how far it is, and answers pings at once. The coordinator may end an iteration at any time.
+//! [`ToAgent::Begin`] and the steps of an iteration, each answered by [`FromAgent::Reached`]; beside that the agent
+//! tells every half second how far it is, and answers pings at once. The coordinator may end an iteration at any time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::crew::Share;
 use crate::telemetry::Sample;
 
-/// What `format` of a greeting says.
+/// The value of `format` in a greeting.
 pub const FORMAT: &str = "nacre-bench-agent";
 /// The version that this release speaks. Both sides must speak the same.
 pub const VERSION: u32 = 1;
@@ -30,7 +30,7 @@ pub struct Hello {
     pub version: u32,
     /// Name and version of the program.
     pub program: String,
-    /// What both must know, if the agent asks for it.
+    /// The secret that both must know, if the agent asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
 }
@@ -177,7 +177,7 @@ pub struct Samples {
     pub after: Option<Sample>,
 }
 
-/// What an agent saw of one group.
+/// Results of one group that an agent saw.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GroupData {
     pub index: usize,

@@ -19,7 +19,7 @@ use super::frames::{self, FrameError, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX};
 use super::job::Job;
 use super::protocol::{FORMAT, FromAgent, Greeting, Hello, Machine, ToAgent, VERSION};
 
-/// Who connects must say within so long who it is.
+/// Time within which a peer that connects must say who it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
 /// Between two signs of life.
 const LIVE_EVERY: Duration = Duration::from_millis(500);
@@ -32,7 +32,7 @@ const TOKEN_BYTES_MIN: usize = 16;
 #[derive(Clone, Debug)]
 pub struct AgentOptions {
     pub listen: SocketAddr,
-    /// What coordinators must know. Without one, only this machine is served.
+    /// The secret that coordinators must know. Without one, only this machine is served.
     pub token: Option<String>,
     /// Carry no load, only read what this machine counts.
     pub watch_only: bool,
@@ -106,7 +106,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// What is known of this machine.
+/// Facts about this machine.
 fn machine(watch_only: bool) -> Machine {
     let facts = environment::machine();
     let id = environment::machine_id();
@@ -119,13 +119,13 @@ struct Agent {
     machine: Machine,
     /// Its clock counts from here.
     epoch: Instant,
-    /// Whom it serves.
+    /// The coordinator that it serves.
     busy: RefCell<Option<SocketAddr>>,
     told: Box<dyn Fn(String)>,
     stop: watch::Receiver<bool>,
 }
 
-/// What the reading half of a connection gives.
+/// An event of the reading half of a connection.
 enum Incoming {
     Message(ToAgent),
     End(FrameError),
@@ -295,7 +295,7 @@ impl Agent {
                     }));
                 }
             },
-            // What follows a failure to begin.
+            // The coordinator asks although the work failed to begin.
             (ToAgent::Gather { .. }, None) => tell(FromAgent::Gathered),
             (_, None) => {}
             (ToAgent::Prefill, Some(job)) => job.prefill(),

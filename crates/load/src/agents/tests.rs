@@ -146,7 +146,7 @@ async fn who_is_not_served_is_told_why() {
         refused(hello(1, Some("0123456789abcdeX")), "not the one").await;
         refused(json!({"format": "x", "version": 1, "program": "y"}), "format \"x\"").await;
         refused(json!([1]), "a message that is none").await;
-        // Who sends what no greeting is learns nothing.
+        // A peer that sends anything but a greeting learns nothing.
         let mut stream = TcpStream::connect(&agent.address).await.unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
         let mut answer = Vec::new();
@@ -209,7 +209,7 @@ async fn an_agent_that_cannot_reach_the_cluster_says_so_by_name() {
         assert_eq!(crew.count(), 0);
         crew.end().await;
         assert!(crew.missing().is_empty() && agents.links[0].lost.is_none());
-        // What makes no sense is refused in words, and the agent lives on.
+        // Messages without sense are refused in words, and the agent lives on.
         let mut wrong = begin();
         wrong.plan.workloads[0].groups[0].object_bytes = 5;
         let mut crew = AgentCrew::begin(&mut agents, wrong, rounds()).await.unwrap();
@@ -251,7 +251,7 @@ async fn agents_that_leave_or_talk_nonsense_are_lost_by_name() {
     tokio::time::timeout(PATIENCE, LocalSet::new().run_until(all)).await.unwrap();
 }
 
-/// What two agents saw is exactly what one would have seen.
+/// Results of two agents together are exactly those that one would have seen.
 #[test]
 fn shares_merge_exactly_and_wrong_ones_are_refused() {
     let record = |range: std::ops::Range<u64>| {

@@ -1,4 +1,4 @@
-//! What load generators take by themselves.
+//! Costs of load generators by themselves.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -69,7 +69,7 @@ pub fn cost(workload: &Workload, duration: Duration) -> Result<f64, String> {
 fn measure(mut workload: Workload, duration: Duration) -> Result<f64, String> {
     workload.warm_up_s = 0.0;
     workload.stop = Stop::DurationS(duration.as_secs_f64());
-    // So few objects that there is a place for each worker: they stay in the processor's caches as what has just come
+    // Few objects, so that there is a place for each worker: they stay in the processor's caches as what has just come
     // from a socket does.
     workload.groups.truncate(1);
     let group = &mut workload.groups[0];

@@ -2,8 +2,8 @@
 //! take turns on one cluster and one pool, with the same sizes, the same number of operations in flight, and the same
 //! spread over objects: [`Access`]. Each operation is one read or one write, without hints or guards.
 //!
-//! Ours is measured in this process between two moments. The others run as processes of their own, whose total the kernel
-//! tells when they end: each runs twice, short and long, and the difference is what the operations took.
+//! Ours is measured in this process between two moments. The others run as processes of their own, whose total the
+//! kernel tells when they end: each runs twice, short and long, and the difference is what the operations took.
 
 mod generator;
 mod program;
@@ -30,11 +30,11 @@ use crate::task::Task;
 pub use program::ProgramError;
 use program::{Ended, FioEngine, FioJob, RadosBenchJob, RadosBenchKind};
 
-/// What random operations work on: small enough for the caches of every cluster, so that clients and not drives are
-/// measured.
+/// Bytes that random operations work on: small enough for the caches of every cluster, so that clients and not drives
+/// are measured.
 const OBJECTS: u64 = 32;
 const OBJECT_BYTES: u64 = 1 << 20;
-/// What is written in sequence, one at a time.
+/// Bytes that are written in sequence, one operation at a time.
 const LONG_OBJECT_BYTES: u64 = 64 << 20;
 /// Our own new objects are at most so many in a run; beyond, the first ones are written again.
 const NEW_OBJECTS: u64 = 1 << 18;
@@ -48,7 +48,7 @@ const WARM_UP_S: f64 = 1.0;
 /// For a load generator by itself.
 const GENERATOR: Duration = Duration::from_secs(1);
 
-/// What to measure.
+/// The choice of measurements.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The cluster's `ceph.conf`.
@@ -209,7 +209,7 @@ impl Turns<'_> {
         self.observer.event(Event::Step(text));
     }
 
-    /// What load generators take without a cluster. That of `rados bench` cannot be had by itself.
+    /// Costs of load generators without a cluster. That of `rados bench` cannot be had by itself.
     async fn generators(&mut self, cost: &mut ClientCost) -> Result<(), CostError> {
         let Settings { io_bytes, queue_depth, .. } = *self.settings;
         for access in Access::ALL {
@@ -233,7 +233,7 @@ impl Turns<'_> {
         Ok(())
     }
 
-    /// What our own client did and spent, before and at the end of what counts.
+    /// Work and expense of our own client, before and at the end of what counts.
     async fn ours(&mut self, access: Access, iteration: u32, what: &str) -> Result<[Spent; 2], CostError> {
         let Settings { io_bytes, queue_depth, seconds, .. } = *self.settings;
         let connect = PoolOfCluster { config: self.config.clone(), pool: POOL.into(), images: None };
@@ -269,7 +269,7 @@ impl Turns<'_> {
         Ok([Spent::default(), spent])
     }
 
-    /// What a program on librados did and spent in a short and in a long run.
+    /// Work and expense of a program on librados in a short and in a long run.
     async fn librados(&mut self, program: Program, access: Access, iteration: u32) -> Result<[Spent; 2], CostError> {
         let io_bytes = self.settings.io_bytes;
         let mut both = [Spent::default(); 2];
@@ -338,7 +338,7 @@ fn spent(ended: Ended, duration: Duration) -> Spent {
     Spent { operations: ended.operations, cpu_s: ended.cpu_s, elapsed_s: duration.as_secs_f64() }
 }
 
-/// What came between the first and the second.
+/// The difference between the first and the second.
 fn between(what: &str, [first, second]: [Spent; 2]) -> Result<(f64, f64), CostError> {
     second.since(first).ok_or_else(|| CostError::Failed {
         what: what.to_owned(),

@@ -128,7 +128,7 @@ fn end_of(said: &str) -> String {
     said.chars().skip(skip).collect()
 }
 
-/// What a run of fio does.
+/// The work of one run of fio.
 pub struct FioJob<'a> {
     pub engine: FioEngine<'a>,
     pub write: bool,
@@ -138,7 +138,7 @@ pub struct FioJob<'a> {
     pub duration: Duration,
 }
 
-/// Who answers.
+/// The side that answers fio.
 pub enum FioEngine<'a> {
     /// Nobody: each request ends at once.
     Null,
@@ -185,7 +185,7 @@ impl FioJob<'_> {
     }
 }
 
-/// What a run of `rados bench` does.
+/// The work of a run of `rados bench`.
 pub struct RadosBenchJob<'a> {
     pub configuration: &'a Path,
     pub pool: &'a str,
@@ -196,7 +196,7 @@ pub struct RadosBenchJob<'a> {
     pub duration: Duration,
 }
 
-/// What `rados bench` can do.
+/// Work that `rados bench` can do.
 pub enum RadosBenchKind {
     /// Reads at random places what was written before.
     RandomRead,

@@ -1,4 +1,4 @@
-//! Whether reads came from a cache or from a drive: what OSDs count, asked for as `ceph tell osd.N perf dump` does, on
+//! Reads from caches and from drives: counters of OSDs, asked for as `ceph tell osd.N perf dump` does, on
 //! whatever machine they run.
 
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl Counts {
     }
 }
 
-/// What one OSD, of Nacre or of Ceph, says of its store.
+/// Figures that one OSD, of Nacre or of Ceph, gives of its store.
 fn counts(dump: &Value) -> Option<Counts> {
     let of = |section: &str, name: &str| dump[section][name].as_u64();
     let ours = || {

@@ -82,8 +82,8 @@ impl Traffic {
     }
 }
 
-/// What connections carried between two readings: in and out of the OSDs. Those that began meanwhile began at zero;
-/// those that ended meanwhile are missing.
+/// Bytes that connections carried between two readings: in and out of the OSDs. Connections that began meanwhile began
+/// at zero; those that ended meanwhile are missing.
 pub fn between(before: &BTreeMap<Ends, Bytes>, after: &BTreeMap<Ends, Bytes>) -> Bytes {
     let mut sum = Bytes::default();
     for (ends, now) in after {

@@ -9,7 +9,7 @@ use super::connections::{Bytes, between};
 use super::machine::{Drive, MachineCpu};
 use super::process::Process;
 
-/// What clients did meanwhile.
+/// Work of clients meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     pub operations: u64,
@@ -187,7 +187,7 @@ impl Figures {
         ];
         figures.into_iter().for_each(|(name, value)| self.set(name, value));
         let seconds = self.seconds;
-        // Those that never carried anything are only in the way.
+        // Interfaces that never carried anything are only in the way.
         for (name, now) in after.interfaces.iter().filter(|(_, now)| now.in_bytes + now.out_bytes > 0) {
             if let Some(then) = before.interfaces.get(name) {
                 let (received, sent) =

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Sample;
 use super::process::Process;
 
-/// What one machine counted.
+/// Counters of one machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Tells machines apart, whatever they are called: several readers on one machine count the same.
@@ -20,7 +20,7 @@ pub struct Reading {
 pub fn together(readings: &[Reading]) -> Option<Sample> {
     let mut sum = readings.first()?.sample.clone();
     (sum.own, sum.cpu, sum.energy_uj) = (None, None, None);
-    // Who knows of connections read them at nearly the same time.
+    // Machines whose readings have connections read them at nearly the same time.
     sum.traffic_at = readings.iter().find_map(|reading| reading.sample.traffic_at);
     sum.traffic = None;
     (sum.drives, sum.interfaces) = Default::default();

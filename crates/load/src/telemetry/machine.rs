@@ -1,4 +1,4 @@
-//! What the whole machine has spent: processors, drives, networks, energy.
+//! Expenses of the whole machine: processors, drives, networks, energy.
 
 use std::collections::{BTreeMap, BTreeSet};
 

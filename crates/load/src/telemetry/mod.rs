@@ -1,4 +1,5 @@
-//! What the machine spent, as its kernel counts it: daemons, drives, networks and processors, read at moments of a run.
+//! Expenses of the machine, as its kernel counts them: daemons, drives, networks and processors, read at moments of a
+//! run.
 //!
 //! Everything here is a running count; [`figures`] subtracts two readings. What cannot be read is absent, never zero.
 //!
@@ -36,7 +37,7 @@ pub struct Sample {
     /// This process: the clients.
     pub own: Option<Process>,
     pub cpu: Option<MachineCpu>,
-    /// Those that hold the cluster's stores, by name.
+    /// Drives that hold the cluster's stores, by name.
     pub drives: BTreeMap<String, Drive>,
     /// By name.
     pub interfaces: BTreeMap<String, Interface>,
@@ -47,7 +48,7 @@ pub struct Sample {
     pub traffic_at: Option<Duration>,
     /// Energy that the processors have used.
     pub energy_uj: Option<u64>,
-    /// What the OSDs' caches did, wherever they are; [`cache::Caches`] asks for it.
+    /// Counters of the OSDs' caches, wherever they are; [`cache::Caches`] asks for them.
     pub cache: Option<cache::Counts>,
 }
 

@@ -1,4 +1,4 @@
-//! What one process has spent, from `/proc/PID`.
+//! Expenses of one process, from `/proc/PID`.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct Process {
     pub memory_peak_bytes: Option<u64>,
     /// Voluntary and forced, of the threads that live.
     pub context_switches: Option<u64>,
-    /// What it has read from and written to devices; other users' processes do not tell.
+    /// Bytes that it has read from and written to devices; other users' processes do not tell.
     pub device_read_bytes: Option<u64>,
     pub device_written_bytes: Option<u64>,
 }
@@ -71,7 +71,7 @@ impl Children {
         Some(Children { user_s: seconds()?, system_s: seconds()? })
     }
 
-    /// What came to it since `before`.
+    /// The growth since `before`.
     pub fn since(self, before: Children) -> Children {
         Children { user_s: self.user_s - before.user_s, system_s: self.system_s - before.system_s }
     }

@@ -57,7 +57,7 @@ fn command_line(pid: u32) -> Option<Vec<String>> {
     Some(bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
 
-/// Whether the process is a daemon at all: numbers in old files may have gone to others.
+/// Tells if the process is a daemon at all: numbers in old files may have gone to others.
 fn is_daemon(words: &[String]) -> bool {
     let program = words.first().map(|word| word.rsplit('/').next().unwrap_or_default());
     program.is_some_and(|program| PROGRAMS.contains(&program))

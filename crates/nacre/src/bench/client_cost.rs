@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use load::client_cost::{CostError, Settings, depth_max, measure};
 use tokio::sync::watch;
 
-/// What is compared has objects of this size.
+/// The size of the objects that are compared.
 const IO_BYTES_MAX: u64 = 1 << 20;
 const PGS: u32 = 64;
 

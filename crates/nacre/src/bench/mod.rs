@@ -1,7 +1,7 @@
 //! `nacre bench`: measures clusters and compares them.
 //!
-//! [`plan_maker`] makes plans from flags, [`watcher`] shows how a run goes, [`agent`] serves other machines' runs; crate
-//! `load` does the work. [`client_cost`] compares client libraries, [`sections`] puts tables into documents.
+//! [`plan_maker`] makes plans from flags, [`watcher`] shows how a run goes, [`agent`] serves other machines' runs;
+//! crate `load` does the work. [`client_cost`] compares client libraries, [`sections`] puts tables into documents.
 
 mod agent;
 mod client_cost;
@@ -23,7 +23,7 @@ use watcher::Watcher;
 /// Exit status of a run that the user ended, as shells have it for Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
-/// What this program calls itself in results and to agents.
+/// The name of this program in results and for agents.
 const PROGRAM: &str = concat!("nacre ", env!("CARGO_PKG_VERSION"));
 
 /// Runs the command; returns the exit status: 0 if all was measured and every byte read was right.
@@ -99,7 +99,7 @@ fn interrupts(asked: watch::Sender<bool>) -> Result<impl Future<Output = ()>> {
     interrupts_saying(asked, "ending in order; once more ends at once and leaves objects and pools behind")
 }
 
-/// The same; `words` follow the first signal.
+/// Ends a run as [`interrupts`] does; `words` follow the first signal.
 fn interrupts_saying(asked: watch::Sender<bool>, words: &'static str) -> Result<impl Future<Output = ()>> {
     let listen = |kind| signal(kind).context("cannot handle signals");
     let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);

@@ -72,7 +72,7 @@ async fn cluster(name: &str, configuration: &Path) -> Result<Cluster> {
     Ok(Cluster { name: name.to_owned(), engine, configuration: path })
 }
 
-/// What flags change of a plan.
+/// Changes of a plan by flags.
 fn adapt(plan: &mut Plan, times: &Times, only: &[String]) -> Result<()> {
     if !only.is_empty() {
         plan.workloads.retain(|workload| only.iter().any(|words| workload.name.contains(words.as_str())));

@@ -16,7 +16,7 @@ pub fn put(document: &Document, text: &str) -> Result<()> {
     }
 }
 
-/// Whether [`put`] will find its place; asked before anything that takes long.
+/// Tells if [`put`] will find its place; asked before anything that takes long.
 pub fn check(document: &Document) -> Result<()> {
     let (Some(path), Some(section)) = (&document.into, &document.section) else { return Ok(()) };
     let before = read(path)?;

@@ -10,7 +10,7 @@ const LINES_EVERY: Duration = Duration::from_secs(10);
 
 pub struct Watcher {
     terminal: bool,
-    /// Whether the terminal's last line is one that changes.
+    /// Tells if the terminal's last line is one that changes.
     open: bool,
     last_line: Option<Instant>,
     last_step: String,
@@ -46,7 +46,7 @@ impl Observer for Watcher {
     fn event(&mut self, event: Event) {
         match event {
             Event::Step(text) => {
-                // What goes before a comma is the step, what follows how far it is.
+                // The step stands before a comma, behind it how far it is.
                 let step = text.split(',').next().unwrap_or_default().to_owned();
                 let new = step != self.last_step;
                 self.last_step = step;

@@ -78,12 +78,12 @@ pub struct Times {
     pub iterations: Option<u32>,
 }
 
-/// What makes a plan of one workload.
+/// Flags that make a plan of one workload.
 #[derive(Args, Debug)]
 #[group(id = "Load", multiple = true)]
 #[command(next_help_heading = "Load")]
 pub struct Load {
-    /// What operations do: write, randwrite, read, randread, or a mix such as randread=70,randwrite=30. [default: write]
+    /// Kind of operations: write, randwrite, read, randread, or a mix such as randread=70,randwrite=30. [default: write]
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<Mode>,
     /// Size of an object, 4KiB to 64MiB. [default: 4MiB]
@@ -110,7 +110,7 @@ pub struct Load {
     /// Measure rounds of so many seconds until they no longer drift (SNIA's steady state).
     #[arg(long, value_name = "SECONDS")]
     pub steady: Option<f64>,
-    /// What carries the load: nacre (objects), nacre-rbd (images by the same client), or one of Ceph's own tools, which do one kind of operation in a closed loop.
+    /// Program that carries the load: nacre (objects), nacre-rbd (images by the same client), or one of Ceph's own tools, which do one kind of operation in a closed loop.
     #[arg(long, value_name = "TOOL", value_parser = parse_tool)]
     pub tool: Option<Tool>,
     /// Use a pool that is there. Objects that are made in it are removed afterwards.
