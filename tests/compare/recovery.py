@@ -1,13 +1,15 @@
 #!/usr/bin/python3
-"""How long it takes until a replaced OSD has everything again, and what clients feel meanwhile: Nacre beside a real Ceph.
+"""How long it takes until a replaced OSD has everything again, and what clients feel meanwhile: Nacre beside a real
+Ceph.
 
-Both clusters are started by `nacre up`, one after the other, with three copies of some large and many small objects. Then,
-without and with clients, one OSD is killed and its folder emptied, as when its drive is replaced; it is made anew and
-started, and the time from there until every placement group is active+clean is taken. The clients are `nacre bench run` at a fixed
-rate of 4 KiB operations on a pool of their own, and their latency before and during recovery is compared.
+Both clusters are started by `nacre up`, one after the other, with three copies of some large and many small objects.
+Then, without and with clients, one OSD is killed and its folder emptied, as when its drive is replaced; it is made anew
+and started, and the time from there until every placement group is active+clean is taken. The clients are `nacre bench
+run` at a fixed rate of 4 KiB operations on a pool of their own, and their latency before and during recovery is
+compared.
 
-Prints a table; writes recovery.json and recovery.md to --out. Needs Debian's Ceph packages and a release build of Nacre. The
-clusters are watched over a connection of Debian's python3-rados, which only Debian's own interpreter finds.
+Prints a table; writes recovery.json and recovery.md to --out. Needs Debian's Ceph packages and a release build of
+Nacre. The clusters are watched over a connection of Debian's python3-rados, which only Debian's own interpreter finds.
 """
 import argparse
 import json
@@ -80,7 +82,8 @@ class Cluster:
         return run(["ceph", *words], self.env)
 
     def ask(self, prefix):
-        """A command's answer over one connection. A `ceph` for each would take half a processor from those who are measured."""
+        """A command's answer over one connection. A `ceph` for each would take half a processor from those who are
+        measured."""
         if self.connection is None:
             self.connection = rados.Rados(conffile=f"{self.folder}/ceph.conf")
             self.connection.connect(timeout=30)

@@ -44,7 +44,8 @@ def machine_cpu_s():
 
 
 def forget_peak_rss(pids):
-    """Makes the kernel count peaks of resident memory from now on. Where it may not, peaks are those since the start."""
+    """Makes the kernel count peaks of resident memory from now on. Where it may not, peaks are those since the
+    start."""
     for pid in pids.values():
         try:
             with open(f"/proc/{pid}/clear_refs", "w") as f:

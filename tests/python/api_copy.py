@@ -123,8 +123,10 @@ def checksum(handle, name, kind, init, length, offset, chunk):
     wide = kind == XXHASH64
     start = struct.pack("<Q" if wide else "<I", init)
     out = ctypes.create_string_buffer(4096)
-    result = library.rados_checksum(handle.io, name.encode(), kind, start, size(len(start)), size(length), u64(offset), size(chunk),
-                                    out, size(len(out)))
+    result = library.rados_checksum(
+        handle.io, name.encode(), kind, start, size(len(start)), size(length), u64(offset), size(chunk),
+        out, size(len(out)),
+    )
     if result < 0:
         return result, []
     count = struct.unpack_from("<I", out.raw)[0]

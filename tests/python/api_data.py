@@ -34,7 +34,8 @@ def write_at_an_offset_leaves_zeros_before(io):
 def overwrites_at_odd_places(io):
     want = bytearray(b"\xaa" * 200_000)
     io.write_full("data-odd", bytes(want))
-    for at, length, fill in [(0, 1, 1), (4095, 2, 2), (4096, 4096, 3), (8191, 8194, 4), (199_999, 1, 5), (65_535, 70_001, 6)]:
+    writes = [(0, 1, 1), (4095, 2, 2), (4096, 4096, 3), (8191, 8194, 4), (199_999, 1, 5), (65_535, 70_001, 6)]
+    for at, length, fill in writes:
         io.write("data-odd", bytes([fill]) * length, at)
         want[at:at + length] = bytes([fill]) * length
     same(io.read("data-odd", 300_000), bytes(want))

@@ -2,8 +2,8 @@
 
     balanced_reads.py POOL SECONDS
 
-Every read must show what was acknowledged, or seen by anybody, before it was asked for, whoever answers. Prints how many
-reads there were of each kind.
+Every read must show what was acknowledged, or seen by anybody, before it was asked for, whoever answers. Prints how
+many reads there were of each kind.
 """
 import ctypes, sys, threading, time
 

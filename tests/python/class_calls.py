@@ -412,7 +412,9 @@ def image(call, io):
     ask("get_features")
     ask("get_size", u64(77))
     ask("get_flags", u64(77))
-    for features, mask in ((4 | 8, 12), (0, 12), (0, 32), (32, 32), (1, 1), (0, 1), (256, 256), (512, 512), (1 << 30, 1 << 30), (64, 64), (0, 64), (60, 60), (28, 28)):
+    changes = [(4 | 8, 12), (0, 12), (0, 32), (32, 32), (1, 1), (0, 1), (256, 256), (512, 512), (1 << 30, 1 << 30)]
+    changes += [(64, 64), (0, 64), (60, 60), (28, 28)]
+    for features, mask in changes:
         ask("set_features", u64(features) + u64(mask))
         ask("get_features", u64(NO_SNAP))
     for value, mask in ((1, 1), (3, 2), (0, 3), (8, 8), (16, 16), (16, 8), (0, 255)):
@@ -501,7 +503,8 @@ def image(call, io):
         return block(s64(pool) + text(namespace) + text(image) + u64(snap))
 
     for spec, overlap in (
-        (parent(-1, "p", 3), 100), (parent(1, "", 3), 100), (parent(1, "p", NO_SNAP), 100), (parent(1, "p", 3), 0), (parent(1, "p", 3, "ns"), 1 << 40),
+        (parent(-1, "p", 3), 100), (parent(1, "", 3), 100), (parent(1, "p", NO_SNAP), 100), (parent(1, "p", 3), 0),
+        (parent(1, "p", 3, "ns"), 1 << 40),
         (parent(1, "p", 3, "ns"), 100), (parent(1, "q", 3), 100),
     ):
         ask("parent_attach", spec + u64(overlap))
@@ -694,7 +697,8 @@ def object_map(call, io):
     call.content(m)
     call(m, "rbd", "object_map_load")
     for start, end, wanted, expected in (
-        (0, 1, 1, None), (3, 9, 1, 0), (5, 7, 2, 1), (20, 21, 3, None), (0, 22, 1, None), (9, 8, 1, None), (4, 4, 1, None), (0, 21, 0, 1), (1, 3, 3, None), (1, 2, 2, 1),
+        (0, 1, 1, None), (3, 9, 1, 0), (5, 7, 2, 1), (20, 21, 3, None), (0, 22, 1, None), (9, 8, 1, None),
+        (4, 4, 1, None), (0, 21, 0, 1), (1, 3, 3, None), (1, 2, 2, 1),
     ):
         guard = u8(0) if expected is None else u8(1) + u8(expected)
         call(m, "rbd", "object_map_update", u64(start) + u64(end) + u8(wanted) + guard)
@@ -758,7 +762,8 @@ def main():
     cluster.connect(timeout=30)
     io = cluster.open_ioctx(sys.argv[1])
     call = Calls(io)
-    parts = [hello, lock, refcount, version, log, timeindex, numops, cas, image, children, directory, data_objects, object_map, several]
+    parts = [hello, lock, refcount, version, log, timeindex, numops, cas]
+    parts += [image, children, directory, data_objects, object_map, several]
     wanted = sys.argv[2:]
     for part in parts:
         if not wanted or part.__name__ in wanted:

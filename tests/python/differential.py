@@ -2,12 +2,13 @@
 
     differential.py POOL SEED OPERATIONS [WORKERS [trims]]
 
-The same seed sends the same to any cluster: what is printed must be the same on Nacre and on Ceph. Each worker has objects of its
-own, so that it does not matter who is quicker; ids of snapshots and versions are not printed. At the end stands what all
-objects hold, and at all snapshots.
+The same seed sends the same to any cluster: what is printed must be the same on Nacre and on Ceph. Each worker has
+objects of its own, so that it does not matter who is quicker; ids of snapshots and versions are not printed. At the end
+stands what all objects hold, and at all snapshots.
 
-Nothing is trimmed meanwhile: guards tell an object that was removed from one of which clones are left in name. With `trims` it is, by
-each cluster in its own time, and fewer guards are used; and what objects hold is printed again once all is trimmed.
+Nothing is trimmed meanwhile: guards tell an object that was removed from one of which clones are left in name. With
+`trims` it is, by each cluster in its own time, and fewer guards are used; and what objects hold is printed again once
+all is trimmed.
 """
 import ctypes
 import json
@@ -244,8 +245,10 @@ class Worker:
             kind = rng.randrange(3)
             seed = (ctypes.c_uint8 * 8)(*b"\xff" * 8)
             out = ctypes.create_string_buffer(4096)
-            result = lib.rados_checksum(self.io, name, kind, seed, size(seeds[kind]), size(length), u64(place(rng)), size(chunk), out,
-                                        size(4096))
+            at = u64(place(rng))
+            result = lib.rados_checksum(
+                self.io, name, kind, seed, size(seeds[kind]), size(length), at, size(chunk), out, size(4096)
+            )
             self.say(f"{name.decode()} checksum {kind} {length} {chunk}", result, zlib.crc32(out.raw) if result >= 0 else "")
         else:
             given = data(rng)[:50]
@@ -258,7 +261,8 @@ class Worker:
         if done >= 0:
             key, value, key_size, value_size = ctypes.c_char_p(), ctypes.c_char_p(), size(), size()
             key, value = ctypes.c_void_p(), ctypes.c_void_p()
-            while lib.rados_omap_get_next2(found, pointer(key), pointer(value), pointer(key_size), pointer(value_size)) == 0 and key:
+            places = [pointer(one) for one in (key, value, key_size, value_size)]
+            while lib.rados_omap_get_next2(found, *places) == 0 and key:
                 for at, length in ((key, key_size), (value, value_size)):
                     digest = zlib.crc32(ctypes.string_at(at, length.value) if length.value else b"", digest)
                 count += 1

@@ -1,4 +1,5 @@
-"""Operations on an erasure-coded pool with two data shards, of all kinds that applications try: prints what came of each.
+"""Operations on an erasure-coded pool with two data shards, of all kinds that applications try: prints what came of
+each.
 
     erasure_operations.py POOL
 

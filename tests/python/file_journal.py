@@ -1,11 +1,12 @@
 """A program that keeps files, and a journal elsewhere of what it has made durable by fsync.
 
-    file_journal.py write FOLDER JOURNAL    goes on from the journal until the file system fails, which is how this is to end
-    file_journal.py check FOLDER JOURNAL    every file and every block of the table must be as its last fsync left it, or as a later
-                                            change that was under way
+    file_journal.py write FOLDER JOURNAL    goes on from the journal until the file system fails, which is how this is
+                                            to end
+    file_journal.py check FOLDER JOURNAL    every file and every block of the table must be as its last fsync left it,
+                                            or as a later change that was under way
 
-Lines of the journal: "sent THING GENERATION", "done THING GENERATION". A thing is a file, replaced as a whole by renaming, or gone
-in every seventh generation; or a block of the one file that is changed in place.
+Lines of the journal: "sent THING GENERATION", "done THING GENERATION". A thing is a file, replaced as a whole by
+renaming, or gone in every seventh generation; or a block of the one file that is changed in place.
 """
 import errno
 import os
@@ -34,7 +35,8 @@ def file_of(number, generation):
     """None: there is none in this generation."""
     if generation % 7 == 0:
         return None
-    return generation.to_bytes(8, "little") + content(number * 1_000_003 + generation, SIZES[(number + generation) % len(SIZES)])
+    size = SIZES[(number + generation) % len(SIZES)]
+    return generation.to_bytes(8, "little") + content(number * 1_000_003 + generation, size)
 
 
 def block_of(number, generation):

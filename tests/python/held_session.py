@@ -1,5 +1,5 @@
-"""Connects to the monitor that ceph.conf names, says "connected", and gives one command when a line comes: prints how many seconds
-its answer took.
+"""Connects to the monitor that ceph.conf names, says "connected", and gives one command when a line comes: prints how
+many seconds its answer took.
 
     held_session.py
 """

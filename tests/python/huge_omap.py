@@ -1,4 +1,5 @@
-"""Gives one object KEYS omap entries of some 100 bytes, 500 at a time with 16 requests in flight, and reads all of them back in order.
+"""Gives one object KEYS omap entries of some 100 bytes, 500 at a time with 16 requests in flight, and reads all of them
+back in order.
 
     huge_omap.py POOL KEYS
 """

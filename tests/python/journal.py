@@ -1,8 +1,9 @@
 """A client that keeps a journal of what it wrote and what was acknowledged, and reads all the time.
 
-    journal.py write POOL FILE    writes and reads until it is told to end (SIGTERM); a stale or wrong read ends it at once
-    journal.py check POOL FILE    reads every object of the journal: each must be as its last acknowledged write left it, or as a
-                                  later one that was not acknowledged
+    journal.py write POOL FILE    writes and reads until it is told to end (SIGTERM); a stale or wrong read ends it at
+                                  once
+    journal.py check POOL FILE    reads every object of the journal: each must be as its last acknowledged write left
+                                  it, or as a later one that was not acknowledged
 
 Lines of the journal: "sent OBJECT GENERATION", "done OBJECT GENERATION".
 """

@@ -1,7 +1,7 @@
 """Updates of tens of MiB of omap, headers and attributes, while another pool is written to in small pieces.
 
-Usage: large_updates.py write|check POOL OTHER. "write" prints a line for each acknowledged update, "check" compares every value with
-what was written.
+Usage: large_updates.py write|check POOL OTHER. "write" prints a line for each acknowledged update, "check" compares
+every value with what was written.
 """
 
 import rados

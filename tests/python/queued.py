@@ -1,7 +1,7 @@
 """A client with much queued: queued.py POOL MEBIBYTES
 
-Replaces each of so many objects by a mebibyte of its own, and appends twice to each, all at once and without waiting for
-answers. Says "queued" once everything is under way and "answered" once it is, reads all back and says "right".
+Replaces each of so many objects by a mebibyte of its own, and appends twice to each, all at once and without waiting
+for answers. Says "queued" once everything is under way and "answered" once it is, reads all back and says "right".
 """
 
 import sys

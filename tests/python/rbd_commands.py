@@ -1,5 +1,5 @@
-"""The command `rbd`, as people type it: exit status and output of each call, with ids, times and addresses left out. Errors are
-told by several threads in any order.
+"""The command `rbd`, as people type it: exit status and output of each call, with ids, times and addresses left out.
+Errors are told by several threads in any order.
 
     rbd_commands.py POOL SCRATCH
 

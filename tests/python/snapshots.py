@@ -41,8 +41,8 @@ def list_snaps(pool, name, ordinal=str):
 
 
 class Snapshots:
-    """A pool whose snapshots its client manages. They are shown by the order in which they were taken: a snapshot that a
-    client of a busy cluster asks for twice, as it got no answer, takes a number more."""
+    """A pool whose snapshots its client manages. They are shown by the order in which they were taken: a snapshot that
+    a client of a busy cluster asks for twice, as it got no answer, takes a number more."""
 
     def __init__(self, pool, io):
         self.pool, self.io, self.snaps, self.seq, self.numbers = pool, io, [], 0, []

@@ -80,20 +80,20 @@ pub struct Dir {
 pub struct Up {
     #[command(flatten)]
     pub dir: Dir,
-    /// Whose daemons to run: Nacre's, or those of a real Ceph, which must be installed. [default: nacre, or as the cluster
-    /// has]
+    /// Whose daemons to run: Nacre's, or those of a real Ceph, which must be installed. [default: nacre, or as the
+    /// cluster has]
     #[arg(long, value_name = "ENGINE")]
     pub engine: Option<Engine>,
-    /// Number of OSDs, each a process with a file of its own. More than the cluster has, which may be running, are added.
-    /// [default: 6, or as the cluster has]
+    /// Number of OSDs, each a process with a file of its own. More than the cluster has, which may be running, are
+    /// added. [default: 6, or as the cluster has]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=400))]
     pub osds: Option<u32>,
-    /// Number of monitors, best odd: a majority must live. Of a cluster that is there they become more, and of one that runs
-    /// fewer, too. [default: 3 (Ceph: 1), or as the cluster has]
+    /// Number of monitors, best odd: a majority must live. Of a cluster that is there they become more, and of one that
+    /// runs fewer, too. [default: 3 (Ceph: 1), or as the cluster has]
     #[arg(long, value_name = "N")]
     pub mons: Option<u32>,
-    /// Size of each OSD, such as 16GiB; 'auto' is the smaller of 16 GiB and 60 % of the free space shared out. Files are
-    /// sparse: they take space as they fill. [default: auto, or as the cluster has]
+    /// Size of each OSD, such as 16GiB; 'auto' is the smaller of 16 GiB and 60 % of the free space shared out. Files
+    /// are sparse: they take space as they fill. [default: auto, or as the cluster has]
     #[arg(long, value_name = "SIZE", value_parser = parse_osd_size)]
     pub osd_size: Option<OsdSize>,
     /// Directory, on another drive, of a file for each OSD's log. [default: the log lies in the OSD's own file]
@@ -102,8 +102,8 @@ pub struct Up {
     /// Directory, on another drive, of a file for each OSD's metadata. [default: they lie in the OSD's own file]
     #[arg(long, value_name = "DIR")]
     pub metadata_dir: Option<PathBuf>,
-    /// Shards of each OSD, of which each has a thread and a part of the OSD's file: a power of two. It is never changed.
-    /// [default: 1, or as the cluster has]
+    /// Shards of each OSD, of which each has a thread and a part of the OSD's file: a power of two. It is never
+    /// changed. [default: 1, or as the cluster has]
     #[arg(long, value_name = "N", value_parser = parse_shards)]
     pub shards: Option<u32>,
     /// Port of the first monitor; OSDs take any free ports. [default: 40000, or as the cluster has]
@@ -417,12 +417,12 @@ pub struct Mon {
     pub id: String,
     #[command(flatten)]
     pub daemon: Daemon,
-    /// With --mkfs: the monitor joins the cluster that 'mon host' names, as a new one or in place of one of its name that lost
-    /// its store, instead of beginning a cluster.
+    /// With --mkfs: the monitor joins the cluster that 'mon host' names, as a new one or in place of one of its name
+    /// that lost its store, instead of beginning a cluster.
     #[arg(long, requires = "mkfs")]
     pub join: bool,
-    /// Once a majority of the monitors' disks is lost: makes this monitor, which must not run, the only one of its cluster. Only tells what
-    /// comes of it unless --yes-i-really-mean-it is there, too.
+    /// Once a majority of the monitors' disks is lost: makes this monitor, which must not run, the only one of its
+    /// cluster. Only tells what comes of it unless --yes-i-really-mean-it is there, too.
     #[arg(long, conflicts_with_all = ["mkfs", "join"])]
     pub force_sole: bool,
     /// With --force-sole: does it.

@@ -436,9 +436,10 @@ async fn wait_healthy(
                     settled = only_warns.then(|| settled.unwrap_or_else(Instant::now));
                     // Later some may have been removed.
                     let mons_joined = !is_new || health.mons.len() as u64 >= state.mons.into();
+                    let has_settled = settled.is_some_and(|since| since.elapsed() >= SETTLED_FOR);
                     if !mons_joined {
                         last = format!("{} of {} monitors decide", health.mons.len(), state.mons);
-                    } else if health.is_ok_with(state.osds) || settled.is_some_and(|since| since.elapsed() >= SETTLED_FOR) {
+                    } else if health.is_ok_with(state.osds) || has_settled {
                         return Ok(Waited::Healthy(health));
                     } else {
                         last = health.progress(state.osds);

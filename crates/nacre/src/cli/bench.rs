@@ -17,7 +17,8 @@ pub enum Bench {
     Compare(BenchRun),
     /// Show the tables of a finished run.
     Report(BenchReport),
-    /// Measure what our client spends per operation beside librados under fio and 'rados bench', in turns on one cluster.
+    /// Measure what our client spends per operation beside librados under fio and 'rados bench', in turns on one
+    /// cluster.
     ClientCost(BenchClientCost),
     /// Carry load, or watch this machine, for a run that is led from another ('bench run --agents').
     Agent(BenchAgent),
@@ -28,8 +29,8 @@ pub struct BenchRun {
     /// A plan in JSON. Without one, the flags under "Load" make one.
     #[arg(value_name = "PLAN", conflicts_with = "Load")]
     pub plan: Option<PathBuf>,
-    /// A cluster and its name in results; PATH is a ceph.conf, of Nacre or of Ceph, or a folder with one. Goes before the
-    /// plan's clusters. [default: the cluster in ./nacre-data]
+    /// A cluster and its name in results; PATH is a ceph.conf, of Nacre or of Ceph, or a folder with one. Goes before
+    /// the plan's clusters. [default: the cluster in ./nacre-data]
     #[arg(long, value_name = "NAME=PATH", value_parser = parse_cluster)]
     pub cluster: Vec<ClusterAt>,
     #[command(flatten)]
@@ -45,8 +46,8 @@ pub struct BenchRun {
     /// Leave the pools that were made, or the objects in a pool that was there.
     #[arg(long)]
     pub keep: bool,
-    /// Measure first what the drive under the first cluster and the loopback network can do by themselves, and say what was
-    /// short. Writes 1 GiB several times.
+    /// Measure first what the drive under the first cluster and the loopback network can do by themselves, and say what
+    /// was short. Writes 1 GiB several times.
     #[arg(long)]
     pub ceilings: bool,
     /// Have agents ('nacre bench agent') carry the load instead of this machine; instances are shared among them.
@@ -83,7 +84,8 @@ pub struct Times {
 #[group(id = "Load", multiple = true)]
 #[command(next_help_heading = "Load")]
 pub struct Load {
-    /// Kind of operations: write, randwrite, read, randread, or a mix such as randread=70,randwrite=30. [default: write]
+    /// Kind of operations: write, randwrite, read, randread, or a mix such as randread=70,randwrite=30. [default:
+    /// write]
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<Mode>,
     /// Size of an object, 4KiB to 64MiB. [default: 4MiB]
@@ -110,7 +112,8 @@ pub struct Load {
     /// Measure rounds of so many seconds until they no longer drift (SNIA's steady state).
     #[arg(long, value_name = "SECONDS")]
     pub steady: Option<f64>,
-    /// Program that carries the load: nacre (objects), nacre-rbd (images by the same client), or one of Ceph's own tools, which do one kind of operation in a closed loop.
+    /// Program that carries the load: nacre (objects), nacre-rbd (images by the same client), or one of Ceph's own
+    /// tools, which do one kind of operation in a closed loop.
     #[arg(long, value_name = "TOOL", value_parser = parse_tool)]
     pub tool: Option<Tool>,
     /// Use a pool that is there. Objects that are made in it are removed afterwards.
@@ -132,7 +135,8 @@ pub struct Load {
 
 #[derive(Args, Debug)]
 pub struct BenchAgent {
-    /// Where to wait for a coordinator; port 0 takes any that is free. Without --token-file only addresses of this machine.
+    /// Where to wait for a coordinator; port 0 takes any that is free. Without --token-file only addresses of this
+    /// machine.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7480")]
     pub listen: SocketAddr,
     /// A file with a token, of 16 bytes at least, that coordinators must know. It is not encrypted on its way.
@@ -141,8 +145,8 @@ pub struct BenchAgent {
     /// Carry no load: only read what this machine and the daemons on it spend.
     #[arg(long)]
     pub watch_only: bool,
-    /// Configuration of a cluster with daemons on this machine, where it lies neither where the coordinator has it nor at
-    /// /etc/ceph/ceph.conf. May be given several times.
+    /// Configuration of a cluster with daemons on this machine, where it lies neither where the coordinator has it nor
+    /// at /etc/ceph/ceph.conf. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub conf: Vec<PathBuf>,
 }
@@ -173,8 +177,8 @@ pub struct Document {
 
 #[derive(Args, Debug)]
 pub struct BenchClientCost {
-    /// The cluster and its name; PATH is a ceph.conf, of Nacre or of Ceph, or a folder with one. [default: the cluster in
-    /// ./nacre-data]
+    /// The cluster and its name; PATH is a ceph.conf, of Nacre or of Ceph, or a folder with one. [default: the cluster
+    /// in ./nacre-data]
     #[arg(long, value_name = "NAME=PATH", value_parser = parse_cluster)]
     pub cluster: Option<ClusterAt>,
     /// Size of one operation, at most 1 MiB.
