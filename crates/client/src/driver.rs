@@ -416,6 +416,7 @@ async fn connection(shared: Arc<Shared>, conn: ConnId, to: SocketAddr) {
     let cause = match tokio::time::timeout(DIAL_TIMEOUT, TcpStream::connect(to)).await {
         Ok(Ok(stream)) => {
             let _ = stream.set_nodelay(true);
+            stdx::notice_dead_peers(&stream);
             let (read, write) = stream.into_split();
             let known = shared.with(|cores, now| {
                 let Some(connection) = cores.connections.get_mut(&conn) else { return false };

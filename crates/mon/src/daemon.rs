@@ -1,6 +1,5 @@
 //! A monitor as a process: making its store, opening it, running it.
 
-use crate::BootClock;
 use crate::bootstrap::{BootstrapSpec, bootstrap};
 use crate::driver::{self, DriverError, ManagerEndpoint};
 use crate::log::{Identity, Loaded, LogError, MemberLog, RedbLog};
@@ -14,6 +13,7 @@ use std::future::Future;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use stdx::BootClock;
 use tokio::net::TcpListener;
 use tracing::info;
 use types::{EntityName, EntityType, Fsid};

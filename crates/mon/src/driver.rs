@@ -5,7 +5,6 @@
 //! in the owner's queue, and a peer that does not read is dropped once [`WRITE_QUEUE_BYTES_MAX`] wait for it. Writes
 //! of the log go to a thread of their own, because they wait for the disk.
 
-use crate::BootClock;
 use crate::log::{LogError, MemberLog};
 use crate::member::{Action, Input, MANAGER_SESSIONS, Member};
 use crate::monitor::Now;
@@ -18,6 +17,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
+use stdx::BootClock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, tcp};
 use tokio::sync::mpsc;
@@ -354,6 +354,7 @@ impl Owner {
     fn add_connection(&mut self, role: Role, conn: ConnId, stream: TcpStream) {
         // Only a socket that is gone already refuses this, and its reader will say so.
         let _ = stream.set_nodelay(true);
+        stdx::notice_dead_peers(&stream);
         let (writes, pieces) = mpsc::unbounded_channel();
         let (stop, stopped) = tokio::sync::watch::channel(());
         let queued_bytes = Arc::new(AtomicUsize::new(0));

@@ -20,7 +20,6 @@
 
 pub mod autoscaler;
 pub mod balancer;
-mod boot_clock;
 pub mod bootstrap;
 mod bounds;
 pub mod commands;
@@ -40,7 +39,6 @@ pub mod survivor;
 pub mod update;
 pub mod volatile;
 
-pub use boot_clock::BootClock;
 pub use bootstrap::BootstrapSpec;
 pub use daemon::{MonError, MonOptions, mkfs, mkfs_to_join, run};
 pub use member::Member;

@@ -1,8 +1,9 @@
 //! Limits and choices of one reactor.
 
-use crate::{BootClock, Waker};
+use crate::Waker;
 use std::path::PathBuf;
 use std::time::Duration;
+use stdx::BootClock;
 
 /// Which kernel interface carries the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -11,7 +11,6 @@
 //! * [`Waker`]: how other threads reach it; [`Pulse`]: how they see that it moves.
 
 mod backend;
-mod boot_clock;
 mod config;
 mod conn;
 mod disk;
@@ -33,7 +32,6 @@ mod timers;
 mod turn;
 mod waker;
 
-pub use boot_clock::BootClock;
 pub use config::{BackendKind, Config};
 pub use event::{Event, Handler};
 pub use ids::{ConnId, FileId, ListenerId};

@@ -7,9 +7,7 @@ use crate::files::Files;
 use crate::random::Random;
 use crate::record::Recorder;
 use crate::timers::Timers;
-use crate::{
-    BackendKind, BootClock, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets,
-};
+use crate::{BackendKind, Config, ConnId, Event, FileId, FileOptions, Io, ListenerId, Pulse, Stats, Waker, sockets};
 use bytes::Bytes;
 use socket2::Socket;
 use std::collections::VecDeque;
@@ -18,6 +16,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
+use stdx::BootClock;
 use types::{AlignedBuf, BufPool, Utime};
 
 /// Connections that wait to be accepted.

@@ -175,7 +175,7 @@ impl LoopIo {
         // Fails if the peer is gone already.
         let Ok(peer) = socket.peer_addr().and_then(sockets::address) else { return };
         let _ = socket.set_tcp_nodelay(true);
-        sockets::notice_dead_peers(&socket);
+        stdx::notice_dead_peers(&socket);
         self.stats.accepted += 1;
         let conn = self.conns.reserve();
         let mut accepted = Conn::new(conn, socket, peer.into(), Phase::Open);

@@ -208,6 +208,7 @@ async fn greet(
     let stream = stream.map_err(|_| unreachable(in_time("connection")))?;
     let mut stream = stream.map_err(|e| unreachable(e.to_string()))?;
     let _ = stream.set_nodelay(true);
+    stdx::notice_dead_peers(&stream);
     let hello = Hello::new(program, token.map(str::to_owned));
     frames::write(&mut stream, &hello).await.map_err(|e| no_agent(e.to_string()))?;
     let answer = tokio::time::timeout(PATIENCE, frames::read(&mut stream, GREETING_BYTES_MAX)).await;

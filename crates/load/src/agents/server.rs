@@ -134,6 +134,7 @@ enum Incoming {
 impl Agent {
     async fn connection(self: Rc<Self>, mut stream: TcpStream, peer: SocketAddr) {
         let _ = stream.set_nodelay(true);
+        stdx::notice_dead_peers(&stream);
         let hello = tokio::time::timeout(HELLO_WITHIN, frames::read(&mut stream, GREETING_BYTES_MAX)).await;
         let refused = match hello {
             Err(_) => return (self.told)(format!("{peer} did not say who it is")),

@@ -1,10 +1,11 @@
 //! A loop that stood still in the midst of a turn.
 
-use reactor::{BackendKind, BootClock, Config, ConnId, Event, Handler, Io, LoopIo, Reactor};
+use reactor::{BackendKind, Config, ConnId, Event, Handler, Io, LoopIo, Reactor};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::time::Duration;
+use stdx::BootClock;
 
 struct Stalls {
     first: Option<ConnId>,

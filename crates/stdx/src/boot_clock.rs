@@ -1,12 +1,11 @@
-//! The clock of the loop.
+//! A clock that goes on while the machine sleeps.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 /// The time that has passed since a moment, by a clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`).
 ///
-/// What others may rely on for some time, such as a read lease, is measured by it: they count on while this machine
-/// sleeps.
+/// Leases, which others rely on for some time, are measured by it: those others count on while this machine sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BootClock {
     since_boot: Duration,
@@ -18,6 +17,7 @@ impl BootClock {
         BootClock { since_boot: since_boot() }
     }
 
+    /// The time since [`BootClock::start`], sleep included.
     pub fn elapsed(&self) -> Duration {
         since_boot().saturating_sub(self.since_boot)
     }
