@@ -1,4 +1,4 @@
-//! The clock that a monitor's leases are measured by.
+//! The clock that measures a monitor's leases.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub struct BootClock {
 }
 
 impl BootClock {
-    /// A clock that shows zero now.
+    /// Starts a clock that shows zero now.
     pub fn start() -> BootClock {
         BootClock { since_boot: since_boot() }
     }
