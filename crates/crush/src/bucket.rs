@@ -43,20 +43,20 @@ impl BucketAlg {
 pub enum BucketBody {
     /// All items have one weight.
     Uniform { item_weight: u32 },
-    /// Per item its weight and the sum of weights up to it.
+    /// Weight of each item, and the sum of weights up to it.
     List { weights: Vec<(u32, u32)> },
     /// Weights of the nodes of a binary tree whose leaves are the items.
     Tree { node_weights: Vec<u32> },
-    /// Per item its weight and the length of its straw.
+    /// Weight of each item, and the length of its straw.
     Straw { weights: Vec<(u32, u32)> },
-    /// Per item its weight.
+    /// Weight of each item.
     Straw2 { weights: Vec<u32> },
 }
 
 /// An inner node: its items are devices (ids from 0) and buckets (ids below 0).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bucket {
-    /// Below 0.
+    /// Id of the bucket; below 0.
     pub id: i32,
     /// Index into the map's types; 0 is the devices' type and no bucket's.
     pub kind: u16,

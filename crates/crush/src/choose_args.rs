@@ -24,7 +24,7 @@ impl ChooseArg {
 /// One set of replacements.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ChooseArgs {
-    /// By bucket slot (`-1 - id`). Only straw2 buckets have entries; lengths follow the bucket's size.
+    /// Replacements by bucket slot (`-1 - id`). Only straw2 buckets have entries; lengths follow the bucket's size.
     pub(crate) by_slot: BTreeMap<u32, ChooseArg>,
 }
 

@@ -52,7 +52,7 @@ pub struct CrushMap {
     /// Shadow buckets by original bucket, then class.
     pub(crate) shadows: BTreeMap<i32, BTreeMap<i32, i32>>,
     pub(crate) choose_args: BTreeMap<i64, ChooseArgs>,
-    /// One above the highest device in any bucket; follows from `buckets`.
+    /// The number one above the highest device in any bucket; follows from `buckets`.
     pub(crate) device_limit: i32,
     /// The bucket that each item is in; follows from `buckets`, see [`CrushMap::parent`].
     pub(crate) parents: BTreeMap<i32, i32>,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// Options of a walk.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct TreeOptions {
-    /// Include shadow trees.
+    /// True to include shadow trees.
     pub shadows: bool,
 }
 

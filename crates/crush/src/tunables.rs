@@ -10,7 +10,7 @@ pub struct Tunables {
     pub chooseleaf_vary_r: u8,
     /// Version of straw lengths' computation; matters to straw buckets only.
     pub straw_calc_version: u8,
-    /// Bit per bucket algorithm number.
+    /// One bit for the number of each bucket algorithm.
     pub allowed_bucket_algs: u32,
     pub chooseleaf_stable: u8,
     /// Attempts of MSR rules: descents and collision tries. `None` in maps from before Squid, which do not carry

@@ -129,7 +129,7 @@ pub fn place_new_pool(state: &MonState, pool: PoolId, incremental: &mut Incremen
     let is_on = BalancerSettings::of(state, "").is_on();
     let copies = |pool: &PgPool| pool.pg_num as usize * usize::from(pool.size);
     let new_copies = incremental.new_pools.get(&pool).map_or(0, copies);
-    // In large clusters that would take too long at once; rounds do it.
+    // Placing a new pool at once would take too long in large clusters; rounds do it.
     if map.pgs().count() > EXISTING_GROUPS_MAX || new_copies > NEW_COPIES_MAX {
         return;
     }

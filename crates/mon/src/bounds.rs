@@ -50,7 +50,7 @@ pub(crate) const OSDMAP_BYTES_MAX: usize = 16 << 20;
 const _: () = assert!(OSDMAP_BYTES_MAX <= FRONT_BYTES / 2);
 /// All options together. One client may get them all, in one front.
 pub(crate) const CONFIG_BYTES_MAX: usize = 4 << 20;
-/// One option.
+/// Name and value of one option.
 pub(crate) const OPTION_NAME_BYTES_MAX: usize = 256;
 pub(crate) const OPTION_VALUE_BYTES_MAX: usize = 16 << 10;
 

@@ -44,9 +44,9 @@ pub struct Incremental {
     /// State bits that flip; none given means [`OsdState::UP`].
     pub new_state: BTreeMap<OsdId, OsdState>,
     pub new_weight: BTreeMap<OsdId, u32>,
-    /// An empty list removes the entry.
+    /// Acting sets to stand in; an empty list removes the entry.
     pub new_pg_temp: BTreeMap<PgId, Vec<OsdId>>,
-    /// `None` removes the entry.
+    /// Primaries to stand in; `None` removes the entry.
     pub new_primary_temp: BTreeMap<PgId, Option<OsdId>>,
     pub new_primary_affinity: BTreeMap<OsdId, u32>,
     pub new_erasure_code_profiles: BTreeMap<String, BTreeMap<String, String>>,

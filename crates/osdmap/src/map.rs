@@ -60,7 +60,7 @@ pub struct OsdMap {
     /// Acting sets that differ from the computed placement.
     pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
     pub primary_temp: BTreeMap<PgId, OsdId>,
-    /// As many as OSDs; `None` until one is changed.
+    /// Affinity of each OSD; `None` until one is changed.
     pub(crate) primary_affinity: Option<Vec<u32>>,
     pub crush: Arc<CrushMap>,
     pub erasure_code_profiles: BTreeMap<String, BTreeMap<String, String>>,

@@ -17,7 +17,7 @@ pub struct Packet {
 /// message; answers bring it back, so that the leader knows the age of the message that they answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// Would you vote for me in `term` (one above the sender's)? Changes nothing at the receiver.
+    /// Asks for a vote in `term` (one above the sender's). Changes nothing at the receiver.
     PreVote {
         term: u64,
         last: Position,
@@ -51,8 +51,8 @@ pub enum Message {
         matched: u64,
         sent: u64,
     },
-    /// The receiver's log does not have the `prev` of index `prev`; `last` is the receiver's last entry where they
-    /// could meet.
+    /// The receiver's log does not have the `prev` of index `prev`; `last` is its last entry where the two logs could
+    /// meet.
     AppendRefused {
         term: u64,
         prev: u64,

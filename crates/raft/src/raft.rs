@@ -104,7 +104,7 @@ pub struct Raft {
     pub(crate) election_due: Duration,
     /// The answer that the leader of this term is owed.
     pub(crate) ack: Option<Ack>,
-    /// A snapshot that is coming.
+    /// A snapshot whose first bytes have come.
     pub(crate) incoming: Option<Incoming>,
     /// A snapshot that came, and the ticket with which it is durable.
     installing: Option<(Ticket, Snapshot)>,

@@ -118,7 +118,7 @@ impl Raft {
         let Some((to, until)) = leading.transfer else { return };
         let has_all = leading.peers.get(&to).is_some_and(|peer| peer.matched == last);
         if has_all {
-            // No lease of this term may last once voters are released from their promises, however late that message
+            // No lease of this term may last once `TimeoutNow` releases voters from their promises, however late it
             // comes.
             let message = Message::TimeoutNow { term: self.vote.term };
             if bug::is(Bug::ReleasedStays) {

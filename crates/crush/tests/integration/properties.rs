@@ -79,7 +79,7 @@ fn shadows_follow(map: &CrushMap) {
         for (_, class) in map.classes() {
             let expected: BTreeSet<i32> = map.devices_of_class(class).intersection(&below).copied().collect();
             let Some(shadow) = map.shadow(root, class) else {
-                // A bucket that was just made has none until something changes.
+                // A bucket that was just made has no shadow until something changes.
                 assert!(below.is_empty(), "no shadow of {root} for {class}");
                 continue;
             };

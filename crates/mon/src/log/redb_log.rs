@@ -21,7 +21,7 @@ const STATES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("states");
 
 /// Number of the layout that the module's documentation describes.
 const FORMAT: u32 = 2;
-/// redb's page cache: the log is written once and read at start.
+/// Bytes of redb's page cache: few, because the log is written once and read at start.
 const CACHE_BYTES: usize = 4 << 20;
 
 /// A [`MemberLog`] in one file.

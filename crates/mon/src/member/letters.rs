@@ -18,7 +18,7 @@ pub(super) struct Letters {
 #[derive(Debug)]
 pub(super) struct Letter {
     pub session: SessionId,
-    /// Empty once it is taken out.
+    /// The message; empty once it is taken out.
     envelope: Envelope,
     _weight: Weight,
 }

@@ -44,7 +44,7 @@ impl FailureReports {
         });
     }
 
-    /// Targets with an immediate report, or with reports from at least `hosts_needed` hosts.
+    /// Returns the targets with an immediate report, or with reports from at least `hosts_needed` hosts.
     pub fn failed(&mut self, hosts_needed: usize, now: Duration) -> Vec<OsdId> {
         self.reports.retain(|_, reports| {
             reports.retain(|_, report| now.saturating_sub(report.at) < REPORT_LASTS);

@@ -112,7 +112,7 @@ fn requests_that_wait_are_weighed() {
     let answers = h.heard::<msg::MonCommandAck>(client);
     assert_eq!(answers.len(), 5);
     assert!(answers[1..].iter().all(|ack| ack.result == Errno::EFBIG.as_result()), "{}", answers[1].status);
-    // There is room again.
+    // The queue has room again.
     set_key(&mut h, client, 7, 100);
     assert_eq!(h.heard::<msg::MonCommandAck>(client)[0].result, 0);
 }

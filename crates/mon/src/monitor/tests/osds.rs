@@ -136,7 +136,7 @@ fn an_osd_that_was_removed_does_not_come_back_by_what_it_said_before() {
         let told = h.heard::<nacre::OsdRefused>(session).pop().expect("it is told");
         assert!(told.reason.contains("removed from the cluster"), "{told:?}");
     }
-    // Another store takes its place, also by a session that was there before.
+    // Another store takes the removed one's place, also by a session that was there before.
     let mut other = boot_message(1, "host1", 3);
     other.osd_uuid = Fsid([99; 16]);
     h.say(known, other);
