@@ -7,7 +7,7 @@ use std::time::Duration;
 use bench::plan::Stop;
 use bench::recorder::{Tally, Total};
 use bench::series::SeriesPoint;
-use bench::steady::{SteadyState, Verdict, Window};
+use bench::steady::{SteadyState, SteadyVerdict, Window};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -375,9 +375,9 @@ impl Judge {
             let rate = operations_of(index, ended) as f64 / self.round.as_secs_f64();
             *window = None;
             match state.push(rate) {
-                Verdict::Steady(steady) => *window = Some(steady),
-                Verdict::GaveUp(_) => (all_steady, gave_up) = (false, true),
-                Verdict::TooEarly | Verdict::Moving(_) => all_steady = false,
+                SteadyVerdict::Steady(steady) => *window = Some(steady),
+                SteadyVerdict::GaveUp(_) => (all_steady, gave_up) = (false, true),
+                SteadyVerdict::TooEarly | SteadyVerdict::Moving(_) => all_steady = false,
             }
         }
         // When one group gives up, the last round has come for all, also for groups that are steady.
