@@ -3,10 +3,10 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The time that has passed since a moment, by a clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`).
+/// The time since a moment, by a clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`).
 ///
-/// What others may rely on for some time, such as a read lease, is measured by it: they count on while this machine
-/// sleeps.
+/// It measures promises to other machines for some time, such as read leases: the others' clocks go on while this
+/// machine sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BootClock {
     since_boot: Duration,
@@ -32,7 +32,7 @@ fn since_boot() -> Duration {
 mod tests {
     use super::*;
 
-    /// On a machine that has slept the two differ; `CLOCK_MONOTONIC` never shows more.
+    /// The two clocks differ on a machine that has slept; `CLOCK_MONOTONIC` never shows more.
     #[test]
     fn sleep_counts() {
         let monotonic = clock_gettime(ClockId::Monotonic);

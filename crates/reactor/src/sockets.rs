@@ -5,17 +5,17 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A peer that says nothing is asked by TCP itself after this time, and again ...
+/// Silence of a peer after which TCP itself probes it, and the interval of the following probes.
 const ASK_AFTER: Duration = Duration::from_secs(30);
 const ASK_AGAIN: Duration = Duration::from_secs(10);
-/// ... and is dead if for so long it acknowledged nothing that was sent, or took none of it though there was something.
+/// Time after which a peer is dead that acknowledges no bytes sent to it, or that takes none though some wait.
 const DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// Has the kernel end the connection once the peer is gone without a word: a machine without power, an address
-/// translation that has expired, a path that swallows everything.
+/// Makes the kernel end the connection once the peer is silently gone: a machine without power, an expired address
+/// translation, a path that drops everything.
 pub(crate) fn notice_dead_peers(socket: &Socket) {
     let keepalive = TcpKeepalive::new().with_time(ASK_AFTER).with_interval(ASK_AGAIN).with_retries(3);
-    // What a socket that is no TCP socket, or is closed already, does not take costs only that.
+    // The calls fail on a socket that is not TCP's, or is closed already; such a socket goes without the options.
     let _ = socket.set_tcp_keepalive(&keepalive);
     let _ = socket.set_tcp_user_timeout(Some(DEAD_AFTER));
 }
@@ -25,12 +25,12 @@ fn stream_socket(addr: SocketAddr, nonblocking: bool) -> io::Result<Socket> {
     Socket::new(Domain::for_address(addr), socket_type.cloexec(), Some(Protocol::TCP))
 }
 
-/// A listening socket and the address it got. Port 0 asks for any free port.
+/// Makes a listening socket, and returns its address. Port 0 asks for any free port.
 pub(crate) fn listener(addr: SocketAddr, backlog: i32, nonblocking: bool) -> io::Result<(Socket, SocketAddr)> {
     let socket = stream_socket(addr, nonblocking)?;
     socket.set_reuse_address(true)?;
     if addr.is_ipv6() {
-        // One socket per address family, as asked for; otherwise `[::]` would take the IPv4 port too.
+        // Each address family has its own sockets: otherwise `[::]` would take the IPv4 port too.
         socket.set_only_v6(true)?;
     }
     socket.bind(&addr.into())?;

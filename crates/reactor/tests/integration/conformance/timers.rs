@@ -1,4 +1,4 @@
-//! Timers fire in order, once, not early; they move and are cancelled.
+//! Timers fire in order, once, and not early; they can be moved and cancelled.
 
 use super::scenario::{Scenario, check};
 use reactor::{Event, Io};
@@ -30,9 +30,9 @@ impl Scenario for Timers {
         match token {
             1 => {
                 assert!(io.now() >= 10 * MS, "early: {:?}", io.now());
-                // In the past: due in the next turn.
+                // A time in the past is due in the next turn.
                 io.set_timer(Duration::ZERO, 10);
-                // Both due at once; the first to fire cancels the other.
+                // Both timers are due at once; the first to fire cancels the other.
                 io.set_timer(io.now(), 11);
                 io.set_timer(io.now(), 12);
             }
