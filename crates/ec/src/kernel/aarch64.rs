@@ -11,8 +11,8 @@ pub(super) fn neon(job: &mut Job<'_, '_>) {
         // SAFETY: this function has the instructions; `Kernel::combine` has checked the job. There are 32 registers.
         unsafe { combine::<Table128, 4, 4, 2, 2>(job) }
     }
-    // SAFETY: only `Kernel::combine` calls this, for a `Kernel`, of which there is none unless `Kind::is_available` has
-    // found NEON.
+    // SAFETY: only `Kernel::combine` calls this, for a `Kernel`, which exists only if `Kind::is_available` has found
+    // NEON.
     unsafe { compiled(job) }
 }
 
@@ -23,9 +23,9 @@ struct Table128(uint8x16_t);
 // SAFETY: unaligned loads and stores of 16 bytes, no other access.
 unsafe impl Vector for Table128 {
     const BYTES: usize = 16;
-    /// A byte's low and high half, each in a byte of its own.
+    /// Low and high half of each byte, each in a byte of its own.
     type Operand = (uint8x16_t, uint8x16_t);
-    /// The tables of their products.
+    /// Tables of the products of the low and of the high halves.
     type Factor = (uint8x16_t, uint8x16_t);
 
     #[inline(always)]
@@ -36,13 +36,13 @@ unsafe impl Vector for Table128 {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Table128(unsafe { vld1q_u8(from) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { vst1q_u8(to, self.0) }
     }
 

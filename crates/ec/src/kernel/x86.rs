@@ -18,14 +18,14 @@ macro_rules! kernel {
                     combine::<$vector, { UNROLL[0] }, { UNROLL[1] }, { UNROLL[2] }, { UNROLL[3] }>(job)
                 }
             }
-            // SAFETY: only `Kernel::combine` calls this, for a `Kernel`, of which there is none unless `Kind::is_available`
-            // has found these very features.
+            // SAFETY: only `Kernel::combine` calls this, for a `Kernel`, which exists only if `Kind::is_available` has
+            // found these very features.
             unsafe { compiled(job) }
         }
     };
 }
 
-// Accumulators, operands and factors have to fit 16 registers, 32 with AVX-512.
+// Accumulators, operands and factors must fit into 16 registers, or 32 with AVX-512.
 kernel!(ssse3, "ssse3", Shuffle128, [2, 2, 1, 1]);
 kernel!(avx2, "avx2", Shuffle256, [2, 2, 1, 1]);
 kernel!(avx512, "avx512f,avx512bw", Shuffle512, [4, 4, 2, 2]);
@@ -52,10 +52,10 @@ struct Affine256(__m256i);
 #[derive(Clone, Copy)]
 struct Affine512(__m512i);
 
-/// A byte's low and high half, each in a byte of its own, and the tables of their products.
+/// Low and high half of each byte, each in a byte of its own; or the tables of their products.
 type Halves<T> = (T, T);
 
-// SAFETY (of this and the implementations below): unaligned loads and stores of the register's width, no other access.
+// SAFETY: unaligned loads and stores of the register's width, no other access.
 unsafe impl Vector for Shuffle128 {
     const BYTES: usize = 16;
     type Operand = Halves<__m128i>;
@@ -69,13 +69,13 @@ unsafe impl Vector for Shuffle128 {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Shuffle128(unsafe { _mm_loadu_si128(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { _mm_storeu_si128(to.cast(), self.0) }
     }
 
@@ -109,7 +109,7 @@ unsafe impl Vector for Shuffle128 {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: unaligned loads and stores of the register's width, no other access.
 unsafe impl Vector for Shuffle256 {
     const BYTES: usize = 32;
     type Operand = Halves<__m256i>;
@@ -123,13 +123,13 @@ unsafe impl Vector for Shuffle256 {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Shuffle256(unsafe { _mm256_loadu_si256(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
 
@@ -166,7 +166,7 @@ unsafe impl Vector for Shuffle256 {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: unaligned loads and stores of the register's width, no other access.
 unsafe impl Vector for Shuffle512 {
     const BYTES: usize = 64;
     type Operand = Halves<__m512i>;
@@ -180,13 +180,13 @@ unsafe impl Vector for Shuffle512 {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Shuffle512(unsafe { _mm512_loadu_si512(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
 
@@ -223,7 +223,7 @@ unsafe impl Vector for Shuffle512 {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: unaligned loads and stores of the register's width, no other access.
 unsafe impl Vector for Affine256 {
     const BYTES: usize = 32;
     type Operand = __m256i;
@@ -237,13 +237,13 @@ unsafe impl Vector for Affine256 {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Affine256(unsafe { _mm256_loadu_si256(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
 
@@ -271,7 +271,7 @@ unsafe impl Vector for Affine256 {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: unaligned loads and stores of the register's width, no other access.
 unsafe impl Vector for Affine512 {
     const BYTES: usize = 64;
     type Operand = __m512i;
@@ -285,13 +285,13 @@ unsafe impl Vector for Affine512 {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `from` is valid.
         Affine512(unsafe { _mm512_loadu_si512(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that `to` is valid.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
 
