@@ -43,7 +43,7 @@ pub struct LatencySummary {
     pub p95_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub p99_9_us: Option<f64>,
-    /// Also absent below 10,000 operations, where it would only repeat the maximum.
+    /// Absent below 10,000 operations, where it would only repeat the maximum.
     pub p99_99_us: Option<f64>,
     pub max_us: Option<f64>,
 }

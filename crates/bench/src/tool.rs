@@ -327,7 +327,7 @@ mod tests {
             refused(tool, "\"object_bytes\": 65536", "\"object_bytes\": 67108864", "power of two");
         }
         refused("nacre-rbd", "\"instances\": 1", "\"instances\": 2", "several groups");
-        // Our client can do with images what it can with objects, unlike Ceph's tools.
+        // Our client has no such limits, with images as with objects.
         plan("nacre-rbd", &[(r#"{"closed": {"queue_depth": 4}}"#, open)]).unwrap();
         plan("nacre-rbd", &[("{\"duration_s\": 5}", "{\"steady\": {\"round_s\": 2}}")]).unwrap();
         assert!(plan("dd", &[]).is_err());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # comment                          ; comment
-//! [global]                           applies to everybody
+//! [global]                           applies to all daemons and clients
 //! mon host = [v2:10.0.0.1:3300]      spaces, underscores and hyphens in keys mean the same
 //! [osd]                              applies to every OSD
 //! [osd.3]                            applies to one
@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Why a configuration file cannot be used.
+/// The reason why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfError {
     #[error("cannot read {path}")]

@@ -39,8 +39,8 @@ impl Config {
         Config::from_conf_as(path, &Who::new("client", "admin"))
     }
 
-    /// Reads a `ceph.conf` as `who`. Options read: `mon host`, `keyring`, `client mount timeout`, `rados osd op
-    /// timeout`, `rados mon op timeout` (seconds, 0 for none), `auth client required`.
+    /// Reads a `ceph.conf` as `who`. Options read: `mon host`, `keyring`, `client mount timeout`,
+    /// `rados osd op timeout`, `rados mon op timeout` (seconds, 0 for none), `auth client required`.
     pub fn from_conf_as(path: impl AsRef<Path>, who: &Who) -> Result<Config, ConfError> {
         Config::from_file(&ConfFile::load(path.as_ref())?, who)
     }

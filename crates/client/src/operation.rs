@@ -23,7 +23,7 @@ pub struct Operation {
     pub(crate) flags: OpFlags,
 }
 
-/// How an attribute is compared with a value: `value OP attribute` must hold.
+/// Comparison of a value with an attribute: `value OP attribute` must hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparison {
     Equal,

@@ -84,8 +84,8 @@ mod tests {
             for (class, methods) in CLASSES {
                 for method in methods {
                     let mut object = TestObject { exists, data: stored.clone(), ..TestObject::default() };
-                    let values =
-                        ["size", "features", "order", "snap_seq", "parent", "snapshot_0000000000000001", "name_", "id_"];
+                    let snapshot = "snapshot_0000000000000001";
+                    let values = ["size", "features", "order", "snap_seq", "parent", snapshot, "name_", "id_"];
                     object.omap.extend(values.map(|key| (bytes::Bytes::from(key), stored.clone().into())));
                     object.omap_header = stored.clone().into();
                     object.call(class, method.name, &input);

@@ -353,7 +353,7 @@ impl Run<'_> {
                             self.note(format!("{}: {reason}", workload.name));
                             let give_up = failures.failed(cluster, index, &workload.name, reason);
                             self.result.end = failures.end();
-                            // Without a lost agent, every further row would measure another load.
+                            // After the loss of an agent, every further row would measure a different load.
                             if give_up || self.has_lost_an_agent() {
                                 return self.save();
                             }

@@ -1,9 +1,9 @@
 //! Deliberate bugs, which show that the simulator's checks find bugs.
 //!
 //! Production code asks `mutant::is(Mutant::...)` where a bug is possible. Without the feature `on`, which only the
-//! simulator's own feature `mutants` sets, the answer is the constant `false`, and no code of a mutant is compiled. With
-//! it, one mutant can be switched on for the running thread (`switch`). A counter (`met`) tells how often the thread
-//! reached its place, which distinguishes a mutant that was missed from one that was never met.
+//! simulator's own feature `mutants` sets, the answer is the constant `false`, and no code of a mutant is compiled.
+//! With it, one mutant can be switched on for the running thread (`switch`). A counter (`met`) tells how often the
+//! thread reached its place, which distinguishes a mutant that was missed from one that was never met.
 //!
 //! A bug that the simulator misses shows a missing check: `docs/simulation.md` has the results.
 

@@ -100,7 +100,7 @@ pub struct Objecter<C> {
     asked: BTreeMap<u64, Asked<C>>,
     commands: BTreeMap<u64, OsdCommand<C>>,
     map_waiters: Vec<(Epoch, C)>,
-    /// By cookie.
+    /// Watches by cookie.
     watches: BTreeMap<u64, WatchState>,
     /// Something has happened that may concern watches.
     watches_due: bool,

@@ -105,7 +105,7 @@ impl<C> Objecter<C> {
         }
     }
 
-    /// Gives a user the result of what was asked.
+    /// Gives the result of an operation to its owner, if that is a user.
     pub(super) fn answer_owner(&mut self, owner: Owner<C>, result: Result<Answer, Error>) {
         if let Some(completion) = owner.into_user() {
             self.finish(completion, result);

@@ -139,7 +139,7 @@ impl Image {
     pub async fn close(self) -> Result<(), Error> {
         let pool = self.inner.pool.clone();
         let closing = async move {
-            // This also waits for changes that still wait for the lock, and would take it when no watch is left.
+            // Changes that still wait for the lock are waited for, too: they would take it when no watch is left.
             let _nothing_under_way = self.inner.begun.write().await;
             let released = self.inner.release_lock().await;
             let watching = locked(&self.inner.watching).take();

@@ -30,7 +30,7 @@ unsafe impl Vector for Table128 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller has NEON, here and below.
+        // SAFETY: the caller has NEON.
         Table128(unsafe { vdupq_n_u8(0) })
     }
 
@@ -48,13 +48,13 @@ unsafe impl Vector for Table128 {
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: NEON.
+        // SAFETY: the caller has NEON.
         Table128(unsafe { veorq_u8(self.0, other.0) })
     }
 
     #[inline(always)]
     unsafe fn operand(self) -> Self::Operand {
-        // SAFETY: NEON.
+        // SAFETY: the caller has NEON.
         unsafe { (vandq_u8(self.0, vdupq_n_u8(0x0f)), vshrq_n_u8::<4>(self.0)) }
     }
 
@@ -66,7 +66,7 @@ unsafe impl Vector for Table128 {
 
     #[inline(always)]
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self {
-        // SAFETY: NEON.
+        // SAFETY: the caller has NEON.
         Table128(unsafe { veorq_u8(vqtbl1q_u8(factor.0, operand.0), vqtbl1q_u8(factor.1, operand.1)) })
     }
 }

@@ -63,7 +63,7 @@ unsafe impl Vector for Shuffle128 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: SSE2, which every x86-64 has.
+        // SAFETY: every x86-64 has SSE2.
         Shuffle128(unsafe { _mm_setzero_si128() })
     }
 
@@ -81,13 +81,13 @@ unsafe impl Vector for Shuffle128 {
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: SSE2.
+        // SAFETY: every x86-64 has SSE2.
         Shuffle128(unsafe { _mm_xor_si128(self.0, other.0) })
     }
 
     #[inline(always)]
     unsafe fn operand(self) -> Self::Operand {
-        // SAFETY: SSE2.
+        // SAFETY: every x86-64 has SSE2.
         unsafe {
             let mask = _mm_set1_epi8(0x0f);
             (_mm_and_si128(self.0, mask), _mm_and_si128(_mm_srli_epi64::<4>(self.0), mask))
@@ -117,7 +117,7 @@ unsafe impl Vector for Shuffle256 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller has AVX2, here and below.
+        // SAFETY: the caller has AVX2.
         Shuffle256(unsafe { _mm256_setzero_si256() })
     }
 
@@ -135,13 +135,13 @@ unsafe impl Vector for Shuffle256 {
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: AVX2.
+        // SAFETY: the caller has AVX2.
         Shuffle256(unsafe { _mm256_xor_si256(self.0, other.0) })
     }
 
     #[inline(always)]
     unsafe fn operand(self) -> Self::Operand {
-        // SAFETY: AVX2.
+        // SAFETY: the caller has AVX2.
         unsafe {
             let mask = _mm256_set1_epi8(0x0f);
             (_mm256_and_si256(self.0, mask), _mm256_and_si256(_mm256_srli_epi64::<4>(self.0), mask))
@@ -159,7 +159,7 @@ unsafe impl Vector for Shuffle256 {
 
     #[inline(always)]
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self {
-        // SAFETY: AVX2.
+        // SAFETY: the caller has AVX2.
         Shuffle256(unsafe {
             _mm256_xor_si256(_mm256_shuffle_epi8(factor.0, operand.0), _mm256_shuffle_epi8(factor.1, operand.1))
         })
@@ -174,7 +174,7 @@ unsafe impl Vector for Shuffle512 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller has AVX-512 F and BW, here and below.
+        // SAFETY: the caller has AVX-512 F and BW.
         Shuffle512(unsafe { _mm512_setzero_si512() })
     }
 
@@ -192,13 +192,13 @@ unsafe impl Vector for Shuffle512 {
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: AVX-512 F.
+        // SAFETY: the caller has AVX-512 F.
         Shuffle512(unsafe { _mm512_xor_si512(self.0, other.0) })
     }
 
     #[inline(always)]
     unsafe fn operand(self) -> Self::Operand {
-        // SAFETY: AVX-512 F.
+        // SAFETY: the caller has AVX-512 F.
         unsafe {
             let mask = _mm512_set1_epi8(0x0f);
             (_mm512_and_si512(self.0, mask), _mm512_and_si512(_mm512_srli_epi64::<4>(self.0), mask))
@@ -216,7 +216,7 @@ unsafe impl Vector for Shuffle512 {
 
     #[inline(always)]
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self {
-        // SAFETY: AVX-512 BW.
+        // SAFETY: the caller has AVX-512 BW.
         Shuffle512(unsafe {
             _mm512_xor_si512(_mm512_shuffle_epi8(factor.0, operand.0), _mm512_shuffle_epi8(factor.1, operand.1))
         })
@@ -231,7 +231,7 @@ unsafe impl Vector for Affine256 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller has AVX2 and GFNI, here and below.
+        // SAFETY: the caller has AVX2 and GFNI.
         Affine256(unsafe { _mm256_setzero_si256() })
     }
 
@@ -249,7 +249,7 @@ unsafe impl Vector for Affine256 {
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: AVX2.
+        // SAFETY: the caller has AVX2.
         Affine256(unsafe { _mm256_xor_si256(self.0, other.0) })
     }
 
@@ -260,13 +260,13 @@ unsafe impl Vector for Affine256 {
 
     #[inline(always)]
     unsafe fn factor(multiplier: &Multiplier) -> Self::Factor {
-        // SAFETY: AVX2.
+        // SAFETY: the caller has AVX2.
         unsafe { _mm256_set1_epi64x(multiplier.affine.cast_signed()) }
     }
 
     #[inline(always)]
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self {
-        // SAFETY: AVX and GFNI.
+        // SAFETY: the caller has AVX and GFNI.
         Affine256(unsafe { _mm256_gf2p8affine_epi64_epi8::<0>(operand, factor) })
     }
 }
@@ -279,7 +279,7 @@ unsafe impl Vector for Affine512 {
 
     #[inline(always)]
     unsafe fn zero() -> Self {
-        // SAFETY: the caller has AVX-512 F, BW and GFNI, here and below.
+        // SAFETY: the caller has AVX-512 F, BW and GFNI.
         Affine512(unsafe { _mm512_setzero_si512() })
     }
 
@@ -297,7 +297,7 @@ unsafe impl Vector for Affine512 {
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: AVX-512 F.
+        // SAFETY: the caller has AVX-512 F.
         Affine512(unsafe { _mm512_xor_si512(self.0, other.0) })
     }
 
@@ -308,13 +308,13 @@ unsafe impl Vector for Affine512 {
 
     #[inline(always)]
     unsafe fn factor(multiplier: &Multiplier) -> Self::Factor {
-        // SAFETY: AVX-512 F.
+        // SAFETY: the caller has AVX-512 F.
         unsafe { _mm512_set1_epi64(multiplier.affine.cast_signed()) }
     }
 
     #[inline(always)]
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self {
-        // SAFETY: AVX-512 F and GFNI.
+        // SAFETY: the caller has AVX-512 F and GFNI.
         Affine512(unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(operand, factor) })
     }
 }

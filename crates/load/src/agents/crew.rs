@@ -16,7 +16,7 @@ use super::protocol::{Begin, FromAgent, Samples, Step, ToAgent};
 /// Agents learn the start of the load [`LEAD`] and [`LEAD_ROUND_TRIPS`] round trips before it.
 const LEAD: Duration = Duration::from_millis(250);
 const LEAD_ROUND_TRIPS: u32 = 4;
-/// Time after a round's end in which agents must tell its operations; time to send what they gathered; time to end.
+/// Time after a round's end in which agents must tell its operations; time to send their results; time to end.
 const TOLD_WITHIN: Duration = Duration::from_secs(3);
 const GATHERED_WITHIN: Duration = Duration::from_secs(30);
 const ENDED_WITHIN: Duration = Duration::from_secs(30);

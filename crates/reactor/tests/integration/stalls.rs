@@ -66,7 +66,7 @@ fn what_comes_during_a_stall_is_handled_with_a_time_from_after_it() {
             };
             let (mut one, mut two) = (connect(), connect());
             std::thread::sleep(Duration::from_millis(200));
-            // Both are readable in one turn; the late bytes of the second come during the stall.
+            // Both connections are readable in one turn; the late bytes of the second come during the stall.
             one.write_all(b"1").expect("sent");
             two.write_all(b"2").expect("sent");
             watch.recv().expect("the loop stalls");

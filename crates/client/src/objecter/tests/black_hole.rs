@@ -29,7 +29,7 @@ struct BlackHole {
     objecter: Objecter<u64>,
     daemons: Vec<Daemon>,
     map: msg::OsdMap,
-    /// By the client's connection: the daemon, the daemon's connection, and true if bytes vanish.
+    /// Streams by the client's connection: the daemon, the daemon's connection, and true if bytes vanish.
     streams: BTreeMap<ConnId, (usize, ConnId, bool)>,
     now: Duration,
     done: Vec<(u64, Duration)>,

@@ -66,7 +66,7 @@ struct Osds {
 }
 
 impl Osds {
-    /// To be called with every map.
+    /// Follows the map; called with every new one.
     fn follow(&mut self, map: &OsdMap) {
         for seed in 0..map.pools[&PoolId(1)].pg_num {
             let pg = PgId::new(1, seed);
@@ -155,7 +155,9 @@ proptest! {
                 }
                 ClusterStep::Restart { osd } => s.push_map(|map| map.restart(osd.into())),
                 ClusterStep::Down { osd } => s.push_map(|map| map.down(osd.into())),
-                ClusterStep::MoveAway { osd, seed } => s.push_map(|map| map.pg_temp(PgId::new(1, seed.into()), osd.into())),
+                ClusterStep::MoveAway { osd, seed } => {
+                    s.push_map(|map| map.pg_temp(PgId::new(1, seed.into()), osd.into()));
+                }
                 ClusterStep::Time { ms: n } => s.advance(ms(n.into())),
             }
             osds.follow(&s.map);
