@@ -1,7 +1,7 @@
 //! Load from several machines: agents carry instances on their machines, and one coordinator commands them.
 //!
 //! * [`protocol`], [`frames`]: the messages between the two, as length-prefixed JSON over TCP.
-//! * [`server`], [`job`]: an agent.
+//! * [`server`], `job`: an agent.
 //! * [`links`]: the coordinator's connections to agents; [`crew`]: the agents at work on one iteration.
 //!
 //! The coordinator makes pools, judges rounds and merges results. An instance does the same work on any machine, as the
