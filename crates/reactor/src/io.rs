@@ -38,8 +38,8 @@ pub struct FileOptions {
 /// Commands never block (except [`Io::open_file`]) and never call the handler; their outcomes arrive as events of this
 /// or a later turn. Commands for a connection that is gone do nothing.
 pub trait Io {
-    /// Time since the reactor was made, by a clock that goes on while the machine sleeps. It never goes back. It is
-    /// read at least once per turn, after the events and bytes handed over so far had come, so it can decide if a
+    /// Time since the reactor was made, by a clock that goes on while the machine sleeps. It never goes back, and is
+    /// read at least once per turn. All events and bytes handed over so far came before this time, so it tells if a
     /// message came within the term of a promise, such as a read lease.
     fn now(&self) -> Duration;
 
