@@ -10,12 +10,12 @@ fn stream_socket(addr: SocketAddr, nonblocking: bool) -> io::Result<Socket> {
     Socket::new(Domain::for_address(addr), socket_type.cloexec(), Some(Protocol::TCP))
 }
 
-/// A listening socket and the address it got. Port 0 asks for any free port.
+/// Makes a listening socket, and returns its address. Port 0 asks for any free port.
 pub(crate) fn listener(addr: SocketAddr, backlog: i32, nonblocking: bool) -> io::Result<(Socket, SocketAddr)> {
     let socket = stream_socket(addr, nonblocking)?;
     socket.set_reuse_address(true)?;
     if addr.is_ipv6() {
-        // One socket per address family, as asked for; otherwise `[::]` would take the IPv4 port too.
+        // Each address family has its own sockets: otherwise `[::]` would take the IPv4 port too.
         socket.set_only_v6(true)?;
     }
     socket.bind(&addr.into())?;

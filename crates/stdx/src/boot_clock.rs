@@ -3,7 +3,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// The time that has passed since a moment, by a clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`).
+/// The time since a moment, by a clock that goes on while the machine sleeps (`CLOCK_BOOTTIME`).
 ///
 /// Leases, which others rely on for some time, are measured by it: those others count on while this machine sleeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ fn since_boot() -> Duration {
 mod tests {
     use super::*;
 
-    /// On a machine that has slept the two differ; `CLOCK_MONOTONIC` never shows more.
+    /// The two clocks differ on a machine that has slept; `CLOCK_MONOTONIC` never shows more.
     #[test]
     fn sleep_counts() {
         let monotonic = clock_gettime(ClockId::Monotonic);
