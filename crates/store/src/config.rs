@@ -1,6 +1,6 @@
 //! What a store is made with and opened with.
 
-use crate::superblock::WAL_OFFSET;
+use crate::disk::superblock::WAL_OFFSET;
 use crate::{Device, Slice};
 use types::{BLOCK_BYTES, Fsid, OsdId};
 

@@ -3,7 +3,7 @@
 use super::damage::DamageKind;
 use super::le;
 use super::{LEVEL_MAX, PAGE_BLOCKS};
-use crate::allocator::Run;
+use crate::space::allocator::Run;
 
 /// A page's place and what it must be: who refers to a page can tell a lost or misdirected write.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

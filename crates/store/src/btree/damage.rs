@@ -1,6 +1,6 @@
 //! What is wrong with a page or an overflow run.
 
-use crate::allocator::Run;
+use crate::space::allocator::Run;
 use types::Errno;
 
 /// Blocks that cannot be used as what they should be, and why.

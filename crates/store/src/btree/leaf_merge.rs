@@ -8,7 +8,7 @@ use super::page_cache::PageCache;
 use super::page_writer::{OverflowWriter, PIECE_BLOCKS};
 use super::space::Space;
 use super::{INLINE_BYTES_MAX, PAGE_BYTES};
-use crate::allocator::push_run;
+use crate::space::allocator::push_run;
 use std::cmp::Ordering;
 
 #[derive(Debug)]

@@ -70,7 +70,7 @@ mod tests;
 mod view;
 mod walk;
 
-pub use crate::allocator::Run;
+pub use crate::space::allocator::Run;
 pub use child::{PageRef, Root};
 pub use cursor::{Cursor, Page as CursorPage};
 pub use damage::{Damage, DamageKind};

@@ -4,7 +4,7 @@ use super::VALUE_BYTES_MAX;
 use super::damage::Damage;
 use super::le::{u32_at, u64_at};
 use super::page_cache::{Fetch, PageCache, Use};
-use crate::allocator::Run;
+use crate::space::allocator::Run;
 use bytes::{Bytes, BytesMut};
 use types::BLOCK_BYTES;
 

@@ -4,7 +4,7 @@ use super::child::PageRef;
 use super::overflow::OverflowRun;
 use super::space::Space;
 use super::{PAGE_BLOCKS, PAGE_BYTES};
-use crate::allocator::{Run, push_run};
+use crate::space::allocator::{Run, push_run};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use types::{AlignedBuf, BLOCK_BYTES, BufPool, crc32c};

@@ -1,7 +1,7 @@
 //! Data that was read stays in memory, for as long as it is what objects hold.
 
 use super::harness::{Bench, contents, finish, object, read, txn, write};
-use crate::copying::CopyRules;
+use crate::metadata::copying::CopyRules;
 use crate::{Lookup, ReadError, Step};
 use types::BLOCK_BYTES;
 

@@ -2,9 +2,9 @@
 
 use super::harness::{Bench, KIB, ask, config, object, open, txn, write};
 use crate::OpenError;
-use crate::allocator::Run;
 use crate::btree::PageCache;
-use crate::tree_key::TABLE_KEY_BYTES_MAX;
+use crate::disk::tree_key::TABLE_KEY_BYTES_MAX;
+use crate::space::allocator::Run;
 use crate::{IoRequest, Step, StoreConfig, SubmitError};
 use bytes::Bytes;
 use types::{ObjectId, PoolId};
@@ -103,7 +103,7 @@ fn keys_that_are_too_long_are_refused() {
     let refused = |bytes| Err(SubmitError::KeyTooLong { bytes, bytes_max: TABLE_KEY_BYTES_MAX });
     // The longest that Ceph has, and the longest of all.
     assert!(bench.submit(txn(vec![Step::Touch { object: named(2048) }])).is_ok());
-    let rest = crate::key::object_key(&named(0)).len();
+    let rest = crate::disk::key::object_key(&named(0)).len();
     assert!(bench.submit(txn(vec![Step::Touch { object: named(TABLE_KEY_BYTES_MAX - rest) }])).is_ok());
     let result = bench.submit(txn(vec![Step::Touch { object: named(TABLE_KEY_BYTES_MAX - rest + 1) }]));
     assert_eq!(result.map(drop), refused(TABLE_KEY_BYTES_MAX + 1));

@@ -3,7 +3,7 @@
 use super::harness::{Bench, KIB, object, txn, write};
 use super::relocation::{pieces, roomy};
 use crate::Step;
-use crate::compaction::MOVING_BLOCKS_MAX;
+use crate::data::compaction::MOVING_BLOCKS_MAX;
 
 /// Seconds without clients until nothing more is moved. Returns how many.
 fn rest(bench: &mut Bench) -> u32 {

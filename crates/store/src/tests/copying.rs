@@ -3,9 +3,9 @@
 use super::harness::{Bench, KIB, Random, config, object, txn, write};
 use super::large::{BLOCKS, with_large_object};
 use crate::btree::{Cursor, Fetch};
-use crate::copying::CopyRules;
-use crate::key::{OMAP_PREFIX_BYTES, object_key, omap_key};
-use crate::tree_key::{TableId, parse_segment_key};
+use crate::disk::key::{OMAP_PREFIX_BYTES, object_key, omap_key};
+use crate::disk::tree_key::{TableId, parse_segment_key};
+use crate::metadata::copying::CopyRules;
 use crate::{Memory, Step, StoreConfig, SubmitError};
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -285,15 +285,15 @@ fn omaps_that_a_transaction_makes_before_it_clones_are_not_mixed_with_the_copies
 
 #[test]
 fn what_names_a_copy_has_a_key_of_its_length() {
-    let of = crate::copying::CopyOf { to: object_key(&object(1)), id: 0x1234, segments: true };
+    let of = crate::metadata::copying::CopyOf { to: object_key(&object(1)), id: 0x1234, segments: true };
     let key = omap_key(of.id, &[]);
     assert_eq!(key.len(), OMAP_PREFIX_BYTES);
     let entry = [&[1, 1][..], &of.to].concat();
-    assert_eq!(crate::copying::CopyOf::decode(&key, &entry), Ok(of));
+    assert_eq!(crate::metadata::copying::CopyOf::decode(&key, &entry), Ok(of));
     for (key, entry) in
         [(&key[1..], &entry[..]), (&key, &entry[..9]), (&key, &[]), (&key, &[&[3], &entry[1..]].concat())]
     {
-        assert!(crate::copying::CopyOf::decode(key, entry).is_err());
+        assert!(crate::metadata::copying::CopyOf::decode(key, entry).is_err());
     }
 }
 

@@ -12,7 +12,7 @@
 use super::devices::split;
 use super::harness::{Bench, Random, config, contents, object, open, txn, write};
 use super::model::Model;
-use crate::copying::CopyRules;
+use crate::metadata::copying::CopyRules;
 use crate::{Device, OpenError, SNAPS_ATTR, SimDevice, Step, StoreConfig, Transaction, snaps_attr};
 use bytes::Bytes;
 use std::path::PathBuf;
@@ -275,7 +275,7 @@ fn change(device: &mut SimDevice, role: Device, places: &[u64], at: usize, value
 #[test]
 fn what_cannot_be_opened_is_told_why_and_not_written() {
     let [one, _, three, ..] = &fixtures()[..] else { panic!("three fixtures") };
-    let superblocks = crate::superblock::SUPERBLOCK_OFFSETS;
+    let superblocks = crate::disk::superblock::SUPERBLOCK_OFFSETS;
     let check = |fixture: &Fixture, spoil: &dyn Fn(&mut SimDevice, &mut StoreConfig), expected: OpenError| {
         let (mut device, mut config) = (unpack(fixture.image, &fixture.config), fixture.config.clone());
         spoil(&mut device, &mut config);

@@ -1,9 +1,9 @@
 //! A store on a simulated device beside a model, driven by a seed.
 
 use super::model::{Model, ModelObject};
-use crate::allocator::Run;
 use crate::btree::{self, Damage, Depth, PageCache, Walk, WalkProgress};
-use crate::copying::CopyRules;
+use crate::metadata::copying::CopyRules;
+use crate::space::allocator::Run;
 use crate::{
     IoId, IoRequest, Lookup, LookupId, Memory, OpenError, Opening, ReadError, SNAPS_ATTR, SimDevice, Step, Store,
     StoreConfig, StoreEvent, SubmitError, Ticket, Transaction, UNKNOWN_SNAP,

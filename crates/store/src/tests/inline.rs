@@ -2,7 +2,7 @@
 
 use super::harness::{Bench, KIB, object, read, txn, write};
 use crate::Step;
-use crate::inline::INLINE_BYTES_MAX;
+use crate::data::inline::INLINE_BYTES_MAX;
 
 const LIMIT: usize = INLINE_BYTES_MAX as usize;
 

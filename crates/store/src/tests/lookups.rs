@@ -1,7 +1,7 @@
 //! Lookups see what was submitted, before it is durable.
 
 use super::harness::{Bench, KIB, PG, object, read, txn, write};
-use crate::copying::CopyRules;
+use crate::metadata::copying::CopyRules;
 use crate::{OBJECT_BYTES_MAX, PG_KEYS_END, Step, SubmitError};
 use bytes::Bytes;
 use types::{ObjectId, PgId};

@@ -4,7 +4,7 @@
 use super::devices::split;
 use super::harness::{Bench, Random, config, contents, finish_opening, found, object, open, txn, write};
 use super::model::Model;
-use crate::superblock::{ROOT_OFFSETS, WAL_OFFSET};
+use crate::disk::superblock::{ROOT_OFFSETS, WAL_OFFSET};
 use crate::{IoRequest, Mended, OpenError, SimDevice, Store, StoreConfig, StoreEvent};
 use types::BLOCK_BYTES;
 

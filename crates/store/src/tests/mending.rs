@@ -2,8 +2,8 @@
 
 use super::harness::{Bench, KIB, Random, ask, config, contents, finish_opening, object, open, read, txn, write};
 use super::model::Model;
-use crate::allocator::Run;
 use crate::btree::{Depth, Found, PageCache, Walk, WalkProgress};
+use crate::space::allocator::Run;
 use crate::{IoRequest, Mended, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, SubmitError, Transaction};
 use bytes::Bytes;
 use types::{ObjectId, PgId};
@@ -365,7 +365,7 @@ fn without_the_topmost_page_there_is_nothing_to_mend() {
     device.corrupt(top.offset_bytes() + 50, 2);
     // Nor is there a checkpoint before it.
     let older = 1 - bench.store.log_state().checkpoint as usize % 2;
-    device.corrupt(crate::superblock::ROOT_OFFSETS[older] + 20, 2);
+    device.corrupt(crate::disk::superblock::ROOT_OFFSETS[older] + 20, 2);
     let error = open_to_mend(&mut device, &bench.config).map(drop).unwrap_err();
     assert!(matches!(&error, OpenError::DamagedTree(damage) if damage.run == top), "{error}");
     assert_eq!(open(&mut device, &bench.config).map(drop).unwrap_err(), error);

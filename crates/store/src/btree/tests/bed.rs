@@ -1,10 +1,10 @@
 //! A tree on a device in memory, with a naive map beside it.
 
-use crate::allocator::Allocator;
 use crate::btree::{
     Amount, BlockWrite, Cursor, Damage, Depth, Fetch, Found, Merge, MergeError, Merged, Overlay, PageCache, PageRead,
     Progress, Root, Run, Space, View, Walk, WalkProgress,
 };
+use crate::space::allocator::Allocator;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{AlignedBuf, BLOCK_BYTES, BufPool};

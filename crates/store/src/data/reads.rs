@@ -1,0 +1,454 @@
+//! Reads of objects' bytes.
+
+use crate::btree::{Damage, Fetch, ReadId};
+use crate::config::BLOCK;
+use crate::data::in_flight::Found;
+use crate::data::inline::inline_part;
+use crate::disk::key::{Key, known_object, object_key};
+use crate::engine::io_queue::Purpose;
+use crate::engine::queue::Accepted;
+use crate::metadata::block_map::BlockMap;
+use crate::metadata::onode::Onode;
+use crate::space::allocator::Run;
+use crate::{Lookup, LookupId, ReadError, Store, StoreEvent};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use types::{AlignedBuf, ObjectId, crc32c};
+use wire::Rope;
+
+/// One request reads at most this much: 1 MiB, so that many buffers of one size come and go.
+const READ_BLOCKS_MAX: u32 = 256;
+
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// `len` zeros that take no memory.
+fn zeros(mut len: u64) -> Rope {
+    let mut rope = Rope::new();
+    while len > 0 {
+        let piece = len.min(ZEROS.len() as u64);
+        rope.push(Bytes::from_static(&ZEROS[..piece as usize]));
+        len -= piece;
+    }
+    rope
+}
+
+#[derive(Debug)]
+enum Part {
+    Ready(Rope),
+    /// On its way from the device: object block, place, what the checksums should be.
+    Device {
+        first: u32,
+        run: Run,
+        crcs: Vec<u32>,
+        /// The read failed; so it is tried again block by block, so that the error names the bad one. Those that could
+        /// be read.
+        singly: Option<Rope>,
+    },
+    /// A block that is still being put together; it will come whole.
+    Merge {
+        first: u32,
+        device: u32,
+    },
+}
+
+#[derive(Debug)]
+struct Read {
+    object: Key,
+    parts: Vec<Part>,
+    /// Parts that are not ready.
+    pending: usize,
+    /// Bytes of the parts before the range asked for, and the range's length.
+    skip: usize,
+    len: usize,
+    number: u64,
+    /// Whether its data goes to the block cache.
+    cached: bool,
+    error: Option<ReadError>,
+}
+
+/// Who reads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reader {
+    Caller,
+    /// The caller, to see whether the device still has it.
+    Check,
+    Store,
+}
+
+/// A read that does not know yet where its bytes are.
+#[derive(Debug)]
+struct Parked {
+    id: LookupId,
+    object: Key,
+    offset: u64,
+    len: u64,
+    reader: Reader,
+    /// Transactions up to this one come before it.
+    behind: u64,
+}
+
+/// Reads under way.
+#[derive(Default, Debug)]
+pub(crate) struct Reads {
+    reads: BTreeMap<LookupId, Read>,
+    /// By the page of metadata that they wait for.
+    for_page: BTreeMap<ReadId, Vec<Parked>>,
+    /// By the transaction that they wait for.
+    for_ticket: BTreeMap<u64, Vec<Parked>>,
+    /// The objects of both, with the transactions that come before them: later ones have to wait.
+    parked: BTreeMap<Key, Vec<u64>>,
+}
+
+impl Reads {
+    /// Whether the transaction would change what a parked read from before it is to see.
+    pub fn are_disturbed_by(&self, ticket: u64, txn: &Accepted) -> bool {
+        if self.parked.is_empty() {
+            return false;
+        }
+        let before = |behind: &[u64]| behind.iter().any(|behind| *behind < ticket);
+        let of_object = |object: &Key| self.parked.get(object).is_some_and(|behind| before(behind));
+        let of_range = |(begin, end): (Key, Key)| {
+            let bounds = (Bound::Included(&*begin), Bound::Excluded(&*end));
+            begin < end && self.parked.range::<[u8], _>(bounds).any(|(_, behind)| before(behind))
+        };
+        txn.objects().any(of_object) || txn.ranges().any(of_range)
+    }
+
+    /// Whether a read waits to know where the object's blocks are.
+    pub fn wait_for(&self, object: &[u8]) -> bool {
+        self.parked.contains_key(object)
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.reads.is_empty() && self.parked.is_empty()
+    }
+
+    fn park(&mut self, read: Parked, page: Option<ReadId>) {
+        self.parked.entry(read.object.clone()).or_default().push(read.behind);
+        let waiting = match page {
+            Some(page) => self.for_page.entry(page).or_default(),
+            None => self.for_ticket.entry(read.behind).or_default(),
+        };
+        waiting.push(read);
+    }
+
+    fn unpark(&mut self, read: &Parked) {
+        let behind = self.parked.get_mut(&read.object).expect("parked reads name their objects");
+        let at = behind.iter().position(|behind| *behind == read.behind).expect("each of them");
+        behind.swap_remove(at);
+        if behind.is_empty() {
+            self.parked.remove(&read.object);
+        }
+    }
+}
+
+impl Store {
+    /// Bytes of `offset .. offset + len`, clipped to the object's size; holes read as zeros; none for an absent object.
+    /// If pending, [`StoreEvent::ReadDone`] brings them, as they were at the time of this call.
+    pub fn read(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
+        self.read_for(Reader::Caller, object, offset, len)
+    }
+
+    /// Like [`Store::read`], but what is on the device comes from there, not from the cache: to see whether it can still
+    /// be read.
+    pub fn verify(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
+        self.read_for(Reader::Check, object, offset, len)
+    }
+
+    /// The same for the store's own use.
+    pub(crate) fn read_quietly(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
+        self.read_for(Reader::Store, object, offset, len)
+    }
+
+    fn read_for(&mut self, reader: Reader, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
+        let key = object_key(object);
+        if reader == Reader::Caller {
+            self.relocation.compaction.disturb();
+        }
+        if let Some(ticket) = self.queue.last_of_object(&key) {
+            let id = self.lookups.next_id();
+            self.reads.park(Parked { id, object: key, offset, len, reader, behind: ticket }, None);
+            return Lookup::Pending(id);
+        }
+        match self.load_for_read(&key, offset, len) {
+            Ok(Fetch::Ready(None)) => Lookup::Ready(Rope::new()),
+            Ok(Fetch::Ready(Some(end))) => match self.begin_read(None, key, offset, end, reader) {
+                Begun::Whole(bytes) => Lookup::Ready(bytes),
+                Begun::Pending(id) => Lookup::Pending(id),
+            },
+            Ok(Fetch::Pending(page)) => {
+                let id = self.lookups.next_id();
+                let behind = self.turns.last_staged();
+                self.reads.park(Parked { id, object: key, offset, len, reader, behind }, Some(page));
+                Lookup::Pending(id)
+            }
+            Err(damage) => Lookup::Damaged(damage),
+        }
+    }
+
+    /// Makes sure that it is known where the bytes are, and says where they end. `None`: there are none.
+    fn load_for_read(&mut self, object: &[u8], offset: u64, len: u64) -> Result<Fetch<Option<u64>>, Damage> {
+        if let Fetch::Pending(page) = self.state.load_head(object)? {
+            return Ok(Fetch::Pending(page));
+        }
+        let size = self.state.known(object).map_or(0, Onode::size);
+        let end = offset.saturating_add(len).min(size);
+        if offset >= end {
+            return Ok(Fetch::Ready(None));
+        }
+        Ok(match self.state.load_blocks(object, (offset / BLOCK) as u32, end.div_ceil(BLOCK))? {
+            Fetch::Pending(page) => Fetch::Pending(page),
+            Fetch::Ready(()) => Fetch::Ready(Some(end)),
+        })
+    }
+
+    /// Begins to read `offset .. end` of an object whose blocks there are known. `id`: that of a read which was parked.
+    fn begin_read(&mut self, id: Option<LookupId>, key: Key, offset: u64, end: u64, reader: Reader) -> Begun {
+        let onode = self.state.known(&key).expect("it has bytes");
+        let (first, behind, is_inline) = (offset / BLOCK, end.div_ceil(BLOCK), !onode.inline.is_empty());
+        let cached = reader != Reader::Check;
+        let (parts, error) = match is_inline {
+            true => (inline_parts(&onode.inline, first, behind), None),
+            false => self.read_parts(&key, &onode.blocks, first, behind, cached),
+        };
+        // Nobody waits for reads of other kinds.
+        if reader == Reader::Caller && !is_inline && self.relocation.is_scattered(behind - first, parts.len() as u64) {
+            self.note_scattered(&key, first, behind);
+        }
+        let pending = parts.iter().filter(|part| !matches!(part, Part::Ready(_))).count();
+        let (skip, len) = ((offset % BLOCK) as usize, (end - offset) as usize);
+        if pending == 0 && error.is_none() {
+            return Begun::Whole(assemble(parts, skip, len));
+        }
+        let id = id.unwrap_or_else(|| self.lookups.next_id());
+        if let Some(error) = error {
+            // Known at once, but callers expect errors where bytes would come.
+            self.events.push_back(StoreEvent::ReadDone { id, result: Err(error) });
+            return Begun::Pending(id);
+        }
+        for (at, part) in parts.iter().enumerate() {
+            match part {
+                Part::Ready(_) => {}
+                Part::Device { run, .. } => self.io.read(Purpose::Read { id, part: at }, *run, &self.buffers),
+                Part::Merge { device, .. } => self.merges.wait(*device, id, at),
+            }
+        }
+        let number = self.freeing.begin_read();
+        self.reads.reads.insert(
+            id,
+            Read { object: key, parts, pending, skip, len, number, cached: reader == Reader::Caller, error: None },
+        );
+        Begun::Pending(id)
+    }
+
+    /// A page of metadata was read, or cannot be: reads that waited for it go on.
+    pub(crate) fn begin_reads_with_page(&mut self, page: ReadId) {
+        for read in self.reads.for_page.remove(&page).into_iter().flatten() {
+            self.reads.unpark(&read);
+            self.begin_parked(read);
+        }
+    }
+
+    /// A transaction that had to wait is applied: reads that waited for it go on.
+    pub(crate) fn begin_reads_behind(&mut self, ticket: u64) {
+        for read in self.reads.for_ticket.remove(&ticket).into_iter().flatten() {
+            self.reads.unpark(&read);
+            self.begin_parked(read);
+        }
+    }
+
+    fn begin_parked(&mut self, read: Parked) {
+        let id = read.id;
+        let result = match self.load_for_read(&read.object, read.offset, read.len) {
+            Ok(Fetch::Pending(page)) => return self.reads.park(read, Some(page)),
+            Ok(Fetch::Ready(None)) => Ok(Rope::new()),
+            Ok(Fetch::Ready(Some(end))) => {
+                match self.begin_read(Some(id), read.object, read.offset, end, read.reader) {
+                    Begun::Whole(bytes) => Ok(bytes),
+                    Begun::Pending(_) => return,
+                }
+            }
+            Err(damage) => Err(ReadError::Metadata { object: known_object(&read.object), damage: Box::new(damage) }),
+        };
+        self.events.push_back(StoreEvent::ReadDone { id, result });
+    }
+
+    /// The parts of the object's blocks `first .. end`, in order, and the first error that is known without reading.
+    fn read_parts(
+        &self,
+        key: &[u8],
+        blocks: &BlockMap,
+        first: u64,
+        end: u64,
+        cached: bool,
+    ) -> (Vec<Part>, Option<ReadError>) {
+        let mut parts = Vec::new();
+        let mut at = first;
+        let mut error = None;
+        for (begin, run) in blocks.runs(first as u32, end) {
+            if at < u64::from(begin) {
+                parts.push(Part::Ready(zeros((u64::from(begin) - at) * BLOCK)));
+            }
+            at = u64::from(begin) + u64::from(run.count);
+            let object_block = |device: u32| begin + (device - run.start);
+            for found in self.in_flight.split(run) {
+                match found {
+                    Found::Here { data, damaged: false, .. } => parts.push(Part::Ready(data)),
+                    Found::Here { run, .. } => {
+                        error = error.or(Some(checksum_error(key, object_block(run.start), run.start)));
+                    }
+                    Found::OnDevice(mut rest) => {
+                        while rest.count > 0 {
+                            let merge = self.merges.first_in(rest);
+                            if merge == Some(rest.start) {
+                                parts.push(Part::Merge { first: object_block(rest.start), device: rest.start });
+                                rest = Run { start: rest.start + 1, count: rest.count - 1 };
+                                continue;
+                            }
+                            let until = merge.unwrap_or(rest.end()).min(rest.start + READ_BLOCKS_MAX);
+                            let mut part = Run { start: rest.start, count: until - rest.start };
+                            let first = object_block(part.start);
+                            let mut crcs = Vec::with_capacity(part.count as usize);
+                            blocks.for_each(first, u64::from(first) + u64::from(part.count), |_, b| crcs.push(b.crc));
+                            match cached.then(|| self.block_cache.find(part, &crcs)).flatten() {
+                                Some((found, data)) if found.start == part.start => {
+                                    let crcs = crcs[..found.count as usize].into();
+                                    parts.push(Part::Ready(Rope::from(data).with_block_crcs(crcs)));
+                                    rest = Run { start: found.end(), count: rest.end() - found.end() };
+                                    continue;
+                                }
+                                Some((behind, _)) => part.count = behind.start - part.start,
+                                None => {}
+                            }
+                            crcs.truncate(part.count as usize);
+                            parts.push(Part::Device { first, run: part, crcs, singly: None });
+                            rest = Run { start: part.end(), count: rest.end() - part.end() };
+                        }
+                    }
+                }
+            }
+        }
+        if at < end {
+            parts.push(Part::Ready(zeros((end - at) * BLOCK)));
+        }
+        (parts, error)
+    }
+
+    pub(crate) fn read_part_done(&mut self, id: LookupId, at: usize, result: Result<AlignedBuf, i32>) {
+        let read = self.reads.reads.get_mut(&id).unwrap_or_else(|| panic!("a part of {id:?}, which is over"));
+        let Part::Device { first, run, crcs, singly } = &mut read.parts[at] else {
+            panic!("part {at} of {id:?} was not read")
+        };
+        let done = singly.as_ref().map_or(0, |blocks| blocks.len() / BLOCK as usize);
+        let outcome = match result {
+            Err(_) if singly.is_none() && run.count > 1 => {
+                *singly = Some(Rope::new());
+                let one = Run { start: run.start, count: 1 };
+                return self.io.read(Purpose::Read { id, part: at }, one, &self.buffers);
+            }
+            Err(errno) => Err(ReadError::Device {
+                object: known_object(&read.object),
+                object_offset: u64::from(*first + done as u32) * BLOCK,
+                device_offset: u64::from(run.start + done as u32) * BLOCK,
+                errno,
+            }),
+            Ok(buf) => {
+                let blocks = buf.as_slice().chunks_exact(BLOCK as usize).zip(&crcs[done..]);
+                let is_bad = |(block, crc): (&[u8], &u32)| {
+                    crc32c::checksum(block) != *crc && !mutant::is(mutant::Mutant::CrcUnchecked)
+                };
+                match blocks.into_iter().position(is_bad) {
+                    Some(bad) => {
+                        let bad = (done + bad) as u32;
+                        Err(checksum_error(&read.object, *first + bad, run.start + bad))
+                    }
+                    None => match singly {
+                        None => {
+                            let held_bytes = buf.capacity();
+                            let data = buf.freeze();
+                            let rope = Rope::from(data.clone()).with_block_crcs(crcs[..].into());
+                            if read.cached {
+                                self.block_cache.offer(*run, &data, held_bytes, std::mem::take(crcs));
+                            }
+                            Ok(rope)
+                        }
+                        Some(blocks) => {
+                            blocks.push(buf.freeze());
+                            if done + 1 < run.count as usize {
+                                let next = Run { start: run.start + done as u32 + 1, count: 1 };
+                                return self.io.read(Purpose::Read { id, part: at }, next, &self.buffers);
+                            }
+                            Ok(std::mem::take(blocks))
+                        }
+                    },
+                }
+            }
+        };
+        self.part_ready(id, at, outcome);
+    }
+
+    /// The block that a read waited for is whole; `None` if it is made of damaged bytes.
+    pub(crate) fn merged_part_ready(&mut self, id: LookupId, at: usize, data: Option<Rope>) {
+        let read = self.reads.reads.get(&id).unwrap_or_else(|| panic!("a part of {id:?}, which is over"));
+        let Part::Merge { first, device } = read.parts[at] else { panic!("part {at} of {id:?} was not merged") };
+        let outcome = data.ok_or_else(|| checksum_error(&read.object, first, device));
+        self.part_ready(id, at, outcome);
+    }
+
+    fn part_ready(&mut self, id: LookupId, at: usize, outcome: Result<Rope, ReadError>) {
+        let read = self.reads.reads.get_mut(&id).expect("looked up by the caller");
+        match outcome {
+            Ok(data) => read.parts[at] = Part::Ready(data),
+            Err(error) => read.error = read.error.take().or(Some(error)),
+        }
+        read.pending -= 1;
+        if read.pending > 0 {
+            return;
+        }
+        let read = self.reads.reads.remove(&id).expect("just there");
+        self.freeing.end_read(read.number);
+        self.release_freed();
+        let result = match read.error {
+            Some(error) => Err(error),
+            None => Ok(assemble(read.parts, read.skip, read.len)),
+        };
+        self.events.push_back(StoreEvent::ReadDone { id, result });
+    }
+}
+
+/// A read whose blocks are known.
+enum Begun {
+    Whole(Rope),
+    Pending(LookupId),
+}
+
+/// The parts of blocks `first .. end` of an object whose first bytes are `inline`.
+fn inline_parts(inline: &Bytes, first: u64, end: u64) -> Vec<Part> {
+    let data = inline_part(inline, first * BLOCK, end * BLOCK);
+    let behind = zeros((end - first) * BLOCK - data.len() as u64);
+    vec![Part::Ready(data.into()), Part::Ready(behind)]
+}
+
+fn checksum_error(key: &[u8], block: u32, device: u32) -> ReadError {
+    let (object_offset, device_offset) = (u64::from(block) * BLOCK, u64::from(device) * BLOCK);
+    ReadError::Checksum { object: known_object(key), object_offset, device_offset }
+}
+
+fn assemble(parts: Vec<Part>, skip: usize, len: usize) -> Rope {
+    // Of all blocks, as long as they are known.
+    let (mut rope, mut crcs) = (Rope::new(), Some(Vec::new()));
+    let is_one = parts.len() == 1;
+    for part in parts {
+        let Part::Ready(data) = part else { panic!("{part:?} in a finished read") };
+        match (data.block_crcs(), &mut crcs) {
+            (Some(of_part), Some(crcs)) if !is_one => crcs.extend_from_slice(of_part),
+            _ => crcs = None,
+        }
+        rope.append(data);
+    }
+    if let Some(crcs) = crcs {
+        rope = rope.with_block_crcs(crcs.into());
+    }
+    if skip == 0 && rope.len() == len { rope } else { rope.slice(skip, len) }
+}

@@ -1,0 +1,543 @@
+//! Relocation: data that came to lie scattered is written again in one piece, and nearly empty units are emptied.
+//!
+//! * *Scattered data.* A read that finds its range in many small pieces notes it, window by window. If a window lies just
+//!   as it did some seconds later, nobody is writing there, and it is read, verified and written as one run, or in whole units. Only what is
+//!   read in sequence is worth this, so reads are what finds it: no walk over all objects is needed, and data that is
+//!   never read, or read only by single blocks, costs nothing.
+//! * *Broken units.* While little free space is in whole units, the emptiest others are held back from use, and a walk over
+//!   all objects ([`crate::data::compaction`]) moves what lies in them into holes elsewhere. A unit of 16 blocks costs 12 or so: so
+//!   does the room for scattered data to be brought together in, on a device that is nearly full.
+//!
+//! What is moved is an ordinary transaction with the same content: a `Map` step that carries the old checksums over, so that
+//! nothing that happened to the bytes in memory can pass for them. It is made only if object and blocks are still those
+//! that were read; a number as of a read keeps freed blocks from being used again until that has been compared. Blocks that
+//! several objects share stay where they are.
+//!
+//! Budget: a tenth of the bytes that clients write, and a little per second, saved up to [`BUDGET_BYTES_MAX`]; nothing while
+//! the device is busy. While clients stay away, compaction has a far larger one.
+
+use crate::Store;
+use crate::btree::Fetch;
+use crate::config::BLOCK;
+use crate::data::compaction::{Compaction, MOVING_BLOCKS_MAX};
+use crate::disk::key::{Key, known_object};
+use crate::disk::redo::Redo;
+use crate::engine::submit::aligned;
+use crate::engine::turns::Staged;
+use crate::metadata::block_map::BlockRef;
+use crate::space::allocator::Run;
+use crate::{Lookup, LookupId, StoreEvent};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use types::{AlignedBuf, BLOCK_BYTES, crc32c};
+use wire::Rope;
+
+/// What is moved at once: 512 KiB of an object.
+pub(crate) const WINDOW_BLOCKS: u32 = 128;
+/// A read of fewer blocks says nothing about reading in sequence: 128 KiB.
+const READ_BLOCKS_MIN: u64 = 32;
+/// Pieces shorter than this on average are scattered: 64 KiB.
+const PIECE_BLOCKS: u64 = 16;
+/// Windows remembered at most; what is read again is noted again.
+const NOTED_MAX: usize = 1024;
+/// So long, in ticks of a second, a window must lie unchanged.
+const COLD_TICKS: u64 = 2;
+/// Clients write so many bytes for one that is moved.
+const WRITTEN_PER_MOVED: u64 = 10;
+/// Moved per tick whatever clients do.
+const IDLE_BYTES: u64 = 16 << 20;
+const BUDGET_BYTES_MAX: u64 = 32 << 20;
+/// Requests to the device under way from which on it is busy.
+const BUSY_REQUESTS: usize = 64;
+/// Blocks that are moved at the same time while clients are there, but for a window, which is more.
+const PIECES_MAX: u32 = 32;
+/// Ticks until the next walk if one has found little to move.
+const WALK_TICKS: u64 = 60;
+/// Ticks until what was moved is free where it was.
+const SETTLE_TICKS: u64 = 2;
+/// Whole units are left to clients: one block in so many of the device, or of what is free if that is less.
+const WHOLE_PER_DEVICE: u64 = 64;
+const WHOLE_PER_FREE: u64 = 4;
+/// The same in a lull.
+const WHOLE_PER_DEVICE_IN_LULL: u64 = 256;
+const WHOLE_PER_FREE_IN_LULL: u64 = 8;
+/// Nothing more is begun while so much data is on its way to the device. 4 MiB.
+const UNCOMMITTED_BYTES_MAX: u64 = 4 << 20;
+
+/// A part of an object: its number, in windows.
+type Window = (Key, u32);
+/// Blocks of an object, with their places.
+pub(crate) type Blocks = Vec<(u32, BlockRef)>;
+
+/// What relocation has done since the store was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RelocationStats {
+    /// Windows that reads found scattered.
+    pub noted: u64,
+    /// Pieces of objects written again, and their bytes.
+    pub moves: u64,
+    pub moved_bytes: u64,
+    /// Moves given up because the data changed meanwhile, could not be read, or found no room.
+    pub given_up: u64,
+    /// Walks over all objects that were begun; one after another in a lull.
+    pub walks: u64,
+}
+
+/// A part of an object that is being moved.
+#[derive(Debug)]
+struct Piece {
+    source: Source,
+    into: Into,
+    bytes: PieceBytes,
+}
+
+#[derive(Debug)]
+enum PieceBytes {
+    OnTheirWay(LookupId),
+    Here(Rope),
+}
+
+/// Where data is moved to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Into {
+    WholeUnits,
+    Holes,
+}
+
+/// What is being moved, as it was when its read began.
+#[derive(Debug)]
+struct Source {
+    key: Key,
+    first: u32,
+    end: u32,
+    blocks: Blocks,
+    /// Keeps blocks that are freed from being used again.
+    read: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Relocation {
+    /// Windows that reads found scattered, with a sum over their places then. Those that have been so long enough are in
+    /// `ripe`, the others in `young` too, with the tick when they were noted.
+    noted: BTreeMap<Window, u64>,
+    ripe: BTreeSet<Window>,
+    young: VecDeque<(u64, Window)>,
+    pub compaction: Compaction,
+    /// What is being moved, and how many blocks that is.
+    moving: Vec<Piece>,
+    moving_blocks: u32,
+    /// A walk waits for a page of metadata.
+    pub looking: Option<LookupId>,
+    /// While clients are there no walk begins before this tick.
+    next_walk: u64,
+    /// Until this tick what the last walk has moved may not be free yet where it was.
+    settled_at: u64,
+    /// The last transaction before a walk that found next to nothing.
+    fruitless: Option<u64>,
+    ticks: u64,
+    budget_bytes: u64,
+    paused: bool,
+    read_blocks_min: u64,
+    /// For tests: all that can be moved is, at once.
+    eager: bool,
+    pub stats: RelocationStats,
+}
+
+impl Default for Relocation {
+    fn default() -> Relocation {
+        Relocation {
+            noted: BTreeMap::new(),
+            ripe: BTreeSet::new(),
+            young: VecDeque::new(),
+            compaction: Compaction::default(),
+            moving: Vec::new(),
+            moving_blocks: 0,
+            looking: None,
+            next_walk: 0,
+            settled_at: 0,
+            fruitless: None,
+            ticks: 0,
+            budget_bytes: 0,
+            paused: false,
+            read_blocks_min: READ_BLOCKS_MIN,
+            eager: false,
+            stats: RelocationStats::default(),
+        }
+    }
+}
+
+/// A sum over places that tells other places from these.
+fn sum(blocks: &[(u32, BlockRef)]) -> u64 {
+    let step = |sum: u64, (at, block): &(u32, BlockRef)| {
+        (sum ^ (u64::from(*at) << 32 | u64::from(block.device))).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    };
+    blocks.iter().fold(0, step)
+}
+
+/// How many pieces the blocks lie in.
+pub(crate) fn pieces(blocks: &[(u32, BlockRef)]) -> u64 {
+    let joins = |pair: &&[(u32, BlockRef)]| pair[0].0 + 1 == pair[1].0 && pair[0].1.device + 1 == pair[1].1.device;
+    (blocks.len() - blocks.windows(2).filter(joins).count()) as u64
+}
+
+impl Relocation {
+    /// Whether nothing is under way; what is only noted may wait.
+    pub fn is_idle(&self) -> bool {
+        self.moving.is_empty() && self.looking.is_none()
+    }
+
+    /// Whether windows wait to be brought together.
+    pub fn has_noted(&self) -> bool {
+        !self.noted.is_empty()
+    }
+
+    /// Moves nothing more until clients submit something: a checkpoint was asked for, perhaps by an orderly stop, and
+    /// nothing shall come behind it.
+    pub fn pause(&mut self) {
+        self.paused = true;
+    }
+
+    pub fn resume(&mut self) {
+        self.paused = false;
+    }
+
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Clients have written and freed so many bytes of a device of `device_bytes`.
+    pub fn earn(&mut self, written_bytes: u64, freed_bytes: u64, device_bytes: u64) {
+        self.add_budget(written_bytes / WRITTEN_PER_MOVED);
+        self.compaction.earn(written_bytes.max(freed_bytes), device_bytes);
+    }
+
+    fn add_budget(&mut self, bytes: u64) {
+        self.budget_bytes = (self.budget_bytes + bytes).min(BUDGET_BYTES_MAX);
+    }
+
+    pub fn spend(&mut self, bytes: u64) {
+        if !self.compaction.spend(bytes) {
+            self.budget_bytes = self.budget_bytes.saturating_sub(bytes);
+        }
+    }
+
+    fn may_spend(&self) -> bool {
+        let window_bytes = u64::from(WINDOW_BLOCKS) * BLOCK;
+        self.eager || self.budget_bytes >= window_bytes || self.compaction.can_spend(window_bytes)
+    }
+
+    /// Whether more may be moved at the same time as what is. While clients are there, one thing comes after another.
+    pub fn may_begin(&self) -> bool {
+        let in_lull = self.compaction.is_lull() || self.eager;
+        let moving_max = if in_lull { MOVING_BLOCKS_MAX } else { PIECES_MAX };
+        self.looking.is_none() && self.moving_blocks < moving_max
+    }
+
+    pub fn is_eager(&self) -> bool {
+        self.eager
+    }
+
+    /// Whether a walk may be begun or go on while clients are there. `last`: the last transaction.
+    pub fn walk_may_go_on(&self, last: u64) -> bool {
+        self.eager || self.ticks >= self.next_walk.max(self.settled_at) && self.fruitless != Some(last)
+    }
+
+    /// Whether the last walk's cycle found next to nothing.
+    pub fn was_fruitless(&self) -> bool {
+        self.fruitless.is_some()
+    }
+
+    /// A walk's cycle is over.
+    pub fn walk_ended(&mut self, was_worth: bool, last: u64) {
+        self.settled_at = self.ticks + SETTLE_TICKS;
+        self.fruitless = (!was_worth).then_some(last);
+        if !was_worth {
+            self.next_walk = self.ticks + WALK_TICKS;
+        }
+    }
+
+    /// Has everything moved that can be, without waiting.
+    #[cfg(test)]
+    pub fn be_eager(&mut self) {
+        (self.eager, self.read_blocks_min) = (true, 2);
+    }
+
+    /// Lets so many ticks pass that earn nothing.
+    #[cfg(test)]
+    pub fn be_patient(&mut self, ticks: u32) {
+        (0..ticks).for_each(|_| self.tick());
+        self.budget_bytes = 0;
+    }
+
+    /// Whether a read of `blocks` blocks in `pieces` pieces shows scattered data.
+    pub fn is_scattered(&self, blocks: u64, pieces: u64) -> bool {
+        let long = if self.eager { 2 * pieces > blocks } else { pieces * PIECE_BLOCKS > blocks };
+        blocks >= self.read_blocks_min && pieces > 1 && long
+    }
+
+    /// A tick of about a second.
+    pub fn tick(&mut self) {
+        self.ticks += 1;
+        self.compaction.tick();
+        self.add_budget(IDLE_BYTES);
+        while self.young.front().is_some_and(|(since, _)| since + COLD_TICKS <= self.ticks) {
+            let (_, window) = self.young.pop_front().expect("just seen");
+            self.ripe.insert(window);
+        }
+    }
+
+    /// Takes an event that answers a question of its own; gives back any other.
+    pub fn take_event(&mut self, event: StoreEvent) -> Option<StoreEvent> {
+        match event {
+            StoreEvent::LookupDone(done) if self.looking == Some(done) => self.looking = None,
+            StoreEvent::ReadDone { id, result } => {
+                let waits = |piece: &&mut Piece| matches!(piece.bytes, PieceBytes::OnTheirWay(wanted) if wanted == id);
+                match self.moving.iter_mut().find(waits) {
+                    // What cannot be read is left to those who can repair it.
+                    Some(piece) => piece.bytes = PieceBytes::Here(result.unwrap_or_default()),
+                    None => return Some(StoreEvent::ReadDone { id, result }),
+                }
+            }
+            event => return Some(event),
+        }
+        None
+    }
+
+    /// Pieces under way whose bytes are there.
+    fn take_read(&mut self) -> Vec<Piece> {
+        let here = |piece: &mut Piece| matches!(piece.bytes, PieceBytes::Here(_));
+        let pieces: Vec<Piece> = self.moving.extract_if(.., here).collect();
+        self.moving_blocks -= pieces.iter().map(|piece| piece.source.blocks.len() as u32).sum::<u32>();
+        pieces
+    }
+}
+
+impl Store {
+    /// What relocation has done since the store was opened.
+    pub fn relocation_stats(&self) -> RelocationStats {
+        self.relocation.stats
+    }
+
+    /// A read found the object's blocks `first .. end` scattered.
+    pub(crate) fn note_scattered(&mut self, key: &[u8], first: u64, end: u64) {
+        for window in first / u64::from(WINDOW_BLOCKS)..end.div_ceil(u64::from(WINDOW_BLOCKS)) {
+            let window = (Key::from(key), window as u32);
+            if self.relocation.noted.len() >= NOTED_MAX || self.relocation.noted.contains_key(&window) {
+                continue;
+            }
+            let Some(blocks) = self.blocks_between(key, window.1 * WINDOW_BLOCKS, window_end(window.1)) else {
+                continue;
+            };
+            // The rest of the range may be what is scattered.
+            if !self.relocation.is_scattered(blocks.len() as u64, pieces(&blocks)) {
+                continue;
+            }
+            let relocation = &mut self.relocation;
+            relocation.stats.noted += 1;
+            relocation.noted.insert(window.clone(), sum(&blocks));
+            match relocation.eager {
+                true => drop(relocation.ripe.insert(window)),
+                false => relocation.young.push_back((relocation.ticks, window)),
+            }
+        }
+    }
+
+    /// The object's blocks in a range, if they are known without reading.
+    pub(crate) fn blocks_between(&self, key: &[u8], first: u32, end: u64) -> Option<Blocks> {
+        let mut blocks = Vec::new();
+        let onode =
+            self.state.onodes.get(key).flatten().filter(|onode| onode.blocks.first_unknown(first, end).is_none())?;
+        onode.blocks.for_each(first, end, |at, block| blocks.push((at, block)));
+        Some(blocks)
+    }
+
+    /// Whether the object's blocks in a range are known, or cannot be; else a page of metadata is on its way.
+    pub(crate) fn look(&mut self, key: &[u8], first: u32, end: u64) -> bool {
+        match self.state.load_blocks(key, first, end) {
+            Ok(Fetch::Ready(())) | Err(_) => true,
+            Ok(Fetch::Pending(read)) => {
+                self.relocation.looking = Some(self.lookups.wait_for_page(read));
+                false
+            }
+        }
+    }
+
+    /// Does this turn's part of it. Call before the turn's transactions leave.
+    pub(crate) fn advance_relocation(&mut self) {
+        for piece in self.relocation.take_read() {
+            self.move_piece(piece);
+        }
+        let lull = self.compaction_is_wanted();
+        if !lull {
+            self.end_lull();
+        }
+        let in_flight = self.in_flight.bytes() >= UNCOMMITTED_BYTES_MAX || self.log_is_nearly_full();
+        if self.relocation.paused || in_flight || !self.relocation.may_begin() || !self.relocation.may_spend() {
+            return;
+        }
+        if !lull && (!self.relocation.is_idle() || self.io.under_way() >= BUSY_REQUESTS) {
+            return;
+        }
+        let has_room = self.has_room_for_move(WINDOW_BLOCKS.into(), Into::WholeUnits);
+        if has_room && let Some(window) = self.relocation.ripe.pop_first() {
+            self.begin_noted(window);
+        } else {
+            // Where a test has everything moved, walks are made either way in turn.
+            let walk = self.relocation.stats.walks + u64::from(!self.relocation.compaction.is_walking());
+            self.advance_walk(lull && !(self.relocation.eager && walk.is_multiple_of(2)));
+        }
+    }
+
+    /// The log is left to clients.
+    pub(crate) fn log_is_nearly_full(&self) -> bool {
+        self.wal.used_bytes() > self.wal.bytes() / 4 * 3
+    }
+
+    /// Begins to bring a window together that reads found scattered, if it lies as it did then.
+    fn begin_noted(&mut self, window: Window) {
+        let (first, end) = (window.1 * WINDOW_BLOCKS, window_end(window.1));
+        if !self.look(&window.0, first, end) {
+            self.relocation.ripe.insert(window);
+            return;
+        }
+        let noted = self.relocation.noted.remove(&window).expect("what is ripe was noted");
+        let blocks = self.blocks_between(&window.0, first, end).unwrap_or_default();
+        // Elsewhere by now: it is being written, so moving it would not last.
+        if sum(&blocks) == noted || self.relocation.eager {
+            self.begin_piece(window.0, blocks, Into::WholeUnits);
+        }
+    }
+
+    /// Whether the blocks may be moved at all: none is shared or being made.
+    fn can_move(&self, blocks: &[(u32, BlockRef)]) -> bool {
+        !blocks.iter().any(|(_, block)| {
+            let run = Run { start: block.device, count: 1 };
+            self.state.is_shared(run) || self.merges.contains(block.device)
+        })
+    }
+
+    /// Reads blocks that are to be moved, unless they had better stay.
+    pub(crate) fn begin_piece(&mut self, key: Key, blocks: Blocks, into: Into) {
+        let (Some((first, _)), Some((last, _))) = (blocks.first().copied(), blocks.last().copied()) else { return };
+        if !self.can_move(&blocks) || !self.has_room_for_move(blocks.len() as u64, into) {
+            self.relocation.stats.given_up += 1;
+            return;
+        }
+        let source = Source { first, end: last + 1, read: self.freeing.begin_read(), blocks, key };
+        let (offset, len) = (u64::from(first) * BLOCK, u64::from(source.end - first) * BLOCK);
+        self.relocation.spend(source.blocks.len() as u64 * BLOCK);
+        let object = known_object(&source.key);
+        let bytes = match self.read_quietly(&object, offset, len) {
+            Lookup::Ready(data) => PieceBytes::Here(data),
+            Lookup::Pending(id) => PieceBytes::OnTheirWay(id),
+            Lookup::Damaged(_) => PieceBytes::Here(Rope::new()),
+        };
+        self.relocation.moving_blocks += source.blocks.len() as u32;
+        self.relocation.moving.push(Piece { source, into, bytes });
+    }
+
+    /// Space is never taken from clients: there must be more than the reserve, and some whole units for them.
+    pub(crate) fn has_room_for_move(&self, blocks: u64, into: Into) -> bool {
+        let reserved = self.reserved_blocks().saturating_sub(self.metadata.blocks());
+        let free = u64::from(self.allocator.free_blocks());
+        let whole = u64::from(self.allocator.whole_unit_blocks());
+        let (per_device, per_free) = match self.relocation.compaction.is_lull() {
+            true => (WHOLE_PER_DEVICE_IN_LULL, WHOLE_PER_FREE_IN_LULL),
+            false => (WHOLE_PER_DEVICE, WHOLE_PER_FREE),
+        };
+        let kept = (u64::from(self.allocator.blocks()) / per_device).min(free / per_free);
+        free > reserved + 2 * blocks + u64::from(self.allocator.unit_blocks())
+            && (into == Into::Holes || whole > blocks + kept)
+    }
+
+    /// Gives the blocks a new place, if nothing has changed since they were read.
+    fn move_piece(&mut self, piece: Piece) {
+        let Piece { source, into, bytes: PieceBytes::Here(data) } = piece else { panic!("a piece without its bytes") };
+        let moved = if self.relocation.paused { None } else { self.try_move(&source, into, data) };
+        let stats = &mut self.relocation.stats;
+        match moved {
+            Some(()) => {
+                stats.moves += 1;
+                stats.moved_bytes += source.blocks.len() as u64 * BLOCK;
+            }
+            None => stats.given_up += 1,
+        }
+        self.freeing.end_read(source.read);
+        self.release_freed();
+    }
+
+    fn try_move(&mut self, source: &Source, into: Into, data: Rope) -> Option<()> {
+        // Mostly still in memory, and then ready. What waits has its place in the order already.
+        let _ = self.state.load_blocks(&source.key, source.first, source.end.into());
+        let now =
+            self.blocks_between(&source.key, source.first, source.end.into()).filter(|_| self.queue.is_empty())?;
+        let count = source.blocks.len() as u32;
+        if now != source.blocks || !self.can_move(&now) || !self.has_room_for_move(count.into(), into) {
+            return None;
+        }
+        let data = self.whole_blocks(source, data)?;
+        let mut places = match into {
+            Into::WholeUnits => VecDeque::from(self.allocator.allocate_cold(count)?),
+            Into::Holes => VecDeque::from(self.allocator.allocate_holes(count)?),
+        };
+        self.data_blocks += u64::from(count);
+        let size = self.state.known(&source.key).expect("it has blocks").size();
+        let mut staged = Staged::new(self.turns.next_ticket());
+        staged.internal = true;
+        for stretch in now.chunk_by(|a, b| a.0 + 1 == b.0) {
+            let first = stretch[0].0;
+            let crcs = stretch.iter().map(|(_, block)| block.crc).collect();
+            let (mut at, mut runs) = (u64::from(first - source.first) * BLOCK, Vec::new());
+            let mut left = stretch.len() as u32;
+            while left > 0 {
+                let place = places.front_mut().expect("as many places as blocks");
+                let here = Run { start: place.start, count: place.count.min(left) };
+                *place = Run { start: here.end(), count: place.count - here.count };
+                if place.count == 0 {
+                    places.pop_front();
+                }
+                let data = data.slice(at as usize, here.len_bytes() as usize);
+                self.in_flight.insert(here.start, data.clone(), false);
+                staged.data.push((here.start, data));
+                runs.push(here);
+                (at, left) = (at + here.len_bytes(), left - here.count);
+            }
+            self.apply(Redo::Map { object: source.key.clone(), size, first, runs, crcs }, &mut staged);
+        }
+        self.state.settle();
+        self.turns.stage(staged);
+        self.note_again(source);
+        Some(())
+    }
+
+    /// What was moved out of a unit is no sign of a client that writes.
+    fn note_again(&mut self, source: &Source) {
+        let window = (source.key.clone(), source.first / WINDOW_BLOCKS);
+        if self.relocation.noted.contains_key(&window) {
+            let blocks = self.blocks_between(&source.key, window.1 * WINDOW_BLOCKS, window_end(window.1));
+            self.relocation.noted.insert(window, sum(&blocks.unwrap_or_default()));
+        }
+    }
+
+    /// What was read, with zeros behind the object's end: aligned whole blocks. `None`: not what was asked for.
+    fn whole_blocks(&self, source: &Source, mut data: Rope) -> Option<Rope> {
+        let len = (source.end - source.first) as usize * BLOCK_BYTES;
+        let rest = data.len() % BLOCK_BYTES;
+        if rest > 0 {
+            let whole = data.len() - rest;
+            let tail = data.slice(whole, rest).to_vec();
+            let mut block = AlignedBuf::zeroed(BLOCK_BYTES);
+            block.as_mut_slice()[..rest].copy_from_slice(&tail);
+            let (_, last) = source.blocks.last().expect("moves have blocks");
+            if crc32c::checksum(block.as_slice()) != last.crc {
+                return None;
+            }
+            data = data.slice(0, whole);
+            data.push(block.freeze());
+        }
+        (data.len() == len).then(|| aligned(data, &self.buffers))
+    }
+}
+
+fn window_end(window: u32) -> u64 {
+    (u64::from(window) + 1) * u64::from(WINDOW_BLOCKS)
+}

@@ -1,0 +1,148 @@
+//! What a transaction does, once blocks are chosen: the content of log records (`redo_bytes`).
+//!
+//! A redo step says the same when it is applied again after a crash to the state in which it was made. The live store
+//! changes its state only by applying redo steps, so that replay cannot differ from it.
+
+use crate::disk::key::Key;
+use crate::metadata::copying::CopyOf;
+use crate::space::allocator::Run;
+use bytes::Bytes;
+use types::PgId;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Redo {
+    Touch {
+        object: Key,
+    },
+    /// Puts blocks at object block `first ..` and sets the size.
+    Map {
+        object: Key,
+        size: u64,
+        first: u32,
+        runs: Vec<Run>,
+        crcs: Vec<u32>,
+    },
+    /// Makes holes of the object blocks `first .. end`.
+    Unmap {
+        object: Key,
+        first: u32,
+        end: u32,
+    },
+    /// Sets the size; blocks wholly behind it go.
+    Resize {
+        object: Key,
+        size: u64,
+    },
+    Remove {
+        object: Key,
+    },
+    SetAttr {
+        object: Key,
+        name: Vec<u8>,
+        value: Bytes,
+    },
+    RemoveAttr {
+        object: Key,
+        name: Vec<u8>,
+    },
+    OmapSet {
+        object: Key,
+        entries: Vec<(Bytes, Bytes)>,
+    },
+    OmapRemove {
+        object: Key,
+        keys: Vec<Bytes>,
+    },
+    OmapRemoveRange {
+        object: Key,
+        begin: Bytes,
+        end: Bytes,
+    },
+    OmapClear {
+        object: Key,
+    },
+    OmapSetHeader {
+        object: Key,
+        header: Bytes,
+    },
+    Clone {
+        from: Key,
+        to: Key,
+    },
+    PgSet {
+        pg: PgId,
+        key: Bytes,
+        value: Bytes,
+    },
+    PgRemove {
+        pg: PgId,
+        key: Bytes,
+    },
+    PgRemoveRange {
+        pg: PgId,
+        begin: Bytes,
+        end: Bytes,
+    },
+    PgDestroy {
+        pg: PgId,
+        pg_num: u32,
+    },
+    /// Sets size and bytes of an object without blocks; behind `data` all is zeros.
+    Inline {
+        object: Key,
+        size: u64,
+        data: Bytes,
+    },
+    /// Makes blocks and holes of `to` what they are in `from`, shared, and sets its size.
+    CloneRange {
+        from: Key,
+        to: Key,
+        size: u64,
+        from_first: u32,
+        to_first: u32,
+        count: u32,
+    },
+    /// Like a clone, but the entries of the omap are there already, under the id of the copy, and so are the segments, if
+    /// they were copied.
+    CloneCopied {
+        from: Key,
+        of: CopyOf,
+    },
+    /// Removes a copy that no clone took.
+    DropCopy {
+        of: CopyOf,
+    },
+    /// Omaps made from here on get ids from `next` on: those before it are of copies that the transaction takes.
+    OmapIds {
+        next: u64,
+    },
+}
+
+impl Redo {
+    /// The object that changes; `None` for steps on a group.
+    pub fn object(&self) -> Option<&[u8]> {
+        match self {
+            Redo::Touch { object }
+            | Redo::Map { object, .. }
+            | Redo::Unmap { object, .. }
+            | Redo::Resize { object, .. }
+            | Redo::Remove { object }
+            | Redo::SetAttr { object, .. }
+            | Redo::RemoveAttr { object, .. }
+            | Redo::OmapSet { object, .. }
+            | Redo::OmapRemove { object, .. }
+            | Redo::OmapRemoveRange { object, .. }
+            | Redo::OmapClear { object }
+            | Redo::OmapSetHeader { object, .. }
+            | Redo::Inline { object, .. }
+            | Redo::Clone { to: object, .. }
+            | Redo::CloneRange { to: object, .. } => Some(object),
+            Redo::CloneCopied { of, .. } | Redo::DropCopy { of } => Some(&of.to),
+            Redo::PgSet { .. }
+            | Redo::PgRemove { .. }
+            | Redo::PgRemoveRange { .. }
+            | Redo::PgDestroy { .. }
+            | Redo::OmapIds { .. } => None,
+        }
+    }
+}

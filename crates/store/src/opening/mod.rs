@@ -1,0 +1,21 @@
+//! From devices to an open store, and from blank devices to an empty store.
+//!
+//! * Begin with `phases`: the steps of an opening, from the superblocks to the store. `io` makes its requests.
+//! * `device_labels` tells whether the devices belong together, `tree_loading` finds the blocks of the metadata tree,
+//!   `counting` learns which blocks are free.
+//! * `losses` says what damaged metadata held; `mending` clears away what the lost parts leave behind.
+//! * `format` makes devices an empty store.
+
+mod counting;
+mod device_labels;
+mod format;
+mod io;
+pub(crate) mod losses;
+pub(crate) mod mending;
+mod phases;
+mod tree_loading;
+
+pub use format::FormatError;
+pub use losses::Loss;
+pub use mending::{LostLog, LostObject, Mended};
+pub use phases::{OpenError, Opening};
