@@ -18,7 +18,7 @@ const ENTRIES_GUESSED: usize = 32;
 
 /// Some entries in order, keys and values.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Page {
+pub struct CursorPage {
     pub entries: Vec<(Bytes, Bytes)>,
     /// Whether there are no more behind them.
     pub done: bool,
@@ -56,7 +56,7 @@ pub struct Cursor {
     lost: Option<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
-enum Source {
+enum RecordSource {
     Active,
     Frozen,
 }
@@ -107,8 +107,8 @@ impl Cursor {
         view: &mut View<'_>,
         entries_max: usize,
         bytes_max: usize,
-    ) -> Result<Fetch<Page>, Damage> {
-        let mut out = Page::default();
+    ) -> Result<Fetch<CursorPage>, Damage> {
+        let mut out = CursorPage::default();
         let pending = match self.fill(view, &mut out, entries_max.max(1), bytes_max) {
             Ok(pending) => pending,
             // What was found before it is returned first.
@@ -124,7 +124,7 @@ impl Cursor {
     fn fill(
         &mut self,
         view: &mut View<'_>,
-        out: &mut Page,
+        out: &mut CursorPage,
         entries_max: usize,
         bytes_max: usize,
     ) -> Result<Option<super::ReadId>, Damage> {
@@ -150,10 +150,10 @@ impl Cursor {
             let leaf = self.leaf.as_ref().filter(|_| !self.tree_done);
             let (mut source, mut key) = (None, None);
             if let Some(record) = active.peek() {
-                (source, key) = (Some(Source::Active), Some(record.key()));
+                (source, key) = (Some(RecordSource::Active), Some(record.key()));
             }
             if let Some(record) = frozen.peek().filter(|record| key.is_none_or(|key| record.key() < key)) {
-                (source, key) = (Some(Source::Frozen), Some(record.key()));
+                (source, key) = (Some(RecordSource::Frozen), Some(record.key()));
             }
             let order = leaf.map(|leaf| key.map_or(Ordering::Less, |key| leaf.page.cmp_key(leaf.index, key)));
             let found: Option<(Bytes, Bytes)> = match (order, source) {
@@ -205,14 +205,14 @@ impl Cursor {
                 }
                 (order, Some(source)) => {
                     let record: &Record = match source {
-                        Source::Active => active.next().expect("it was peeked"),
+                        RecordSource::Active => active.next().expect("it was peeked"),
                         _ => frozen.next().expect("it was peeked"),
                     };
                     if self.end.as_deref().is_some_and(|end| record.key() >= end) {
                         out.done = true;
                         return Ok(None);
                     }
-                    let is_frozen = matches!(source, Source::Frozen);
+                    let is_frozen = matches!(source, RecordSource::Frozen);
                     if !is_frozen {
                         frozen.next_if(|other| other.key() == record.key());
                     }

@@ -5,12 +5,12 @@ use super::sorted_chunks::{Graveyard, Item, SortedChunks};
 
 /// Keys from `begin` on that are below `end`.
 #[derive(Debug)]
-pub(super) struct Range {
+pub(super) struct ErasedRange {
     begin: Box<[u8]>,
     end: Box<[u8]>,
 }
 
-impl Item for Range {
+impl Item for ErasedRange {
     fn key(&self) -> &[u8] {
         &self.begin
     }
@@ -23,7 +23,7 @@ impl Item for Range {
 /// Ranges that neither overlap nor touch.
 #[derive(Default, Debug)]
 pub(crate) struct Erased {
-    ranges: SortedChunks<Range>,
+    ranges: SortedChunks<ErasedRange>,
 }
 
 /// Memory of a range besides its keys: its slot in a chunk, which is two thirds full, and two allocations.
@@ -43,7 +43,7 @@ impl Erased {
     }
 
     /// Adds a range, which is not empty, joining it with those it meets.
-    pub(super) fn add(&mut self, begin: &[u8], end: &[u8], gone: &mut Graveyard<Range>) {
+    pub(super) fn add(&mut self, begin: &[u8], end: &[u8], gone: &mut Graveyard<ErasedRange>) {
         assert!(begin < end, "empty range {begin:x?} .. {end:x?}");
         let ranges = &mut self.ranges;
         let (mut from, to) = (ranges.lower_bound(begin), ranges.upper_bound(end));
@@ -55,7 +55,7 @@ impl Erased {
         }
         ranges.cut(from, to, gone);
         let begin = first.unwrap_or_else(|| begin.into());
-        ranges.insert(Range { begin, end: last.unwrap_or_else(|| end.into()) });
+        ranges.insert(ErasedRange { begin, end: last.unwrap_or_else(|| end.into()) });
     }
 
     /// The end of the range that `key` is in.
@@ -109,7 +109,7 @@ impl Erased {
         self.ranges.append(behind.ranges);
     }
 
-    pub(super) fn bury(self, gone: &mut Graveyard<Range>) {
+    pub(super) fn bury(self, gone: &mut Graveyard<ErasedRange>) {
         self.ranges.bury(gone);
     }
 }
@@ -149,7 +149,7 @@ mod tests {
             prop_assert!(!erased.covers(&[begin], None));
             erased.add(&[begin], &BEHIND_ALL_KEYS, &mut gone);
             prop_assert!(erased.covers(&[begin], None) && erased.covers(&[begin], Some(&end)));
-            let all: Vec<&Range> = erased.ranges.iter_from(erased.ranges.lower_bound(&[])).collect();
+            let all: Vec<&ErasedRange> = erased.ranges.iter_from(erased.ranges.lower_bound(&[])).collect();
             prop_assert!(all.windows(2).all(|pair| pair[0].end < pair[1].begin), "{all:?}");
         }
     }

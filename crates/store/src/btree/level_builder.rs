@@ -22,7 +22,7 @@ const SHARED_ENTRY_BYTES: usize = PAGE_BYTES / 16;
 const SLACK_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct PendingEntry {
     /// Where key and payload begin in the arena.
     at: u32,
     key: u16,
@@ -43,7 +43,7 @@ pub(crate) struct Cut {
 pub(crate) struct LevelBuilder {
     level: u8,
     arena: Vec<u8>,
-    items: Vec<Item>,
+    items: Vec<PendingEntry>,
     /// Items before this are in pages already.
     first: usize,
     /// Bytes of the pending entries with their whole keys.
@@ -123,28 +123,29 @@ impl LevelBuilder {
         self.arena.extend_from_slice(prefix);
         self.arena.extend_from_slice(suffix);
         self.arena.extend_from_slice(payload);
-        let item = Item { at, key: (prefix.len() + suffix.len()) as u16, payload: payload.len() as u16, overflow };
+        let item =
+            PendingEntry { at, key: (prefix.len() + suffix.len()) as u16, payload: payload.len() as u16, overflow };
         self.full_bytes += self.bytes_of(&item);
         self.items.push(item);
     }
 
     /// Bytes in a page without prefix.
-    fn bytes_of(&self, item: &Item) -> usize {
+    fn bytes_of(&self, item: &PendingEntry) -> usize {
         let payload = if self.level == 0 { usize::from(item.payload) } else { 0 };
         SLOT_BYTES + head_bytes(self.level) + usize::from(item.key) + payload
     }
 
-    fn key(&self, item: &Item) -> &[u8] {
+    fn key(&self, item: &PendingEntry) -> &[u8] {
         &self.arena[item.at as usize..item.at as usize + usize::from(item.key)]
     }
 
-    fn payload(&self, item: &Item) -> &[u8] {
+    fn payload(&self, item: &PendingEntry) -> &[u8] {
         let at = item.at as usize + usize::from(item.key);
         &self.arena[at..at + usize::from(item.payload)]
     }
 
     /// Pending items.
-    fn pending(&self) -> &[Item] {
+    fn pending(&self) -> &[PendingEntry] {
         &self.items[self.first..]
     }
 

@@ -133,7 +133,7 @@ impl<'a> Records<'a> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum MergePhase {
     Start,
     Building,
     Finishing,
@@ -145,7 +145,7 @@ enum Phase {
 /// [`Merge::poll_write`] gives.
 #[derive(Debug)]
 pub struct Merge {
-    phase: Phase,
+    phase: MergePhase,
     old: Option<Root>,
     tag: u64,
     generation: u64,
@@ -176,7 +176,7 @@ impl Merge {
     /// before it. Page memory comes from `buffers`.
     pub fn new(root: Option<Root>, tag: u64, generation: u64, buffers: BufPool) -> Merge {
         Merge {
-            phase: Phase::Start,
+            phase: MergePhase::Start,
             old: root,
             tag,
             generation,
@@ -247,13 +247,13 @@ impl Merge {
         self.budget = i64::from(budget_ns);
         while self.budget > 0 {
             let pending = match self.phase {
-                Phase::Start => self.start(frozen, cache)?,
-                Phase::Building => self.build(frozen, cache, space)?,
-                Phase::Finishing => {
+                MergePhase::Start => self.start(frozen, cache)?,
+                MergePhase::Building => self.build(frozen, cache, space)?,
+                MergePhase::Finishing => {
                     self.finish(cache, space)?;
                     None
                 }
-                Phase::Dropping => match self.drops.step(cache, &mut self.freed, &mut self.changes) {
+                MergePhase::Dropping => match self.drops.step(cache, &mut self.freed, &mut self.changes) {
                     Fetch::Ready(Some(cost)) => {
                         self.budget -= cost;
                         None
@@ -261,7 +261,7 @@ impl Merge {
                     Fetch::Ready(None) => return Ok(Progress::Done(self.done())),
                     Fetch::Pending(id) => Some(id),
                 },
-                Phase::Done => panic!("a merge goes on after its end"),
+                MergePhase::Done => panic!("a merge goes on after its end"),
             };
             if let Some(id) = pending {
                 return Ok(Progress::Waiting(id));
@@ -271,7 +271,7 @@ impl Merge {
     }
 
     fn done(&mut self) -> Merged {
-        self.phase = Phase::Done;
+        self.phase = MergePhase::Done;
         Merged {
             root: self.root,
             freed: std::mem::take(&mut self.freed),
@@ -286,7 +286,7 @@ impl Merge {
         match self.old {
             _ if frozen.is_empty() => {
                 self.root = self.old;
-                self.phase = Phase::Dropping;
+                self.phase = MergePhase::Dropping;
                 return Ok(None);
             }
             None => self.open_leaf(None, Vec::new(), None),
@@ -295,7 +295,7 @@ impl Merge {
                 Fetch::Pending(id) => return Ok(Some(id)),
             },
         }
-        self.phase = Phase::Building;
+        self.phase = MergePhase::Building;
         Ok(None)
     }
 
@@ -327,7 +327,7 @@ impl Merge {
     ) -> Result<Option<ReadId>, MergeError> {
         let mut records = Records::new(frozen, self.from.as_deref());
         let mut result = Ok(None);
-        while self.budget > 0 && self.phase == Phase::Building && matches!(result, Ok(None)) {
+        while self.budget > 0 && self.phase == MergePhase::Building && matches!(result, Ok(None)) {
             result = match &self.leaf {
                 Some(_) => self.merge_leaf(&mut records, frozen, cache, space).map(|()| None),
                 None => self.look_at_child(&records, frozen, cache, space),
@@ -351,7 +351,7 @@ impl Merge {
         space: &mut dyn Space,
     ) -> Result<Option<ReadId>, MergeError> {
         let Some(frame) = self.stack.last() else {
-            self.phase = Phase::Finishing;
+            self.phase = MergePhase::Finishing;
             return Ok(None);
         };
         if frame.next == frame.page.len() {
@@ -488,7 +488,7 @@ impl Merge {
             level += 1;
         }
         self.writer.close(space);
-        self.phase = Phase::Dropping;
+        self.phase = MergePhase::Dropping;
         Ok(())
     }
 }

@@ -72,7 +72,7 @@ mod walk;
 
 pub use crate::space::allocator::Run;
 pub use child::{PageRef, Root};
-pub use cursor::{Cursor, Page as CursorPage};
+pub use cursor::{Cursor, CursorPage};
 pub use damage::{Damage, DamageKind};
 pub use merge::{Merge, MergeError, Merged, Progress};
 pub use overlay::{EntryError, Overlay};

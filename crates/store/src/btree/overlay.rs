@@ -1,6 +1,6 @@
 //! Changes that are not in the tree yet.
 
-use super::erased::{Erased, Range};
+use super::erased::{Erased, ErasedRange};
 use super::sorted_chunks::{Graveyard, Item, Iter, SortedChunks};
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
@@ -75,7 +75,7 @@ pub(crate) struct Generation {
 #[derive(Default, Debug)]
 struct Gone {
     records: Graveyard<Record>,
-    ranges: Graveyard<Range>,
+    ranges: Graveyard<ErasedRange>,
 }
 
 /// What a generation says about a key.

@@ -51,27 +51,27 @@ pub(crate) enum Use {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum What {
+enum ContentKind {
     Page { generation: u64, level: u8 },
     Overflow,
 }
 
 /// Names the content of blocks for good: blocks are used again, but not for the same page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Key {
+struct ContentKey {
     run: Run,
     crc: u32,
-    what: What,
+    what: ContentKind,
 }
 
-impl Key {
-    fn page(page: &PageRef, level: u8) -> Key {
-        let what = What::Page { generation: page.generation, level };
-        Key { run: page.run(), crc: page.crc, what }
+impl ContentKey {
+    fn page(page: &PageRef, level: u8) -> ContentKey {
+        let what = ContentKind::Page { generation: page.generation, level };
+        ContentKey { run: page.run(), crc: page.crc, what }
     }
 
-    fn overflow(run: &OverflowRun) -> Key {
-        Key { run: run.run, crc: run.crc, what: What::Overflow }
+    fn overflow(run: &OverflowRun) -> ContentKey {
+        ContentKey { run: run.run, crc: run.crc, what: ContentKind::Overflow }
     }
 }
 
@@ -82,8 +82,8 @@ enum Content {
 }
 
 #[derive(Debug)]
-struct Slot {
-    key: Key,
+struct CacheSlot {
+    key: ContentKey,
     content: Content,
     /// Turns of the clock that it survives without being hit.
     lives: u8,
@@ -94,7 +94,7 @@ struct Slot {
 }
 
 #[derive(Debug)]
-struct InFlight {
+struct PendingRead {
     id: ReadId,
     keep: bool,
 }
@@ -135,17 +135,17 @@ const FRESH_OVERFLOW_MAX: u64 = 32 << 10;
 pub struct PageCache {
     tag: u64,
     budget_bytes: usize,
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<CacheSlot>>,
     vacant: Vec<u32>,
     /// First block to slot.
     index: HashMap<u32, u32, BuildHasherDefault<BlockHasher>>,
     hand: usize,
-    in_flight: BTreeMap<Key, InFlight>,
-    by_id: BTreeMap<ReadId, Key>,
+    in_flight: BTreeMap<ContentKey, PendingRead>,
+    by_id: BTreeMap<ReadId, ContentKey>,
     wanted: VecDeque<PageRead>,
-    failed: BTreeMap<Key, Damage>,
+    failed: BTreeMap<ContentKey, Damage>,
     /// Fresh entries in the order in which they came, with the number of the read.
-    fresh: VecDeque<(u64, Key)>,
+    fresh: VecDeque<(u64, ContentKey)>,
     last_id: u64,
     stats: CacheStats,
 }
@@ -201,7 +201,7 @@ impl PageCache {
         let in_flight = self.in_flight.remove(&key).expect("under way");
         match result.map_err(DamageKind::Device).and_then(|buf| self.content(&key, buf)) {
             Ok(content) => {
-                self.insert(Slot { key, content, lives: 0, fresh: true, once: !in_flight.keep });
+                self.insert(CacheSlot { key, content, lives: 0, fresh: true, once: !in_flight.keep });
                 self.fresh.push_back((self.stats.reads, key));
                 self.stats.reads += 1;
                 self.expire();
@@ -211,13 +211,13 @@ impl PageCache {
         }
     }
 
-    fn content(&self, key: &Key, buf: AlignedBuf) -> Result<Content, DamageKind> {
+    fn content(&self, key: &ContentKey, buf: AlignedBuf) -> Result<Content, DamageKind> {
         match key.what {
-            What::Page { generation, level } => {
+            ContentKind::Page { generation, level } => {
                 let expected = PageRef { block: key.run.start, crc: key.crc, generation };
                 Page::decode(buf.freeze(), self.tag, &expected, level).map(Content::Page)
             }
-            What::Overflow => {
+            ContentKind::Overflow => {
                 let wanted_bytes = key.run.count as usize * BLOCK_BYTES;
                 if buf.len() != wanted_bytes {
                     return Err(DamageKind::Short { wanted_bytes, found_bytes: buf.len() });
@@ -244,20 +244,20 @@ impl PageCache {
 
     /// The page, if it is there.
     pub(crate) fn page(&mut self, page: &PageRef, level: u8) -> Result<Fetch<&Page>, Damage> {
-        let key = Key::page(page, level);
+        let key = ContentKey::page(page, level);
         let Some(at) = self.hit(&key, Use::Keep) else {
             self.stats.misses += 1;
             return Ok(Fetch::Pending(self.request(key, Use::Keep)?));
         };
         match &self.slots[at as usize] {
-            Some(Slot { content: Content::Page(page), .. }) => Ok(Fetch::Ready(page)),
+            Some(CacheSlot { content: Content::Page(page), .. }) => Ok(Fetch::Ready(page)),
             other => panic!("slot {at} holds {other:?}, not a page"),
         }
     }
 
     /// The page, shared.
     pub(crate) fn take_page(&mut self, page: &PageRef, level: u8, how: Use) -> Result<Fetch<Page>, Damage> {
-        let key = Key::page(page, level);
+        let key = ContentKey::page(page, level);
         let Some(at) = self.hit(&key, how) else {
             self.stats.misses += 1;
             return Ok(Fetch::Pending(self.request(key, how)?));
@@ -270,7 +270,7 @@ impl PageCache {
 
     /// Asks for the page ahead of need. Errors wait for whoever needs it.
     pub(crate) fn prefetch(&mut self, page: &PageRef, level: u8, how: Use) {
-        let key = Key::page(page, level);
+        let key = ContentKey::page(page, level);
         if self.find(&key).is_none() {
             let _ = self.request(key, how);
         }
@@ -278,7 +278,7 @@ impl PageCache {
 
     /// Asks for an overflow run unless it is there, without taking it.
     pub(crate) fn want_blocks(&mut self, run: &OverflowRun) -> Result<Option<ReadId>, Damage> {
-        let key = Key::overflow(run);
+        let key = ContentKey::overflow(run);
         match self.find(&key) {
             Some(_) => Ok(None),
             None => {
@@ -290,7 +290,7 @@ impl PageCache {
 
     /// An overflow run's bytes. Panics unless [`PageCache::want_blocks`] has just found it.
     pub(crate) fn take_blocks(&mut self, run: &OverflowRun, how: Use) -> Bytes {
-        let at = self.hit(&Key::overflow(run), how).expect("the run is there");
+        let at = self.hit(&ContentKey::overflow(run), how).expect("the run is there");
         match self.claim(at, how) {
             Content::Overflow(bytes) => bytes,
             other => panic!("slot {at} holds {other:?}, not an overflow run"),
@@ -299,37 +299,37 @@ impl PageCache {
 
     /// Puts a page there that was just made, as if it had been read and asked for again.
     pub(crate) fn insert_page(&mut self, expected: &PageRef, page: Page) {
-        let key = Key::page(expected, page.level());
+        let key = ContentKey::page(expected, page.level());
         let lives = lives_of(&page);
-        self.insert(Slot { key, content: Content::Page(page), lives, fresh: false, once: false });
+        self.insert(CacheSlot { key, content: Content::Page(page), lives, fresh: false, once: false });
         self.evict();
     }
 
     /// The page, if it is there, without touching it.
     pub(crate) fn peek_page(&self, page: &PageRef, level: u8) -> Option<&Page> {
-        match &self.slots[self.find(&Key::page(page, level))? as usize] {
-            Some(Slot { content: Content::Page(page), .. }) => Some(page),
+        match &self.slots[self.find(&ContentKey::page(page, level))? as usize] {
+            Some(CacheSlot { content: Content::Page(page), .. }) => Some(page),
             other => panic!("a slot of pages holds {other:?}"),
         }
     }
 
     /// Whether a page is there, without touching it.
     pub(crate) fn contains(&self, page: &PageRef, level: u8) -> bool {
-        self.find(&Key::page(page, level)).is_some()
+        self.find(&ContentKey::page(page, level)).is_some()
     }
 
     /// Whether a page is there for somebody who may want it again.
     pub(crate) fn is_kept(&self, page: &PageRef, level: u8) -> bool {
-        let slot = self.find(&Key::page(page, level)).and_then(|at| self.slots[at as usize].as_ref());
+        let slot = self.find(&ContentKey::page(page, level)).and_then(|at| self.slots[at as usize].as_ref());
         slot.is_some_and(|slot| !slot.once)
     }
 
-    fn find(&self, key: &Key) -> Option<u32> {
+    fn find(&self, key: &ContentKey) -> Option<u32> {
         let at = *self.index.get(&key.run.start)?;
         (self.slots[at as usize].as_ref().expect("indexed slots are occupied").key == *key).then_some(at)
     }
 
-    fn hit(&mut self, key: &Key, how: Use) -> Option<u32> {
+    fn hit(&mut self, key: &ContentKey, how: Use) -> Option<u32> {
         let at = self.find(key)?;
         let slot = self.slots[at as usize].as_mut().expect("indexed slots are occupied");
         let lives = match &slot.content {
@@ -359,7 +359,7 @@ impl PageCache {
         content
     }
 
-    fn request(&mut self, key: Key, how: Use) -> Result<ReadId, Damage> {
+    fn request(&mut self, key: ContentKey, how: Use) -> Result<ReadId, Damage> {
         if let Some(damage) = self.failed.get(&key) {
             return Err(damage.clone());
         }
@@ -370,13 +370,13 @@ impl PageCache {
         }
         self.last_id += 1;
         let id = ReadId(self.last_id);
-        self.in_flight.insert(key, InFlight { id, keep });
+        self.in_flight.insert(key, PendingRead { id, keep });
         self.by_id.insert(id, key);
         self.wanted.push_back(PageRead { id, run: key.run });
         Ok(id)
     }
 
-    fn insert(&mut self, slot: Slot) {
+    fn insert(&mut self, slot: CacheSlot) {
         self.forget(slot.key.run);
         self.stats.bytes += bytes_of(&slot);
         let block = slot.key.run.start;
@@ -401,7 +401,7 @@ impl PageCache {
     /// Ends the protection of entries that nobody came back for.
     fn expire(&mut self) {
         while let Some((number, key)) = self.fresh.front() {
-            let age_max = if key.what == What::Overflow { FRESH_OVERFLOW_MAX } else { FRESH_PAGES_MAX };
+            let age_max = if key.what == ContentKind::Overflow { FRESH_OVERFLOW_MAX } else { FRESH_PAGES_MAX };
             let found = self.find(key).and_then(|at| self.slots[at as usize].as_mut()).filter(|slot| slot.fresh);
             match found {
                 Some(_) if self.stats.reads - number < age_max => return,
@@ -434,7 +434,7 @@ fn lives_of(page: &Page) -> u8 {
     if page.level() > 0 { INTERIOR_LIVES } else { 1 }
 }
 
-fn bytes_of(slot: &Slot) -> usize {
+fn bytes_of(slot: &CacheSlot) -> usize {
     ENTRY_BYTES + slot.key.run.count as usize * BLOCK_BYTES
 }
 

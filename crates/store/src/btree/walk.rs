@@ -51,7 +51,7 @@ pub enum WalkProgress {
 }
 
 #[derive(Debug)]
-enum Step {
+enum Visit {
     Page {
         child: Child,
         level: u8,
@@ -72,7 +72,7 @@ fn lost_value(key: &[u8], damage: Damage) -> Found {
 #[derive(Debug)]
 pub struct Walk {
     depth: Depth,
-    stack: Vec<Step>,
+    stack: Vec<Visit>,
     /// Entries of the leaves that were read.
     pub entries: u64,
     pub pages: u64,
@@ -80,7 +80,8 @@ pub struct Walk {
 
 impl Walk {
     pub fn new(root: Option<Root>, depth: Depth) -> Walk {
-        let step = root.map(|root| Step::Page { child: root.child, level: root.level, lower: Vec::new(), upper: None });
+        let step =
+            root.map(|root| Visit::Page { child: root.child, level: root.level, lower: Vec::new(), upper: None });
         Walk { depth, stack: step.into_iter().collect(), entries: 0, pages: 0 }
     }
 
@@ -102,9 +103,9 @@ impl Walk {
     }
 
     /// The read to wait for, if something is missing.
-    fn visit(&mut self, step: &Step, cache: &mut PageCache, each: &mut dyn FnMut(Found)) -> Option<ReadId> {
+    fn visit(&mut self, step: &Visit, cache: &mut PageCache, each: &mut dyn FnMut(Found)) -> Option<ReadId> {
         match step {
-            Step::Page { child, level, lower, upper } => {
+            Visit::Page { child, level, lower, upper } => {
                 let run = child.page.run();
                 let lost = |damage| Lost { damage, from: lower.clone(), until: upper.clone() };
                 if self.is_read(child, *level) {
@@ -120,18 +121,18 @@ impl Walk {
                 self.pages += 1;
                 each(Found::Page { run, level: *level });
             }
-            Step::Value(value, key) => {
+            Visit::Value(value, key) => {
                 let mut lists = Vec::new();
                 match value.resolve(cache, &mut lists) {
                     Ok(Fetch::Ready(runs)) => {
                         lists.into_iter().for_each(|run| each(Found::Overflow { run }));
-                        self.stack.extend(runs.into_iter().rev().map(|run| Step::Run(run, key.clone())));
+                        self.stack.extend(runs.into_iter().rev().map(|run| Visit::Run(run, key.clone())));
                     }
                     Ok(Fetch::Pending(id)) => return Some(id),
                     Err(damage) => each(lost_value(key, damage)),
                 }
             }
-            Step::Run(run, key) => {
+            Visit::Run(run, key) => {
                 if self.depth == Depth::Values {
                     match cache.want_blocks(run) {
                         Ok(None) => drop(cache.take_blocks(run, Use::Once)),
@@ -154,23 +155,23 @@ impl Walk {
         if page.level() == 0 {
             self.entries += page.len() as u64;
             let overflows = (0..page.len()).rev().filter(|index| page.is_overflow(*index));
-            self.stack.extend(overflows.map(|index| Step::Value(page.overflow_at(index), key(index).into())));
+            self.stack.extend(overflows.map(|index| Visit::Value(page.overflow_at(index), key(index).into())));
             return;
         }
         for index in (0..page.len()).rev() {
             let lower = if index > 0 { key(index) } else { lower.to_vec() };
             let upper = if index + 1 < page.len() { Some(key(index + 1)) } else { upper.map(<[u8]>::to_vec) };
-            self.stack.push(Step::Page { child: page.child(index), level: page.level() - 1, lower, upper });
+            self.stack.push(Visit::Page { child: page.child(index), level: page.level() - 1, lower, upper });
         }
     }
 
     fn prefetch(&self, cache: &mut PageCache) {
         for step in self.stack.iter().rev().take(READS) {
             match step {
-                Step::Page { child, level, .. } if self.is_read(child, *level) => {
+                Visit::Page { child, level, .. } if self.is_read(child, *level) => {
                     cache.prefetch(&child.page, *level, Use::Once);
                 }
-                Step::Run(run, _) if self.depth == Depth::Values => drop(cache.want_blocks(run)),
+                Visit::Run(run, _) if self.depth == Depth::Values => drop(cache.want_blocks(run)),
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@ use crate::config::BLOCK;
 use crate::space::allocator::Run;
 use bytes::Bytes;
 use std::cell::Cell;
-use std::collections::btree_map::Entry as Slot;
+use std::collections::btree_map::Entry as MapEntry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Memory of an entry besides its bytes and checksums: its part of a node of the tree, its place in the clock.
@@ -181,7 +181,7 @@ impl BlockCache {
                 assert_eq!(self.bytes, 0, "memory without an owner");
                 return;
             };
-            let Slot::Occupied(slot) = self.entries.entry(start) else { continue };
+            let MapEntry::Occupied(slot) = self.entries.entry(start) else { continue };
             let uses = slot.get().uses.get();
             if slot.get().number != number {
                 continue;
@@ -269,14 +269,14 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Device {
+    struct TestDevice {
         cache: BlockCache,
         written: BTreeMap<u32, u32>,
     }
 
-    impl Device {
-        fn with_budget(budget_bytes: usize) -> Device {
-            let mut device = Device::default();
+    impl TestDevice {
+        fn with_budget(budget_bytes: usize) -> TestDevice {
+            let mut device = TestDevice::default();
             device.cache.set_budget(budget_bytes);
             device
         }
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_full_cache_keeps_what_is_used_and_takes_nothing_of_a_scan() {
-        let mut device = Device::with_budget(1024 * KIB);
+        let mut device = TestDevice::with_budget(1024 * KIB);
         let hot: Vec<Run> = (0..243).map(|i| run(1000 + 7 * i, 1)).collect();
         hot.iter().for_each(|run| assert_eq!(device.read(*run), 0));
         for round in 0..20 {
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn parts_of_entries_are_found_where_that_saves_a_request() {
-        let mut device = Device::with_budget(8192 * KIB);
+        let mut device = TestDevice::with_budget(8192 * KIB);
         device.read(run(1000, 256));
         assert_eq!(device.read(run(1010, 1)), 1, "a block of a large entry");
         assert_eq!(device.read(run(990, 100)), 90);
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "Run { start: 10, count: 1 } was written, but not forgotten")]
     fn stale_blocks_are_noticed() {
-        let mut device = Device::with_budget(1 << 20);
+        let mut device = TestDevice::with_budget(1 << 20);
         device.read(run(10, 1));
         *device.written.entry(10).or_default() += 1;
         device.read(run(10, 1));
@@ -410,7 +410,7 @@ mod tests {
             budgets in prop::collection::vec(0usize..600 * KIB, 1..4),
             steps in prop::collection::vec((0u8..16, 1u32..200, prop_oneof![1u32..4, 1u32..60]), 1..150),
         ) {
-            let mut device = Device::with_budget(budgets[0]);
+            let mut device = TestDevice::with_budget(budgets[0]);
             let mut budgets = budgets.iter().cycle();
             for (kind, start, count) in steps {
                 match kind {

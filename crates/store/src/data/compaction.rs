@@ -16,7 +16,7 @@
 use crate::Lookup;
 use crate::Store;
 use crate::config::BLOCK;
-use crate::data::relocation::{Blocks, Into, WINDOW_BLOCKS, pieces};
+use crate::data::relocation::{Blocks, Destination, WINDOW_BLOCKS, pieces};
 use crate::disk::key::{Key, object_key};
 use crate::metadata::block_map::BlockRef;
 use std::collections::VecDeque;
@@ -62,11 +62,11 @@ struct Task {
     key: Key,
     first: u32,
     end: u32,
-    what: What,
+    what: TaskKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum What {
+enum TaskKind {
     /// It lies in small pieces.
     Together,
     /// It lies in a unit that is to be emptied.
@@ -74,7 +74,7 @@ enum What {
 }
 
 #[derive(Debug)]
-pub(crate) struct Walk {
+pub(crate) struct CompactionWalk {
     /// Objects that were listed, in order, and not begun.
     objects: VecDeque<ObjectId>,
     /// The last one that was listed.
@@ -104,7 +104,7 @@ pub(crate) struct Compaction {
     credit_bytes: u64,
     /// Changed by clients since the last walk in a lull.
     changed_bytes: u64,
-    walk: Option<Walk>,
+    walk: Option<CompactionWalk>,
 }
 
 impl Compaction {
@@ -239,7 +239,7 @@ impl Store {
             return;
         }
         self.relocation.stats.walks += 1;
-        self.relocation.compaction.walk = Some(Walk {
+        self.relocation.compaction.walk = Some(CompactionWalk {
             objects: VecDeque::new(),
             last: ObjectId::min(),
             listed_all: false,
@@ -351,9 +351,9 @@ impl Store {
         let walk = self.relocation.compaction.walk.as_mut().expect("a walk is under way");
         if lull && scattered {
             let (first, end) = (blocks[0].0, blocks[blocks.len() - 1].0 + 1);
-            walk.tasks.push_back(Task { key: key.clone(), first, end, what: What::Together });
+            walk.tasks.push_back(Task { key: key.clone(), first, end, what: TaskKind::Together });
         }
-        let leaving = |(first, end)| Task { key: key.clone(), first, end, what: What::OutOfUnit };
+        let leaving = |(first, end)| Task { key: key.clone(), first, end, what: TaskKind::OutOfUnit };
         walk.tasks.extend(held.into_iter().map(leaving));
     }
 
@@ -373,14 +373,14 @@ impl Store {
             return false;
         }
         let blocks = self.blocks_between(&task.key, task.first, task.end.into()).unwrap_or_default();
-        if task.what == What::Together && self.has_room_for_move(blocks.len() as u64, Into::WholeUnits) {
-            self.begin_piece(task.key, blocks, Into::WholeUnits);
+        if task.what == TaskKind::Together && self.has_room_for_move(blocks.len() as u64, Destination::WholeUnits) {
+            self.begin_piece(task.key, blocks, Destination::WholeUnits);
             return true;
         }
         // If there is no room for a window now, at least what is in units to be emptied leaves them.
         for (first, end) in self.held_stretches(&blocks) {
             let part: Blocks = blocks.iter().filter(|(at, _)| (first..end).contains(at)).copied().collect();
-            let into = if part.len() < STRETCH_BLOCKS_MIN { Into::Holes } else { Into::WholeUnits };
+            let into = if part.len() < STRETCH_BLOCKS_MIN { Destination::Holes } else { Destination::WholeUnits };
             self.begin_piece(task.key.clone(), part, into);
         }
         true

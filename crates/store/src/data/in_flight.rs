@@ -22,7 +22,7 @@ pub(crate) struct InFlight {
 
 /// A part of a run, as [`InFlight::split`] finds it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
+pub(crate) enum InFlightPart {
     Here { run: Run, data: Rope, damaged: bool },
     OnDevice(Run),
 }
@@ -48,9 +48,9 @@ impl InFlight {
     }
 
     /// The parts of a run, in order.
-    pub fn split(&self, run: Run) -> Vec<Found> {
+    pub fn split(&self, run: Run) -> Vec<InFlightPart> {
         if self.runs.is_empty() {
-            return vec![Found::OnDevice(run)];
+            return vec![InFlightPart::OnDevice(run)];
         }
         let before = self.runs.range(..run.start).next_back();
         let mut parts = Vec::new();
@@ -61,16 +61,16 @@ impl InFlight {
                 continue;
             }
             if at < begin {
-                parts.push(Found::OnDevice(Run { start: at, count: begin - at }));
+                parts.push(InFlightPart::OnDevice(Run { start: at, count: begin - at }));
             }
             let offset = u64::from(begin - start) * BLOCK;
             let part = Run { start: begin, count: end - begin };
             let data = found.data.slice(offset as usize, part.len_bytes() as usize);
-            parts.push(Found::Here { run: part, data, damaged: found.damaged });
+            parts.push(InFlightPart::Here { run: part, data, damaged: found.damaged });
             at = end;
         }
         if at < run.end() {
-            parts.push(Found::OnDevice(Run { start: at, count: run.end() - at }));
+            parts.push(InFlightPart::OnDevice(Run { start: at, count: run.end() - at }));
         }
         parts
     }
@@ -91,17 +91,17 @@ mod tests {
             .split(Run { start: 11, count: 6 })
             .into_iter()
             .map(|part| match part {
-                Found::Here { run, data, damaged } => {
+                InFlightPart::Here { run, data, damaged } => {
                     assert_eq!(damaged, run.start == 15);
                     (run.start, run.count, Some(data.to_vec()[0]))
                 }
-                Found::OnDevice(run) => (run.start, run.count, None),
+                InFlightPart::OnDevice(run) => (run.start, run.count, None),
             })
             .collect();
         assert_eq!(parts, [(11, 2, Some(2)), (13, 2, None), (15, 1, Some(4)), (16, 1, None)]);
         assert_eq!(in_flight.bytes(), 4 * BLOCK);
         in_flight.remove(10);
         assert_eq!(in_flight.bytes(), BLOCK);
-        assert_eq!(in_flight.split(Run { start: 9, count: 3 }), [Found::OnDevice(Run { start: 9, count: 3 })]);
+        assert_eq!(in_flight.split(Run { start: 9, count: 3 }), [InFlightPart::OnDevice(Run { start: 9, count: 3 })]);
     }
 }

@@ -55,7 +55,7 @@ pub(crate) enum Which {
 }
 
 #[derive(Debug)]
-pub(crate) struct Merge {
+pub(crate) struct BlockMerge {
     base: Input,
     /// A part of another block that is put over the base: of an object of which a range is cloned.
     over: Option<(Range<usize>, Input)>,
@@ -68,7 +68,7 @@ pub(crate) struct Merge {
     readers: Vec<(LookupId, usize)>,
 }
 
-impl Merge {
+impl BlockMerge {
     fn inputs(&self) -> impl Iterator<Item = &Input> {
         [Some(&self.base), self.over.as_ref().map(|(_, input)| input)].into_iter().flatten()
     }
@@ -84,7 +84,7 @@ impl Merge {
 /// Merges under way, by the device block they make.
 #[derive(Default, Debug)]
 pub(crate) struct Merges {
-    merges: BTreeMap<u32, Merge>,
+    merges: BTreeMap<u32, BlockMerge>,
 }
 
 /// Where the rest of a block written in part comes from.
@@ -171,7 +171,8 @@ impl Store {
     ) {
         let base = self.begin_input(target, Which::Base, base);
         let over = over.map(|(range, base)| (range, self.begin_input(target, Which::Over, base)));
-        let merge = Merge { base, over, patch, slot, holders: vec![holder], next: Vec::new(), readers: Vec::new() };
+        let merge =
+            BlockMerge { base, over, patch, slot, holders: vec![holder], next: Vec::new(), readers: Vec::new() };
         assert!(merge.inputs().any(|input| matches!(input, Input::Waiting { .. })), "a merge begun with all it needs");
         self.merges.merges.insert(target, merge);
     }

@@ -2,7 +2,7 @@
 
 use crate::btree::{Damage, Fetch, ReadId};
 use crate::config::BLOCK;
-use crate::data::in_flight::Found;
+use crate::data::in_flight::InFlightPart;
 use crate::data::inline::inline_part;
 use crate::disk::key::{Key, known_object, object_key};
 use crate::engine::io_queue::Purpose;
@@ -34,7 +34,7 @@ fn zeros(mut len: u64) -> Rope {
 }
 
 #[derive(Debug)]
-enum Part {
+enum ReadPart {
     Ready(Rope),
     /// On its way from the device: object block, place, what the checksums should be.
     Device {
@@ -55,7 +55,7 @@ enum Part {
 #[derive(Debug)]
 struct Read {
     object: Key,
-    parts: Vec<Part>,
+    parts: Vec<ReadPart>,
     /// Parts that are not ready.
     pending: usize,
     /// Bytes of the parts before the range asked for, and the range's length.
@@ -69,7 +69,7 @@ struct Read {
 
 /// Who reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Reader {
+enum ReadFor {
     Caller,
     /// The caller, to see whether the device still has it.
     Check,
@@ -83,7 +83,7 @@ struct Parked {
     object: Key,
     offset: u64,
     len: u64,
-    reader: Reader,
+    reader: ReadFor,
     /// Transactions up to this one come before it.
     behind: u64,
 }
@@ -147,23 +147,23 @@ impl Store {
     /// Bytes of `offset .. offset + len`, clipped to the object's size; holes read as zeros; none for an absent object.
     /// If pending, [`StoreEvent::ReadDone`] brings them, as they were at the time of this call.
     pub fn read(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
-        self.read_for(Reader::Caller, object, offset, len)
+        self.read_for(ReadFor::Caller, object, offset, len)
     }
 
     /// Like [`Store::read`], but what is on the device comes from there, not from the cache: to see whether it can still
     /// be read.
     pub fn verify(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
-        self.read_for(Reader::Check, object, offset, len)
+        self.read_for(ReadFor::Check, object, offset, len)
     }
 
     /// The same for the store's own use.
     pub(crate) fn read_quietly(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
-        self.read_for(Reader::Store, object, offset, len)
+        self.read_for(ReadFor::Store, object, offset, len)
     }
 
-    fn read_for(&mut self, reader: Reader, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
+    fn read_for(&mut self, reader: ReadFor, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
         let key = object_key(object);
-        if reader == Reader::Caller {
+        if reader == ReadFor::Caller {
             self.relocation.compaction.disturb();
         }
         if let Some(ticket) = self.queue.last_of_object(&key) {
@@ -204,19 +204,19 @@ impl Store {
     }
 
     /// Begins to read `offset .. end` of an object whose blocks there are known. `id`: that of a read which was parked.
-    fn begin_read(&mut self, id: Option<LookupId>, key: Key, offset: u64, end: u64, reader: Reader) -> Begun {
+    fn begin_read(&mut self, id: Option<LookupId>, key: Key, offset: u64, end: u64, reader: ReadFor) -> Begun {
         let onode = self.state.known(&key).expect("it has bytes");
         let (first, behind, is_inline) = (offset / BLOCK, end.div_ceil(BLOCK), !onode.inline.is_empty());
-        let cached = reader != Reader::Check;
+        let cached = reader != ReadFor::Check;
         let (parts, error) = match is_inline {
             true => (inline_parts(&onode.inline, first, behind), None),
             false => self.read_parts(&key, &onode.blocks, first, behind, cached),
         };
         // Nobody waits for reads of other kinds.
-        if reader == Reader::Caller && !is_inline && self.relocation.is_scattered(behind - first, parts.len() as u64) {
+        if reader == ReadFor::Caller && !is_inline && self.relocation.is_scattered(behind - first, parts.len() as u64) {
             self.note_scattered(&key, first, behind);
         }
-        let pending = parts.iter().filter(|part| !matches!(part, Part::Ready(_))).count();
+        let pending = parts.iter().filter(|part| !matches!(part, ReadPart::Ready(_))).count();
         let (skip, len) = ((offset % BLOCK) as usize, (end - offset) as usize);
         if pending == 0 && error.is_none() {
             return Begun::Whole(assemble(parts, skip, len));
@@ -229,15 +229,15 @@ impl Store {
         }
         for (at, part) in parts.iter().enumerate() {
             match part {
-                Part::Ready(_) => {}
-                Part::Device { run, .. } => self.io.read(Purpose::Read { id, part: at }, *run, &self.buffers),
-                Part::Merge { device, .. } => self.merges.wait(*device, id, at),
+                ReadPart::Ready(_) => {}
+                ReadPart::Device { run, .. } => self.io.read(Purpose::Read { id, part: at }, *run, &self.buffers),
+                ReadPart::Merge { device, .. } => self.merges.wait(*device, id, at),
             }
         }
         let number = self.freeing.begin_read();
         self.reads.reads.insert(
             id,
-            Read { object: key, parts, pending, skip, len, number, cached: reader == Reader::Caller, error: None },
+            Read { object: key, parts, pending, skip, len, number, cached: reader == ReadFor::Caller, error: None },
         );
         Begun::Pending(id)
     }
@@ -282,27 +282,27 @@ impl Store {
         first: u64,
         end: u64,
         cached: bool,
-    ) -> (Vec<Part>, Option<ReadError>) {
+    ) -> (Vec<ReadPart>, Option<ReadError>) {
         let mut parts = Vec::new();
         let mut at = first;
         let mut error = None;
         for (begin, run) in blocks.runs(first as u32, end) {
             if at < u64::from(begin) {
-                parts.push(Part::Ready(zeros((u64::from(begin) - at) * BLOCK)));
+                parts.push(ReadPart::Ready(zeros((u64::from(begin) - at) * BLOCK)));
             }
             at = u64::from(begin) + u64::from(run.count);
             let object_block = |device: u32| begin + (device - run.start);
             for found in self.in_flight.split(run) {
                 match found {
-                    Found::Here { data, damaged: false, .. } => parts.push(Part::Ready(data)),
-                    Found::Here { run, .. } => {
+                    InFlightPart::Here { data, damaged: false, .. } => parts.push(ReadPart::Ready(data)),
+                    InFlightPart::Here { run, .. } => {
                         error = error.or(Some(checksum_error(key, object_block(run.start), run.start)));
                     }
-                    Found::OnDevice(mut rest) => {
+                    InFlightPart::OnDevice(mut rest) => {
                         while rest.count > 0 {
                             let merge = self.merges.first_in(rest);
                             if merge == Some(rest.start) {
-                                parts.push(Part::Merge { first: object_block(rest.start), device: rest.start });
+                                parts.push(ReadPart::Merge { first: object_block(rest.start), device: rest.start });
                                 rest = Run { start: rest.start + 1, count: rest.count - 1 };
                                 continue;
                             }
@@ -314,7 +314,7 @@ impl Store {
                             match cached.then(|| self.block_cache.find(part, &crcs)).flatten() {
                                 Some((found, data)) if found.start == part.start => {
                                     let crcs = crcs[..found.count as usize].into();
-                                    parts.push(Part::Ready(Rope::from(data).with_block_crcs(crcs)));
+                                    parts.push(ReadPart::Ready(Rope::from(data).with_block_crcs(crcs)));
                                     rest = Run { start: found.end(), count: rest.end() - found.end() };
                                     continue;
                                 }
@@ -322,7 +322,7 @@ impl Store {
                                 None => {}
                             }
                             crcs.truncate(part.count as usize);
-                            parts.push(Part::Device { first, run: part, crcs, singly: None });
+                            parts.push(ReadPart::Device { first, run: part, crcs, singly: None });
                             rest = Run { start: part.end(), count: rest.end() - part.end() };
                         }
                     }
@@ -330,14 +330,14 @@ impl Store {
             }
         }
         if at < end {
-            parts.push(Part::Ready(zeros((end - at) * BLOCK)));
+            parts.push(ReadPart::Ready(zeros((end - at) * BLOCK)));
         }
         (parts, error)
     }
 
     pub(crate) fn read_part_done(&mut self, id: LookupId, at: usize, result: Result<AlignedBuf, i32>) {
         let read = self.reads.reads.get_mut(&id).unwrap_or_else(|| panic!("a part of {id:?}, which is over"));
-        let Part::Device { first, run, crcs, singly } = &mut read.parts[at] else {
+        let ReadPart::Device { first, run, crcs, singly } = &mut read.parts[at] else {
             panic!("part {at} of {id:?} was not read")
         };
         let done = singly.as_ref().map_or(0, |blocks| blocks.len() / BLOCK as usize);
@@ -391,7 +391,7 @@ impl Store {
     /// The block that a read waited for is whole; `None` if it is made of damaged bytes.
     pub(crate) fn merged_part_ready(&mut self, id: LookupId, at: usize, data: Option<Rope>) {
         let read = self.reads.reads.get(&id).unwrap_or_else(|| panic!("a part of {id:?}, which is over"));
-        let Part::Merge { first, device } = read.parts[at] else { panic!("part {at} of {id:?} was not merged") };
+        let ReadPart::Merge { first, device } = read.parts[at] else { panic!("part {at} of {id:?} was not merged") };
         let outcome = data.ok_or_else(|| checksum_error(&read.object, first, device));
         self.part_ready(id, at, outcome);
     }
@@ -399,7 +399,7 @@ impl Store {
     fn part_ready(&mut self, id: LookupId, at: usize, outcome: Result<Rope, ReadError>) {
         let read = self.reads.reads.get_mut(&id).expect("looked up by the caller");
         match outcome {
-            Ok(data) => read.parts[at] = Part::Ready(data),
+            Ok(data) => read.parts[at] = ReadPart::Ready(data),
             Err(error) => read.error = read.error.take().or(Some(error)),
         }
         read.pending -= 1;
@@ -424,10 +424,10 @@ enum Begun {
 }
 
 /// The parts of blocks `first .. end` of an object whose first bytes are `inline`.
-fn inline_parts(inline: &Bytes, first: u64, end: u64) -> Vec<Part> {
+fn inline_parts(inline: &Bytes, first: u64, end: u64) -> Vec<ReadPart> {
     let data = inline_part(inline, first * BLOCK, end * BLOCK);
     let behind = zeros((end - first) * BLOCK - data.len() as u64);
-    vec![Part::Ready(data.into()), Part::Ready(behind)]
+    vec![ReadPart::Ready(data.into()), ReadPart::Ready(behind)]
 }
 
 fn checksum_error(key: &[u8], block: u32, device: u32) -> ReadError {
@@ -435,12 +435,12 @@ fn checksum_error(key: &[u8], block: u32, device: u32) -> ReadError {
     ReadError::Checksum { object: known_object(key), object_offset, device_offset }
 }
 
-fn assemble(parts: Vec<Part>, skip: usize, len: usize) -> Rope {
+fn assemble(parts: Vec<ReadPart>, skip: usize, len: usize) -> Rope {
     // Of all blocks, as long as they are known.
     let (mut rope, mut crcs) = (Rope::new(), Some(Vec::new()));
     let is_one = parts.len() == 1;
     for part in parts {
-        let Part::Ready(data) = part else { panic!("{part:?} in a finished read") };
+        let ReadPart::Ready(data) = part else { panic!("{part:?} in a finished read") };
         match (data.block_crcs(), &mut crcs) {
             (Some(of_part), Some(crcs)) if !is_one => crcs.extend_from_slice(of_part),
             _ => crcs = None,

@@ -85,8 +85,8 @@ pub struct RelocationStats {
 /// A part of an object that is being moved.
 #[derive(Debug)]
 struct Piece {
-    source: Source,
-    into: Into,
+    source: MoveSource,
+    into: Destination,
     bytes: PieceBytes,
 }
 
@@ -98,14 +98,14 @@ enum PieceBytes {
 
 /// Where data is moved to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Into {
+pub(crate) enum Destination {
     WholeUnits,
     Holes,
 }
 
 /// What is being moved, as it was when its read began.
 #[derive(Debug)]
-struct Source {
+struct MoveSource {
     key: Key,
     first: u32,
     end: u32,
@@ -377,7 +377,7 @@ impl Store {
         if !lull && (!self.relocation.is_idle() || self.io.under_way() >= BUSY_REQUESTS) {
             return;
         }
-        let has_room = self.has_room_for_move(WINDOW_BLOCKS.into(), Into::WholeUnits);
+        let has_room = self.has_room_for_move(WINDOW_BLOCKS.into(), Destination::WholeUnits);
         if has_room && let Some(window) = self.relocation.ripe.pop_first() {
             self.begin_noted(window);
         } else {
@@ -403,7 +403,7 @@ impl Store {
         let blocks = self.blocks_between(&window.0, first, end).unwrap_or_default();
         // Elsewhere by now: it is being written, so moving it would not last.
         if sum(&blocks) == noted || self.relocation.eager {
-            self.begin_piece(window.0, blocks, Into::WholeUnits);
+            self.begin_piece(window.0, blocks, Destination::WholeUnits);
         }
     }
 
@@ -416,13 +416,13 @@ impl Store {
     }
 
     /// Reads blocks that are to be moved, unless they had better stay.
-    pub(crate) fn begin_piece(&mut self, key: Key, blocks: Blocks, into: Into) {
+    pub(crate) fn begin_piece(&mut self, key: Key, blocks: Blocks, into: Destination) {
         let (Some((first, _)), Some((last, _))) = (blocks.first().copied(), blocks.last().copied()) else { return };
         if !self.can_move(&blocks) || !self.has_room_for_move(blocks.len() as u64, into) {
             self.relocation.stats.given_up += 1;
             return;
         }
-        let source = Source { first, end: last + 1, read: self.freeing.begin_read(), blocks, key };
+        let source = MoveSource { first, end: last + 1, read: self.freeing.begin_read(), blocks, key };
         let (offset, len) = (u64::from(first) * BLOCK, u64::from(source.end - first) * BLOCK);
         self.relocation.spend(source.blocks.len() as u64 * BLOCK);
         let object = known_object(&source.key);
@@ -436,7 +436,7 @@ impl Store {
     }
 
     /// Space is never taken from clients: there must be more than the reserve, and some whole units for them.
-    pub(crate) fn has_room_for_move(&self, blocks: u64, into: Into) -> bool {
+    pub(crate) fn has_room_for_move(&self, blocks: u64, into: Destination) -> bool {
         let reserved = self.reserved_blocks().saturating_sub(self.metadata.blocks());
         let free = u64::from(self.allocator.free_blocks());
         let whole = u64::from(self.allocator.whole_unit_blocks());
@@ -446,7 +446,7 @@ impl Store {
         };
         let kept = (u64::from(self.allocator.blocks()) / per_device).min(free / per_free);
         free > reserved + 2 * blocks + u64::from(self.allocator.unit_blocks())
-            && (into == Into::Holes || whole > blocks + kept)
+            && (into == Destination::Holes || whole > blocks + kept)
     }
 
     /// Gives the blocks a new place, if nothing has changed since they were read.
@@ -465,7 +465,7 @@ impl Store {
         self.release_freed();
     }
 
-    fn try_move(&mut self, source: &Source, into: Into, data: Rope) -> Option<()> {
+    fn try_move(&mut self, source: &MoveSource, into: Destination, data: Rope) -> Option<()> {
         // Mostly still in memory, and then ready. What waits has its place in the order already.
         let _ = self.state.load_blocks(&source.key, source.first, source.end.into());
         let now =
@@ -476,8 +476,8 @@ impl Store {
         }
         let data = self.whole_blocks(source, data)?;
         let mut places = match into {
-            Into::WholeUnits => VecDeque::from(self.allocator.allocate_cold(count)?),
-            Into::Holes => VecDeque::from(self.allocator.allocate_holes(count)?),
+            Destination::WholeUnits => VecDeque::from(self.allocator.allocate_cold(count)?),
+            Destination::Holes => VecDeque::from(self.allocator.allocate_holes(count)?),
         };
         self.data_blocks += u64::from(count);
         let size = self.state.known(&source.key).expect("it has blocks").size();
@@ -510,7 +510,7 @@ impl Store {
     }
 
     /// What was moved out of a unit is no sign of a client that writes.
-    fn note_again(&mut self, source: &Source) {
+    fn note_again(&mut self, source: &MoveSource) {
         let window = (source.key.clone(), source.first / WINDOW_BLOCKS);
         if self.relocation.noted.contains_key(&window) {
             let blocks = self.blocks_between(&source.key, window.1 * WINDOW_BLOCKS, window_end(window.1));
@@ -519,7 +519,7 @@ impl Store {
     }
 
     /// What was read, with zeros behind the object's end: aligned whole blocks. `None`: not what was asked for.
-    fn whole_blocks(&self, source: &Source, mut data: Rope) -> Option<Rope> {
+    fn whole_blocks(&self, source: &MoveSource, mut data: Rope) -> Option<Rope> {
         let len = (source.end - source.first) as usize * BLOCK_BYTES;
         let rest = data.len() % BLOCK_BYTES;
         if rest > 0 {

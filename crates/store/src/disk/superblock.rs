@@ -35,7 +35,7 @@ const CHECKED_BYTES: usize = 512;
 
 /// A device besides the main one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Part {
+pub(crate) struct OwnDevice {
     /// Its own identity: what replaces it has another.
     pub uuid: Fsid,
     /// As much of it as is in use, a multiple of the block size.
@@ -55,8 +55,8 @@ pub(crate) struct Superblock {
     pub wal_bytes: u64,
     /// A bit for each, of `feature`: as of when the store was made.
     pub features: u64,
-    pub wal_device: Option<Part>,
-    pub metadata_device: Option<Part>,
+    pub wal_device: Option<OwnDevice>,
+    pub metadata_device: Option<OwnDevice>,
     pub slice: Slice,
 }
 
@@ -88,7 +88,7 @@ impl Superblock {
             // The store's identity is fresh; so are those made from it.
             let mut own = uuid;
             own.0[15] ^= device as u8;
-            Some(Part { uuid: own, bytes })
+            Some(OwnDevice { uuid: own, bytes })
         };
         Superblock {
             uuid,
@@ -117,7 +117,7 @@ impl Superblock {
         w.u64(self.wal_bytes);
         w.u64(self.features);
         for part in [self.wal_device, self.metadata_device] {
-            let Part { uuid, bytes } = part.unwrap_or(Part { uuid: Fsid([0; 16]), bytes: 0 });
+            let OwnDevice { uuid, bytes } = part.unwrap_or(OwnDevice { uuid: Fsid([0; 16]), bytes: 0 });
             w.raw(&uuid.0);
             w.u64(bytes);
         }
@@ -147,7 +147,7 @@ impl Superblock {
             return Ok(Err(UnknownFormat { version, block_bytes, features }));
         };
         let mut part = || {
-            let part = Part { uuid: Fsid(r.array()?), bytes: r.u64()? };
+            let part = OwnDevice { uuid: Fsid(r.array()?), bytes: r.u64()? };
             Ok((part.bytes > 0).then_some(part))
         };
         let (wal_device, metadata_device) = (part()?, part()?);
@@ -238,7 +238,7 @@ pub(crate) struct UnknownFormat {
 
 /// Where a checkpoint is and what it stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Root {
+pub(crate) struct CheckpointRoot {
     pub uuid: Fsid,
     /// Number of the checkpoint, from 0 (the empty one of a new store).
     pub sequence: u64,
@@ -255,7 +255,7 @@ pub(crate) struct Root {
     pub totals: Option<TreeTotals>,
 }
 
-impl Root {
+impl CheckpointRoot {
     pub fn encode(&self) -> Bytes {
         let mut w = Writer::new(Target::default());
         w.raw(&ROOT_MAGIC);
@@ -271,14 +271,14 @@ impl Root {
     }
 
     /// `None` if the block is no root of the store `uuid`.
-    pub fn decode(block: &[u8], uuid: Fsid) -> Option<Root> {
+    pub fn decode(block: &[u8], uuid: Fsid) -> Option<CheckpointRoot> {
         let mut r = unseal(block, ROOT_MAGIC)?;
-        let root = Root::fields(&mut r).ok()?;
+        let root = CheckpointRoot::fields(&mut r).ok()?;
         (root.uuid == uuid).then_some(root)
     }
 
-    fn fields(r: &mut Reader<'_>) -> Result<Root, DecodeError> {
-        Ok(Root {
+    fn fields(r: &mut Reader<'_>) -> Result<CheckpointRoot, DecodeError> {
+        Ok(CheckpointRoot {
             uuid: Fsid(r.array()?),
             sequence: r.u64()?,
             session: r.u64()?,
@@ -311,7 +311,7 @@ mod tests {
             wal_bytes: 1 << 20,
             features: feature::CLONES_LISTED,
             wal_device: None,
-            metadata_device: Some(Part { uuid: Fsid([5; 16]), bytes: 2 << 20 }),
+            metadata_device: Some(OwnDevice { uuid: Fsid([5; 16]), bytes: 2 << 20 }),
             slice: Slice::WHOLE,
         }
     }
@@ -372,18 +372,18 @@ mod tests {
             let tree = btree::Root::decode(&tree).unwrap();
             let totals = TreeTotals { objects: sequence, stored_bytes: 2, omap_entries: 3, omap_bytes: session, data_blocks: 5 };
             let totals = (block % 2 == 0).then_some(totals);
-            let root = Root { uuid, sequence, session, covered_lsn, wal_head, next_omap_id: 5, tree, totals };
+            let root = CheckpointRoot { uuid, sequence, session, covered_lsn, wal_head, next_omap_id: 5, tree, totals };
             let mut block = root.encode().to_vec();
-            prop_assert_eq!(Root::decode(&block, uuid), Some(root));
-            prop_assert_eq!(Root::decode(&block, Fsid([8; 16])), None);
+            prop_assert_eq!(CheckpointRoot::decode(&block, uuid), Some(root));
+            prop_assert_eq!(CheckpointRoot::decode(&block, Fsid([8; 16])), None);
             block[bit / 8 % (CHECKED_BYTES + 4)] ^= 1 << (bit % 8);
-            prop_assert_eq!(Root::decode(&block, uuid), None);
+            prop_assert_eq!(CheckpointRoot::decode(&block, uuid), None);
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
             Superblock::decode(&bytes);
-            Root::decode(&bytes, Fsid::default());
+            CheckpointRoot::decode(&bytes, Fsid::default());
         }
     }
 }

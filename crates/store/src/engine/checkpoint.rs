@@ -12,7 +12,7 @@
 
 use crate::btree::{Amount, Merge, MergeError, Merged, Progress, TableChanges};
 use crate::disk::key::OMAP_PREFIX_BYTES;
-use crate::disk::superblock::Root;
+use crate::disk::superblock::CheckpointRoot;
 use crate::disk::totals::TreeTotals;
 use crate::disk::tree_key::TableId;
 use crate::engine::io_queue::Purpose;
@@ -37,7 +37,7 @@ const COUNTED: &[u8] = &[TableId::Objects as u8, TableId::Omap as u8];
 const OMAP_KEY_PREFIX_BYTES: u64 = 1 + OMAP_PREFIX_BYTES as u64;
 
 #[derive(Debug)]
-enum Phase {
+enum CheckpointPhase {
     Idle,
     /// It is not known yet what is covered.
     Covering,
@@ -52,7 +52,7 @@ enum Phase {
 /// The last durable checkpoint and the one being made.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
-    phase: Phase,
+    phase: CheckpointPhase,
     /// Set by [`Store::checkpoint`]: the transactions up to this one are to be in a checkpoint.
     pub wanted: Option<u64>,
     /// Blocks that the tree of the last durable checkpoint holds.
@@ -87,7 +87,7 @@ impl Checkpoint {
     /// The state after a store was opened: the last checkpoint is `sequence`.
     pub fn new(sequence: u64, tree_blocks: u64, totals: Option<TreeTotals>) -> Checkpoint {
         Checkpoint {
-            phase: Phase::Idle,
+            phase: CheckpointPhase::Idle,
             wanted: None,
             tree_blocks,
             sequence,
@@ -107,11 +107,11 @@ impl Checkpoint {
     }
 
     pub fn is_idle(&self) -> bool {
-        matches!(self.phase, Phase::Idle) && self.wanted.is_none()
+        matches!(self.phase, CheckpointPhase::Idle) && self.wanted.is_none()
     }
 
     pub fn is_running(&self) -> bool {
-        !matches!(self.phase, Phase::Idle)
+        !matches!(self.phase, CheckpointPhase::Idle)
     }
 
     /// The last ticket of the frozen changes, while transactions up to it may lack an LSN.
@@ -158,12 +158,12 @@ impl Checkpoint {
     /// Blocks that the tree being made holds besides those of the old one.
     pub fn blocks_taken(&self) -> u64 {
         match &self.phase {
-            Phase::Idle | Phase::Covering => 0,
-            Phase::Merging(merge) => merge.blocks_taken(),
-            Phase::Waiting(merged)
-            | Phase::FlushingPages(merged)
-            | Phase::WritingRoot(merged)
-            | Phase::FlushingRoot(merged) => blocks_of(&merged.taken),
+            CheckpointPhase::Idle | CheckpointPhase::Covering => 0,
+            CheckpointPhase::Merging(merge) => merge.blocks_taken(),
+            CheckpointPhase::Waiting(merged)
+            | CheckpointPhase::FlushingPages(merged)
+            | CheckpointPhase::WritingRoot(merged)
+            | CheckpointPhase::FlushingRoot(merged) => blocks_of(&merged.taken),
         }
     }
 }
@@ -204,7 +204,7 @@ impl Store {
         let boundary = self.turns.last_staged();
         let (growth, _) = self.growth_blocks();
         let checkpoint = &mut self.checkpoint;
-        checkpoint.phase = Phase::Covering;
+        checkpoint.phase = CheckpointPhase::Covering;
         checkpoint.wanted = checkpoint.wanted.filter(|ticket| *ticket > boundary);
         checkpoint.boundary = boundary;
         checkpoint.covered = None;
@@ -223,19 +223,19 @@ impl Store {
         self.state.overlay.shed(if self.turns.any_recorded() { SHED_BESIDE_COMMITS } else { SHED });
         self.set_metadata_aside();
         let Some(covered) = self.checkpoint.covered.filter(|_| self.checkpoint.is_running()) else { return };
-        if matches!(self.checkpoint.phase, Phase::Covering) {
+        if matches!(self.checkpoint.phase, CheckpointPhase::Covering) {
             let checkpoint = &mut self.checkpoint;
             let (tag, generation) = (self.state.cache.tag(), checkpoint.sequence + 1);
             let merge = Merge::new(self.state.root, tag, generation, self.buffers.clone()).counting(COUNTED);
-            checkpoint.phase = Phase::Merging(Box::new(merge));
+            checkpoint.phase = CheckpointPhase::Merging(Box::new(merge));
         }
-        if matches!(self.checkpoint.phase, Phase::Merging(_)) {
+        if matches!(self.checkpoint.phase, CheckpointPhase::Merging(_)) {
             self.merge_slice();
         }
-        let written = matches!(self.checkpoint.phase, Phase::Waiting(_)) && self.checkpoint.writes == 0;
+        let written = matches!(self.checkpoint.phase, CheckpointPhase::Waiting(_)) && self.checkpoint.writes == 0;
         if written && self.turns.settled_to(covered) {
             self.next_phase(|phase| match phase {
-                Phase::Waiting(merged) => Phase::FlushingPages(merged),
+                CheckpointPhase::Waiting(merged) => CheckpointPhase::FlushingPages(merged),
                 phase => panic!("{phase:?} instead of waiting"),
             });
             let tree = self.superblock.tree_device();
@@ -256,8 +256,8 @@ impl Store {
         self.io.flush(Purpose::CheckpointFlush { device });
     }
 
-    fn next_phase(&mut self, next: impl FnOnce(Phase) -> Phase) {
-        let phase = std::mem::replace(&mut self.checkpoint.phase, Phase::Idle);
+    fn next_phase(&mut self, next: impl FnOnce(CheckpointPhase) -> CheckpointPhase) {
+        let phase = std::mem::replace(&mut self.checkpoint.phase, CheckpointPhase::Idle);
         self.checkpoint.phase = next(phase);
     }
 
@@ -311,7 +311,7 @@ impl Store {
         let (committing, unsent) = (self.turns.any_recorded(), self.io.has_unsent_writes());
         let promised = self.promised_blocks();
         let checkpoint = &mut self.checkpoint;
-        let Phase::Merging(merge) = &mut checkpoint.phase else { panic!("a slice of no merge") };
+        let CheckpointPhase::Merging(merge) = &mut checkpoint.phase else { panic!("a slice of no merge") };
         if checkpoint.writes >= WRITES_MAX {
             return;
         }
@@ -328,7 +328,7 @@ impl Store {
         }
         match progress {
             Ok(Progress::Working | Progress::Waiting(_)) => {}
-            Ok(Progress::Done(merged)) => checkpoint.phase = Phase::Waiting(merged),
+            Ok(Progress::Done(merged)) => checkpoint.phase = CheckpointPhase::Waiting(merged),
             Err(MergeError::Damage(damage)) => {
                 self.fail(format!("checkpoint: metadata is damaged: {damage}; see `nacre store repair`"));
             }
@@ -345,8 +345,8 @@ impl Store {
         }
         match (purpose, &self.checkpoint.phase) {
             (Purpose::PageWrite, _) => self.checkpoint.writes -= 1,
-            (Purpose::CheckpointFlush { .. }, Phase::FlushingPages(merged)) => {
-                let root = Root {
+            (Purpose::CheckpointFlush { .. }, CheckpointPhase::FlushingPages(merged)) => {
+                let root = CheckpointRoot {
                     uuid: self.superblock.uuid,
                     sequence: self.checkpoint.sequence + 1,
                     session: self.wal.session(),
@@ -359,18 +359,18 @@ impl Store {
                 };
                 self.io.write(Purpose::CheckpointRoot, root.offset(), root.encode().into());
                 self.next_phase(|phase| match phase {
-                    Phase::FlushingPages(merged) => Phase::WritingRoot(merged),
+                    CheckpointPhase::FlushingPages(merged) => CheckpointPhase::WritingRoot(merged),
                     phase => phase,
                 });
             }
-            (Purpose::CheckpointRoot, Phase::WritingRoot(_)) => {
+            (Purpose::CheckpointRoot, CheckpointPhase::WritingRoot(_)) => {
                 self.flush_for_checkpoint(self.superblock.tree_device());
                 self.next_phase(|phase| match phase {
-                    Phase::WritingRoot(merged) => Phase::FlushingRoot(merged),
+                    CheckpointPhase::WritingRoot(merged) => CheckpointPhase::FlushingRoot(merged),
                     phase => phase,
                 });
             }
-            (Purpose::CheckpointFlush { .. }, Phase::FlushingRoot(_)) => self.checkpoint_durable(),
+            (Purpose::CheckpointFlush { .. }, CheckpointPhase::FlushingRoot(_)) => self.checkpoint_durable(),
             (purpose, phase) => panic!("{purpose:?} done while {phase:?}"),
         }
     }
@@ -381,8 +381,8 @@ impl Store {
 
     fn checkpoint_durable(&mut self) {
         let covered = self.covered();
-        let phase = std::mem::replace(&mut self.checkpoint.phase, Phase::Idle);
-        let Phase::FlushingRoot(merged) = phase else { panic!("a checkpoint is durable before its root") };
+        let phase = std::mem::replace(&mut self.checkpoint.phase, CheckpointPhase::Idle);
+        let CheckpointPhase::FlushingRoot(merged) = phase else { panic!("a checkpoint is durable before its root") };
         self.checkpoint.sequence += 1;
         self.state.root = merged.root;
         self.checkpoint.totals = self.checkpoint.new_totals(&merged.changes);

@@ -26,7 +26,7 @@ impl Writes {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Progress {
+struct FlushProgress {
     /// What turns up to this one wrote to the device is durable.
     flushed: u64,
     /// What it will be when the flush under way is done.
@@ -36,13 +36,13 @@ struct Progress {
 /// How far flushes have come. Every device is flushed as soon as it has all of a turn's writes, whatever the others do.
 #[derive(Debug)]
 pub(crate) struct Flushing {
-    devices: [Progress; 3],
+    devices: [FlushProgress; 3],
 }
 
 impl Flushing {
     /// Turns up to `durable_lsn` are durable, and none behind that is under way.
     pub fn new(durable_lsn: u64) -> Flushing {
-        Flushing { devices: [Progress { flushed: durable_lsn, under_way: None }; 3] }
+        Flushing { devices: [FlushProgress { flushed: durable_lsn, under_way: None }; 3] }
     }
 
     /// Whether a flush of the device is due, which then counts as under way. `turns`: those in flight, in order.

@@ -1,7 +1,7 @@
 //! How much more a store takes, for layers that must know before they promise it to others.
 
 use crate::config::BLOCK;
-use crate::engine::submit::Need;
+use crate::engine::submit::RoomNeed;
 use crate::metadata::state::tree_blocks_max;
 use crate::{Step, Store, SubmitError, Ticket, Transaction};
 
@@ -13,7 +13,7 @@ const CLONE_BYTES: u64 = 64 << 10;
 /// Bytes of [`Store::room_bytes`] that steps take at most, about; 0 if they store nothing new. What is kept in reserve for
 /// deletes makes up for what this does not know, such as the size of the tree.
 pub fn growth_bytes(steps: &[Step]) -> u64 {
-    let (mut need, mut clones) = (Need::default(), 0);
+    let (mut need, mut clones) = (RoomNeed::default(), 0);
     for step in steps {
         need.add(step);
         clones += u64::from(matches!(step, Step::Clone { .. }));

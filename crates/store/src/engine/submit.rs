@@ -3,7 +3,7 @@
 use crate::btree::{PAGE_BLOCKS, PAGE_BYTES, leaves_max};
 use crate::config::BLOCK;
 use crate::data::clone_range::{ByteRange, CLONE_RANGE_BYTES_MAX};
-use crate::data::in_flight::Found;
+use crate::data::in_flight::InFlightPart;
 use crate::data::inline::INLINE_BYTES_MAX;
 use crate::data::merges::{Base, CrcSlot, Patch, damaged_crc, merged};
 use crate::disk::key::{Key, OMAP_PREFIX_BYTES, PG_PREFIX_BYTES, object_key, omap_key};
@@ -32,7 +32,7 @@ fn blocks_touched(offset: u64, len: u64) -> u64 {
 
 /// Room that steps need at most.
 #[derive(Default)]
-pub(crate) struct Need {
+pub(crate) struct RoomNeed {
     pub blocks: u64,
     /// Bytes added to the tree.
     pub metadata_bytes: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Need {
     pub grows: bool,
 }
 
-impl Need {
+impl RoomNeed {
     pub fn add(&mut self, step: &Step) {
         let name_bytes =
             |object: &ObjectId| 128 + 2 * (object.name.len() + object.nspace.len() + object.key.len()) as u64;
@@ -199,7 +199,7 @@ impl Store {
         if let Some(reason) = &self.stopped {
             return Err(SubmitError::Stopped(reason.clone()));
         }
-        let mut need = Need::default();
+        let mut need = RoomNeed::default();
         for step in &txn.steps {
             if let Some(object) = step.object().filter(|object| object.max || object.is_min()) {
                 return Err(SubmitError::Cursor(object.clone()));
@@ -573,7 +573,7 @@ impl Store {
             return Base::Merge(old.device);
         }
         match self.in_flight.split(Run { start: old.device, count: 1 }).pop() {
-            Some(Found::Here { data, damaged, .. }) => Base::Memory { block: data, damaged },
+            Some(InFlightPart::Here { data, damaged, .. }) => Base::Memory { block: data, damaged },
             _ => Base::Device { device: old.device, crc: old.crc },
         }
     }
@@ -598,8 +598,8 @@ impl Store {
         let mut index = 0;
         for part in parts {
             let (mut data, damaged) = match part {
-                Part::Blocks { data, damaged } => (data, damaged),
-                Part::Merge { base, over, patch } => {
+                ContentPart::Blocks { data, damaged } => (data, damaged),
+                ContentPart::Merge { base, over, patch } => {
                     let slot = CrcSlot { ticket: staged.ticket, checksums_at, index: index as usize };
                     let over = over.map(|over| *over);
                     self.begin_merge(place.start, (key.clone(), first + index), base, over, patch, slot);
@@ -634,7 +634,7 @@ fn take_front(run: &mut Run, count: u32, next: &mut impl Iterator<Item = Run>) {
     }
 }
 
-enum Part {
+enum ContentPart {
     Blocks { data: Rope, damaged: bool },
     Merge { base: Base, over: Option<Box<Over>>, patch: Patch },
 }
@@ -646,7 +646,7 @@ type Over = (Range<usize>, Base);
 #[derive(Default)]
 pub(crate) struct Contents {
     crcs: Vec<u32>,
-    parts: Vec<Part>,
+    parts: Vec<ContentPart>,
 }
 
 impl Contents {
@@ -657,7 +657,7 @@ impl Contents {
     pub(crate) fn push_block(&mut self, block: AlignedBuf, damaged: bool) {
         let crc = crc32c::checksum(block.as_slice());
         self.crcs.push(if damaged { damaged_crc(crc) } else { crc });
-        self.parts.push(Part::Blocks { data: block.freeze().into(), damaged });
+        self.parts.push(ContentPart::Blocks { data: block.freeze().into(), damaged });
     }
 
     /// `data`: whole blocks in pieces of whole blocks.
@@ -672,12 +672,12 @@ impl Contents {
             }
             None => self.crcs.extend(computed(&data)),
         }
-        self.parts.push(Part::Blocks { data, damaged: false });
+        self.parts.push(ContentPart::Blocks { data, damaged: false });
     }
 
     pub(crate) fn push_merge(&mut self, base: Base, over: Option<Over>, patch: Patch) {
         self.crcs.push(0);
-        self.parts.push(Part::Merge { base, over: over.map(Box::new), patch });
+        self.parts.push(ContentPart::Merge { base, over: over.map(Box::new), patch });
     }
 }
 

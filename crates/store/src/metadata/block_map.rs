@@ -82,7 +82,7 @@ impl Segment {
 }
 
 #[derive(Clone, Debug)]
-struct Slot {
+struct SegmentSlot {
     index: u32,
     segment: Segment,
 }
@@ -109,7 +109,7 @@ enum Known {
 #[derive(Clone, Default, Debug)]
 pub(crate) struct BlockMap {
     /// Ordered by index; segments that are all holes are absent.
-    slots: Vec<Slot>,
+    slots: Vec<SegmentSlot>,
     known: Known,
 }
 
@@ -206,7 +206,7 @@ impl BlockMap {
                         // Most objects are either small or whole; a vector's first growth would be to four.
                         self.slots.reserve_exact(left.div_ceil(SEGMENT_BLOCKS) as usize);
                     }
-                    self.slots.insert(position, Slot { index, segment });
+                    self.slots.insert(position, SegmentSlot { index, segment });
                 }
             }
             at += count;
@@ -352,7 +352,7 @@ impl BlockMap {
         }
         match (self.position(index), Segment::pack(&flat)) {
             (Err(at), Some(segment)) if index <= u32::MAX / SEGMENT_BLOCKS => {
-                self.slots.insert(at, Slot { index, segment });
+                self.slots.insert(at, SegmentSlot { index, segment });
                 Ok(())
             }
             _ => Err(malformed),
@@ -362,7 +362,7 @@ impl BlockMap {
     /// Number of allocated blocks.
     #[cfg(test)]
     pub fn block_count(&self) -> u64 {
-        let count = |slot: &Slot| match &slot.segment {
+        let count = |slot: &SegmentSlot| match &slot.segment {
             Segment::One { .. } => 1,
             Segment::Run { crcs, .. } => crcs.len() as u64,
             Segment::Scattered(flat) => flat.iter().filter(|block| block.device != HOLE.device).count() as u64,
@@ -397,22 +397,22 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[derive(Clone, Debug)]
-    enum Change {
+    enum MapChange {
         Map { first: u32, count: u32, device: u32, stride: u32 },
         Unmap { first: u32, end: u64 },
         Crc { block: u32 },
     }
 
-    fn changes() -> impl Strategy<Value = Change> {
+    fn changes() -> impl Strategy<Value = MapChange> {
         prop_oneof![
-            (0u32..200, 1u32..90, 0u32..5000, 1u32..3).prop_map(|(first, count, device, stride)| Change::Map {
+            (0u32..200, 1u32..90, 0u32..5000, 1u32..3).prop_map(|(first, count, device, stride)| MapChange::Map {
                 first,
                 count,
                 device,
                 stride
             }),
-            (0u32..200, 0u64..300).prop_map(|(first, end)| Change::Unmap { first, end }),
-            (0u32..200).prop_map(|block| Change::Crc { block }),
+            (0u32..200, 0u64..300).prop_map(|(first, end)| MapChange::Unmap { first, end }),
+            (0u32..200).prop_map(|block| MapChange::Crc { block }),
         ]
     }
 
@@ -426,17 +426,17 @@ mod tests {
                 let expected_before = model.clone();
                 let (mut gone, mut gone_in_model) = (Vec::new(), Vec::new());
                 match change {
-                    Change::Map { first, count, device, stride } => {
+                    MapChange::Map { first, count, device, stride } => {
                         let new: Vec<BlockRef> = (0..count).map(|i| { crc += 1; BlockRef { device: device + i * stride, crc } }).collect();
                         map.map(first, new.iter().copied(), |old| gone.push(old));
                         gone_in_model.extend(new.iter().zip(first..).filter_map(|(b, at)| model.insert(at, *b)));
                     }
-                    Change::Unmap { first, end } => {
+                    MapChange::Unmap { first, end } => {
                         map.unmap(first, end, |old| gone.push(old));
                         let keys: Vec<u32> = model.range(first..).map(|(k, _)| *k).filter(|k| u64::from(*k) < end).collect();
                         gone_in_model.extend(keys.iter().filter_map(|k| model.remove(k)));
                     }
-                    Change::Crc { block } => {
+                    MapChange::Crc { block } => {
                         if let Some(found) = model.get_mut(&block) {
                             found.crc ^= 0x55;
                             prop_assert!(map.patch_crc(block, found.device, found.crc));
@@ -518,7 +518,7 @@ mod tests {
         map.map(0, (0..1024).map(|i| BlockRef { device: i, crc: i }), |_| ());
         assert_eq!(map.slots.capacity(), 32);
         assert!(map.slots.iter().all(|slot| matches!(slot.segment, Segment::Run { .. })));
-        assert_eq!(size_of::<Slot>(), 32);
+        assert_eq!(size_of::<SegmentSlot>(), 32);
         assert_eq!(map.runs(0, 1024), vec![(0, Run { start: 0, count: 1024 })]);
     }
 }

@@ -14,7 +14,7 @@ const ATTR_BYTES: usize = 64;
 const LIVES: u8 = 1;
 
 #[derive(Debug)]
-struct Slot {
+struct OnodeSlot {
     key: Arc<[u8]>,
     /// `None`: there is no such object.
     onode: Option<Onode>,
@@ -34,7 +34,7 @@ pub(crate) struct SlotId(u32);
 pub(crate) struct OnodeCache {
     budget_bytes: usize,
     bytes: usize,
-    slots: Vec<Option<Slot>>,
+    slots: Vec<Option<OnodeSlot>>,
     vacant: Vec<u32>,
     /// Never iterated, so that its order means nothing.
     index: FastMap<Arc<[u8]>, u32>,
@@ -74,11 +74,11 @@ impl OnodeCache {
         found
     }
 
-    fn slot(&self, id: SlotId) -> &Slot {
+    fn slot(&self, id: SlotId) -> &OnodeSlot {
         self.slots[id.0 as usize].as_ref().expect("named slots are occupied")
     }
 
-    fn slot_mut(&mut self, id: SlotId) -> &mut Slot {
+    fn slot_mut(&mut self, id: SlotId) -> &mut OnodeSlot {
         self.slots[id.0 as usize].as_mut().expect("named slots are occupied")
     }
 
@@ -119,7 +119,7 @@ impl OnodeCache {
     pub fn insert(&mut self, key: &[u8], onode: Option<Onode>) -> SlotId {
         self.misses += 1;
         let (key, bytes): (Arc<[u8]>, usize) = (key.into(), bytes_of(key, onode.as_ref()));
-        let slot = Some(Slot { key: key.clone(), onode, lives: 0, bytes });
+        let slot = Some(OnodeSlot { key: key.clone(), onode, lives: 0, bytes });
         let at = match self.vacant.pop() {
             Some(at) => {
                 self.slots[at as usize] = slot;

@@ -1,7 +1,7 @@
 //! Making a device, or several, an empty store.
 
 use crate::config::BLOCK;
-use crate::disk::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
+use crate::disk::superblock::{CheckpointRoot, ROOT_OFFSETS, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
 use crate::disk::totals::TreeTotals;
 use crate::{Device, IoId, IoRequest, Store, StoreConfig};
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl Store {
     pub fn format(config: &StoreConfig) -> Result<Vec<IoRequest>, FormatError> {
         let superblock = Superblock::new(config);
         check_sizes(&superblock)?;
-        let root = Root {
+        let root = CheckpointRoot {
             uuid: config.uuid,
             sequence: 0,
             session: 0,

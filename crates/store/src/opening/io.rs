@@ -18,7 +18,7 @@ pub(crate) enum OnError {
 }
 
 #[derive(Debug)]
-enum Content {
+enum ReadContent {
     Waiting,
     /// Being read block by block: so many are on their way.
     Singly(AlignedBuf, usize),
@@ -27,12 +27,12 @@ enum Content {
 
 /// A read of the present step.
 #[derive(Debug)]
-struct StepRead {
+struct PhaseRead {
     id: IoId,
     device: Device,
     offset: u64,
     len: usize,
-    content: Content,
+    content: ReadContent,
 }
 
 /// Requests of an opening, and the buffers of its present step.
@@ -41,7 +41,7 @@ pub(crate) struct OpeningIo {
     out: VecDeque<IoRequest>,
     next_id: u64,
     /// In the order in which they were asked for.
-    reads: Vec<StepRead>,
+    reads: Vec<PhaseRead>,
     waiting: usize,
     /// Of single blocks: of which read, and the offset.
     singles: BTreeMap<IoId, (usize, u64)>,
@@ -72,12 +72,12 @@ impl OpeningIo {
     pub fn read(&mut self, device: Device, offset: u64, len: u64) {
         let id = self.next_id();
         self.waiting += 1;
-        self.reads.push(StepRead { id, device, offset, len: len as usize, content: Content::Waiting });
+        self.reads.push(PhaseRead { id, device, offset, len: len as usize, content: ReadContent::Waiting });
         self.out.push_back(IoRequest::Read { id, device, offset, buf: AlignedBuf::zeroed(len as usize) });
     }
 
     /// Whether the present step waits for nothing.
-    pub fn is_step_done(&self) -> bool {
+    pub fn is_phase_done(&self) -> bool {
         self.waiting == 0
     }
 
@@ -92,14 +92,14 @@ impl OpeningIo {
             let read = &mut self.reads[index];
             match done.result {
                 Ok(buf) => {
-                    read.content = Content::Full(buf.expect("a read that succeeded hands its buffer back"));
+                    read.content = ReadContent::Full(buf.expect("a read that succeeded hands its buffer back"));
                     self.waiting -= 1;
                 }
                 Err(errno) if on_error == OnError::Fail => {
                     return Err(OpenError::Device { device: read.device, offset: read.offset, errno });
                 }
                 Err(errno) if read.len == BLOCK as usize => {
-                    read.content = Content::Full(AlignedBuf::zeroed(read.len));
+                    read.content = ReadContent::Full(AlignedBuf::zeroed(read.len));
                     self.waiting -= 1;
                     let (device, offset) = (read.device, read.offset);
                     self.note(device, offset, errno)?;
@@ -111,7 +111,7 @@ impl OpeningIo {
             return Ok(None);
         }
         let buffers = std::mem::take(&mut self.reads).into_iter().map(|read| match read.content {
-            Content::Full(buf) => buf,
+            ReadContent::Full(buf) => buf,
             content => panic!("{:?} is missing although none is waited for: {content:?}", read.id),
         });
         Ok(Some(buffers.collect()))
@@ -120,7 +120,7 @@ impl OpeningIo {
     fn read_singly(&mut self, index: usize) {
         let (device, offset, len) = (self.reads[index].device, self.reads[index].offset, self.reads[index].len);
         let blocks = len / BLOCK as usize;
-        self.reads[index].content = Content::Singly(AlignedBuf::zeroed(len), blocks);
+        self.reads[index].content = ReadContent::Singly(AlignedBuf::zeroed(len), blocks);
         for offset in (offset..).step_by(BLOCK as usize).take(blocks) {
             let id = self.next_id();
             self.singles.insert(id, (index, offset));
@@ -136,7 +136,7 @@ impl OpeningIo {
     ) -> Result<(), OpenError> {
         let read = &mut self.reads[index];
         let (device, at) = (read.device, (offset - read.offset) as usize);
-        let Content::Singly(buf, left) = &mut read.content else { panic!("{read:?} is not read block by block") };
+        let ReadContent::Singly(buf, left) = &mut read.content else { panic!("{read:?} is not read block by block") };
         let failed = match result {
             Ok(block) => {
                 let block = block.expect("a read that succeeded hands its buffer back");
@@ -148,7 +148,7 @@ impl OpeningIo {
         *left -= 1;
         if *left == 0 {
             let whole = std::mem::replace(buf, AlignedBuf::zeroed(0));
-            read.content = Content::Full(whole);
+            read.content = ReadContent::Full(whole);
             self.waiting -= 1;
         }
         failed.map_or(Ok(()), |errno| self.note(device, offset, errno))

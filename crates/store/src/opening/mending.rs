@@ -67,7 +67,7 @@ const ENTRY_BYTES: usize = 1 << 20;
 const FITS: &str = "keys that were in the tree";
 
 #[derive(Debug)]
-enum Phase {
+enum MendingPhase {
     /// Objects are looked at, one after another: what is lost of each?
     Objects(Cursor),
     /// Block maps whose objects' records are lost.
@@ -82,7 +82,7 @@ pub(crate) struct Mending {
     losses: Vec<Loss>,
     /// Omaps from here on are younger than the tree.
     next_omap_id: u64,
-    phase: Phase,
+    phase: MendingPhase,
     /// Objects that were read and not looked at yet.
     page: VecDeque<(Bytes, Bytes)>,
     /// Lost ranges of objects' records, for the second phase.
@@ -136,7 +136,7 @@ impl Mending {
         state.unlist_all();
         Mending {
             next_omap_id,
-            phase: Phase::Objects(table_cursor(TableId::Objects, &[], None, true)),
+            phase: MendingPhase::Objects(table_cursor(TableId::Objects, &[], None, true)),
             page: VecDeque::new(),
             headless: losses.iter().filter_map(|loss| loss.of_table(TableId::Objects)).collect(),
             copies_are_lost: losses.iter().any(|loss| loss.of_table(TableId::Copies).is_some()),
@@ -163,10 +163,10 @@ impl Mending {
     pub fn advance(&mut self, state: &mut State) -> Result<bool, OpenError> {
         loop {
             let waits = match &mut self.phase {
-                Phase::Objects(_) => self.look_at_objects(state)?,
-                Phase::Segments(_) => self.look_at_segments(state)?,
-                Phase::Omaps(_) => self.look_at_omaps(state)?,
-                Phase::Over => return Ok(true),
+                MendingPhase::Objects(_) => self.look_at_objects(state)?,
+                MendingPhase::Segments(_) => self.look_at_segments(state)?,
+                MendingPhase::Omaps(_) => self.look_at_omaps(state)?,
+                MendingPhase::Over => return Ok(true),
             };
             if waits {
                 return Ok(false);
@@ -176,11 +176,11 @@ impl Mending {
 
     /// Whether something must be waited for.
     fn look_at_objects(&mut self, state: &mut State) -> Result<bool, OpenError> {
-        let Phase::Objects(cursor) = &mut self.phase else { panic!("{:?}", self.phase) };
+        let MendingPhase::Objects(cursor) = &mut self.phase else { panic!("{:?}", self.phase) };
         if self.page.is_empty() {
             match cursor.next_page(&mut state.view(), ENTRIES, ENTRY_BYTES).map_err(open_error)? {
                 Fetch::Pending(_) => return Ok(true),
-                Fetch::Ready(page) if page.entries.is_empty() => self.phase = Phase::Segments(None),
+                Fetch::Ready(page) if page.entries.is_empty() => self.phase = MendingPhase::Segments(None),
                 Fetch::Ready(page) => self.page = page.entries.into(),
             }
         }
@@ -237,7 +237,7 @@ impl Mending {
     }
 
     fn look_at_segments(&mut self, state: &mut State) -> Result<bool, OpenError> {
-        let Phase::Segments(cursor) = &mut self.phase else { panic!("{:?}", self.phase) };
+        let MendingPhase::Segments(cursor) = &mut self.phase else { panic!("{:?}", self.phase) };
         let Some(at) = cursor else {
             match self.headless.pop_front() {
                 Some((from, until)) => {
@@ -249,7 +249,7 @@ impl Mending {
                 }
                 None => {
                     let any = self.losses.iter().any(|loss| loss.of_table(TableId::Objects).is_some());
-                    self.phase = Phase::Omaps((any || self.copies_are_lost).then(Key::default));
+                    self.phase = MendingPhase::Omaps((any || self.copies_are_lost).then(Key::default));
                 }
             }
             return Ok(false);
@@ -288,14 +288,14 @@ impl Mending {
     }
 
     fn look_at_omaps(&mut self, state: &mut State) -> Result<bool, OpenError> {
-        let Phase::Omaps(from) = &mut self.phase else { panic!("{:?}", self.phase) };
+        let MendingPhase::Omaps(from) = &mut self.phase else { panic!("{:?}", self.phase) };
         let Some(from) = from.take() else {
-            self.phase = Phase::Over;
+            self.phase = MendingPhase::Over;
             return Ok(false);
         };
         let found = table_cursor(TableId::Omap, &from, None, false).next_page(&mut state.view(), 1, usize::MAX);
         let Fetch::Ready(page) = found.map_err(open_error)? else {
-            self.phase = Phase::Omaps(Some(from));
+            self.phase = MendingPhase::Omaps(Some(from));
             return Ok(true);
         };
         let Some((key, _)) = page.entries.first() else { return Ok(false) };
@@ -305,7 +305,7 @@ impl Mending {
         if !self.omaps.contains(&id) {
             state.drop_omap(id);
         }
-        self.phase = Phase::Omaps(Some(omap_key(id.saturating_add(1), &[])));
+        self.phase = MendingPhase::Omaps(Some(omap_key(id.saturating_add(1), &[])));
         Ok(false)
     }
 }

@@ -9,7 +9,7 @@ use crate::btree::{Damage, Depth, Fetch, PageCache, ReadId};
 use crate::config::BLOCK;
 use crate::disk::redo::Redo;
 use crate::disk::redo_bytes::decode_body;
-use crate::disk::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
+use crate::disk::superblock::{CheckpointRoot, ROOT_OFFSETS, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
 use crate::engine::budget::Memory;
 use crate::engine::checkpoint::Checkpoint;
 use crate::engine::commit_times::CommitLog;
@@ -111,7 +111,7 @@ const VERIFY_BLOCKS_MAX: u32 = 256;
 const AHEAD: usize = 256;
 
 #[derive(Debug)]
-enum Step {
+enum OpeningPhase {
     Superblocks,
     /// The superblocks of the other devices.
     OtherSuperblocks,
@@ -144,13 +144,13 @@ enum Step {
 pub struct Opening {
     config: StoreConfig,
     io: OpeningIo,
-    step: Step,
+    phase: OpeningPhase,
     result: Option<Result<Store, OpenError>>,
     // What is known so far:
     superblock: Option<Superblock>,
-    root: Option<Root>,
+    root: Option<CheckpointRoot>,
     /// The one before, for a store that is to be mended.
-    older_root: Option<Root>,
+    older_root: Option<CheckpointRoot>,
     /// There from the roots on.
     state: Option<State>,
     tree: Option<TreeLoading>,
@@ -184,7 +184,7 @@ impl Store {
         let mut opening = Opening {
             config,
             io: OpeningIo::default(),
-            step: Step::Superblocks,
+            phase: OpeningPhase::Superblocks,
             result: None,
             superblock: None,
             root: None,
@@ -237,7 +237,7 @@ impl Opening {
 
     /// Takes the outcome of a request. Panics for one that was not made.
     pub fn io_done(&mut self, done: IoDone) {
-        if matches!(self.step, Step::Over) {
+        if matches!(self.phase, OpeningPhase::Over) {
             return;
         }
         if let Some(page) = self.pages.remove(&done.id) {
@@ -248,22 +248,22 @@ impl Opening {
             }
             return;
         }
-        if let Step::Flush(_, left) = &mut self.step {
+        if let OpeningPhase::Flush(_, left) = &mut self.phase {
             *left -= 1;
             if *left > 0 && done.result.is_ok() {
                 return;
             }
-            let result = match (std::mem::replace(&mut self.step, Step::Over), done.result) {
-                (Step::Flush(counting, _), Ok(_)) => Ok(self.build(*counting)),
+            let result = match (std::mem::replace(&mut self.phase, OpeningPhase::Over), done.result) {
+                (OpeningPhase::Flush(counting, _), Ok(_)) => Ok(self.build(*counting)),
                 (_, Err(errno)) => Err(OpenError::Device { device: Device::Main, offset: 0, errno }),
-                (step, _) => panic!("{step:?} is no flush"),
+                (phase, _) => panic!("{phase:?} is no flush"),
             };
             return self.end(result);
         }
-        let on_error = match self.step {
+        let on_error = match self.phase {
             // There is another copy.
-            Step::Superblocks | Step::OtherSuperblocks => OnError::Note,
-            Step::Scan(_) | Step::Record(_) | Step::Verify { .. } => OnError::Note,
+            OpeningPhase::Superblocks | OpeningPhase::OtherSuperblocks => OnError::Note,
+            OpeningPhase::Scan(_) | OpeningPhase::Record(_) | OpeningPhase::Verify { .. } => OnError::Note,
             _ => OnError::Fail,
         };
         let result = self.io.done(done, on_error);
@@ -274,7 +274,7 @@ impl Opening {
     }
 
     fn end(&mut self, result: Result<Store, OpenError>) {
-        self.step = Step::Over;
+        self.phase = OpeningPhase::Over;
         self.io.clear();
         self.result = Some(result);
     }
@@ -283,19 +283,19 @@ impl Opening {
         self.superblock.as_ref().expect("the superblock comes first")
     }
 
-    fn root(&self) -> &Root {
+    fn root(&self) -> &CheckpointRoot {
         self.root.as_ref().expect("the root comes before what it names")
     }
 
     /// Takes the buffers of a step and begins the next.
     fn advance(&mut self, buffers: Vec<AlignedBuf>) -> Result<(), OpenError> {
-        match std::mem::replace(&mut self.step, Step::Over) {
-            Step::Superblocks => self.take_superblocks(&buffers),
-            Step::OtherSuperblocks => self.take_other_superblocks(&buffers),
-            Step::Roots => self.take_roots(&buffers),
-            Step::Scan(at) => self.scan(at, &buffers),
-            Step::Record(header) => self.take_record(header, &buffers[0]),
-            Step::Verify { header, steps, crcs } => {
+        match std::mem::replace(&mut self.phase, OpeningPhase::Over) {
+            OpeningPhase::Superblocks => self.take_superblocks(&buffers),
+            OpeningPhase::OtherSuperblocks => self.take_other_superblocks(&buffers),
+            OpeningPhase::Roots => self.take_roots(&buffers),
+            OpeningPhase::Scan(at) => self.scan(at, &buffers),
+            OpeningPhase::Record(header) => self.take_record(header, &buffers[0]),
+            OpeningPhase::Verify { header, steps, crcs } => {
                 let blocks = |buf: &AlignedBuf| {
                     buf.as_slice().chunks_exact(BLOCK as usize).map(crc32c::checksum).collect::<Vec<u32>>()
                 };
@@ -314,8 +314,13 @@ impl Opening {
                     self.end_of_log(header.lsn)
                 }
             }
-            step @ (Step::Tree | Step::Apply(_) | Step::Mend(_) | Step::Count(_) | Step::Flush(..) | Step::Over) => {
-                panic!("buffers for {step:?}")
+            phase @ (OpeningPhase::Tree
+            | OpeningPhase::Apply(_)
+            | OpeningPhase::Mend(_)
+            | OpeningPhase::Count(_)
+            | OpeningPhase::Flush(..)
+            | OpeningPhase::Over) => {
+                panic!("buffers for {phase:?}")
             }
         }
     }
@@ -327,8 +332,8 @@ impl Opening {
         for device in superblock.devices().filter(|device| *device != Device::Main) {
             SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| self.io.read(device, offset, BLOCK));
         }
-        self.step = Step::OtherSuperblocks;
-        if self.io.is_step_done() { self.take_other_superblocks(&[]) } else { Ok(()) }
+        self.phase = OpeningPhase::OtherSuperblocks;
+        if self.io.is_phase_done() { self.take_other_superblocks(&[]) } else { Ok(()) }
     }
 
     /// Why there is no superblock: if a device did not give a copy, that.
@@ -354,13 +359,14 @@ impl Opening {
         }
         let tree_device = superblock.tree_device();
         ROOT_OFFSETS.into_iter().for_each(|offset| self.io.read(tree_device, offset, BLOCK));
-        self.step = Step::Roots;
+        self.phase = OpeningPhase::Roots;
         Ok(())
     }
 
     fn take_roots(&mut self, buffers: &[AlignedBuf]) -> Result<(), OpenError> {
         let uuid = self.superblock().uuid;
-        let mut roots: Vec<Root> = buffers.iter().filter_map(|block| Root::decode(block.as_slice(), uuid)).collect();
+        let mut roots: Vec<CheckpointRoot> =
+            buffers.iter().filter_map(|block| CheckpointRoot::decode(block.as_slice(), uuid)).collect();
         roots.sort_by_key(|root| root.sequence);
         let root = roots.pop().ok_or(OpenError::NoCheckpoint)?;
         self.older_root = roots.pop().filter(|_| self.is_to_mend);
@@ -368,7 +374,7 @@ impl Opening {
         self.begin_tree(root)
     }
 
-    fn begin_tree(&mut self, root: Root) -> Result<(), OpenError> {
+    fn begin_tree(&mut self, root: CheckpointRoot) -> Result<(), OpenError> {
         if root.wal_head > self.superblock().wal_bytes {
             return Err(OpenError::DamagedCheckpoint { offset: root.offset(), what: "log position beyond the log" });
         }
@@ -383,7 +389,7 @@ impl Opening {
         let depth = if self.is_to_mend { Depth::Values } else { Depth::Space };
         self.tree = Some(TreeLoading::new(root.tree, depth));
         self.root = Some(root);
-        self.step = Step::Tree;
+        self.phase = OpeningPhase::Tree;
         self.advance_pages()
     }
 
@@ -404,12 +410,12 @@ impl Opening {
     fn advance_pages(&mut self) -> Result<(), OpenError> {
         let device = self.superblock().tree_device();
         let state = self.state.as_mut().expect("the tree comes behind the root");
-        let is_tree = matches!(self.step, Step::Tree);
-        let done = match &mut self.step {
-            Step::Tree => self.tree.as_mut().expect("it comes behind the root").advance(&mut state.cache),
-            Step::Apply(steps) => apply_steps(state, steps),
-            Step::Mend(mending) => mending.advance(state),
-            Step::Count(counting) => counting.advance(state),
+        let is_tree = matches!(self.phase, OpeningPhase::Tree);
+        let done = match &mut self.phase {
+            OpeningPhase::Tree => self.tree.as_mut().expect("it comes behind the root").advance(&mut state.cache),
+            OpeningPhase::Apply(steps) => apply_steps(state, steps),
+            OpeningPhase::Mend(mending) => mending.advance(state),
+            OpeningPhase::Count(counting) => counting.advance(state),
             // Pages that were read ahead of need.
             _ => return Ok(()),
         };
@@ -438,18 +444,18 @@ impl Opening {
         if !done || !self.pages.is_empty() {
             return Ok(());
         }
-        match std::mem::replace(&mut self.step, Step::Over) {
-            Step::Tree => {
-                self.step = Step::Scan(0);
+        match std::mem::replace(&mut self.phase, OpeningPhase::Over) {
+            OpeningPhase::Tree => {
+                self.phase = OpeningPhase::Scan(0);
                 self.read_log(0);
             }
-            Step::Apply(_) => return self.next_record(),
-            Step::Mend(mending) => {
+            OpeningPhase::Apply(_) => return self.next_record(),
+            OpeningPhase::Mend(mending) => {
                 let (log, tree) = (self.lost_log.take(), self.lost_tree.take());
                 self.mended = Some(Box::new(Mended { log, tree, ..mending.finish()? }));
                 return self.count();
             }
-            Step::Count(mut counting) => {
+            OpeningPhase::Count(mut counting) => {
                 let tree = self.tree.as_mut().expect("the tree was walked");
                 counting.losses.splice(..0, std::mem::take(&mut tree.losses));
                 let runs = std::mem::take(&mut tree.runs);
@@ -458,13 +464,13 @@ impl Opening {
                 // Records that were found may sit in a device's cache. Whoever sees this state may rely on it.
                 let devices: Vec<Device> = superblock.devices().collect();
                 self.tree_blocks = counting.take_tree(&runs, space)?;
-                self.step = Step::Flush(counting, devices.len() as u32);
+                self.phase = OpeningPhase::Flush(counting, devices.len() as u32);
                 for device in devices {
                     let id = self.io.next_id();
                     self.io.push(IoRequest::Flush { id, device });
                 }
             }
-            step => panic!("{step:?} needs no pages"),
+            phase => panic!("{phase:?} needs no pages"),
         }
         Ok(())
     }
@@ -501,7 +507,7 @@ impl Opening {
         }
         let next = at + bytes.len() as u64;
         if next < self.superblock().wal_bytes {
-            self.step = Step::Scan(next);
+            self.phase = OpeningPhase::Scan(next);
             self.read_log(next);
             return Ok(());
         }
@@ -532,7 +538,7 @@ impl Opening {
         if place + header.record_bytes() > self.superblock().wal_bytes {
             return self.end_of_log(lsn);
         }
-        self.step = Step::Record(header);
+        self.phase = OpeningPhase::Record(header);
         self.io.read(self.superblock().log_device(), WAL_OFFSET + place, header.record_bytes());
         Ok(())
     }
@@ -564,7 +570,7 @@ impl Opening {
         if crcs.is_empty() {
             return self.apply(header, steps);
         }
-        self.step = Step::Verify { header, steps, crcs };
+        self.phase = OpeningPhase::Verify { header, steps, crcs };
         Ok(())
     }
 
@@ -577,7 +583,7 @@ impl Opening {
         }
         self.session = header.session;
         self.replayed += 1;
-        self.step = Step::Apply(steps.into());
+        self.phase = OpeningPhase::Apply(steps.into());
         self.advance_pages()
     }
 
@@ -629,7 +635,7 @@ impl Opening {
         let (next_omap_id, state) = (self.root().next_omap_id, self.state.as_mut().expect("it comes behind the root"));
         let losses = &self.tree.as_ref().expect("the tree was walked").losses;
         if self.is_to_mend && !(losses.is_empty() && state.damaged.is_empty()) {
-            self.step = Step::Mend(Box::new(Mending::new(state, losses.clone(), next_omap_id)));
+            self.phase = OpeningPhase::Mend(Box::new(Mending::new(state, losses.clone(), next_omap_id)));
             return self.advance_pages();
         }
         if self.lost_log.is_some() || self.lost_tree.is_some() {
@@ -648,7 +654,7 @@ impl Opening {
         let data = Run { start: begin, count: device_blocks - begin };
         allocator.release(data);
         let counting = Counting::new(allocator, data, sum_up);
-        self.step = Step::Count(Box::new(counting));
+        self.phase = OpeningPhase::Count(Box::new(counting));
         self.advance_pages()
     }
 

@@ -235,7 +235,7 @@ struct FoundObject {
 
 /// What a store on a bad drive gives, with all its errors.
 #[derive(Default)]
-pub struct Found {
+pub struct FoundContent {
     /// `None`: an error. If not even a list could be had, there are none at all.
     objects: BTreeMap<ObjectId, Option<FoundObject>>,
     has_list: bool,
@@ -246,7 +246,7 @@ pub struct Found {
     pub damaged: Vec<Damage>,
 }
 
-impl Found {
+impl FoundContent {
     /// Whether it is what the model says, but for what is an error.
     pub fn is(&self, model: &Model) -> bool {
         let same = |(found, model): (&Option<FoundObject>, &ModelObject)| {
@@ -270,10 +270,10 @@ impl Found {
 }
 
 /// Everything the store says it holds; errors of reads are gathered.
-pub fn found(store: &mut Store, device: &mut SimDevice) -> Found {
+pub fn found(store: &mut Store, device: &mut SimDevice) -> FoundContent {
     // What was read before it went bad must not hide that.
     store.set_block_cache_bytes(0);
-    let mut found = Found::default();
+    let mut found = FoundContent::default();
     macro_rules! ask {
         ($question:expr) => {
             ask(store, device, $question).map_err(|damage| found.damaged.push(damage)).ok()

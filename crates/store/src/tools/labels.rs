@@ -2,7 +2,9 @@
 //! open.
 
 use crate::config::BLOCK;
-use crate::disk::superblock::{ROOT_OFFSETS, Root, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, UnknownFormat};
+use crate::disk::superblock::{
+    CheckpointRoot, ROOT_OFFSETS, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, UnknownFormat,
+};
 use crate::{Device, Slice};
 use types::{Fsid, OsdId};
 
@@ -98,7 +100,7 @@ impl Labels {
         let uuid = superblocks.iter().find_map(LabelBlock::sound).map(|label| label.uuid);
         let root = |block: Result<&[u8], i32>| match block {
             Err(errno) => LabelBlock::Unreadable(errno),
-            Ok(block) => match uuid.and_then(|uuid| Root::decode(block, uuid)) {
+            Ok(block) => match uuid.and_then(|uuid| CheckpointRoot::decode(block, uuid)) {
                 Some(root) => LabelBlock::Sound(root.sequence),
                 None => blank_or_damaged(block),
             },

@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::{AlignedBuf, BLOCK_BYTES, BufPool};
 
 /// Keys and values.
-pub type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+pub type BedEntries = Vec<(Vec<u8>, Vec<u8>)>;
 
 pub const TAG: u64 = 0x1122_3344_5566_7788;
 
 /// A small generator: enough to choose among few things.
 #[derive(Clone, Debug)]
-pub struct Random(pub u64);
+pub struct BedRandom(pub u64);
 
-impl Random {
+impl BedRandom {
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
@@ -51,14 +51,14 @@ impl Disk {
 
 /// Free blocks in runs of random length.
 #[derive(Debug)]
-pub struct Blocks {
+pub struct DeviceBlocks {
     pub allocator: Allocator,
-    pub random: Random,
+    pub random: BedRandom,
     /// The longest run of single blocks' requests.
     pub run_max: u32,
 }
 
-impl Space for Blocks {
+impl Space for DeviceBlocks {
     fn allocate(&mut self, min: u32, wanted: u32) -> Option<Run> {
         let longest = wanted.min(self.run_max.max(min));
         let mut count = min + self.random.below(u64::from(longest - min) + 1) as u32;
@@ -81,11 +81,11 @@ pub struct Bed {
     pub overlay: Overlay,
     pub cache: PageCache,
     pub disk: Disk,
-    pub blocks: Blocks,
+    pub blocks: DeviceBlocks,
     pub total_blocks: u32,
     pub generation: u64,
     pub model: BTreeMap<Vec<u8>, Vec<u8>>,
-    pub random: Random,
+    pub random: BedRandom,
     pub reads: Vec<PageRead>,
     /// Tables that merges count, and what they hold by that.
     pub counted: &'static [u8],
@@ -112,11 +112,11 @@ impl Bed {
             overlay: Overlay::default(),
             cache: PageCache::new(TAG, cache_bytes),
             disk: Disk::default(),
-            blocks: Blocks { allocator, random: Random(seed ^ 1), run_max: 32 },
+            blocks: DeviceBlocks { allocator, random: BedRandom(seed ^ 1), run_max: 32 },
             total_blocks,
             generation: 0,
             model: BTreeMap::new(),
-            random: Random(seed),
+            random: BedRandom(seed),
             reads: Vec::new(),
             counted: TABLES,
             amounts: BTreeMap::new(),
@@ -165,7 +165,7 @@ impl Bed {
     }
 
     /// All entries of a range, a few at a time.
-    pub fn range(&mut self, begin: &[u8], end: Option<&[u8]>, page: usize) -> Result<Entries, Damage> {
+    pub fn range(&mut self, begin: &[u8], end: Option<&[u8]>, page: usize) -> Result<BedEntries, Damage> {
         let mut cursor = Cursor::new(begin, end, true);
         let mut all = Vec::new();
         loop {
@@ -303,7 +303,7 @@ impl Bed {
     }
 
     /// As [`Bed::content_is_the_models`], for an older root without the overlay.
-    pub fn content_under(&mut self, root: Option<Root>) -> Entries {
+    pub fn content_under(&mut self, root: Option<Root>) -> BedEntries {
         let overlay = std::mem::take(&mut self.overlay);
         let root = std::mem::replace(&mut self.root, root);
         let all = self.range(&[], None, 20).unwrap();

@@ -1,6 +1,6 @@
 //! Pages with good checksums and bad content.
 
-use super::bed::{Bed, Random, TAG};
+use super::bed::{Bed, BedRandom, TAG};
 use crate::btree::PAGE_BYTES;
 use crate::btree::child::PageRef;
 use crate::btree::page::{LeafValue, Page};
@@ -64,7 +64,7 @@ fn seal(bytes: &mut [u8]) -> u32 {
 fn pages_with_flipped_bits_are_read_safely_or_refused() {
     let pages = sample_pages();
     assert!(pages.len() > 5);
-    let mut random = Random(3);
+    let mut random = BedRandom(3);
     let (mut accepted, mut refused) = (0, 0);
     for round in 0..30_000 {
         let (mut place, level, mut bytes) = pages[random.below(pages.len() as u64) as usize].clone();
