@@ -1,7 +1,7 @@
 //! What the layers above see of the store.
 
-use crate::Attrs;
 use crate::btree::Damage;
+use crate::{Attrs, StopReason};
 use bytes::Bytes;
 use types::{AlignedBuf, ObjectId, PgId};
 use wire::Rope;
@@ -199,8 +199,8 @@ pub enum SubmitError {
     #[error("clone of {0}, which does not exist")]
     CloneSource(ObjectId),
     /// A range that cannot be cloned.
-    #[error("clone of a range of {object} {what}")]
-    CloneRange { object: ObjectId, what: &'static str },
+    #[error("clone of a range of {object} {why}")]
+    CloneRange { object: ObjectId, why: CloneRangeError },
     /// A write, truncation or clone that reaches beyond [`OBJECT_BYTES_MAX`].
     #[error("{what} of {object} up to byte {end}, beyond the largest object ({OBJECT_BYTES_MAX} bytes)")]
     ObjectTooLarge { what: &'static str, object: ObjectId, end: u64 },
@@ -212,7 +212,18 @@ pub enum SubmitError {
     #[error("{0} is a cursor, not an object")]
     Cursor(ObjectId),
     #[error("store has stopped: {0}")]
-    Stopped(String),
+    Stopped(Box<StopReason>),
+}
+
+/// Reasons why a range cannot be cloned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CloneRangeError {
+    #[error("from and to other places within blocks of 4096 bytes")]
+    Alignment,
+    #[error("of more than 128 MiB at a time")]
+    Length,
+    #[error("onto a part of itself")]
+    Overlap,
 }
 
 /// What the caller learns.
@@ -227,7 +238,7 @@ pub enum StoreEvent {
     },
     /// The store can no longer promise durability (a failed flush or write): the OSD must stop.
     Failed {
-        reason: String,
+        reason: Box<StopReason>,
     },
 }
 

@@ -1,6 +1,7 @@
 //! What a store is made with and opened with.
 
-use crate::disk::superblock::WAL_OFFSET;
+use crate::disk::numbers::WAL_OFFSET;
+use crate::metadata::destroying::SEGMENTS_AT_ONCE;
 use crate::{Device, Slice};
 use types::{BLOCK_BYTES, Fsid, OsdId};
 
@@ -30,6 +31,23 @@ pub struct StoreConfig {
     /// The store's own identity, fresh random bytes at each `format`: records of a former life of the device do not
     /// carry it. Used by `format` only.
     pub uuid: Fsid,
+    /// Used by `open` only.
+    pub tuning: Tuning,
+}
+
+/// Choices of an opening that change no answer of the store, only the way to it. Tests set them to reach rare ways.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// Objects that lose more segments than this at a time lose them bit by bit.
+    pub segments_at_once: usize,
+    /// True if the opening counts objects and omap entries although the checkpoint root has their sums, and compares.
+    pub counts_anew: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning { segments_at_once: SEGMENTS_AT_ONCE, counts_anew: false }
+    }
 }
 
 impl StoreConfig {
@@ -45,6 +63,7 @@ impl StoreConfig {
             fsid,
             osd,
             uuid,
+            tuning: Tuning::default(),
         }
     }
 
@@ -75,3 +94,7 @@ impl StoreConfig {
         (wanted / BLOCK * BLOCK).max(Self::WAL_BYTES_MIN)
     }
 }
+
+// The smallest devices have room for labels, log and a first tree.
+const _: () = assert!(StoreConfig::LABEL_BYTES + StoreConfig::WAL_BYTES_MIN < StoreConfig::DEVICE_BYTES_MIN / 2);
+const _: () = assert!(StoreConfig::LABEL_BYTES < StoreConfig::METADATA_DEVICE_BYTES_MIN / 2);

@@ -38,10 +38,10 @@ mod tests;
 mod tools;
 
 pub use api::*;
-pub use config::StoreConfig;
+pub use config::{StoreConfig, Tuning};
 pub use data::{BlockCacheStats, RelocationStats};
 pub use disk::{OMAP_KEY_BYTES_MAX, Slice};
-pub use engine::{CacheCounts, CommitTimes, Memory, Store, growth_bytes};
+pub use engine::{CacheCounts, CommitTimes, FailedRequest, Memory, StopReason, Store, growth_bytes};
 pub use metadata::{Attrs, SNAPS_ATTR, UNKNOWN_SNAP, snaps_attr, snaps_of_clone};
 pub use opening::{FormatError, Loss, LostLog, LostObject, Mended, OpenError, Opening};
 pub use sim::{SimDevice, SimMedia};

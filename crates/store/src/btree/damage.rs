@@ -1,6 +1,6 @@
 //! What is wrong with a page or an overflow run.
 
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use types::Errno;
 
 /// Blocks that cannot be used as what they should be, and why.

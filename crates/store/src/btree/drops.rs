@@ -6,7 +6,7 @@ use super::overflow::Overflow;
 use super::page::Page;
 use super::page_cache::{Fetch, PageCache, Use};
 use super::table_changes::{TableChanges, table_of, tables_between};
-use crate::space::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 
 /// Pages read at once.
 const READS: usize = 16;

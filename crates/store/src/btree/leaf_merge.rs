@@ -1,14 +1,15 @@
 //! One leaf's range of keys: its old entries and the changes to them.
 
 use super::child::PageRef;
+use super::layout::{HEADER_BYTES, LEAF_HEAD_BYTES, SLOT_BYTES};
 use super::merge::{ENTRY_COST, Merge, MergeError, Records};
 use super::overlay::{Generation, Record};
-use super::page::{HEADER_BYTES, LEAF_HEAD_BYTES, LeafValue, Page, SLOT_BYTES};
+use super::page::{LeafValue, Page};
 use super::page_cache::PageCache;
 use super::page_writer::{OverflowWriter, PIECE_BLOCKS};
 use super::space::Space;
 use super::{INLINE_BYTES_MAX, PAGE_BYTES};
-use crate::space::allocator::push_run;
+use crate::space::run::push_run;
 use std::cmp::Ordering;
 
 #[derive(Debug)]

@@ -2,10 +2,9 @@
 
 use super::PAGE_BYTES;
 use super::child::Child;
+use super::layout::{CHILD_HEAD_BYTES, ENTRY_PAYLOAD, HEADER_BYTES, LEAF_HEAD_BYTES, OVERFLOW_BIT, SLOT_BYTES};
 use super::le;
-use super::page::{
-    CHILD_HEAD_BYTES, HEADER_BYTES, Header, LEAF_HEAD_BYTES, OVERFLOW_BIT, SLOT_BYTES, head_bytes, seal, slot_of,
-};
+use super::page::{Header, head_bytes, seal, slot_of};
 
 /// How full pages are made when there is more to come: 90 %. What comes later then mostly finds room.
 const TARGET_BYTES: usize = PAGE_BYTES / 10 * 9;
@@ -20,6 +19,9 @@ const SHARED_BYTES: usize = PAGE_BYTES / 10 * 8;
 const SHARED_ENTRY_BYTES: usize = PAGE_BYTES / 16;
 /// Memory of entries that left, before what is behind them moves down.
 const SLACK_BYTES: usize = 64 << 10;
+// A page that is cut full, or shares with a neighbour, is not underfull, and balanced pages are the fullest.
+const _: () = assert!(2 * UNDERFULL_BYTES <= TARGET_BYTES && UNDERFULL_BYTES < SHARED_BYTES);
+const _: () = assert!(SHARED_BYTES < TARGET_BYTES && TARGET_BYTES < BALANCED_BYTES && BALANCED_BYTES < PAGE_BYTES);
 
 #[derive(Clone, Copy, Debug)]
 struct PendingEntry {
@@ -264,13 +266,13 @@ impl LevelBuilder {
             le::put(page, at, &(key.len() as u16).to_le_bytes());
             if self.level == 0 {
                 let flag = if item.overflow { OVERFLOW_BIT } else { 0 };
-                le::put(page, at + 2, &(item.payload | flag).to_le_bytes());
+                le::put(page, at + ENTRY_PAYLOAD, &(item.payload | flag).to_le_bytes());
                 le::put(page, at + LEAF_HEAD_BYTES, key);
                 at += LEAF_HEAD_BYTES + key.len();
                 le::put(page, at, payload);
                 at += payload.len();
             } else {
-                le::put(page, at + 2, payload);
+                le::put(page, at + ENTRY_PAYLOAD, payload);
                 le::put(page, at + CHILD_HEAD_BYTES, key);
                 at += CHILD_HEAD_BYTES + key.len();
             }

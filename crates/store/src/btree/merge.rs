@@ -20,7 +20,7 @@ use super::page_cache::{Fetch, PageCache, ReadId, Use};
 use super::page_writer::{BlockWrite, NoSpace, OverflowWriter, PageWriter};
 use super::space::Space;
 use super::table_changes::TableChanges;
-use crate::space::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use types::BufPool;

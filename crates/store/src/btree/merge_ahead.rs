@@ -6,10 +6,11 @@
 //! once a leaf is there, before the merge comes to it.
 
 use super::INLINE_BYTES_MAX;
+use super::layout::{LEAF_HEAD_BYTES, SLOT_BYTES};
 use super::level_builder::wants_neighbour;
 use super::merge::Frame;
 use super::overlay::Generation;
-use super::page::{LEAF_HEAD_BYTES, Page, SLOT_BYTES};
+use super::page::Page;
 use super::page_cache::{PageCache, Use};
 use std::collections::VecDeque;
 

@@ -43,7 +43,7 @@
 //! * `prefix` is what all keys of the page begin with. In an interior page the key of an entry is at most the first key
 //!   below it and above the last key below the entry before it; the first entry's key is not stored and counts as lowest.
 //! * Bit 15 of a leaf's `value bytes`: the value lies in *overflow* runs of whole blocks, padded with zeros, each under its
-//!   checksum. A value in more than [`overflow::RUNS_MAX`] runs has a list of them (count 4, then the runs) in overflow
+//!   checksum. A value in more than [`layout::OVERFLOW_RUNS_MAX`] runs has a list of them (count 4, then the runs) in overflow
 //!   runs of its own, `depth` times.
 
 mod child;
@@ -51,6 +51,7 @@ mod cursor;
 mod damage;
 mod drops;
 mod erased;
+pub(crate) mod layout;
 mod le;
 mod leaf_merge;
 mod level_builder;
@@ -70,7 +71,7 @@ mod tests;
 mod view;
 mod walk;
 
-pub use crate::space::allocator::Run;
+pub use crate::space::run::Run;
 pub use child::{PageRef, Root};
 pub use cursor::{Cursor, CursorPage};
 pub use damage::{Damage, DamageKind};

@@ -2,19 +2,14 @@
 
 use super::VALUE_BYTES_MAX;
 use super::damage::Damage;
+use super::layout::{
+    self, LIST_HEAD_BYTES, OVERFLOW_DEPTH_MAX, OVERFLOW_HEAD_BYTES, OVERFLOW_RUN_BYTES, OVERFLOW_RUNS_MAX, overflow_run,
+};
 use super::le::{u32_at, u64_at};
 use super::page_cache::{Fetch, PageCache, Use};
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use bytes::{Bytes, BytesMut};
 use types::BLOCK_BYTES;
-
-/// Runs that a leaf entry names by itself; more of them go into a list.
-pub const RUNS_MAX: usize = 8;
-/// Lists of lists are not needed deeper: one block lists 255 runs.
-pub(crate) const DEPTH_MAX: u8 = 4;
-const HEAD_BYTES: usize = 6;
-const RUN_BYTES: usize = 16;
-const LIST_HEAD_BYTES: usize = 4;
 
 /// Blocks and the checksum of all their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,16 +34,16 @@ fn encode_run(run: &OverflowRun, out: &mut Vec<u8>) {
 }
 
 fn decode_run(bytes: &[u8]) -> Option<OverflowRun> {
-    let start = u32::try_from(u64_at(bytes, 0)).ok()?;
-    let count = u32_at(bytes, 8);
+    let start = u32::try_from(u64_at(bytes, overflow_run::BLOCK)).ok()?;
+    let count = u32_at(bytes, overflow_run::BLOCKS);
     let fits = count > 0 && start.checked_add(count).is_some();
-    fits.then(|| OverflowRun { run: Run { start, count }, crc: u32_at(bytes, 12) })
+    fits.then(|| OverflowRun { run: Run { start, count }, crc: u32_at(bytes, overflow_run::CRC) })
 }
 
 /// The runs listed in `bytes`. `None`: malformed.
 fn decode_list(bytes: &[u8]) -> Option<Vec<OverflowRun>> {
     let count = u32_at(bytes.get(..LIST_HEAD_BYTES)?, 0) as usize;
-    let runs = bytes[LIST_HEAD_BYTES..].chunks_exact(RUN_BYTES);
+    let runs = bytes[LIST_HEAD_BYTES..].chunks_exact(OVERFLOW_RUN_BYTES);
     if count > runs.len() {
         return None;
     }
@@ -57,7 +52,7 @@ fn decode_list(bytes: &[u8]) -> Option<Vec<OverflowRun>> {
 
 /// A list of runs as bytes.
 pub(crate) fn encode_list(runs: &[OverflowRun]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(LIST_HEAD_BYTES + runs.len() * RUN_BYTES);
+    let mut out = Vec::with_capacity(LIST_HEAD_BYTES + runs.len() * OVERFLOW_RUN_BYTES);
     out.extend_from_slice(&(runs.len() as u32).to_le_bytes());
     runs.iter().for_each(|run| encode_run(run, &mut out));
     out
@@ -69,7 +64,7 @@ fn blocks_of(runs: &[OverflowRun]) -> u64 {
 
 impl Overflow {
     pub fn encode(&self, out: &mut Vec<u8>) {
-        assert!((1..=RUNS_MAX).contains(&self.runs.len()), "{} overflow runs in an entry", self.runs.len());
+        assert!((1..=OVERFLOW_RUNS_MAX).contains(&self.runs.len()), "{} overflow runs in an entry", self.runs.len());
         out.extend_from_slice(&self.value_bytes.to_le_bytes());
         out.push(self.depth);
         out.push(self.runs.len() as u8);
@@ -78,22 +73,26 @@ impl Overflow {
 
     /// Length of the value that sound bytes name.
     pub fn value_bytes_of(encoded: &[u8]) -> usize {
-        u32_at(encoded, 0) as usize
+        u32_at(encoded, layout::overflow::VALUE_BYTES) as usize
     }
 
     /// `None`: bytes that [`Overflow::encode`] does not make.
     pub fn decode(bytes: &[u8]) -> Option<Overflow> {
-        let head = bytes.get(..HEAD_BYTES)?;
-        let (value_bytes, depth, count) = (u32_at(head, 0), head[4], usize::from(head[5]));
+        let head = bytes.get(..OVERFLOW_HEAD_BYTES)?;
+        let (value_bytes, depth, count) = (
+            u32_at(head, layout::overflow::VALUE_BYTES),
+            head[layout::overflow::DEPTH],
+            usize::from(head[layout::overflow::RUNS]),
+        );
         let sound = (1..=VALUE_BYTES_MAX).contains(&(value_bytes as usize))
-            && depth <= DEPTH_MAX
-            && (1..=RUNS_MAX).contains(&count)
-            && bytes.len() == HEAD_BYTES + count * RUN_BYTES;
+            && depth <= OVERFLOW_DEPTH_MAX
+            && (1..=OVERFLOW_RUNS_MAX).contains(&count)
+            && bytes.len() == OVERFLOW_HEAD_BYTES + count * OVERFLOW_RUN_BYTES;
         if !sound {
             return None;
         }
         let runs: Vec<OverflowRun> =
-            bytes[HEAD_BYTES..].chunks_exact(RUN_BYTES).map(decode_run).collect::<Option<_>>()?;
+            bytes[OVERFLOW_HEAD_BYTES..].chunks_exact(OVERFLOW_RUN_BYTES).map(decode_run).collect::<Option<_>>()?;
         let overflow = Overflow { value_bytes, depth, runs };
         (depth > 0 || overflow.is_whole(&overflow.runs)).then_some(overflow)
     }

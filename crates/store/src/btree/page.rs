@@ -1,28 +1,17 @@
 //! One page as it is on the device, checked once, then searched where it lies.
 
-use super::child::{Child, FLAG_OVERFLOW, PageRef};
+use super::child::{Child, PageRef};
 use super::damage::DamageKind;
+use super::layout::{
+    CHILD_HEAD_BYTES, ENTRY_PAYLOAD, FLAG_OVERFLOW, HEAD_BYTES, HEADER_BYTES, KIND_INTERIOR, KIND_LEAF,
+    LEAF_HEAD_BYTES, OVERFLOW_BIT, PAGE_MAGIC, PAGE_VERSION, SLOT_BYTES, SLOT_HEAD, header,
+};
 use super::le::{self, u16_at, u32_at, u64_at};
 use super::overflow::Overflow;
 use super::{INLINE_BYTES_MAX, KEY_BYTES_MAX, PAGE_BYTES};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use types::crc32c;
-
-pub(crate) const HEADER_BYTES: usize = 64;
-/// An entry's place (2), and the first bytes of its key behind the prefix, padded with zeros: most searches are decided
-/// by them, in the few cache lines where all slots are.
-pub(crate) const SLOT_BYTES: usize = 2 + HEAD_BYTES;
-const HEAD_BYTES: usize = 4;
-pub(crate) const LEAF_HEAD_BYTES: usize = 4;
-pub(crate) const CHILD_HEAD_BYTES: usize = 2 + Child::ENCODED_BYTES;
-/// Set in a leaf entry's value length.
-pub(crate) const OVERFLOW_BIT: u16 = 1 << 15;
-
-const MAGIC: &[u8; 4] = b"NCBT";
-const VERSION: u8 = 1;
-const KIND_LEAF: u8 = 1;
-const KIND_INTERIOR: u8 = 2;
 
 /// Bytes of an entry besides its key and value.
 pub(crate) const fn head_bytes(level: u8) -> usize {
@@ -32,9 +21,8 @@ pub(crate) const fn head_bytes(level: u8) -> usize {
 /// Where an entry begins, and the head of its key's `suffix`.
 pub(crate) fn slot_of(at: usize, suffix: &[u8]) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
-    slot[..2].copy_from_slice(&(at as u16).to_le_bytes());
-    let head = suffix.len().min(HEAD_BYTES);
-    slot[2..2 + head].copy_from_slice(&suffix[..head]);
+    le::put(&mut slot, 0, &(at as u16).to_le_bytes());
+    le::put(&mut slot, SLOT_HEAD, &suffix[..suffix.len().min(HEAD_BYTES)]);
     slot
 }
 
@@ -57,20 +45,20 @@ pub(crate) struct Header {
 pub(crate) fn seal(page: &mut [u8], header: &Header) -> u32 {
     assert_eq!(page.len(), PAGE_BYTES, "a page's bytes");
     page[..HEADER_BYTES].fill(0);
-    page[4..8].copy_from_slice(MAGIC);
-    page[8] = VERSION;
-    page[9] = if header.level == 0 { KIND_LEAF } else { KIND_INTERIOR };
-    page[10] = header.level;
-    page[11] = if header.overflow { FLAG_OVERFLOW } else { 0 };
-    le::put(page, 12, &header.count.to_le_bytes());
-    le::put(page, 14, &header.prefix_bytes.to_le_bytes());
-    le::put(page, 16, &header.tag.to_le_bytes());
-    le::put(page, 24, &header.generation.to_le_bytes());
-    le::put(page, 32, &u64::from(header.block).to_le_bytes());
-    le::put(page, 40, &header.used_bytes.to_le_bytes());
+    page[header::MAGIC].copy_from_slice(PAGE_MAGIC);
+    page[header::VERSION] = PAGE_VERSION;
+    page[header::KIND] = if header.level == 0 { KIND_LEAF } else { KIND_INTERIOR };
+    page[header::LEVEL] = header.level;
+    page[header::FLAGS] = if header.overflow { FLAG_OVERFLOW } else { 0 };
+    le::put(page, header::COUNT, &header.count.to_le_bytes());
+    le::put(page, header::PREFIX_BYTES, &header.prefix_bytes.to_le_bytes());
+    le::put(page, header::TAG, &header.tag.to_le_bytes());
+    le::put(page, header::GENERATION, &header.generation.to_le_bytes());
+    le::put(page, header::BLOCK, &u64::from(header.block).to_le_bytes());
+    le::put(page, header::USED_BYTES, &header.used_bytes.to_le_bytes());
     page[usize::from(header.used_bytes)..].fill(0);
-    let crc = crc32c::checksum(&page[4..]);
-    le::put(page, 0, &crc.to_le_bytes());
+    let crc = crc32c::checksum(&page[header::MAGIC.start..]);
+    le::put(page, header::CRC, &crc.to_le_bytes());
     crc
 }
 
@@ -98,40 +86,46 @@ impl Page {
         if bytes.len() != PAGE_BYTES {
             return Err(DamageKind::Short { wanted_bytes: PAGE_BYTES, found_bytes: bytes.len() });
         }
-        let found = crc32c::checksum(&bytes[4..]);
-        if found != expected.crc || u32_at(&bytes, 0) != expected.crc {
+        let found = crc32c::checksum(&bytes[header::MAGIC.start..]);
+        if found != expected.crc || u32_at(&bytes, header::CRC) != expected.crc {
             return Err(DamageKind::Checksum { expected: expected.crc, found });
         }
-        if bytes[4..8] != *MAGIC {
+        if bytes[header::MAGIC] != *PAGE_MAGIC {
             return Err(DamageKind::Magic);
         }
-        if bytes[8] != VERSION {
-            return Err(DamageKind::Version(bytes[8]));
+        if bytes[header::VERSION] != PAGE_VERSION {
+            return Err(DamageKind::Version(bytes[header::VERSION]));
         }
-        if u64_at(&bytes, 16) != tag {
+        if u64_at(&bytes, header::TAG) != tag {
             return Err(DamageKind::Tag);
         }
-        let generation = u64_at(&bytes, 24);
+        let generation = u64_at(&bytes, header::GENERATION);
         if generation != expected.generation {
             return Err(DamageKind::Generation { expected: expected.generation, found: generation });
         }
-        let block = u64_at(&bytes, 32);
+        let block = u64_at(&bytes, header::BLOCK);
         if block != u64::from(expected.block) {
             return Err(DamageKind::Place(block));
         }
-        if bytes[10] != level {
-            return Err(DamageKind::Level { expected: level, found: bytes[10] });
+        if bytes[header::LEVEL] != level {
+            return Err(DamageKind::Level { expected: level, found: bytes[header::LEVEL] });
         }
         let kind = if level == 0 { KIND_LEAF } else { KIND_INTERIOR };
-        if bytes[9] != kind || bytes[11] & !FLAG_OVERFLOW != 0 {
+        if bytes[header::KIND] != kind || bytes[header::FLAGS] & !FLAG_OVERFLOW != 0 {
             return Err(DamageKind::Structure("kind or flags"));
         }
-        if bytes[42..HEADER_BYTES].iter().any(|byte| *byte != 0) {
+        if bytes[header::RESERVED].iter().any(|byte| *byte != 0) {
             return Err(DamageKind::Structure("reserved fields"));
         }
-        let overflow = bytes[11] & FLAG_OVERFLOW != 0;
-        let page = Page { level, overflow, count: u16_at(&bytes, 12), prefix_bytes: u16_at(&bytes, 14), bytes };
-        let used = usize::from(u16_at(&page.bytes, 40));
+        let overflow = bytes[header::FLAGS] & FLAG_OVERFLOW != 0;
+        let page = Page {
+            level,
+            overflow,
+            count: u16_at(&bytes, header::COUNT),
+            prefix_bytes: u16_at(&bytes, header::PREFIX_BYTES),
+            bytes,
+        };
+        let used = usize::from(u16_at(&page.bytes, header::USED_BYTES));
         page.check(used).map_err(DamageKind::Structure)?;
         Ok(page)
     }
@@ -154,7 +148,8 @@ impl Page {
                 return Err("entry outside of the page");
             }
             let key_bytes = usize::from(u16_at(&self.bytes, at));
-            let payload = if self.level == 0 { usize::from(u16_at(&self.bytes, at + 2) & !OVERFLOW_BIT) } else { 0 };
+            let payload =
+                if self.level == 0 { usize::from(u16_at(&self.bytes, at + ENTRY_PAYLOAD) & !OVERFLOW_BIT) } else { 0 };
             if at + head + key_bytes + payload > used {
                 return Err("entry beyond the page's end");
             }
@@ -162,7 +157,7 @@ impl Page {
                 return Err("key too long");
             }
             if self.level > 0 {
-                let child = Child::decode(&self.bytes[at + 2..]).ok_or("child")?;
+                let child = Child::decode(&self.bytes[at + ENTRY_PAYLOAD..]).ok_or("child")?;
                 any_overflow |= child.overflow;
                 if index == 0 && key_bytes != 0 {
                     return Err("key of the first child");
@@ -203,7 +198,7 @@ impl Page {
 
     /// Where the last entry ends.
     pub fn used_bytes(&self) -> usize {
-        usize::from(u16_at(&self.bytes, 40))
+        usize::from(u16_at(&self.bytes, header::USED_BYTES))
     }
 
     /// Bytes that an entry of a leaf takes.
@@ -263,7 +258,7 @@ impl Page {
         let head = slot_of(0, rest);
         while low < high {
             let middle = (low + high) / 2;
-            let order = self.slot_bytes(middle)[2..].cmp(&head[2..]);
+            let order = self.slot_bytes(middle)[SLOT_HEAD..].cmp(&head[SLOT_HEAD..]);
             let before = match order.then_with(|| self.suffix(middle).cmp(rest)) {
                 Ordering::Less => true,
                 Ordering::Equal => or_equal,
@@ -291,17 +286,17 @@ impl Page {
     }
 
     pub fn child(&self, index: usize) -> Child {
-        Child::decode(&self.bytes[self.slot(index) + 2..]).expect("checked when the page came in")
+        Child::decode(&self.bytes[self.slot(index) + ENTRY_PAYLOAD..]).expect("checked when the page came in")
     }
 
     /// Whether an entry of a leaf has its value in overflow runs.
     pub fn is_overflow(&self, index: usize) -> bool {
-        u16_at(&self.bytes, self.slot(index) + 2) & OVERFLOW_BIT != 0
+        u16_at(&self.bytes, self.slot(index) + ENTRY_PAYLOAD) & OVERFLOW_BIT != 0
     }
 
     fn value_range(&self, index: usize) -> (bool, std::ops::Range<usize>) {
         let at = self.slot(index);
-        let value = u16_at(&self.bytes, at + 2);
+        let value = u16_at(&self.bytes, at + ENTRY_PAYLOAD);
         let begin = at + LEAF_HEAD_BYTES + usize::from(u16_at(&self.bytes, at));
         (value & OVERFLOW_BIT != 0, begin..begin + usize::from(value & !OVERFLOW_BIT))
     }

@@ -5,7 +5,7 @@ use super::damage::{Damage, DamageKind};
 use super::overflow::OverflowRun;
 use super::page::Page;
 use super::{PAGE_BLOCKS, PAGE_BYTES};
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -4,7 +4,7 @@ use super::child::PageRef;
 use super::overflow::OverflowRun;
 use super::space::Space;
 use super::{PAGE_BLOCKS, PAGE_BYTES};
-use crate::space::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use types::{AlignedBuf, BLOCK_BYTES, BufPool, crc32c};
@@ -14,6 +14,8 @@ use wire::Rope;
 const WRITE_BLOCKS: u32 = 32;
 /// Blocks of a large value written at once: as much as one slice of work can copy.
 pub(crate) const PIECE_BLOCKS: u32 = 32;
+const _: () = assert!(WRITE_BLOCKS.is_multiple_of(PAGE_BLOCKS), "a write is whole pages");
+const _: () = assert!(PIECE_BLOCKS <= WRITE_BLOCKS, "a piece of a value is one write");
 
 /// Blocks to write. The memory is aligned, as direct I/O wants it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -166,12 +168,12 @@ impl OverflowWriter {
             return Ok(None);
         }
         let runs = std::mem::take(&mut self.runs);
-        if runs.len() <= super::overflow::RUNS_MAX {
+        if runs.len() <= super::layout::OVERFLOW_RUNS_MAX {
             return Ok(Some(super::overflow::Overflow { value_bytes: self.value_bytes, depth: self.depth, runs }));
         }
         self.bytes = super::overflow::encode_list(&runs).into();
         (self.written, self.depth) = (0, self.depth + 1);
-        assert!(self.depth <= super::overflow::DEPTH_MAX, "{} runs of one value", runs.len());
+        assert!(self.depth <= super::layout::OVERFLOW_DEPTH_MAX, "{} runs of one value", runs.len());
         Ok(None)
     }
 }

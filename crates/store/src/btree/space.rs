@@ -1,6 +1,6 @@
 //! Where a merge gets its blocks.
 
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 
 /// Free blocks for a merge. What is handed out must be free in the tree that is being replaced, too.
 pub trait Space {

@@ -5,7 +5,7 @@ use super::damage::{Damage, DamageKind};
 use super::overflow::{Overflow, OverflowRun};
 use super::page::Page;
 use super::page_cache::{Fetch, PageCache, ReadId, Use};
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use std::cmp::Ordering;
 use std::sync::Arc;
 

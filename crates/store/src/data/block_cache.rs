@@ -7,7 +7,7 @@
 //! Whoever gives blocks back to the allocator, or writes to them, calls [`BlockCache::forget`] first.
 
 use crate::config::BLOCK;
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use bytes::Bytes;
 use std::cell::Cell;
 use std::collections::btree_map::Entry as MapEntry;

@@ -1,7 +1,7 @@
 //! Blocks whose write is not durable yet: they are read from memory.
 
 use crate::config::BLOCK;
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use wire::Rope;

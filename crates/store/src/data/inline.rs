@@ -17,7 +17,9 @@ use wire::Rope;
 /// ([`crate::btree::INLINE_BYTES_MAX`]), and they cost less there than in blocks of 4 KiB.
 pub(crate) const INLINE_BYTES_MAX: u64 = 1536;
 
-const _: () = assert!(INLINE_BYTES_MAX < BLOCK, "one block takes what was inline");
+const _: () = assert!(INLINE_BYTES_MAX < BLOCK, "one block has room for all inline bytes");
+// A record with the longest inline bytes and 256 bytes of attributes stays in its leaf.
+const _: () = assert!(INLINE_BYTES_MAX as usize + 256 <= crate::btree::INLINE_BYTES_MAX);
 
 impl Store {
     /// Whether a step, behind others, may need a block for bytes that were inline before it.

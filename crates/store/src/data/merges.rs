@@ -6,7 +6,7 @@
 use crate::config::BLOCK;
 use crate::disk::key::Key;
 use crate::engine::io_queue::Purpose;
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use crate::{LookupId, Store};
 use bytes::Bytes;
 use std::collections::BTreeMap;

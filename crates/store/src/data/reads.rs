@@ -9,7 +9,7 @@ use crate::engine::io_queue::Purpose;
 use crate::engine::queue::Accepted;
 use crate::metadata::block_map::BlockMap;
 use crate::metadata::onode::Onode;
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use crate::{Lookup, LookupId, ReadError, Store, StoreEvent};
 use bytes::Bytes;
 use std::collections::BTreeMap;

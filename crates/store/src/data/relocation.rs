@@ -22,10 +22,11 @@ use crate::config::BLOCK;
 use crate::data::compaction::{Compaction, MOVING_BLOCKS_MAX};
 use crate::disk::key::{Key, known_object};
 use crate::disk::redo::Redo;
+use crate::engine::checkpoint::LOG_PER_CHECKPOINT;
 use crate::engine::submit::aligned;
 use crate::engine::turns::Staged;
 use crate::metadata::block_map::BlockRef;
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use crate::{Lookup, LookupId, StoreEvent};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{AlignedBuf, BLOCK_BYTES, crc32c};
@@ -62,6 +63,13 @@ const WHOLE_PER_DEVICE_IN_LULL: u64 = 256;
 const WHOLE_PER_FREE_IN_LULL: u64 = 8;
 /// Nothing more is begun while so much data is on its way to the device. 4 MiB.
 const UNCOMMITTED_BYTES_MAX: u64 = 4 << 20;
+// A budget that is saved up pays for a window, one tick's income fits it, and a lull moves several windows at once.
+const _: () = assert!(WINDOW_BLOCKS as u64 * BLOCK <= IDLE_BYTES && IDLE_BYTES <= BUDGET_BYTES_MAX);
+const _: () = assert!(WINDOW_BLOCKS < MOVING_BLOCKS_MAX && PIECES_MAX < WINDOW_BLOCKS);
+// All that a lull has under way does not keep the next move waiting for the device.
+const _: () = assert!(MOVING_BLOCKS_MAX as u64 * BLOCK <= UNCOMMITTED_BYTES_MAX);
+// Relocation leaves the log to clients only after a checkpoint has begun: used bytes above three quarters.
+const _: () = assert!(LOG_PER_CHECKPOINT * 3 > 4);
 
 /// A part of an object: its number, in windows.
 type Window = (Key, u32);

@@ -9,18 +9,21 @@
 //! (as above), seed (4, big-endian), the entry's key. A clone as it is listed under a snapshot: pool, the snapshot (8,
 //! big-endian), the rest of the clone's key.
 
+use crate::disk::numbers::{
+    END_OF_TEXT, ESCAPED_ZERO, HASH_BYTES, OMAP_ID_BYTES, POOL_SIGN, SEED_BYTES, SNAP_BYTES, name_order,
+};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use types::{ObjectId, PgId, PoolId, SnapId};
 use wire::DecodeError;
+
+pub(crate) use crate::disk::numbers::POOL_BYTES;
 
 /// A key, shared by whoever names the same object.
 pub(crate) type Key = Arc<[u8]>;
 
 /// Sorts behind every object's key: no pool has the largest number, which flips to this.
 const BEHIND_ALL: [u8; 9] = [0xff; 9];
-
-const SIGN: u64 = 1 << 63;
 
 #[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
 fn ordered_u64(v: u64) -> [u8; 8] {
@@ -37,10 +40,10 @@ fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     for part in bytes.split_inclusive(|byte| *byte == 0) {
         out.extend_from_slice(part);
         if part.last() == Some(&0) {
-            out.push(0xff);
+            out.push(ESCAPED_ZERO);
         }
     }
-    out.extend([0, 1]);
+    out.extend([0, END_OF_TEXT]);
 }
 
 fn take_escaped(rest: &mut &[u8]) -> Option<Vec<u8>> {
@@ -55,12 +58,15 @@ fn take_escaped(rest: &mut &[u8]) -> Option<Vec<u8>> {
         let (mark, tail) = rest.split_first()?;
         *rest = tail;
         match mark {
-            0xff => out.push(0),
-            1 => return Some(out),
+            &ESCAPED_ZERO => out.push(0),
+            &END_OF_TEXT => return Some(out),
             _ => return None,
         }
     }
 }
+
+/// Bytes of an object's key besides its namespace, effective key and name, of which each ends with two bytes.
+const KEY_BYTES_BESIDE_TEXTS: usize = POOL_BYTES + HASH_BYTES + 3 * 2 + 1 + SNAP_BYTES;
 
 /// The key of an object or cursor.
 pub(crate) fn object_key(object: &ObjectId) -> Key {
@@ -68,15 +74,15 @@ pub(crate) fn object_key(object: &ObjectId) -> Key {
         return Arc::new(BEHIND_ALL);
     }
     let key = object.effective_key();
-    let mut out = Vec::with_capacity(12 + object.nspace.len() + 2 + key.len() + 2 + 1 + object.name.len() + 2 + 8);
-    out.extend(ordered_u64(object.pool.0 as u64 ^ SIGN));
+    let mut out = Vec::with_capacity(KEY_BYTES_BESIDE_TEXTS + object.nspace.len() + key.len() + object.name.len());
+    out.extend(ordered_u64(object.pool.0 as u64 ^ POOL_SIGN));
     out.extend(ordered_u32(object.hash.reverse_bits()));
     push_escaped(&mut out, &object.nspace);
     push_escaped(&mut out, key);
     match (*object.name).cmp(key) {
-        Ordering::Equal => out.push(2),
+        Ordering::Equal => out.push(name_order::EQUAL),
         unequal => {
-            out.push(if unequal == Ordering::Less { 1 } else { 3 });
+            out.push(if unequal == Ordering::Less { name_order::BELOW } else { name_order::ABOVE });
             push_escaped(&mut out, &object.name);
         }
     }
@@ -90,14 +96,14 @@ fn parse_object(mut rest: &[u8]) -> Option<ObjectId> {
         rest = tail;
         Some(head.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte)))
     };
-    let pool = PoolId((number(8)? ^ SIGN) as i64);
-    let hash = (number(4)? as u32).reverse_bits();
+    let pool = PoolId((number(POOL_BYTES)? ^ POOL_SIGN) as i64);
+    let hash = (number(HASH_BYTES)? as u32).reverse_bits();
     let nspace = take_escaped(&mut rest)?;
     let mut key = take_escaped(&mut rest)?;
     let (order, tail) = rest.split_first()?;
     rest = tail;
-    let name = if *order == 2 { std::mem::take(&mut key) } else { take_escaped(&mut rest)? };
-    let snap: &[u8; 8] = rest.try_into().ok()?;
+    let name = if *order == name_order::EQUAL { std::mem::take(&mut key) } else { take_escaped(&mut rest)? };
+    let snap: &[u8; SNAP_BYTES] = rest.try_into().ok()?;
     let snap = SnapId(snap.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte)));
     Some(ObjectId { pool, hash, nspace, key, name, snap, max: false })
 }
@@ -109,21 +115,20 @@ pub(crate) fn decode_object(key: &[u8]) -> Result<ObjectId, DecodeError> {
         .ok_or(DecodeError::Value { what: "object key", value: key.len() as u64 })
 }
 
-/// Bytes of the pool's number in a key.
-pub(crate) const POOL_BYTES: usize = 8;
-
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte))
 }
 
 /// Whether an object is a clone, and not what is kept back of one.
 pub(crate) fn is_listed_clone(key: &[u8]) -> bool {
-    let (Some(pool), Some(snap)) = (key.first_chunk::<POOL_BYTES>(), key.last_chunk::<8>()) else { return false };
-    number(snap) < SnapId::HEAD.0 && !PoolId((number(pool) ^ SIGN) as i64).is_beside()
+    let (Some(pool), Some(snap)) = (key.first_chunk::<POOL_BYTES>(), key.last_chunk::<SNAP_BYTES>()) else {
+        return false;
+    };
+    number(snap) < SnapId::HEAD.0 && !PoolId((number(pool) ^ POOL_SIGN) as i64).is_beside()
 }
 
 /// Bytes before the clone's own key, without the pool, in the key under which it is listed.
-pub(crate) const SNAP_PREFIX_BYTES: usize = POOL_BYTES + 8;
+pub(crate) const SNAP_PREFIX_BYTES: usize = POOL_BYTES + SNAP_BYTES;
 
 /// The key under which the clone, or cursor, `object` is listed for a snapshot.
 pub(crate) fn snap_key(object: &[u8], snap: SnapId) -> Key {
@@ -148,7 +153,7 @@ pub(crate) fn omap_key(omap_id: u64, key: &[u8]) -> Key {
 }
 
 /// Bytes before the entry's own key in an omap key.
-pub(crate) const OMAP_PREFIX_BYTES: usize = 8;
+pub(crate) const OMAP_PREFIX_BYTES: usize = OMAP_ID_BYTES;
 
 /// The key of an entry of a placement group's table.
 pub(crate) fn pg_key(pg: PgId, key: &[u8]) -> Key {
@@ -159,18 +164,18 @@ pub(crate) fn pg_key(pg: PgId, key: &[u8]) -> Key {
 
 /// Appends the key of an entry of a placement group's table.
 pub(crate) fn push_pg_key(out: &mut Vec<u8>, pg: PgId, key: &[u8]) {
-    out.extend(ordered_u64(pg.pool.0 as u64 ^ SIGN));
+    out.extend(ordered_u64(pg.pool.0 as u64 ^ POOL_SIGN));
     out.extend(ordered_u32(pg.seed));
     out.extend_from_slice(key);
 }
 
 /// Bytes before the entry's own key in a placement group's key.
-pub(crate) const PG_PREFIX_BYTES: usize = 12;
+pub(crate) const PG_PREFIX_BYTES: usize = POOL_BYTES + SEED_BYTES;
 
 /// The placement group of a key of the table of groups; `None` if it is too short to be one.
 pub(crate) fn pg_of(key: &[u8]) -> Option<PgId> {
-    let pool = PoolId((number(key.get(..8)?) ^ SIGN) as i64);
-    Some(PgId { pool, seed: number(key.get(8..12)?) as u32 })
+    let pool = PoolId((number(key.get(..POOL_BYTES)?) ^ POOL_SIGN) as i64);
+    Some(PgId { pool, seed: number(key.get(POOL_BYTES..PG_PREFIX_BYTES)?) as u32 })
 }
 
 /// The first key behind all keys that begin with `prefix`; `None` if there is none.
@@ -196,7 +201,7 @@ pub(crate) fn pg_object_range(pg: PgId, pg_num: u32) -> (Key, Key) {
     let bits = if lone { bits - 1 } else { bits };
     let first = pg.seed.reverse_bits();
     let last = if bits == 0 { u32::MAX } else { first | u32::MAX.checked_shr(bits).unwrap_or(0) };
-    let pool = ordered_u64(pg.pool.0 as u64 ^ SIGN);
+    let pool = ordered_u64(pg.pool.0 as u64 ^ POOL_SIGN);
     let begin = [&pool[..], &ordered_u32(first)].concat();
     let last = [&pool[..], &ordered_u32(last)].concat();
     (begin.into(), behind_prefix(&last).unwrap_or_else(|| Arc::new(BEHIND_ALL)))

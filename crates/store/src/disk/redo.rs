@@ -3,9 +3,10 @@
 //! A redo step says the same when it is applied again after a crash to the state in which it was made. The live store
 //! changes its state only by applying redo steps, so that replay cannot differ from it.
 
+use crate::disk::copies::CopyOf;
 use crate::disk::key::Key;
-use crate::metadata::copying::CopyOf;
-use crate::space::allocator::Run;
+use crate::disk::numbers::RedoCode;
+use crate::space::run::Run;
 use bytes::Bytes;
 use types::PgId;
 
@@ -119,6 +120,45 @@ pub(crate) enum Redo {
 }
 
 impl Redo {
+    /// Returns the step's number in log records.
+    pub fn code(&self) -> RedoCode {
+        match self {
+            Redo::Touch { .. } => RedoCode::Touch,
+            Redo::Map { .. } => RedoCode::Map,
+            Redo::Unmap { .. } => RedoCode::Unmap,
+            Redo::Resize { .. } => RedoCode::Resize,
+            Redo::Remove { .. } => RedoCode::Remove,
+            Redo::SetAttr { .. } => RedoCode::SetAttr,
+            Redo::RemoveAttr { .. } => RedoCode::RemoveAttr,
+            Redo::OmapSet { .. } => RedoCode::OmapSet,
+            Redo::OmapRemove { .. } => RedoCode::OmapRemove,
+            Redo::OmapRemoveRange { .. } => RedoCode::OmapRemoveRange,
+            Redo::OmapClear { .. } => RedoCode::OmapClear,
+            Redo::OmapSetHeader { .. } => RedoCode::OmapSetHeader,
+            Redo::Clone { .. } => RedoCode::Clone,
+            Redo::PgSet { .. } => RedoCode::PgSet,
+            Redo::PgRemove { .. } => RedoCode::PgRemove,
+            Redo::PgRemoveRange { .. } => RedoCode::PgRemoveRange,
+            Redo::PgDestroy { .. } => RedoCode::PgDestroy,
+            Redo::Inline { .. } => RedoCode::Inline,
+            Redo::CloneRange { .. } => RedoCode::CloneRange,
+            Redo::CloneCopied { .. } => RedoCode::CloneCopied,
+            Redo::DropCopy { .. } => RedoCode::DropCopy,
+            Redo::OmapIds { .. } => RedoCode::OmapIds,
+        }
+    }
+
+    /// Returns the group that the step is on; `None` for all other steps.
+    pub fn pg(&self) -> Option<PgId> {
+        match self {
+            Redo::PgSet { pg, .. }
+            | Redo::PgRemove { pg, .. }
+            | Redo::PgRemoveRange { pg, .. }
+            | Redo::PgDestroy { pg, .. } => Some(*pg),
+            _ => None,
+        }
+    }
+
     /// The object that changes; `None` for steps on a group.
     pub fn object(&self) -> Option<&[u8]> {
         match self {

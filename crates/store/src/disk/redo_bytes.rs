@@ -3,27 +3,25 @@
 //! Most of a small write's share of the log is what its metadata takes, so numbers take as few bytes as they can (seven
 //! bits each, the lowest first), and a step does not repeat the object or the group of the step before it.
 
+use crate::disk::copies::CopyOf;
 use crate::disk::key::{Key, decode_object};
+use crate::disk::numbers::{MORE, NUMBER_BITS, RedoCode, SAME_SUBJECT};
 use crate::disk::redo::Redo;
-use crate::metadata::copying::CopyOf;
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use bytes::Bytes;
 use types::{PgId, PoolId};
 use wire::{DecodeError, Reader};
 
-/// Set in a step's number: it is on the object, or the group, that a step before it in its transaction named last.
-const SAME: u8 = 0x80;
-
 /// Bytes that a number takes.
 const fn number_bytes(number: u64) -> usize {
     let bits = 64 - (number | 1).leading_zeros() as usize;
-    bits.div_ceil(7)
+    bits.div_ceil(NUMBER_BITS)
 }
 
 fn put_number(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
+    while number >= u64::from(MORE) {
+        out.push(number as u8 | MORE);
+        number >>= NUMBER_BITS;
     }
     out.push(number as u8);
 }
@@ -70,21 +68,21 @@ impl RedoBytes {
     }
 
     /// The head of a step on an object.
-    fn on(&mut self, number: u8, object: &[u8]) {
+    fn on(&mut self, code: RedoCode, object: &[u8]) {
         if self.is_same(object) {
-            return self.bytes.push(number | SAME);
+            return self.bytes.push(code as u8 | SAME_SUBJECT);
         }
-        self.bytes.push(number);
+        self.bytes.push(code as u8);
         self.key(object);
     }
 
     /// The head of a step on a group.
-    fn of(&mut self, number: u8, pg: PgId) {
+    fn of(&mut self, code: RedoCode, pg: PgId) {
         if self.pg == Some(pg) {
-            return self.bytes.push(number | SAME);
+            return self.bytes.push(code as u8 | SAME_SUBJECT);
         }
         self.pg = Some(pg);
-        self.bytes.push(number);
+        self.bytes.push(code as u8);
         // The sign goes to the lowest bit, so that small pools take little on either side of zero.
         put_number(&mut self.bytes, ((pg.pool.0 << 1) ^ (pg.pool.0 >> 63)) as u64);
         self.number(pg.seed);
@@ -98,20 +96,26 @@ impl RedoBytes {
         put_bytes(&mut self.bytes, bytes);
     }
 
-    fn copy(&mut self, number: u8, from: Option<&[u8]>, of: &CopyOf) {
-        self.on(number, &of.to);
-        from.into_iter().for_each(|from| self.blob(from));
+    fn copy(&mut self, of: &CopyOf) {
         self.number(of.id);
         self.bytes.push(u8::from(of.segments));
     }
 
-    /// Adds a step.
+    /// Adds a step: its number, its subject unless that is the one named last, its fields.
     pub fn push(&mut self, redo: &Redo) {
         self.count += 1;
+        match (redo.object(), redo.pg()) {
+            (Some(object), _) => self.on(redo.code(), object),
+            (None, Some(pg)) => self.of(redo.code(), pg),
+            (None, None) => self.bytes.push(redo.code() as u8),
+        }
+        self.fields(redo);
+    }
+
+    fn fields(&mut self, redo: &Redo) {
         match redo {
-            Redo::Touch { object } => self.on(1, object),
-            Redo::Map { object, size, first, runs, crcs } => {
-                self.on(2, object);
+            Redo::Touch { .. } | Redo::Remove { .. } | Redo::OmapClear { .. } => {}
+            Redo::Map { size, first, runs, crcs, .. } => {
                 self.number(*size);
                 self.number(*first);
                 self.number(runs.len() as u64);
@@ -124,87 +128,54 @@ impl RedoBytes {
                 self.checksums_at = self.bytes.len();
                 self.bytes.extend(crcs.iter().flat_map(|crc| crc.to_le_bytes()));
             }
-            Redo::Unmap { object, first, end } => {
-                self.on(3, object);
+            Redo::Unmap { first, end, .. } => {
                 self.number(*first);
                 self.number(*end);
             }
-            Redo::Resize { object, size } => {
-                self.on(4, object);
-                self.number(*size);
-            }
-            Redo::Remove { object } => self.on(5, object),
-            Redo::SetAttr { object, name, value } => {
-                self.on(6, object);
+            Redo::Resize { size, .. } => self.number(*size),
+            Redo::SetAttr { name, value, .. } => {
                 self.blob(name);
                 self.blob(value);
             }
-            Redo::RemoveAttr { object, name } => {
-                self.on(7, object);
-                self.blob(name);
-            }
-            Redo::OmapSet { object, entries } => {
-                self.on(8, object);
+            Redo::RemoveAttr { name, .. } => self.blob(name),
+            Redo::OmapSet { entries, .. } => {
                 self.number(entries.len() as u64);
                 for (key, value) in entries {
                     self.blob(key);
                     self.blob(value);
                 }
             }
-            Redo::OmapRemove { object, keys } => {
-                self.on(9, object);
+            Redo::OmapRemove { keys, .. } => {
                 self.number(keys.len() as u64);
                 keys.iter().for_each(|key| self.blob(key));
             }
-            Redo::OmapRemoveRange { object, begin, end } => {
-                self.on(10, object);
+            Redo::OmapRemoveRange { begin, end, .. } | Redo::PgRemoveRange { begin, end, .. } => {
                 self.blob(begin);
                 self.blob(end);
             }
-            Redo::OmapClear { object } => self.on(11, object),
-            Redo::OmapSetHeader { object, header } => {
-                self.on(12, object);
-                self.blob(header);
-            }
-            Redo::Clone { from, to } => {
-                self.on(13, to);
-                self.blob(from);
-            }
-            Redo::PgSet { pg, key, value } => {
-                self.of(14, *pg);
+            Redo::OmapSetHeader { header, .. } => self.blob(header),
+            Redo::Clone { from, .. } => self.blob(from),
+            Redo::PgSet { key, value, .. } => {
                 self.blob(key);
                 self.blob(value);
             }
-            Redo::PgRemove { pg, key } => {
-                self.of(15, *pg);
-                self.blob(key);
-            }
-            Redo::PgRemoveRange { pg, begin, end } => {
-                self.of(16, *pg);
-                self.blob(begin);
-                self.blob(end);
-            }
-            Redo::PgDestroy { pg, pg_num } => {
-                self.of(17, *pg);
-                self.number(*pg_num);
-            }
-            Redo::Inline { object, size, data } => {
-                self.on(18, object);
+            Redo::PgRemove { key, .. } => self.blob(key),
+            Redo::PgDestroy { pg_num, .. } => self.number(*pg_num),
+            Redo::Inline { size, data, .. } => {
                 self.number(*size);
                 self.blob(data);
             }
-            Redo::CloneRange { from, to, size, from_first, to_first, count } => {
-                self.on(19, to);
+            Redo::CloneRange { from, size, from_first, to_first, count, .. } => {
                 self.blob(from);
                 self.number(*size);
                 [from_first, to_first, count].into_iter().for_each(|number| self.number(*number));
             }
-            Redo::CloneCopied { from, of } => self.copy(20, Some(from), of),
-            Redo::DropCopy { of } => self.copy(21, None, of),
-            Redo::OmapIds { next } => {
-                self.bytes.push(22);
-                self.number(*next);
+            Redo::CloneCopied { from, of } => {
+                self.blob(from);
+                self.copy(of);
             }
+            Redo::DropCopy { of } => self.copy(of),
+            Redo::OmapIds { next } => self.number(*next),
         }
     }
 }
@@ -216,6 +187,7 @@ pub(crate) fn body_bytes<'a>(transactions: impl ExactSizeIterator<Item = &'a Red
 
 /// At most so many bytes does a body take besides its transactions.
 pub(crate) const BODY_HEAD_BYTES_MAX: usize = 10;
+const _: () = assert!(BODY_HEAD_BYTES_MAX == number_bytes(u64::MAX), "any count of transactions fits");
 
 /// Makes `out`, which is as long as [`body_bytes`] says, a record's body: the number of transactions, and of each the number
 /// of its steps and the steps.
@@ -246,15 +218,15 @@ struct Before {
 
 fn number(r: &mut Reader<'_>) -> Result<u64, DecodeError> {
     let mut number = 0;
-    for shift in (0..64).step_by(7) {
+    for shift in (0..64).step_by(NUMBER_BITS) {
         let byte = r.u8()?;
-        let bits = u64::from(byte & 0x7f);
+        let bits = u64::from(byte & !MORE);
         // The tenth byte has one bit left; a last byte of zero would be one too many.
         if bits << shift >> shift != bits || byte == 0 && shift > 0 {
             return Err(DecodeError::Value { what: "number", value: byte.into() });
         }
         number |= bits << shift;
-        if byte < 0x80 {
+        if byte < MORE {
             return Ok(number);
         }
     }
@@ -332,74 +304,74 @@ impl Before {
 
     fn step(&mut self, r: &mut Reader<'_>) -> Result<Redo, DecodeError> {
         let head = r.u8()?;
-        let (step, same) = (head & !SAME, head & SAME != 0);
-        match step {
-            14..=17 => {
-                let pg = self.pg(r, same)?;
-                self.group_step(r, step, pg)
-            }
-            22 if !same => Ok(Redo::OmapIds { next: number(r)? }),
-            1..=13 | 18..=21 => {
-                let object = self.object(r, same)?;
-                self.object_step(r, step, object)
-            }
-            _ => Err(DecodeError::Value { what: "redo step", value: head.into() }),
-        }
-    }
-
-    fn group_step(&mut self, r: &mut Reader<'_>, step: u8, pg: PgId) -> Result<Redo, DecodeError> {
-        Ok(match step {
-            14 => Redo::PgSet { pg, key: owned(r)?, value: owned(r)? },
-            15 => Redo::PgRemove { pg, key: owned(r)? },
-            16 => Redo::PgRemoveRange { pg, begin: owned(r)?, end: owned(r)? },
-            _ => Redo::PgDestroy { pg, pg_num: number_u32(r, "number of groups")? },
-        })
-    }
-
-    fn object_step(&mut self, r: &mut Reader<'_>, step: u8, object: Key) -> Result<Redo, DecodeError> {
-        Ok(match step {
-            1 => Redo::Touch { object },
-            2 => {
-                let (size, first) = (number(r)?, number_u32(r, "object block")?);
+        let same = head & SAME_SUBJECT != 0;
+        let unknown = DecodeError::Value { what: "redo step", value: head.into() };
+        let Some(code) = RedoCode::of(head & !SAME_SUBJECT) else { return Err(unknown) };
+        Ok(match code {
+            RedoCode::Touch => Redo::Touch { object: self.object(r, same)? },
+            RedoCode::Map => {
+                let (object, size, first) = (self.object(r, same)?, number(r)?, number_u32(r, "object block")?);
                 let (runs, crcs) = runs(r, first)?;
                 Redo::Map { object, size, first, runs, crcs }
             }
-            3 => Redo::Unmap { object, first: number_u32(r, "object block")?, end: number_u32(r, "object block")? },
-            4 => Redo::Resize { object, size: number(r)? },
-            5 => Redo::Remove { object },
-            6 => Redo::SetAttr { object, name: blob(r)?.to_vec(), value: owned(r)? },
-            7 => Redo::RemoveAttr { object, name: blob(r)?.to_vec() },
-            8 => {
-                let count = count(r, "entries", 2)?;
+            RedoCode::Unmap => {
+                let object = self.object(r, same)?;
+                Redo::Unmap { object, first: number_u32(r, "object block")?, end: number_u32(r, "object block")? }
+            }
+            RedoCode::Resize => Redo::Resize { object: self.object(r, same)?, size: number(r)? },
+            RedoCode::Remove => Redo::Remove { object: self.object(r, same)? },
+            RedoCode::SetAttr => {
+                Redo::SetAttr { object: self.object(r, same)?, name: blob(r)?.to_vec(), value: owned(r)? }
+            }
+            RedoCode::RemoveAttr => Redo::RemoveAttr { object: self.object(r, same)?, name: blob(r)?.to_vec() },
+            RedoCode::OmapSet => {
+                let (object, count) = (self.object(r, same)?, count(r, "entries", 2)?);
                 let entries = (0..count).map(|_| Ok((owned(r)?, owned(r)?))).collect::<Result<_, DecodeError>>()?;
                 Redo::OmapSet { object, entries }
             }
-            9 => {
-                let count = count(r, "keys", 1)?;
+            RedoCode::OmapRemove => {
+                let (object, count) = (self.object(r, same)?, count(r, "keys", 1)?);
                 Redo::OmapRemove { object, keys: (0..count).map(|_| owned(r)).collect::<Result<_, _>>()? }
             }
-            10 => Redo::OmapRemoveRange { object, begin: owned(r)?, end: owned(r)? },
-            11 => Redo::OmapClear { object },
-            12 => Redo::OmapSetHeader { object, header: owned(r)? },
-            13 => Redo::Clone { from: key(r)?, to: object },
-            18 => {
-                let (size, data) = (number(r)?, owned(r)?);
+            RedoCode::OmapRemoveRange => {
+                Redo::OmapRemoveRange { object: self.object(r, same)?, begin: owned(r)?, end: owned(r)? }
+            }
+            RedoCode::OmapClear => Redo::OmapClear { object: self.object(r, same)? },
+            RedoCode::OmapSetHeader => Redo::OmapSetHeader { object: self.object(r, same)?, header: owned(r)? },
+            RedoCode::Clone => Redo::Clone { to: self.object(r, same)?, from: key(r)? },
+            RedoCode::PgSet => Redo::PgSet { pg: self.pg(r, same)?, key: owned(r)?, value: owned(r)? },
+            RedoCode::PgRemove => Redo::PgRemove { pg: self.pg(r, same)?, key: owned(r)? },
+            RedoCode::PgRemoveRange => Redo::PgRemoveRange { pg: self.pg(r, same)?, begin: owned(r)?, end: owned(r)? },
+            RedoCode::PgDestroy => {
+                Redo::PgDestroy { pg: self.pg(r, same)?, pg_num: number_u32(r, "number of groups")? }
+            }
+            RedoCode::Inline => {
+                let (object, size, data) = (self.object(r, same)?, number(r)?, owned(r)?);
                 if data.len() as u64 > size {
                     return Err(DecodeError::Value { what: "inline bytes", value: data.len() as u64 });
                 }
                 Redo::Inline { object, size, data }
             }
-            19 => {
-                let (from, size) = (key(r)?, number(r)?);
+            RedoCode::CloneRange => {
+                let (to, from, size) = (self.object(r, same)?, key(r)?, number(r)?);
                 let mut next = || number_u32(r, "cloned blocks");
                 let (from_first, to_first, count) = (next()?, next()?, next()?);
                 if from_first.checked_add(count).is_none() || to_first.checked_add(count).is_none() {
                     return Err(DecodeError::Value { what: "cloned blocks", value: count.into() });
                 }
-                Redo::CloneRange { from, to: object, size, from_first, to_first, count }
+                Redo::CloneRange { from, to, size, from_first, to_first, count }
             }
-            20 => Redo::CloneCopied { from: key(r)?, of: self.copy(r, object)? },
-            _ => Redo::DropCopy { of: self.copy(r, object)? },
+            RedoCode::CloneCopied => {
+                let (to, from) = (self.object(r, same)?, key(r)?);
+                Redo::CloneCopied { from, of: self.copy(r, to)? }
+            }
+            RedoCode::DropCopy => {
+                let to = self.object(r, same)?;
+                Redo::DropCopy { of: self.copy(r, to)? }
+            }
+            // This step has no subject that it could share.
+            RedoCode::OmapIds if same => return Err(unknown),
+            RedoCode::OmapIds => Redo::OmapIds { next: number(r)? },
         })
     }
 }
@@ -501,7 +473,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused(count in 0u8..3, step in 0u8..24, same: bool, bytes: Vec<u8>) {
-            let head = [1, count + 1, 5, 0, 1, step | if same { SAME } else { 0 }];
+            let head = [1, count + 1, 5, 0, 1, step | if same { SAME_SUBJECT } else { 0 }];
             let _ = decode_body(&[&head[..], &bytes].concat());
             let _ = decode_body(&[&[1, count], &head[5..], &bytes].concat());
             let _ = decode_body(&bytes);

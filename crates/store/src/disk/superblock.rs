@@ -2,36 +2,16 @@
 
 use crate::btree;
 use crate::config::BLOCK;
+use crate::disk::numbers::{
+    CHECKED_BYTES, FEATURES_KNOWN, FORMAT_VERSION, ROOT_MAGIC, ROOT_OFFSETS, SUPERBLOCK_MAGIC, WAL_OFFSET, feature,
+    role_number,
+};
 use crate::disk::totals::TreeTotals;
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use crate::{Device, Slice, StoreConfig};
 use bytes::Bytes;
 use types::{AlignedBuf, Fsid, OsdId, crc32c};
 use wire::{DecodeError, Reader, Target, Writer};
-
-/// Byte offsets of the two copies of the superblock.
-pub(crate) const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 16 * BLOCK];
-/// Byte offsets of the two checkpoint roots; checkpoint `n` is rooted in number `n % 2`.
-pub(crate) const ROOT_OFFSETS: [u64; 2] = [BLOCK, 17 * BLOCK];
-/// What is behind the labels begins here, on every device: on the main one with the log, if that is there.
-pub(crate) const WAL_OFFSET: u64 = 32 * BLOCK;
-
-pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"NACRESTO";
-const ROOT_MAGIC: [u8; 8] = *b"NACREROT";
-/// Version of the whole format. A store of a newer one is refused.
-pub(crate) const FORMAT_VERSION: u32 = 2;
-/// Features of a store that software must know to read it: one bit each.
-const FEATURES_KNOWN: u64 = feature::CLONES_LISTED | feature::SLICED;
-
-pub(crate) mod feature {
-    /// Clones are listed by their snapshots ([`crate::metadata::snap_index`]).
-    pub const CLONES_LISTED: u64 = 1;
-    /// The store is on a part of its devices, which the superblock tells behind its other fields.
-    pub const SLICED: u64 = 2;
-}
-
-/// Room for everything a superblock or root ever says: the rest of its block is zeros.
-const CHECKED_BYTES: usize = 512;
 
 /// A device besides the main one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +92,7 @@ impl Superblock {
         w.raw(&self.uuid.0);
         w.raw(&self.fsid.0);
         w.i32(self.osd.0);
-        w.u32(self.role as u32);
+        w.u32(role_number(self.role));
         w.u64(self.device_bytes);
         w.u64(self.wal_bytes);
         w.u64(self.features);
@@ -142,7 +122,7 @@ impl Superblock {
         }
         let (uuid, fsid, osd, role) = (Fsid(r.array()?), Fsid(r.array()?), OsdId(r.i32()?), r.u32()?);
         let (device_bytes, wal_bytes, features) = (r.u64()?, r.u64()?, r.u64()?);
-        let role = Device::ALL.into_iter().find(|device| *device as u32 == role);
+        let role = Device::ALL.into_iter().find(|device| role_number(*device) == role);
         let Some(role) = role.filter(|_| features & !FEATURES_KNOWN == 0) else {
             return Ok(Err(UnknownFormat { version, block_bytes, features }));
         };
@@ -367,7 +347,7 @@ mod tests {
             (sequence, session, covered_lsn, wal_head) in any::<(u64, u64, u64, u64)>(), block in 1u8..200, bit in 0usize..4096,
         ) {
             let uuid = Fsid([7; 16]);
-            let mut tree = [0; btree::Root::ENCODED_BYTES];
+            let mut tree = [0; btree::layout::ROOT_BYTES];
             (tree[0], tree[8]) = (block, 3);
             let tree = btree::Root::decode(&tree).unwrap();
             let totals = TreeTotals { objects: sequence, stored_bytes: 2, omap_entries: 3, omap_bytes: session, data_blocks: 5 };

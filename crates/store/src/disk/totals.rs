@@ -1,5 +1,6 @@
 //! What the metadata tree holds in all, as its root says it.
 
+use crate::disk::numbers::{TOTALS_FLAGS_BYTES, TOTALS_KNOWN, TOTALS_RESERVED_BYTES};
 use wire::{DecodeError, Reader, Writer};
 
 /// Sums over the entries of the tree, as of one checkpoint.
@@ -15,28 +16,27 @@ pub(crate) struct TreeTotals {
     pub data_blocks: u64,
 }
 
-/// Bytes of totals in a root.
-const ENCODED_BYTES: usize = 72;
-/// Flag: the totals are known.
-const KNOWN: u8 = 1;
+/// Bytes of totals in a root: flags, five numbers, zeros.
+const ENCODED_BYTES: usize = TOTALS_FLAGS_BYTES + 5 * size_of::<u64>() + TOTALS_RESERVED_BYTES;
 
 impl TreeTotals {
     /// Flags (1), zeros (7), objects (8), stored bytes (8), omap entries (8), omap bytes (8), data blocks (8), zeros (24).
     /// All zeros if they are not known.
     pub fn encode(totals: Option<TreeTotals>, w: &mut Writer) {
         let Some(totals) = totals else { return w.raw(&[0; ENCODED_BYTES]) };
-        w.raw(&[KNOWN, 0, 0, 0, 0, 0, 0, 0]);
+        w.u8(TOTALS_KNOWN);
+        w.raw(&[0; TOTALS_FLAGS_BYTES - 1]);
         w.u64(totals.objects);
         w.u64(totals.stored_bytes);
         w.u64(totals.omap_entries);
         w.u64(totals.omap_bytes);
         w.u64(totals.data_blocks);
-        w.raw(&[0; ENCODED_BYTES - 48]);
+        w.raw(&[0; TOTALS_RESERVED_BYTES]);
     }
 
     /// `None`: not known.
     pub fn decode(r: &mut Reader<'_>) -> Result<Option<TreeTotals>, DecodeError> {
-        let [flags, ..]: [u8; 8] = r.array()?;
+        let [flags, ..]: [u8; TOTALS_FLAGS_BYTES] = r.array()?;
         let totals = TreeTotals {
             objects: r.u64()?,
             stored_bytes: r.u64()?,
@@ -44,8 +44,8 @@ impl TreeTotals {
             omap_bytes: r.u64()?,
             data_blocks: r.u64()?,
         };
-        let _reserved: [u8; ENCODED_BYTES - 48] = r.array()?;
-        Ok((flags & KNOWN != 0).then_some(totals))
+        let _reserved: [u8; TOTALS_RESERVED_BYTES] = r.array()?;
+        Ok((flags & TOTALS_KNOWN != 0).then_some(totals))
     }
 }
 

@@ -7,29 +7,14 @@
 
 use crate::btree::KEY_BYTES_MAX;
 use crate::disk::key::OMAP_PREFIX_BYTES;
-
-/// The first byte of a key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TableId {
-    Pgs = 1,
-    Objects = 2,
-    Omap = 3,
-    Segments = 4,
-    Copies = 5,
-    Snaps = 6,
-}
-
-/// Bytes of a segment's number.
-pub(crate) const SEGMENT_NUMBER_BYTES: usize = 4;
-
-/// Bytes of a snapshot's number.
-const SNAP_BYTES: usize = 8;
+use crate::disk::numbers::SNAP_BYTES;
+pub(crate) use crate::disk::numbers::{SEGMENT_NUMBER_BYTES, TABLE_BYTES, TableId};
 
 /// The longest key of any table, so that a clone fits under its snapshots, and the keys of an object's segments fit too.
-pub(crate) const TABLE_KEY_BYTES_MAX: usize = KEY_BYTES_MAX - 1 - SNAP_BYTES;
+pub(crate) const TABLE_KEY_BYTES_MAX: usize = KEY_BYTES_MAX - TABLE_BYTES - SNAP_BYTES;
 /// The longest key of an omap.
 pub const OMAP_KEY_BYTES_MAX: usize = TABLE_KEY_BYTES_MAX - OMAP_PREFIX_BYTES;
-const _: () = assert!(SEGMENT_NUMBER_BYTES <= SNAP_BYTES);
+const _: () = assert!(SEGMENT_NUMBER_BYTES <= SNAP_BYTES, "a segment's key is no longer than that of a listed clone");
 
 /// Makes `out` a table's key in the tree.
 pub(crate) fn tree_key<'a>(table: TableId, key: &[u8], out: &'a mut Vec<u8>) -> &'a [u8] {

@@ -32,6 +32,8 @@ impl Memory {
     }
 }
 
+const _: () = assert!(Memory::BYTES_MIN <= Memory::BYTES_DEFAULT);
+
 impl Default for Memory {
     fn default() -> Memory {
         Memory::of(Memory::BYTES_DEFAULT)

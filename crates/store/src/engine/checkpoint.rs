@@ -14,19 +14,22 @@ use crate::btree::{Amount, Merge, MergeError, Merged, Progress, TableChanges};
 use crate::disk::key::OMAP_PREFIX_BYTES;
 use crate::disk::superblock::CheckpointRoot;
 use crate::disk::totals::TreeTotals;
-use crate::disk::tree_key::TableId;
+use crate::disk::tree_key::{TABLE_BYTES, TableId};
 use crate::engine::io_queue::Purpose;
 use crate::engine::merge_pace::{MergePace, Pressure};
 use crate::metadata::state::Totals;
-use crate::space::allocator::Run;
 use crate::space::metadata_space::MergeSpace;
-use crate::{Device, Store};
+use crate::space::run::Run;
+use crate::{Device, StopReason, Store};
 
+/// A checkpoint begins when the used part of the log exceeds its size divided by this.
+pub(crate) const LOG_PER_CHECKPOINT: u64 = 2;
 /// Page writes under way at once.
 const WRITES_MAX: usize = 8;
 /// Changes that are in the tree, whose memory is freed in one turn; fewer while a commit is on its way.
 const SHED: usize = 500;
 const SHED_BESIDE_COMMITS: usize = 128;
+const _: () = assert!(SHED_BESIDE_COMMITS < SHED);
 /// Changes begin to crowd when what is kept for them is one part in so many of what they and new data may take.
 const CROWDED_PART: u64 = 2;
 /// Less than that is not worth a checkpoint: 1 MiB.
@@ -34,7 +37,7 @@ const GROWTH_MIN_BLOCKS: u64 = 256;
 /// Tables whose entries a merge counts.
 const COUNTED: &[u8] = &[TableId::Objects as u8, TableId::Omap as u8];
 /// Bytes of an omap entry's key in the tree before the client's: table and omap id.
-const OMAP_KEY_PREFIX_BYTES: u64 = 1 + OMAP_PREFIX_BYTES as u64;
+const OMAP_KEY_PREFIX_BYTES: u64 = (TABLE_BYTES + OMAP_PREFIX_BYTES) as u64;
 
 #[derive(Debug)]
 enum CheckpointPhase {
@@ -190,7 +193,11 @@ impl Store {
         // A store that lost records of its log is as it was until somebody who has noted that asks for a checkpoint.
         let may = !self.wal.is_closed();
         let due = wanted
-            || may && (full || self.changes_crowd() || self.copies_want_checkpoint() || used > self.wal.bytes() / 2);
+            || may
+                && (full
+                    || self.changes_crowd()
+                    || self.copies_want_checkpoint()
+                    || used > self.wal.bytes() / LOG_PER_CHECKPOINT);
         if due && !self.checkpoint.is_running() && self.can_begin_checkpoint() {
             self.begin_checkpoint();
         }
@@ -329,10 +336,8 @@ impl Store {
         match progress {
             Ok(Progress::Working | Progress::Waiting(_)) => {}
             Ok(Progress::Done(merged)) => checkpoint.phase = CheckpointPhase::Waiting(merged),
-            Err(MergeError::Damage(damage)) => {
-                self.fail(format!("checkpoint: metadata is damaged: {damage}; see `nacre store repair`"));
-            }
-            Err(error) => self.fail(format!("checkpoint: {error}")),
+            Err(MergeError::Damage(damage)) => self.fail(StopReason::CheckpointDamage(damage)),
+            Err(MergeError::NoSpace) => self.fail(StopReason::CheckpointSpace),
         }
     }
 

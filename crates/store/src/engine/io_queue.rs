@@ -2,7 +2,7 @@
 
 use crate::btree::ReadId;
 use crate::data::merges::Which;
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use crate::{Device, IoId, IoRequest, LookupId};
 use std::collections::VecDeque;
 use types::{BufPool, FastMap};

@@ -13,6 +13,7 @@ const FULL_SLICE_NS: u32 = 1_000_000;
 const URGENT_SLICE_NS: u32 = 10_000_000;
 /// The part of the room, per mille, up to which slices do not grow.
 const PLENTY: u64 = 250;
+const _: () = assert!(SLICE_NS < FULL_SLICE_NS && FULL_SLICE_NS < URGENT_SLICE_NS && PLENTY < 1000);
 
 /// The part of the room for changes that those since the last checkpoint began have used, per mille.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

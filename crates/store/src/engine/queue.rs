@@ -5,11 +5,11 @@
 //! meanwhile. Lookups of what such a transaction changes are pending until it is applied.
 
 use crate::btree::{Damage, Fetch, ReadId};
+use crate::disk::copies::CopyOf;
 use crate::disk::key::{Key, object_key, pg_object_range};
-use crate::metadata::copying::CopyOf;
 use crate::metadata::loading::Need;
 use crate::metadata::state::State;
-use crate::{Step, Store, Transaction};
+use crate::{Step, StopReason, Store, Transaction};
 use std::collections::{BTreeMap, VecDeque};
 use types::PgId;
 
@@ -232,7 +232,8 @@ impl Store {
             let Some(from) = &step.from else { continue };
             if !self.will_exist(from, txn.pg, &txn.steps[..index]).expect("all that it needs is in memory") {
                 let from = step.step.source().expect("it has a key");
-                self.fail(format!("clone of {from}, which does not exist"));
+                let reason = StopReason::CloneSource(from.clone());
+                self.fail(reason);
                 return false;
             }
         }
@@ -260,7 +261,7 @@ impl Store {
 
     /// Stops, since the first transaction needs what cannot be used.
     pub(crate) fn fail_for(&mut self, damage: &Damage) {
-        self.fail(format!("metadata that a transaction changes is damaged: {damage}; see `nacre store repair`"));
+        self.fail(StopReason::TransactionDamage(damage.clone()));
     }
 
     /// Has what a transaction needs read, and says for what to wait.

@@ -20,12 +20,15 @@ use crate::metadata::lookups::Lookups;
 use crate::metadata::state::State;
 use crate::opening::losses::Loss;
 use crate::opening::mending::Mended;
-use crate::space::allocator::{Allocator, Run};
+use crate::space::allocator::Allocator;
 use crate::space::freeing::{Discards, Freeing};
 use crate::space::metadata_space::MetadataSpace;
 use crate::space::preparing;
 use crate::space::preparing::Preparing;
-use crate::{BlockCacheStats, Device, DeviceUsage, IoDone, IoRequest, SpaceUsage, StoreEvent};
+use crate::space::run::Run;
+use crate::{
+    BlockCacheStats, Device, DeviceUsage, FailedRequest, IoDone, IoRequest, SpaceUsage, StopReason, StoreEvent,
+};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{BufPool, PgId};
@@ -73,7 +76,7 @@ pub struct Store {
     pub(crate) buffers: BufPool,
     pub(crate) events: VecDeque<StoreEvent>,
     /// Why no further commit will happen.
-    pub(crate) stopped: Option<String>,
+    pub(crate) stopped: Option<StopReason>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) unreadable_log: Vec<u64>,
     pub(crate) mended: Option<Box<Mended>>,
@@ -134,8 +137,8 @@ impl Store {
 
     /// Why nothing can be changed, if that is so: the store has stopped, or it was opened with parts of its metadata lost.
     /// Lookups of what is not lost are answered all the same.
-    pub fn stopped(&self) -> Option<&str> {
-        self.stopped.as_deref()
+    pub fn stopped(&self) -> Option<&StopReason> {
+        self.stopped.as_ref()
     }
 
     /// What was found damaged when the store was opened.
@@ -275,7 +278,17 @@ impl Store {
             }
             (Purpose::Prepare, result) => self.preparing.write_done(result.is_ok(), &mut self.allocator),
             (_, _) if self.stopped.is_some() => {}
-            (purpose, Err(errno)) => self.fail(format!("{purpose:?} failed: {}", types::Errno(errno))),
+            (Purpose::TurnWrite { lsn, device }, Err(errno)) => {
+                self.fail_request(FailedRequest::TurnWrite { lsn, device }, errno);
+            }
+            (Purpose::TurnFlush { device }, Err(errno)) => {
+                self.fail_request(FailedRequest::TurnFlush { device }, errno)
+            }
+            (Purpose::PageWrite, Err(errno)) => self.fail_request(FailedRequest::PageWrite, errno),
+            (Purpose::CheckpointRoot, Err(errno)) => self.fail_request(FailedRequest::CheckpointRoot, errno),
+            (Purpose::CheckpointFlush { device }, Err(errno)) => {
+                self.fail_request(FailedRequest::CheckpointFlush { device }, errno);
+            }
             (Purpose::TurnWrite { lsn, device }, Ok(_)) => self.turn_write_done(lsn, device),
             (Purpose::TurnFlush { device }, Ok(_)) => self.turn_flush_done(device),
             (Purpose::PageWrite | Purpose::CheckpointRoot | Purpose::CheckpointFlush { .. }, Ok(_)) => {
@@ -285,12 +298,16 @@ impl Store {
     }
 
     /// Stops for good: what is in memory may never become durable.
-    pub(crate) fn fail(&mut self, reason: String) {
+    pub(crate) fn fail(&mut self, reason: StopReason) {
         if self.stopped.is_none() {
             self.io.drop_writes();
-            self.events.push_back(StoreEvent::Failed { reason: reason.clone() });
+            self.events.push_back(StoreEvent::Failed { reason: Box::new(reason.clone()) });
             self.stopped = Some(reason);
         }
+    }
+
+    fn fail_request(&mut self, request: FailedRequest, errno: i32) {
+        self.fail(StopReason::Device { request, errno });
     }
 
     fn page_read_done(&mut self, id: ReadId, result: Result<types::AlignedBuf, i32>) {

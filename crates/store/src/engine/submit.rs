@@ -7,15 +7,16 @@ use crate::data::in_flight::InFlightPart;
 use crate::data::inline::INLINE_BYTES_MAX;
 use crate::data::merges::{Base, CrcSlot, Patch, damaged_crc, merged};
 use crate::disk::key::{Key, OMAP_PREFIX_BYTES, PG_PREFIX_BYTES, object_key, omap_key};
+use crate::disk::numbers::SNAP_BYTES;
 use crate::disk::redo::Redo;
-use crate::disk::tree_key::{TABLE_KEY_BYTES_MAX, TableId, tree_key};
+use crate::disk::tree_key::{TABLE_BYTES, TABLE_KEY_BYTES_MAX, TableId, tree_key};
 use crate::engine::queue::{Accepted, KeyedStep};
 use crate::engine::turns::Staged;
 use crate::metadata::block_map::{BlockRef, SEGMENT_BLOCKS};
 use crate::metadata::snap_index::SNAPS_ATTR;
 use crate::metadata::state::{BLOCK_BYTES_MAX, ENTRY_BYTES, tree_blocks_max};
-use crate::space::allocator::Run;
-use crate::{Device, OBJECT_BYTES_MAX, PG_KEYS_END, Step, Store, SubmitError, Ticket, Transaction};
+use crate::space::run::Run;
+use crate::{CloneRangeError, Device, OBJECT_BYTES_MAX, PG_KEYS_END, Step, Store, SubmitError, Ticket, Transaction};
 use bytes::Bytes;
 use std::ops::Range;
 use types::{AlignedBuf, BLOCK_BYTES, BufPool, ObjectId, PgId, crc32c};
@@ -24,6 +25,19 @@ use wire::Rope;
 /// Blocks that the edges of a cloned range may take: where bytes in a source's record are written, where zeros begin and end
 /// behind them, and for what of the target lay in its record.
 const EDGE_BLOCKS: u64 = 5;
+
+/// Upper bound of the bytes of an object's record, or of a segment's, besides its content and the object's texts.
+const OBJECT_ENTRY_BYTES: u64 = 128;
+/// Upper bound of the bytes of an entry of an omap or of a group's table, besides the client's key and value.
+const TABLE_ENTRY_BYTES: usize = 32;
+const _: () = assert!(ENTRY_BYTES as usize + TABLE_BYTES + PG_PREFIX_BYTES <= TABLE_ENTRY_BYTES);
+const _: () = assert!(OMAP_PREFIX_BYTES <= PG_PREFIX_BYTES);
+
+/// Returns the blocks reserved for transactions that delete, on a device of this size: one in 256, and some for a small
+/// device. A delete adds to the log and to the tree before a checkpoint gives its blocks back.
+fn delete_reserve_blocks(device_blocks: u32) -> u64 {
+    u64::from(device_blocks) / 256 + 16
+}
 
 /// Blocks that a write touches.
 fn blocks_touched(offset: u64, len: u64) -> u64 {
@@ -42,12 +56,13 @@ pub(crate) struct RoomNeed {
 
 impl RoomNeed {
     pub fn add(&mut self, step: &Step) {
-        let name_bytes =
-            |object: &ObjectId| 128 + 2 * (object.name.len() + object.nspace.len() + object.key.len()) as u64;
+        let name_bytes = |object: &ObjectId| {
+            OBJECT_ENTRY_BYTES + 2 * (object.name.len() + object.nspace.len() + object.key.len()) as u64
+        };
         if let Some(object) = step.object().filter(|object| object.is_clone()) {
             // It may have to be listed under its snapshots.
             let snaps = match step {
-                Step::SetAttr { name, value, .. } if name == SNAPS_ATTR => value.len() as u64 / 8,
+                Step::SetAttr { name, value, .. } if name == SNAPS_ATTR => (value.len() / SNAP_BYTES) as u64,
                 Step::Remove { .. } | Step::RemoveAttr { .. } => 0,
                 _ => 1,
             };
@@ -71,7 +86,7 @@ impl RoomNeed {
                 self.grows = true;
             }
             Step::OmapSet { object, entries } => {
-                let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len() + 32).sum();
+                let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len() + TABLE_ENTRY_BYTES).sum();
                 self.metadata_bytes += name_bytes(object) + bytes as u64;
                 self.grows = true;
             }
@@ -96,7 +111,7 @@ impl RoomNeed {
                 self.metadata_bytes += INLINE_BYTES_MAX;
                 self.grows = true;
             }
-            Step::PgSet { key, value } => self.metadata_bytes += (key.len() + value.len() + 32) as u64,
+            Step::PgSet { key, value } => self.metadata_bytes += (key.len() + value.len() + TABLE_ENTRY_BYTES) as u64,
             Step::Remove { .. }
             | Step::RemoveAttr { .. }
             | Step::OmapRemove { .. }
@@ -131,18 +146,18 @@ fn longest_key_bytes(step: &Step) -> Option<usize> {
 /// Whether a range can be cloned, as far as that can be told without the objects.
 fn check_clone_range(step: &Step) -> Result<(), SubmitError> {
     let Step::CloneRange { source, target, source_offset, length, target_offset } = step else { return Ok(()) };
-    let what = if source_offset % BLOCK != target_offset % BLOCK {
-        "from and to other places within blocks of 4096 bytes"
+    let why = if source_offset % BLOCK != target_offset % BLOCK {
+        CloneRangeError::Alignment
     } else if *length > CLONE_RANGE_BYTES_MAX {
-        "of more than 128 MiB at a time"
+        CloneRangeError::Length
     } else if source == target && source_offset.abs_diff(*target_offset) < *length {
-        "onto a part of itself"
+        CloneRangeError::Overlap
     } else if source.max || source.is_min() {
         return Err(SubmitError::Cursor(source.clone()));
     } else {
         return Ok(());
     };
-    Err(SubmitError::CloneRange { object: source.clone(), what })
+    Err(SubmitError::CloneRange { object: source.clone(), why })
 }
 
 impl Store {
@@ -170,7 +185,7 @@ impl Store {
         self.enqueue(ticket, txn);
         match &self.stopped {
             None => Ok(Ticket(ticket)),
-            Some(reason) => Err(SubmitError::Stopped(reason.clone())),
+            Some(reason) => Err(SubmitError::Stopped(Box::new(reason.clone()))),
         }
     }
 
@@ -197,7 +212,7 @@ impl Store {
     /// Checks all that can keep a transaction from happening. One that `is_owed` may take what is kept in reserve.
     fn admit(&mut self, txn: Transaction, is_owed: bool) -> Result<Accepted, SubmitError> {
         if let Some(reason) = &self.stopped {
-            return Err(SubmitError::Stopped(reason.clone()));
+            return Err(SubmitError::Stopped(Box::new(reason.clone())));
         }
         let mut need = RoomNeed::default();
         for step in &txn.steps {
@@ -265,7 +280,7 @@ impl Store {
         let blocks = onode.size().div_ceil(BLOCK).min(self.data_blocks);
         let segments = blocks.div_ceil(u64::from(SEGMENT_BLOCKS));
         let omap = onode.omap.as_ref().map(|omap| omap.id);
-        let snaps = onode.stat.attrs.get(SNAPS_ATTR).map_or(0, |value| value.len() as u64 / 8);
+        let snaps = onode.stat.attrs.get(SNAPS_ATTR).map_or(0, |value| (value.len() / SNAP_BYTES) as u64);
         let omap_bytes = omap.map_or(0, |id| self.omap_bytes_max(id));
         blocks * BLOCK_BYTES_MAX + (segments + snaps) * (to.len() as u64 + 2 * ENTRY_BYTES) + omap_bytes
     }
@@ -348,13 +363,13 @@ impl Store {
 
     /// The same of the tree's own device.
     pub(crate) fn metadata_device_reserved_blocks(&self) -> u64 {
-        let deletes = u64::from(self.superblock.tree_space().end()) / 256 + 16;
+        let deletes = delete_reserve_blocks(self.superblock.tree_space().end());
         self.metadata_blocks_wanted() + deletes
     }
 
     /// Blocks kept for transactions that delete.
     fn delete_blocks(&self) -> u64 {
-        u64::from(self.superblock.device_blocks()) / 256 + 16
+        delete_reserve_blocks(self.superblock.device_blocks())
     }
 
     /// Free blocks that the tree does not get: for transactions that wait, and such that delete.

@@ -8,10 +8,11 @@ use crate::config::BLOCK;
 use crate::data::merges::CrcSlot;
 use crate::disk::redo::Redo;
 use crate::disk::redo_bytes::{BODY_HEAD_BYTES_MAX, RedoBytes, body_bytes, write_body};
+use crate::engine::checkpoint::LOG_PER_CHECKPOINT;
 use crate::engine::flushing::{Flushing, Writes};
 use crate::engine::io_queue::Purpose;
-use crate::engine::wal::record_bytes;
-use crate::space::allocator::Run;
+use crate::engine::wal::{LOG_PER_RECORD, record_bytes};
+use crate::space::run::Run;
 use crate::{CommitTimes, Device, Store, StoreEvent, Ticket};
 use bytes::Bytes;
 use mutant::Mutant;
@@ -32,6 +33,13 @@ const TURN_DATA_BYTES_MAX: u64 = 32 << 20;
 /// One write request: 4 MiB, in at most as many pieces as one system call takes.
 const WRITE_BYTES_MAX: usize = 4 << 20;
 const WRITE_PIECES_MAX: usize = 512;
+// A lone turn of the largest size goes out at once; only smaller ones wait for the one in flight.
+const _: () = assert!(OVERLAP_BYTES_MIN <= TURN_DATA_BYTES_MAX);
+// A system call takes at most 1024 pieces (`IOV_MAX`).
+const _: () = assert!(WRITE_PIECES_MAX <= 1024 && WRITE_BYTES_MAX as u64 <= TURN_DATA_BYTES_MAX);
+// The records of all turns in flight, and one more, fit what is left of the log when a checkpoint begins; else commits
+// would wait for every checkpoint.
+const _: () = assert!((TURNS_MAX as u64 + 1) * LOG_PER_CHECKPOINT <= LOG_PER_RECORD * (LOG_PER_CHECKPOINT - 1));
 
 /// Runs found free that are not kept in memory for a turn to come.
 const FOUND_MAX: usize = 4096;

@@ -5,16 +5,14 @@
 //! one) that wrote it: sessions never go back along the log, so what a former session wrote behind the place where it
 //! was cut cannot continue what a later one wrote there.
 
+use crate::StoreConfig;
 use crate::config::BLOCK;
+use crate::disk::numbers::{
+    RECORD_CRC_BYTES, RECORD_FLAGS_KNOWN, RECORD_HEADER_BYTES, RECORD_MAGIC, RECORD_UUID, RECORD_VERSION,
+};
 use std::collections::VecDeque;
 use types::{AlignedBuf, BufPool, Fsid, crc32c};
 use wire::{DecodeError, Reader, Target, Writer};
-
-const MAGIC: u32 = 0x4c57_434e; // "NCWL"
-const RECORD_VERSION: u8 = 1;
-/// Flags of a record that software must know to read it, such as that its body is compressed or encrypted: none so far.
-const FLAGS_KNOWN: u8 = 0;
-pub(crate) const RECORD_HEADER_BYTES: usize = 64;
 
 /// The head of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,9 +40,9 @@ pub(crate) enum RecordHead {
 impl RecordHeader {
     fn encode(&self, uuid: Fsid) -> Vec<u8> {
         let mut w = Writer::new(Target::default());
-        w.u32(MAGIC);
+        w.raw(&RECORD_MAGIC);
         w.u8(RECORD_VERSION);
-        w.u8(FLAGS_KNOWN);
+        w.u8(RECORD_FLAGS_KNOWN);
         w.raw(&[0; 2]);
         w.raw(&uuid.0);
         w.u64(self.session);
@@ -61,7 +59,7 @@ impl RecordHeader {
     /// `None` if these bytes do not begin a record of the store `uuid`.
     pub fn decode(bytes: &[u8], uuid: Fsid) -> Option<RecordHead> {
         let head = bytes.get(..RECORD_HEADER_BYTES)?;
-        if head[..4] != MAGIC.to_le_bytes() || head[8..24] != uuid.0 {
+        if !head.starts_with(&RECORD_MAGIC) || head[RECORD_UUID] != uuid.0 {
             return None;
         }
         Self::fields(head).ok()?
@@ -69,17 +67,17 @@ impl RecordHeader {
 
     fn fields(head: &[u8]) -> Result<Option<RecordHead>, DecodeError> {
         let mut r = Reader::new(head);
-        r.u32()?;
+        r.skip(RECORD_MAGIC.len())?;
         let (version, flags) = (r.u8()?, r.u8()?);
-        r.skip(2 + 16)?;
+        r.skip(RECORD_UUID.end - RECORD_MAGIC.len() - 2)?;
         let (session, lsn, durable_lsn) = (r.u64()?, r.u64()?, r.u64()?);
         let (body_bytes, body_crc) = (r.u32()?, r.u32()?);
         r.u32()?;
-        if r.u32()? != crc32c::checksum(&head[..RECORD_HEADER_BYTES - 4]) {
+        if r.u32()? != crc32c::checksum(&head[..RECORD_HEADER_BYTES - RECORD_CRC_BYTES]) {
             return Ok(None);
         }
         Ok(Some(match version {
-            RECORD_VERSION if flags & !FLAGS_KNOWN == 0 => {
+            RECORD_VERSION if flags & !RECORD_FLAGS_KNOWN == 0 => {
                 RecordHead::Known(RecordHeader { session, lsn, durable_lsn, body_bytes, body_crc })
             }
             version => RecordHead::Unknown { version, flags },
@@ -102,6 +100,12 @@ impl RecordHeader {
 pub(crate) fn record_bytes(body_bytes: usize) -> u64 {
     ((RECORD_HEADER_BYTES + body_bytes) as u64).next_multiple_of(BLOCK)
 }
+
+/// The log's size divided by this is the maximum size of a record.
+pub(crate) const LOG_PER_RECORD: u64 = 8;
+// The smallest log has room for so many records of a block each.
+const _: () =
+    assert!(StoreConfig::WAL_BYTES_MIN.is_multiple_of(BLOCK) && StoreConfig::WAL_BYTES_MIN / LOG_PER_RECORD >= BLOCK);
 
 /// A record's place in the ring; `begin` and `end` count on over the laps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,7 +153,7 @@ impl Wal {
 
     /// The most bytes one record should take: several must fit besides those that wait for a checkpoint.
     pub fn record_bytes_max(&self) -> u64 {
-        (self.bytes / 8 / BLOCK * BLOCK).max(BLOCK)
+        (self.bytes / LOG_PER_RECORD / BLOCK * BLOCK).max(BLOCK)
     }
 
     /// Bytes from the oldest live record to the head.
@@ -295,7 +299,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
-            RecordHeader::decode(&[&MAGIC.to_le_bytes()[..], &bytes].concat(), Fsid::default());
+            RecordHeader::decode(&[&RECORD_MAGIC[..], &bytes].concat(), Fsid::default());
         }
     }
 
@@ -325,8 +329,8 @@ mod tests {
             let mut bytes = header.encode(uuid);
             bytes[at] = value;
             assert_eq!(RecordHeader::decode(&bytes, uuid), None, "the checksum covers it");
-            let crc = crc32c::checksum(&bytes[..RECORD_HEADER_BYTES - 4]);
-            bytes[RECORD_HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+            let crc = crc32c::checksum(&bytes[..RECORD_HEADER_BYTES - RECORD_CRC_BYTES]);
+            bytes[RECORD_HEADER_BYTES - RECORD_CRC_BYTES..].copy_from_slice(&crc.to_le_bytes());
             assert_eq!(RecordHeader::decode(&bytes, uuid), Some(RecordHead::Unknown { version, flags }));
         }
     }

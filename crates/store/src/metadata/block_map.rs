@@ -1,11 +1,18 @@
 //! Where an object's blocks lie on the device, and their checksums.
 
-use crate::space::allocator::Run;
+use crate::OBJECT_BYTES_MAX;
+use crate::config::BLOCK;
+use crate::disk::numbers::SEGMENT_RUN_BYTES;
+use crate::space::run::Run;
 use std::sync::Arc;
 use wire::{DecodeError, Reader};
 
 /// Blocks of an object per segment: 128 KiB. A small write touches one segment.
 pub(crate) const SEGMENT_BLOCKS: u32 = 32;
+// A record has five bits for the first block of a run, and six for their number: the rest is reserved.
+const _: () = assert!(SEGMENT_BLOCKS <= 1 << 5);
+// Every block of the largest object has a number, and its segment too.
+const _: () = assert!(OBJECT_BYTES_MAX / BLOCK <= u32::MAX as u64);
 
 /// One block's place on the device and its crc32c.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -378,9 +385,6 @@ impl BlockMap {
         }
     }
 }
-
-/// Bytes of a run in a segment's record, without the checksums.
-const SEGMENT_RUN_BYTES: usize = 6;
 
 /// A segment's record with another checksum for a block, if the block is still where it was expected.
 pub(crate) fn patch_segment(record: &[u8], block: u32, device: u32, crc: u32) -> Option<Vec<u8>> {

@@ -13,9 +13,10 @@
 
 use crate::btree::{Cursor, Damage, Fetch};
 use crate::config::BLOCK;
-use crate::disk::key::{Key, OMAP_PREFIX_BYTES, behind_prefix, decode_object, omap_key};
+use crate::disk::copies::CopyOf;
+use crate::disk::key::{Key, OMAP_PREFIX_BYTES, behind_prefix, omap_key};
 use crate::disk::redo::Redo;
-use crate::disk::tree_key::{TableId, parse_segment_key, segment_key, tree_key};
+use crate::disk::tree_key::{TABLE_BYTES, TableId, parse_segment_key, segment_key, tree_key};
 use crate::engine::queue::{Accepted, KeyedStep};
 use crate::engine::turns::Staged;
 use crate::metadata::block_map::{BlockMap, segments_of};
@@ -23,7 +24,6 @@ use crate::metadata::state::{FITS, State};
 use crate::{Step, Store};
 use bytes::Bytes;
 use std::collections::VecDeque;
-use wire::DecodeError;
 
 /// Entries copied in one turn, and the bytes behind which no more are.
 const ENTRIES_PER_TURN: usize = 400;
@@ -45,39 +45,6 @@ pub(crate) struct CopyRules {
 impl Default for CopyRules {
     fn default() -> CopyRules {
         CopyRules { at_once_segments: 64, slice_entries: 200, replayed_bytes: 1 << 20 }
-    }
-}
-
-/// What a copy is for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct CopyOf {
-    pub to: Key,
-    /// Names the copy; also the id that the copied omap gets.
-    pub id: u64,
-    /// Whether segments are copied.
-    pub segments: bool,
-}
-
-const UNFINISHED: u8 = 1;
-const WHOLE: u8 = 2;
-
-impl CopyOf {
-    /// The entry that goes with a copy: whether it is whole (1), whether there are segments (1), the target.
-    fn entry(&self, is_whole: bool) -> Vec<u8> {
-        [&[if is_whole { WHOLE } else { UNFINISHED }, u8::from(self.segments)][..], &self.to].concat()
-    }
-
-    /// Of an entry of the table of copies.
-    pub fn decode(key: &[u8], entry: &[u8]) -> Result<CopyOf, DecodeError> {
-        let malformed = DecodeError::Value { what: "copy of an object", value: entry.len() as u64 };
-        let id = key.iter().fold(0, |id, byte| id << 8 | u64::from(*byte));
-        match (entry, key.len()) {
-            ([UNFINISHED | WHOLE, segments @ (0 | 1), to @ ..], OMAP_PREFIX_BYTES) => {
-                decode_object(to)?;
-                Ok(CopyOf { to: to.into(), id, segments: *segments == 1 })
-            }
-            _ => Err(malformed),
-        }
     }
 }
 
@@ -147,7 +114,7 @@ impl State {
             copying.bytes += (key.len() + value.len()) as u64;
             match of_segments {
                 true => self.copy_segment(&copying.of.to, key, value)?,
-                false => self.put_omap(&omap_key(copying.of.id, &key[1 + OMAP_PREFIX_BYTES..]), value),
+                false => self.put_omap(&omap_key(copying.of.id, &key[TABLE_BYTES + OMAP_PREFIX_BYTES..]), value),
             }
         }
         if copying.is_whole() {
@@ -157,7 +124,7 @@ impl State {
     }
 
     fn copy_segment(&mut self, to: &[u8], key: &[u8], record: &Bytes) -> Result<(), Damage> {
-        let (_, index) = parse_segment_key(&key[1..]).ok_or_else(|| self.malformed("segment's key"))?;
+        let (_, index) = parse_segment_key(&key[TABLE_BYTES..]).ok_or_else(|| self.malformed("segment's key"))?;
         // Nobody follows blocks while a log is replayed.
         if let Some(shared) = &mut self.shared {
             let mut map = BlockMap::default();

@@ -12,12 +12,14 @@
 use crate::Store;
 use crate::btree::{self, Cursor, CursorPage, Damage, Fetch, Overlay, ReadId, View};
 use crate::config::BLOCK;
+use crate::data::clone_range::CLONE_RANGE_BYTES_MAX;
 use crate::disk::key::behind_prefix;
-use crate::disk::tree_key::{TableId, segment_key, tree_key};
+use crate::disk::tree_key::{TABLE_BYTES, TableId, segment_key, tree_key};
+use crate::engine::checkpoint::LOG_PER_CHECKPOINT;
 use crate::metadata::block_map::{BlockMap, SEGMENT_BLOCKS, SEGMENTS_END, segments_of};
 use crate::metadata::onode::Onode;
 use crate::metadata::state::{FITS, State};
-use crate::space::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 use wire::Reader;
 
 /// Entries taken in at a time, and their bytes.
@@ -27,6 +29,9 @@ const ENTRY_BYTES: usize = 256 << 10;
 const SEGMENTS_ONE_BY_ONE: usize = 4;
 /// Segments that an object loses at once, at most: those of 128 MiB and some.
 pub(crate) const SEGMENTS_AT_ONCE: usize = 1056;
+// A clone of the longest range replaces its blocks in one step, and one at a time is cheap.
+const _: () = assert!(CLONE_RANGE_BYTES_MAX / BLOCK / SEGMENT_BLOCKS as u64 + 2 <= SEGMENTS_AT_ONCE as u64);
+const _: () = assert!(SEGMENTS_ONE_BY_ONE < SEGMENTS_AT_ONCE);
 
 #[derive(Debug)]
 pub(crate) struct Destroying {
@@ -249,7 +254,7 @@ impl State {
     fn heads_destroyed(&mut self, page: &CursorPage) -> Result<(), Damage> {
         for (key, record) in &page.entries {
             let onode = Onode::decode_head(&mut Reader::new(record)).map_err(|_| self.malformed("object record"))?;
-            self.unlist_destroyed(&key[1..], &onode);
+            self.unlist_destroyed(&key[TABLE_BYTES..], &onode);
             self.totals.objects -= 1;
             self.totals.stored_bytes -= onode.size() as i64;
             if let Some(omap) = onode.omap {
@@ -300,7 +305,7 @@ impl Store {
         if self.state.destroying.is_empty() {
             return;
         }
-        let hurried = self.wal.used_bytes() > self.wal.bytes() / 2;
+        let hurried = self.wal.used_bytes() > self.wal.bytes() / LOG_PER_CHECKPOINT;
         let mut freed = Vec::new();
         for _ in 0..if hurried { HURRIED_SLICES } else { SLICES } {
             if self.state.destroy_some(&mut freed) != Destroyed::Some {

@@ -4,7 +4,7 @@ use crate::btree::{self, Cursor, Damage, DamageKind, Fetch, Overlay, ReadId, Vie
 use crate::config::BLOCK;
 use crate::disk::key::{behind_prefix, omap_key};
 use crate::disk::redo::Redo;
-use crate::disk::tree_key::{TableId, parse_segment_key, segment_key, tree_key};
+use crate::disk::tree_key::{TABLE_BYTES, TableId, parse_segment_key, segment_key, tree_key};
 use crate::metadata::block_map::{SEGMENTS_END, segments_of};
 use crate::metadata::onode::Onode;
 use crate::metadata::state::State;
@@ -239,7 +239,8 @@ impl State {
             Fetch::Pending(id) => return Ok(Some(id)),
             Fetch::Ready(page) => page,
         };
-        let numbered = |(key, record): (Bytes, Bytes)| parse_segment_key(&key[1..]).map(|(_, index)| (index, record));
+        let numbered =
+            |(key, record): (Bytes, Bytes)| parse_segment_key(&key[TABLE_BYTES..]).map(|(_, index)| (index, record));
         let records: Option<Vec<(u32, Bytes)>> = page.entries.into_iter().map(numbered).collect();
         let records = records.ok_or_else(|| self.malformed("segment's key"))?;
         let known = match records.last() {

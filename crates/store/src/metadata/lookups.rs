@@ -3,7 +3,7 @@
 use crate::btree::{Damage, Fetch, ReadId};
 use crate::config::BLOCK;
 use crate::disk::key::{self, Key, behind_prefix, object_key, omap_key, pg_key};
-use crate::disk::tree_key::{TableId, tree_key};
+use crate::disk::tree_key::{TABLE_BYTES, TableId, tree_key};
 use crate::metadata::gathering::{Entries, Gathering, Listing, Values};
 use crate::metadata::loading::Need;
 use crate::metadata::onode::Onode;
@@ -83,7 +83,7 @@ impl<T> From<Result<T, Unready>> for Lookup<T> {
 /// An entry without what its key has in common with all others of its table, in memory of its own: a part of a page would
 /// keep the whole page.
 fn own_entry((key, value): &(Bytes, Bytes), prefix_bytes: usize) -> (Bytes, Bytes) {
-    (Bytes::copy_from_slice(&key[1 + prefix_bytes..]), Bytes::copy_from_slice(value))
+    (Bytes::copy_from_slice(&key[TABLE_BYTES + prefix_bytes..]), Bytes::copy_from_slice(value))
 }
 
 impl Store {
@@ -237,7 +237,7 @@ impl Store {
     fn list_or_wait(&mut self, from: &[u8], until: &[u8], max: usize) -> Result<Vec<ObjectId>, Unready> {
         self.applied_up_to(self.queue.last_in_range(from, until))?;
         let entries = self.entries(TableId::Objects, from, Some(until), max, false)?;
-        let mut keys: Vec<&[u8]> = entries.iter().map(|(key, _)| &key[1..]).collect();
+        let mut keys: Vec<&[u8]> = entries.iter().map(|(key, _)| &key[TABLE_BYTES..]).collect();
         if !self.state.damaged.is_empty() && from < until {
             // Whether these are there cannot be told: whoever asks for one is told that.
             let range = (Bound::Included(from), Bound::Excluded(until));

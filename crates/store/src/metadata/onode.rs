@@ -3,7 +3,7 @@
 use crate::ObjectStat;
 use crate::config::BLOCK;
 use crate::metadata::block_map::{BlockMap, BlockRef};
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use bytes::Bytes;
 use std::sync::Arc;
 use wire::{DecodeError, Reader, Target, Writer};

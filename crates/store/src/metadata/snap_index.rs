@@ -11,7 +11,7 @@
 use crate::disk::key::{
     POOL_BYTES, SNAP_PREFIX_BYTES, behind_prefix, is_listed_clone, object_key, object_of_snap_key, snap_key,
 };
-use crate::disk::tree_key::{TableId, tree_key};
+use crate::disk::tree_key::{TABLE_BYTES, TableId, tree_key};
 use crate::metadata::lookups::Unready;
 use crate::metadata::onode::Onode;
 use crate::metadata::state::State;
@@ -139,7 +139,8 @@ impl Store {
             false => behind_prefix(of_snap),
         };
         let entries = self.entries(TableId::Snaps, &begin, end.as_deref(), max, false)?;
-        let objects: Option<Vec<ObjectId>> = entries.iter().map(|(key, _)| object_of_snap_key(&key[1..])).collect();
+        let objects: Option<Vec<ObjectId>> =
+            entries.iter().map(|(key, _)| object_of_snap_key(&key[TABLE_BYTES..])).collect();
         objects.ok_or_else(|| Unready::Damaged(self.state.malformed("key of a listed clone")))
     }
 }

@@ -3,19 +3,21 @@
 use crate::btree::{self, Cursor, Damage, Fetch, Overlay, PAGE_BLOCKS, PAGE_BYTES, PageCache, View};
 use crate::config::BLOCK;
 use crate::data::inline::inline_part;
+use crate::disk::copies::CopyOf;
 use crate::disk::key::{self, Key, behind_prefix, omap_key, pg_key, push_pg_key};
+use crate::disk::numbers::SEGMENT_RUN_BYTES;
 use crate::disk::redo::Redo;
 use crate::disk::totals::TreeTotals;
-use crate::disk::tree_key::{TableId, segment_key, tree_key};
+use crate::disk::tree_key::{TABLE_BYTES, TableId, segment_key, tree_key};
 use crate::metadata::block_map::{BlockRef, SEGMENT_BLOCKS, patch_segment};
-use crate::metadata::copying::{CopyOf, CopyRules, Copying};
+use crate::metadata::copying::{CopyRules, Copying};
 use crate::metadata::destroying::{Destroying, SEGMENTS_AT_ONCE};
 use crate::metadata::gathering::Gatherings;
 use crate::metadata::loading::OmapCopy;
 use crate::metadata::onode::{OmapHead, Onode, run_blocks};
 use crate::metadata::onode_cache::{OnodeCache, SlotId};
 use crate::metadata::snap_index::SNAPS_ATTR;
-use crate::space::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 use crate::space::shared_blocks::SharedBlocks;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,7 +27,7 @@ use types::SnapId;
 /// Upper bound of what an entry takes in a page of the tree besides key and value.
 pub(crate) const ENTRY_BYTES: u64 = 16;
 /// Upper bound of what a block takes in its segment's record.
-pub(crate) const BLOCK_BYTES_MAX: u64 = 10;
+pub(crate) const BLOCK_BYTES_MAX: u64 = (SEGMENT_RUN_BYTES + size_of::<u32>()) as u64;
 
 /// The most blocks a tree takes whose entries take `tree_bytes`: pages are mostly more than two fifths full, and so are
 /// the blocks of large values.
@@ -115,8 +117,7 @@ impl State {
             omap_put_bytes: 0,
             destroying: VecDeque::new(),
             destroyed: 0,
-            // Tests have most objects lose their segments bit by bit in some stores.
-            segments_at_once: if cfg!(test) && next_omap_id.is_multiple_of(2) { 0 } else { SEGMENTS_AT_ONCE },
+            segments_at_once: SEGMENTS_AT_ONCE,
             damaged: BTreeMap::new(),
             copy_rules: CopyRules::default(),
             replayed_copy: None,
@@ -500,7 +501,7 @@ impl State {
             other => panic!("changes in memory that are not there: {other:?}"),
         }
         for (key, value) in entries {
-            self.put_omap(&omap_key(to, &key[1 + key::OMAP_PREFIX_BYTES..]), &value);
+            self.put_omap(&omap_key(to, &key[TABLE_BYTES + key::OMAP_PREFIX_BYTES..]), &value);
         }
     }
 

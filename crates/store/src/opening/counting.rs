@@ -5,16 +5,17 @@
 
 use crate::OpenError;
 use crate::btree::{self, Cursor, CursorPage, Fetch};
+use crate::disk::copies::CopyOf;
 use crate::disk::key::{self, behind_prefix, pg_key};
 use crate::disk::totals::TreeTotals;
-use crate::disk::tree_key::{TableId, tree_key};
+use crate::disk::tree_key::{TABLE_BYTES, TableId, tree_key};
 use crate::metadata::block_map::BlockMap;
-use crate::metadata::copying::CopyOf;
 use crate::metadata::onode::Onode;
 use crate::metadata::state::{State, Totals};
 use crate::opening::losses::Loss;
 use crate::opening::tree_loading::open_error;
-use crate::space::allocator::{Allocator, Run, push_run};
+use crate::space::allocator::Allocator;
+use crate::space::run::{Run, push_run};
 use crate::space::shared_blocks::SharedBlocks;
 use std::collections::BTreeSet;
 use types::PgId;
@@ -158,7 +159,7 @@ impl Counting {
 
     fn count(&mut self, table: TableId, page: &CursorPage) -> Result<(), OpenError> {
         for (key, value) in &page.entries {
-            let key = &key[1..];
+            let key = &key[TABLE_BYTES..];
             match table {
                 TableId::Pgs => {
                     let malformed = DecodeError::Value { what: "key of a group's table", value: key.len() as u64 };

@@ -1,7 +1,8 @@
 //! Making a device, or several, an empty store.
 
 use crate::config::BLOCK;
-use crate::disk::superblock::{CheckpointRoot, ROOT_OFFSETS, SUPERBLOCK_OFFSETS, Superblock, WAL_OFFSET};
+use crate::disk::numbers::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS, WAL_OFFSET};
+use crate::disk::superblock::{CheckpointRoot, Superblock};
 use crate::disk::totals::TreeTotals;
 use crate::{Device, IoId, IoRequest, Store, StoreConfig};
 use bytes::Bytes;

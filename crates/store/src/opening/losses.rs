@@ -4,7 +4,8 @@ use crate::btree::{self, Damage};
 use crate::disk::key::{
     Key, behind_prefix, decode_object, object_key, object_of_snap_key, omap_key, pg_key, pg_object_range, pg_of,
 };
-use crate::disk::tree_key::{SEGMENT_NUMBER_BYTES, TableId, tree_key};
+use crate::disk::numbers::{HASH_BYTES, OMAP_ID_BYTES, POOL_BYTES, POOL_SIGN};
+use crate::disk::tree_key::{SEGMENT_NUMBER_BYTES, TABLE_BYTES, TableId, tree_key};
 use std::fmt;
 use types::{ObjectId, PgId, PoolId};
 
@@ -40,9 +41,9 @@ impl Loss {
         if !self.meets(&begin, &end) {
             return None;
         }
-        let from = if *self.from <= begin[..] { Key::default() } else { self.from[1..].into() };
+        let from = if *self.from <= begin[..] { Key::default() } else { self.from[TABLE_BYTES..].into() };
         let until = self.until.as_deref().filter(|until| **until < end[..]);
-        Some((from, until.map(|until| until[1..].into())))
+        Some((from, until.map(|until| until[TABLE_BYTES..].into())))
     }
 
     fn meets_table(&self, table: TableId, begin: &[u8], end: Option<&[u8]>) -> bool {
@@ -88,14 +89,15 @@ fn text(table: TableId, key: &[u8]) -> String {
     let number = |bytes: &[u8]| bytes.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte));
     match table {
         TableId::Pgs => pg_of(key).map(|pg| format!("pg {pg}")),
-        TableId::Omap | TableId::Copies => key.get(..8).map(|id| number(id).to_string()),
+        TableId::Omap | TableId::Copies => key.get(..OMAP_ID_BYTES).map(|id| number(id).to_string()),
         TableId::Snaps => object_of_snap_key(key).map(|object| object.to_string()),
         TableId::Objects | TableId::Segments => {
             let name = key.split_last_chunk::<SEGMENT_NUMBER_BYTES>().filter(|_| table == TableId::Segments);
             let whole = decode_object(key).or_else(|e| name.map_or(Err(e), |(name, _)| decode_object(name)));
-            let pool = |key: &[u8]| PoolId((number(key) ^ 1 << 63) as i64);
+            let pool = |key: &[u8]| PoolId((number(key) ^ POOL_SIGN) as i64);
             whole.map(|object| object.to_string()).ok().or_else(|| {
-                let (pool, hash) = (pool(key.get(..8)?), &key[8..key.len().min(12)]);
+                let (pool, hash) =
+                    (pool(key.get(..POOL_BYTES)?), &key[POOL_BYTES..key.len().min(POOL_BYTES + HASH_BYTES)]);
                 Some(format!("{}:{}", pool.0, hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
             })
         }

@@ -8,7 +8,8 @@ use crate::OpenError;
 use crate::btree::{Cursor, Fetch, Overlay, View};
 use crate::config::BLOCK;
 use crate::disk::key::{Key, behind_prefix, decode_object, omap_key};
-use crate::disk::tree_key::{TableId, parse_segment_key, segment_key, tree_key};
+use crate::disk::numbers::OMAP_ID_BYTES;
+use crate::disk::tree_key::{TABLE_BYTES, TableId, parse_segment_key, segment_key, tree_key};
 use crate::metadata::block_map::SEGMENT_BLOCKS;
 use crate::metadata::onode::Onode;
 use crate::metadata::state::State;
@@ -185,7 +186,7 @@ impl Mending {
             }
         }
         while let Some((tree_key, record)) = self.page.front().cloned() {
-            let key: Key = tree_key[1..].into();
+            let key: Key = tree_key[TABLE_BYTES..].into();
             let onode = Onode::decode_head(&mut Reader::new(&record)).ok();
             let omap = onode.as_ref().and_then(|onode| onode.omap.as_ref()).map(|omap| omap.id);
             let Some(is_lost) = self.is_lost(state, &key, onode.as_ref()) else { return Ok(true) };
@@ -263,7 +264,8 @@ impl Mending {
         }
         let mut last = None;
         for (key, _) in &page.entries {
-            let Some((object, _)) = parse_segment_key(&key[1..]).filter(|(object, _)| last != Some(*object)) else {
+            let Some((object, _)) = parse_segment_key(&key[TABLE_BYTES..]).filter(|(object, _)| last != Some(*object))
+            else {
                 continue;
             };
             last = Some(object);
@@ -299,7 +301,10 @@ impl Mending {
             return Ok(true);
         };
         let Some((key, _)) = page.entries.first() else { return Ok(false) };
-        let Some(id) = key.get(1..9).map(|id| id.iter().fold(0u64, |id, byte| id << 8 | u64::from(*byte))) else {
+        let Some(id) = key
+            .get(TABLE_BYTES..TABLE_BYTES + OMAP_ID_BYTES)
+            .map(|id| id.iter().fold(0u64, |id, byte| id << 8 | u64::from(*byte)))
+        else {
             return Err(open_error(state.malformed("omap entry's key")));
         };
         if !self.omaps.contains(&id) {

@@ -6,16 +6,20 @@
 //! * `losses` says what damaged metadata held; `mending` clears away what the lost parts leave behind.
 //! * `format` makes devices an empty store.
 
+mod building;
 mod counting;
 mod device_labels;
+mod error;
 mod format;
 mod io;
 pub(crate) mod losses;
 pub(crate) mod mending;
 mod phases;
+mod replay;
 mod tree_loading;
 
+pub use error::OpenError;
 pub use format::FormatError;
 pub use losses::Loss;
 pub use mending::{LostLog, LostObject, Mended};
-pub use phases::{OpenError, Opening};
+pub use phases::Opening;

@@ -2,7 +2,7 @@
 
 use crate::btree::{self, Damage, DamageKind, Depth, Found, PageCache, Walk, WalkProgress};
 use crate::opening::losses::Loss;
-use crate::space::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 use crate::{Device, OpenError};
 
 /// Pages visited at a time.

@@ -1,39 +1,12 @@
 //! Which blocks are free, and which of them are taken next.
 
+use crate::StoreConfig;
 use crate::config::BLOCK;
 use crate::space::bit_tree::BitTree;
 use crate::space::free_units::FreeUnits;
+use crate::space::run::{Run, push_run};
 use std::collections::VecDeque;
 use std::ops::Range;
-
-/// Blocks next to each other on the device, in block numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-pub struct Run {
-    pub start: u32,
-    pub count: u32,
-}
-
-impl Run {
-    pub fn end(self) -> u32 {
-        self.start + self.count
-    }
-
-    pub fn offset_bytes(self) -> u64 {
-        u64::from(self.start) * BLOCK
-    }
-
-    pub fn len_bytes(self) -> u64 {
-        u64::from(self.count) * BLOCK
-    }
-}
-
-/// Adds a block or run to a list, joining it with the last run where it continues that.
-pub(crate) fn push_run(runs: &mut Vec<Run>, run: Run) {
-    match runs.last_mut() {
-        Some(last) if last.end() == run.start => last.count += run.count,
-        _ => runs.push(run),
-    }
-}
 
 const WORD_BITS: u32 = 64;
 /// The unit that small writes fill and large ones begin at, unless told otherwise: 64 KiB.
@@ -107,6 +80,11 @@ pub(crate) struct Allocator {
     small_open_blocks_max: u32,
     large_open_blocks: u32,
 }
+
+// The default unit is that of the configuration.
+const _: () = assert!(UNIT_BLOCKS as u64 * BLOCK == StoreConfig::INDIRECTION_UNIT_BYTES as u64);
+// Large requests and long runs are whole units of the largest size, 64 blocks.
+const _: () = assert!(LARGE_BLOCKS >= WORD_BITS && LONG_BLOCKS % WORD_BITS == 0 && LARGE_OPEN_BLOCKS % WORD_BITS == 0);
 
 const CLOSED: Run = Run { start: 0, count: 0 };
 

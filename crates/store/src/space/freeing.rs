@@ -1,6 +1,7 @@
 //! From "nothing holds these blocks" to "they may be written again".
 
-use crate::space::allocator::{Allocator, Run};
+use crate::space::allocator::Allocator;
+use crate::space::run::Run;
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -86,6 +87,8 @@ const DISCARD_BLOCKS_MIN: u32 = 256;
 const DISCARD_BLOCKS_MAX: u32 = 16_384;
 /// Blocks looked at per step of a sweep.
 const SWEEP_BLOCKS: u32 = 16_384;
+// One step of a sweep finds a run of any length that is discarded.
+const _: () = assert!(DISCARD_BLOCKS_MIN <= DISCARD_BLOCKS_MAX && DISCARD_BLOCKS_MIN <= SWEEP_BLOCKS);
 
 impl Discards {
     pub fn new(device_blocks: u32) -> Discards {

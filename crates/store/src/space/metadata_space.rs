@@ -7,7 +7,8 @@
 //! Where the tree has a device of its own, all of this happens there, and the main device is left to data.
 
 use crate::btree::{PAGE_BLOCKS, Space};
-use crate::space::allocator::{Allocator, Run};
+use crate::space::allocator::Allocator;
+use crate::space::run::Run;
 use std::collections::VecDeque;
 
 #[derive(Debug)]

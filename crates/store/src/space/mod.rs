@@ -1,6 +1,6 @@
 //! Free blocks: which there are, which are taken next, and when a block that was freed may be written again.
 //!
-//! * Begin with `allocator`: a bitmap with an open run for each stream of requests. `free_units` sorts units by how much
+//! * Begin with `run`, then `allocator`: a bitmap with an open run for each stream of requests. `free_units` sorts units by how much
 //!   of them is free, `bit_tree` is a set of numbers for it.
 //! * `shared_blocks` counts the holders of blocks that clones share.
 //! * `freeing` keeps freed blocks until they may be used again, and returns them to the device. `preparing` writes
@@ -13,4 +13,5 @@ mod free_units;
 pub(crate) mod freeing;
 pub(crate) mod metadata_space;
 pub(crate) mod preparing;
+pub(crate) mod run;
 pub(crate) mod shared_blocks;

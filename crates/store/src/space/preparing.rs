@@ -5,9 +5,11 @@
 //! before small writes need them; large writes pay little for each block and do without. Block devices, and whatever was
 //! written before, need none of this.
 
+use crate::config::BLOCK;
 use crate::engine::io_queue::{IoQueue, Purpose};
-use crate::space::allocator::{Allocator, Run};
+use crate::space::allocator::Allocator;
 use crate::space::freeing::Discards;
+use crate::space::run::Run;
 use bytes::Bytes;
 use types::AlignedBuf;
 use wire::Rope;
@@ -19,6 +21,8 @@ const READY_RUNS_MAX: u32 = 4;
 const WRITE_BYTES: usize = 1 << 20;
 /// The zeros in memory; a write takes them several times.
 const ZEROS_BYTES: usize = 64 << 10;
+const _: () = assert!(WRITE_BYTES.is_multiple_of(ZEROS_BYTES) && ZEROS_BYTES as u64 % BLOCK == 0);
+const _: () = assert!(RUN_BLOCKS as u64 * BLOCK >= WRITE_BYTES as u64);
 
 /// What is being prepared, and how much is wanted.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Blocks that several objects hold, after clones.
 
-use crate::space::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 use std::collections::BTreeMap;
 
 /// How many holders beyond the first each shared block has, run-length coded. Blocks with one holder are not here.

@@ -4,8 +4,8 @@ use super::harness::{Bench, KIB, ask, config, object, open, txn, write};
 use crate::OpenError;
 use crate::btree::PageCache;
 use crate::disk::tree_key::TABLE_KEY_BYTES_MAX;
-use crate::space::allocator::Run;
-use crate::{IoRequest, Step, StoreConfig, SubmitError};
+use crate::space::run::Run;
+use crate::{IoRequest, Step, StopReason, StoreConfig, SubmitError};
 use bytes::Bytes;
 use types::{ObjectId, PoolId};
 
@@ -149,7 +149,10 @@ fn a_checkpoint_that_meets_a_damaged_page_stops_the_store() {
             bench.turn();
         }
         let reason = bench.failed.clone().expect("the store stops");
-        assert!(reason.contains("damaged") && reason.contains(&page.start.to_string()), "{reason}");
+        let (StopReason::CheckpointDamage(damage) | StopReason::TransactionDamage(damage)) = &reason else {
+            panic!("{reason}")
+        };
+        assert_eq!(damage.run.start, page.start, "{reason}");
         assert!(matches!(bench.submit(txn(vec![])), Err(SubmitError::Stopped(_))));
         stopped += 1;
         let mut random = bench.random.clone();

@@ -1,10 +1,13 @@
 //! The rules of commits: order, one flush per turn, at most two turns, nothing acknowledged that is not durable.
 
 use super::harness::{Bench, PG, txn, write};
-use crate::{CommitTimes, IoRequest, Step, StoreConfig, StoreEvent, SubmitError, Ticket, Transaction};
+use crate::{
+    CommitTimes, Device, FailedRequest, IoRequest, Step, StopReason, StoreConfig, StoreEvent, SubmitError, Ticket,
+    Transaction,
+};
 use bytes::Bytes;
 use std::time::Duration;
-use types::AlignedBuf;
+use types::{AlignedBuf, Errno};
 use wire::Rope;
 
 /// What kinds of requests the store makes now, in order, with the device queue left to the caller.
@@ -149,7 +152,11 @@ fn a_failed_flush_or_write_stops_the_store() {
             requests(&mut bench);
         }
         let event = bench.store.poll_event();
-        assert!(matches!(&event, Some(StoreEvent::Failed { reason }) if reason.contains("EIO")), "{event:?}");
+        let Some(StoreEvent::Failed { reason }) = &event else { panic!("{event:?}") };
+        let StopReason::Device { request, errno } = **reason else { panic!("{reason}") };
+        let is_flush = matches!(request, FailedRequest::TurnFlush { device: Device::Main });
+        let is_write = matches!(request, FailedRequest::TurnWrite { lsn: 1, device: Device::Main });
+        assert_eq!((is_flush, is_write, errno), (flush, !flush, Errno::EIO.0), "{reason}");
         assert!(matches!(bench.store.submit(txn(vec![write(1, 0, "x")])), Err(SubmitError::Stopped(_))));
         bench.store.end_turn();
         assert_eq!((requests(&mut bench).as_str(), bench.store.poll_event()), ("", None));

@@ -285,15 +285,15 @@ fn omaps_that_a_transaction_makes_before_it_clones_are_not_mixed_with_the_copies
 
 #[test]
 fn what_names_a_copy_has_a_key_of_its_length() {
-    let of = crate::metadata::copying::CopyOf { to: object_key(&object(1)), id: 0x1234, segments: true };
+    let of = crate::disk::copies::CopyOf { to: object_key(&object(1)), id: 0x1234, segments: true };
     let key = omap_key(of.id, &[]);
     assert_eq!(key.len(), OMAP_PREFIX_BYTES);
     let entry = [&[1, 1][..], &of.to].concat();
-    assert_eq!(crate::metadata::copying::CopyOf::decode(&key, &entry), Ok(of));
+    assert_eq!(crate::disk::copies::CopyOf::decode(&key, &entry), Ok(of));
     for (key, entry) in
         [(&key[1..], &entry[..]), (&key, &entry[..9]), (&key, &[]), (&key, &[&[3], &entry[1..]].concat())]
     {
-        assert!(crate::metadata::copying::CopyOf::decode(key, entry).is_err());
+        assert!(crate::disk::copies::CopyOf::decode(key, entry).is_err());
     }
 }
 

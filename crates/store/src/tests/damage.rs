@@ -1,7 +1,7 @@
 //! Damaged media: never returned, never hidden.
 
 use super::harness::{Bench, ask, object, open, read, txn, write};
-use crate::disk::superblock::WAL_OFFSET;
+use crate::disk::numbers::WAL_OFFSET;
 use crate::{Device, IoRequest, Lookup, OpenError, ReadError, Step, StoreEvent};
 use types::BLOCK_BYTES;
 
@@ -127,7 +127,7 @@ fn rot_in_a_checkpoint_is_damage() {
         assert!(matches!(error, Some(OpenError::DamagedTree(ref damage)) if damage.run == page), "{error:?}");
     }
     // The root in use: the other one is of a moment whose log is gone.
-    for root in crate::disk::superblock::ROOT_OFFSETS {
+    for root in crate::disk::numbers::ROOT_OFFSETS {
         let mut device = bench.device.after_kill(&mut || 0);
         device.corrupt(root + 40, 1);
         match open(&mut device, &bench.config) {

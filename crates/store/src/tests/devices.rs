@@ -1,7 +1,7 @@
 //! A store that is split over devices: what belongs together, what is durable when, and space on each.
 
 use super::harness::{Bench, KIB, config, formatted, object, open, txn, write};
-use crate::disk::superblock::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS};
+use crate::disk::numbers::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS};
 use crate::{Device, FormatError, IoRequest, OpenError, SimDevice, Step, Store, StoreConfig, StoreEvent, SubmitError};
 use types::{Fsid, OsdId};
 

@@ -4,7 +4,7 @@
 
 use super::devices::split;
 use super::harness::{Bench, Random, config, found, object, open, read, txn, write};
-use crate::disk::superblock::{SUPERBLOCK_OFFSETS, WAL_OFFSET};
+use crate::disk::numbers::{SUPERBLOCK_OFFSETS, WAL_OFFSET};
 use crate::{Device, IoDone, IoRequest, OpenError, ReadError, StoreConfig, StoreEvent};
 
 /// What the drive does wrong, each one in so many of its chances; 0: never.

@@ -275,7 +275,7 @@ fn change(device: &mut SimDevice, role: Device, places: &[u64], at: usize, value
 #[test]
 fn what_cannot_be_opened_is_told_why_and_not_written() {
     let [one, _, three, ..] = &fixtures()[..] else { panic!("three fixtures") };
-    let superblocks = crate::disk::superblock::SUPERBLOCK_OFFSETS;
+    let superblocks = crate::disk::numbers::SUPERBLOCK_OFFSETS;
     let check = |fixture: &Fixture, spoil: &dyn Fn(&mut SimDevice, &mut StoreConfig), expected: OpenError| {
         let (mut device, mut config) = (unpack(fixture.image, &fixture.config), fixture.config.clone());
         spoil(&mut device, &mut config);

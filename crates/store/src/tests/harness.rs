@@ -3,12 +3,13 @@
 use super::model::{Model, ModelObject};
 use crate::btree::{self, Damage, Depth, PageCache, Walk, WalkProgress};
 use crate::metadata::copying::CopyRules;
-use crate::space::allocator::Run;
+use crate::space::run::Run;
 use crate::{
-    IoId, IoRequest, Lookup, LookupId, Memory, OpenError, Opening, ReadError, SNAPS_ATTR, SimDevice, Step, Store,
-    StoreConfig, StoreEvent, SubmitError, Ticket, Transaction, UNKNOWN_SNAP,
+    IoId, IoRequest, Lookup, LookupId, Memory, OpenError, Opening, ReadError, SNAPS_ATTR, SimDevice, Step, StopReason,
+    Store, StoreConfig, StoreEvent, SubmitError, Ticket, Transaction, Tuning, UNKNOWN_SNAP,
 };
 use bytes::Bytes;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use types::{AlignedBuf, Fsid, ObjectId, OsdId, PgId, PoolId, SnapId};
@@ -76,7 +77,16 @@ pub fn formatted(config: &StoreConfig) -> SimDevice {
 
 /// Opens the store on a device, which must not be written to meanwhile.
 pub fn open(device: &mut SimDevice, config: &StoreConfig) -> Result<Store, OpenError> {
-    finish_opening(device, Store::open(config.clone()))
+    finish_opening(device, Store::open(StoreConfig { tuning: next_tuning(), ..config.clone() }))
+}
+
+/// Returns the tuning of the next opening of this test: each combination in turn.
+pub fn next_tuning() -> Tuning {
+    thread_local!(static OPENINGS: Cell<u32> = const { Cell::new(0) });
+    let number = OPENINGS.replace(OPENINGS.get() + 1);
+    let usual = Tuning::default();
+    let segments_at_once = if number % 2 == 0 { usual.segments_at_once } else { 0 };
+    Tuning { segments_at_once, counts_anew: number / 2 % 2 == 0 }
 }
 
 /// The same with an opening that was begun.
@@ -329,7 +339,7 @@ pub struct Bench {
     pub damaged_lookups: u64,
     /// Whether the store may stop, and why it did.
     pub may_fail: bool,
-    pub failed: Option<String>,
+    pub failed: Option<StopReason>,
     pub objects: u64,
     pub commits: u64,
     pub refused: u64,
@@ -688,7 +698,7 @@ impl Bench {
                         *self.asked.get_mut(&id).expect("a lookup that was asked for") = true;
                     }
                 }
-                StoreEvent::Failed { reason } if self.may_fail => self.failed = Some(reason),
+                StoreEvent::Failed { reason } if self.may_fail => self.failed = Some(*reason),
                 StoreEvent::Failed { reason } => panic!("{reason}"),
             }
         }

@@ -2,16 +2,16 @@
 //! once was.
 
 use super::devices::split;
-use super::harness::{Bench, Random, config, contents, finish_opening, found, object, open, txn, write};
+use super::harness::{Bench, Random, config, contents, finish_opening, found, next_tuning, object, open, txn, write};
 use super::model::Model;
-use crate::disk::superblock::{ROOT_OFFSETS, WAL_OFFSET};
+use crate::disk::numbers::{ROOT_OFFSETS, WAL_OFFSET};
 use crate::{IoRequest, Mended, OpenError, SimDevice, Store, StoreConfig, StoreEvent};
 use types::BLOCK_BYTES;
 
 const NEW: u64 = 5000;
 
 fn open_to_mend(device: &mut SimDevice, config: &StoreConfig) -> Result<Store, OpenError> {
-    finish_opening(device, Store::open_to_mend(config.clone()))
+    finish_opening(device, Store::open_to_mend(StoreConfig { tuning: next_tuning(), ..config.clone() }))
 }
 
 /// A store that has done something for a while, with all the states that it was in.

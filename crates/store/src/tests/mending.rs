@@ -1,10 +1,14 @@
 //! Parts of the metadata are lost: told, never hidden, and given up when asked to.
 
-use super::harness::{Bench, KIB, Random, ask, config, contents, finish_opening, object, open, read, txn, write};
+use super::harness::{
+    Bench, KIB, Random, ask, config, contents, finish_opening, next_tuning, object, open, read, txn, write,
+};
 use super::model::Model;
 use crate::btree::{Depth, Found, PageCache, Walk, WalkProgress};
-use crate::space::allocator::Run;
-use crate::{IoRequest, Mended, OpenError, ReadError, SimDevice, Step, Store, StoreConfig, SubmitError, Transaction};
+use crate::space::run::Run;
+use crate::{
+    IoRequest, Mended, OpenError, ReadError, SimDevice, Step, StopReason, Store, StoreConfig, SubmitError, Transaction,
+};
 use bytes::Bytes;
 use types::{ObjectId, PgId};
 use wire::Rope;
@@ -123,7 +127,7 @@ fn damage(device: &mut SimDevice, part: Run, other: Run, random: &mut Random) {
 }
 
 fn open_to_mend(device: &mut SimDevice, config: &StoreConfig) -> Result<Store, OpenError> {
-    finish_opening(device, Store::open_to_mend(config.clone()))
+    finish_opening(device, Store::open_to_mend(StoreConfig { tuning: next_tuning(), ..config.clone() }))
 }
 
 /// `None`: where the bytes are cannot be told.
@@ -175,7 +179,14 @@ fn nothing_is_hidden(bench: &Bench, device: &mut SimDevice) {
     } else {
         assert_eq!(freed, []);
         let error = store.submit(txn(vec![write(1, 0, "new")])).unwrap_err();
-        assert!(matches!(&error, SubmitError::Stopped(why) if why.contains("nacre store repair")), "{error}");
+        let SubmitError::Stopped(why) = &error else { panic!("{error}") };
+        match store.losses() {
+            [] => assert_eq!(**why, StopReason::ReplayDamage),
+            [first, ..] => {
+                let places = store.losses().len();
+                assert_eq!(**why, StopReason::MetadataLost { first: Box::new(first.clone()), places });
+            }
+        }
         store.checkpoint();
         (0..10).for_each(|_| store.tick());
         store.end_turn();
@@ -365,7 +376,7 @@ fn without_the_topmost_page_there_is_nothing_to_mend() {
     device.corrupt(top.offset_bytes() + 50, 2);
     // Nor is there a checkpoint before it.
     let older = 1 - bench.store.log_state().checkpoint as usize % 2;
-    device.corrupt(crate::disk::superblock::ROOT_OFFSETS[older] + 20, 2);
+    device.corrupt(crate::disk::numbers::ROOT_OFFSETS[older] + 20, 2);
     let error = open_to_mend(&mut device, &bench.config).map(drop).unwrap_err();
     assert!(matches!(&error, OpenError::DamagedTree(damage) if damage.run == top), "{error}");
     assert_eq!(open(&mut device, &bench.config).map(drop).unwrap_err(), error);

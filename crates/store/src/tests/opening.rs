@@ -1,7 +1,7 @@
 //! What does not open, and why.
 
 use super::harness::{Bench, KIB, config, formatted, open, txn, write};
-use crate::disk::superblock::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS};
+use crate::disk::numbers::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS};
 use crate::{Device, FormatError, IoRequest, OpenError, SimDevice, Store, StoreConfig};
 use types::{Fsid, OsdId};
 

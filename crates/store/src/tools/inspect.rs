@@ -2,7 +2,7 @@
 
 use crate::config::BLOCK;
 use crate::metadata::onode::Onode;
-use crate::space::allocator::{Run, push_run};
+use crate::space::run::{Run, push_run};
 use crate::tools::labels::StoreLabel;
 use crate::{Lookup, Store};
 use types::ObjectId;

@@ -2,9 +2,8 @@
 //! open.
 
 use crate::config::BLOCK;
-use crate::disk::superblock::{
-    CheckpointRoot, ROOT_OFFSETS, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Superblock, UnknownFormat,
-};
+use crate::disk::numbers::{ROOT_OFFSETS, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS};
+use crate::disk::superblock::{CheckpointRoot, Superblock, UnknownFormat};
 use crate::{Device, Slice};
 use types::{Fsid, OsdId};
 
