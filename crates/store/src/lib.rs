@@ -15,9 +15,9 @@
 //! engine     the open store: transactions in, turns out, log, checkpoints
 //! data       bytes of objects: reads, cache, partial blocks,    metadata   objects, omaps, tables of placement
 //!            small objects, relocation                                     groups: state, caches, lookups
-//! disk       what superblocks, roots, keys and log records are in bytes
-//! space      which blocks are free, and the way of a block to become free
+//! disk       superblocks, roots, keys and log records in bytes
 //! btree      the tree that keeps metadata on the device; knows nothing of objects
+//! space      free blocks, and the way of a block to become free
 //! api, config    what callers see
 //! ```
 //!

@@ -6,13 +6,14 @@ use super::le;
 use super::{LEVEL_MAX, PAGE_BLOCKS};
 use crate::space::run::Run;
 
-/// A page's place and what it must be: who refers to a page can tell a lost or misdirected write.
+/// A page's place, and the checksum and generation that it must have: the holder of a reference detects a lost or
+/// misdirected write.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PageRef {
     pub block: u32,
-    /// crc32c of the page behind its first four bytes, which hold it too.
+    /// crc32c of the page behind its first four bytes, which hold the same checksum.
     pub crc: u32,
-    /// The merge that wrote it.
+    /// Generation of the merge that wrote the page.
     pub generation: u64,
 }
 
@@ -26,7 +27,7 @@ impl PageRef {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Child {
     pub page: PageRef,
-    /// Whether it or a page below it has overflow values.
+    /// True if the page, or one below it, has overflow values.
     pub overflow: bool,
 }
 
@@ -41,7 +42,7 @@ impl Child {
         out
     }
 
-    /// `None`: a block beyond any device, or unknown flags. Panics if `bytes` are too few.
+    /// Returns `None` for a block beyond any device or unknown flags. Panics if `bytes` are too few.
     pub fn decode(bytes: &[u8]) -> Option<Child> {
         let block = u32::try_from(le::u64_at(bytes, layout::child::BLOCK))
             .ok()
@@ -63,12 +64,12 @@ impl Child {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Root {
     pub(crate) child: Child,
-    /// Its level; a leaf's is 0.
+    /// The page's level; a leaf's is 0.
     pub(crate) level: u8,
 }
 
 impl Root {
-    /// Levels of pages.
+    /// Returns the number of levels of pages.
     pub fn height(&self) -> u8 {
         self.level + 1
     }

@@ -1,5 +1,6 @@
-//! Numbers of the tree's pages on the device, each under one name for the writer and the reader. The crate's page on the
-//! format ([`super`], "Format") is the prose to them. No number may change its meaning: trees that have it must be read.
+//! Numbers of the tree's pages on the device, each under one name for the writer and the reader. The crate's page on
+//! the format ([`super`], "Format") is the prose to them. No number may change its meaning: trees that have it must be
+//! read.
 
 use super::{KEY_BYTES_MAX, PAGE_BYTES};
 use types::BLOCK_BYTES;
@@ -32,8 +33,8 @@ pub(crate) const KIND_INTERIOR: u8 = 2;
 /// Flag of pages and children: the page, or one below it, has overflow values.
 pub(crate) const FLAG_OVERFLOW: u8 = 1;
 
-/// Bytes of a slot: an entry's place (2) and the first bytes of its key behind the prefix, padded with zeros. These bytes
-/// decide most searches, in the few cache lines that hold all slots.
+/// Bytes of a slot: an entry's place (2) and the first bytes of its key behind the prefix, padded with zeros. These
+/// bytes decide most searches, in the few cache lines that hold all slots.
 pub(crate) const SLOT_BYTES: usize = SLOT_HEAD + HEAD_BYTES;
 /// Offset of the key's first bytes in a slot.
 pub(crate) const SLOT_HEAD: usize = 2;

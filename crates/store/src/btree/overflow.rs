@@ -11,18 +11,18 @@ use crate::space::run::Run;
 use bytes::{Bytes, BytesMut};
 use types::BLOCK_BYTES;
 
-/// Blocks and the checksum of all their bytes.
+/// A run of blocks and the checksum of all its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OverflowRun {
     pub run: Run,
     pub crc: u32,
 }
 
-/// Where a large value is.
+/// The place of a large value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Overflow {
     pub value_bytes: u32,
-    /// 0: the runs hold the value. Else they hold a list of the runs of depth one less.
+    /// 0: the runs hold the value. Otherwise they hold a list of runs, whose depth is one less.
     pub depth: u8,
     pub runs: Vec<OverflowRun>,
 }
@@ -40,7 +40,7 @@ fn decode_run(bytes: &[u8]) -> Option<OverflowRun> {
     fits.then(|| OverflowRun { run: Run { start, count }, crc: u32_at(bytes, overflow_run::CRC) })
 }
 
-/// The runs listed in `bytes`. `None`: malformed.
+/// Returns the runs listed in `bytes`; `None` if the list is malformed.
 fn decode_list(bytes: &[u8]) -> Option<Vec<OverflowRun>> {
     let count = u32_at(bytes.get(..LIST_HEAD_BYTES)?, 0) as usize;
     let runs = bytes[LIST_HEAD_BYTES..].chunks_exact(OVERFLOW_RUN_BYTES);
@@ -50,7 +50,7 @@ fn decode_list(bytes: &[u8]) -> Option<Vec<OverflowRun>> {
     runs.take(count).map(decode_run).collect()
 }
 
-/// A list of runs as bytes.
+/// Encodes a list of runs.
 pub(crate) fn encode_list(runs: &[OverflowRun]) -> Vec<u8> {
     let mut out = Vec::with_capacity(LIST_HEAD_BYTES + runs.len() * OVERFLOW_RUN_BYTES);
     out.extend_from_slice(&(runs.len() as u32).to_le_bytes());
@@ -71,12 +71,12 @@ impl Overflow {
         self.runs.iter().for_each(|run| encode_run(run, out));
     }
 
-    /// Length of the value that sound bytes name.
+    /// Returns the length of the value that an encoded overflow names. The bytes must be sound.
     pub fn value_bytes_of(encoded: &[u8]) -> usize {
         u32_at(encoded, layout::overflow::VALUE_BYTES) as usize
     }
 
-    /// `None`: bytes that [`Overflow::encode`] does not make.
+    /// Returns `None` for bytes that [`Overflow::encode`] does not make.
     pub fn decode(bytes: &[u8]) -> Option<Overflow> {
         let head = bytes.get(..OVERFLOW_HEAD_BYTES)?;
         let (value_bytes, depth, count) = (
@@ -97,12 +97,12 @@ impl Overflow {
         (depth > 0 || overflow.is_whole(&overflow.runs)).then_some(overflow)
     }
 
-    /// Whether the runs are as long as the value.
+    /// Returns true if the runs are as long as the value.
     fn is_whole(&self, runs: &[OverflowRun]) -> bool {
         blocks_of(runs) == (self.value_bytes as usize).div_ceil(BLOCK_BYTES) as u64
     }
 
-    /// The runs that hold the value, and behind `lists` those that hold lists of runs. Errors: a list that is damaged.
+    /// Returns the runs that hold the value, and puts the runs that hold lists into `lists`. Errors: a list is damaged.
     pub fn resolve(&self, cache: &mut PageCache, lists: &mut Vec<Run>) -> Result<Fetch<Vec<OverflowRun>>, Damage> {
         let mut runs = self.runs.clone();
         lists.clear();
@@ -122,7 +122,7 @@ impl Overflow {
         Ok(Fetch::Ready(runs))
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn fetch(&self, cache: &mut PageCache) -> Result<Fetch<Bytes>, Damage> {
         let runs = match self.resolve(cache, &mut Vec::new())? {
             Fetch::Ready(runs) => runs,
@@ -134,7 +134,7 @@ impl Overflow {
         })
     }
 
-    /// Adds all its blocks to `freed`, once they are known.
+    /// Passes all blocks of the value to `freed`, once they are known.
     pub fn release(&self, cache: &mut PageCache, freed: &mut dyn FnMut(Run)) -> Result<Fetch<()>, Damage> {
         let mut lists = Vec::new();
         Ok(match self.resolve(cache, &mut lists)? {
@@ -147,7 +147,7 @@ impl Overflow {
     }
 }
 
-/// The bytes of all runs, one behind the other. All that are missing are asked for at once.
+/// Returns the bytes of all runs, one after another. Asks for all missing runs at once.
 pub(crate) fn fetch_blocks(runs: &[OverflowRun], cache: &mut PageCache) -> Result<Fetch<Bytes>, Damage> {
     let mut missing = None;
     for run in runs {

@@ -1,4 +1,4 @@
-//! One page as it is on the device, checked once, then searched where it lies.
+//! One page in its form on the device, checked once, then searched in place.
 
 use super::child::{Child, PageRef};
 use super::damage::DamageKind;
@@ -13,12 +13,12 @@ use bytes::Bytes;
 use std::cmp::Ordering;
 use types::crc32c;
 
-/// Bytes of an entry besides its key and value.
+/// Returns the bytes of an entry besides its key and value.
 pub(crate) const fn head_bytes(level: u8) -> usize {
     if level == 0 { LEAF_HEAD_BYTES } else { CHILD_HEAD_BYTES }
 }
 
-/// Where an entry begins, and the head of its key's `suffix`.
+/// Returns a slot: the offset of an entry and the head of its key's `suffix`.
 pub(crate) fn slot_of(at: usize, suffix: &[u8]) -> [u8; SLOT_BYTES] {
     let mut slot = [0; SLOT_BYTES];
     le::put(&mut slot, 0, &(at as u16).to_le_bytes());
@@ -26,22 +26,22 @@ pub(crate) fn slot_of(at: usize, suffix: &[u8]) -> [u8; SLOT_BYTES] {
     slot
 }
 
-/// What a page's header says of it.
+/// The fields of a page's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Header {
     pub level: u8,
-    /// Whether there are overflow values in it or below.
+    /// True if the page, or one below it, has overflow values.
     pub overflow: bool,
     pub count: u16,
     pub prefix_bytes: u16,
     pub tag: u64,
     pub generation: u64,
     pub block: u32,
-    /// Where the entries end.
+    /// Offset of the end of the entries.
     pub used_bytes: u16,
 }
 
-/// Puts the header before a page's content, its checksum before all, and returns that.
+/// Writes the header before a page's content and the checksum before the header; returns the checksum.
 pub(crate) fn seal(page: &mut [u8], header: &Header) -> u32 {
     assert_eq!(page.len(), PAGE_BYTES, "a page's bytes");
     page[..HEADER_BYTES].fill(0);
@@ -70,7 +70,7 @@ pub(crate) enum LeafValue<'a> {
     Overflow(&'a [u8]),
 }
 
-/// A page whose bytes are what was written, and well-formed. Sharing it is cheap.
+/// A page whose bytes are those that were written, and well-formed. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
     bytes: Bytes,
@@ -81,7 +81,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// The page that `bytes` hold. Errors: anything but the page that `expected` names, of this level.
+    /// Decodes the page in `bytes`. Errors: anything but the page of this level that `expected` names.
     pub fn decode(bytes: Bytes, tag: u64, expected: &PageRef, level: u8) -> Result<Page, DamageKind> {
         if bytes.len() != PAGE_BYTES {
             return Err(DamageKind::Short { wanted_bytes: PAGE_BYTES, found_bytes: bytes.len() });
@@ -130,7 +130,8 @@ impl Page {
         Ok(page)
     }
 
-    /// Whether every entry lies within the page and behind its slots, in order. Then no accessor can go astray.
+    /// Checks that every entry lies within the page and behind the slots, in key order, so that no accessor goes out of
+    /// bounds.
     fn check(&self, used: usize) -> Result<(), &'static str> {
         let count = self.len();
         let entries = HEADER_BYTES + usize::from(self.prefix_bytes) + count * SLOT_BYTES;
@@ -183,7 +184,7 @@ impl Page {
         if any_overflow != self.overflow { Err("overflow flag") } else { Ok(()) }
     }
 
-    /// The first entry that has a key.
+    /// Returns the index of the first entry that has a key.
     fn first_key(&self) -> usize {
         usize::from(self.level > 0)
     }
@@ -196,12 +197,12 @@ impl Page {
         self.level
     }
 
-    /// Where the last entry ends.
+    /// Returns the offset of the end of the last entry.
     pub fn used_bytes(&self) -> usize {
         usize::from(u16_at(&self.bytes, header::USED_BYTES))
     }
 
-    /// Bytes that an entry of a leaf takes.
+    /// Returns the bytes that an entry of a leaf takes.
     pub fn entry_bytes(&self, index: usize) -> usize {
         SLOT_BYTES + LEAF_HEAD_BYTES + self.suffix(index).len() + self.value_range(index).1.len()
     }
@@ -219,19 +220,19 @@ impl Page {
         &self.bytes[HEADER_BYTES..HEADER_BYTES + usize::from(self.prefix_bytes)]
     }
 
-    /// An entry's key behind the prefix.
+    /// Returns an entry's key behind the prefix.
     pub fn suffix(&self, index: usize) -> &[u8] {
         let at = self.slot(index);
         let begin = at + head_bytes(self.level);
         &self.bytes[begin..begin + usize::from(u16_at(&self.bytes, at))]
     }
 
-    /// Prefix and suffix of an entry's key. The first child of an interior page has none.
+    /// Returns prefix and suffix of an entry's key. The first child of an interior page has neither.
     pub fn key_parts(&self, index: usize) -> (&[u8], &[u8]) {
         if index < self.first_key() { (&[], &[]) } else { (self.prefix(), self.suffix(index)) }
     }
 
-    /// Makes `out` the entry's key.
+    /// Sets `out` to the entry's key.
     pub fn key_into(&self, index: usize, out: &mut Vec<u8>) {
         let (prefix, suffix) = self.key_parts(index);
         out.clear();
@@ -239,7 +240,7 @@ impl Page {
         out.extend_from_slice(suffix);
     }
 
-    /// How the entry's key compares with `key`.
+    /// Compares the entry's key with `key`.
     pub fn cmp_key(&self, index: usize, key: &[u8]) -> Ordering {
         let (prefix, suffix) = self.key_parts(index);
         match key.strip_prefix(prefix) {
@@ -248,7 +249,8 @@ impl Page {
         }
     }
 
-    /// The number of keys, from entry `from` on, that sort before `key` (or, with `or_equal`, are `key`), plus `from`.
+    /// Returns `from` plus the number of keys, from entry `from` on, that sort before `key` (or, with `or_equal`, equal
+    /// it).
     fn partition(&self, from: usize, key: &[u8], or_equal: bool) -> usize {
         let prefix = self.prefix();
         let Some(rest) = key.strip_prefix(prefix) else {
@@ -269,18 +271,18 @@ impl Page {
         low
     }
 
-    /// The first entry of a leaf whose key is `key` or behind it.
+    /// Returns the index of a leaf's first entry whose key is not below `key`.
     pub fn lower_bound(&self, key: &[u8]) -> usize {
         self.partition(0, key, false)
     }
 
-    /// The entry of a leaf with this key.
+    /// Returns the index of the leaf's entry with this key.
     pub fn find(&self, key: &[u8]) -> Option<usize> {
         let at = self.lower_bound(key);
         (at < self.len() && self.cmp_key(at, key) == Ordering::Equal).then_some(at)
     }
 
-    /// The child under which `key` belongs.
+    /// Returns the index of the child under which `key` belongs.
     pub fn child_index(&self, key: &[u8]) -> usize {
         self.partition(1, key, true) - 1
     }
@@ -289,7 +291,7 @@ impl Page {
         Child::decode(&self.bytes[self.slot(index) + ENTRY_PAYLOAD..]).expect("checked when the page came in")
     }
 
-    /// Whether an entry of a leaf has its value in overflow runs.
+    /// Returns true if an entry of a leaf has its value in overflow runs.
     pub fn is_overflow(&self, index: usize) -> bool {
         u16_at(&self.bytes, self.slot(index) + ENTRY_PAYLOAD) & OVERFLOW_BIT != 0
     }
@@ -307,7 +309,7 @@ impl Page {
         if overflow { LeafValue::Overflow(bytes) } else { LeafValue::Inline(bytes) }
     }
 
-    /// Bytes of a leaf entry's value, wherever it is.
+    /// Returns the length of a leaf entry's value, wherever the value lies.
     pub fn value_len(&self, index: usize) -> usize {
         match self.value(index) {
             LeafValue::Inline(value) => value.len(),
@@ -315,12 +317,12 @@ impl Page {
         }
     }
 
-    /// The bytes of a leaf entry's value, or of its encoded [`Overflow`], shared.
+    /// Returns the bytes of a leaf entry's value, or of its encoded [`Overflow`], sharing the page's memory.
     pub fn value_bytes(&self, index: usize) -> Bytes {
         self.bytes.slice(self.value_range(index).1)
     }
 
-    /// An entry's overflow. Panics if its value is inline.
+    /// Returns an entry's overflow. Panics if its value is inline.
     pub fn overflow_at(&self, index: usize) -> Overflow {
         let LeafValue::Overflow(encoded) = self.value(index) else { panic!("entry {index} has its value inline") };
         Overflow::decode(encoded).expect("checked when the page came in")

@@ -1,4 +1,4 @@
-//! Visiting every page of a tree: to check it, or to learn which blocks it holds.
+//! Visits every page of a tree: to check it, or to learn which blocks it holds.
 
 use super::child::{Child, Root};
 use super::damage::{Damage, DamageKind};
@@ -9,33 +9,34 @@ use crate::space::run::Run;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Pages read at once.
+/// Number of pages read at once.
 const READS: usize = 32;
 
-/// How much is read.
+/// How much of the tree a walk reads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Depth {
-    /// What tells which blocks are in use: interior pages, leaves with overflow values, lists of overflow runs.
+    /// Reads the pages that tell which blocks are in use: interior pages, leaves with overflow values, lists of
+    /// overflow runs.
     Space,
-    /// All pages.
+    /// Reads all pages.
     Pages,
-    /// All pages and all overflow values.
+    /// Reads all pages and all overflow values.
     Values,
 }
 
-/// What a walk comes upon.
+/// A finding of a walk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Found {
     /// Blocks of a page.
     Page { run: Run, level: u8 },
     /// Blocks of a large value, or of a list of its runs.
     Overflow { run: Run },
-    /// A page or a value that cannot be used. What only it refers to is not visited.
+    /// A page or a value that cannot be used. Blocks that only it refers to are not visited.
     Damage(Lost),
 }
 
-/// A page or a value that cannot be used, and the keys whose entries are lost with it: those from `from` on and, if there
-/// is an end, below `until`.
+/// A page or a value that cannot be used, and the keys whose entries are lost with it: those from `from` on, below
+/// `until` if that is given.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
     pub damage: Damage,
@@ -58,22 +59,22 @@ enum Visit {
         lower: Vec<u8>,
         upper: Option<Vec<u8>>,
     },
-    /// With the value's key.
+    /// An overflow value, with its key.
     Value(Overflow, Arc<[u8]>),
     Run(OverflowRun, Arc<[u8]>),
 }
 
-/// A value of this key cannot be used.
+/// Makes the finding that the value of this key cannot be used.
 fn lost_value(key: &[u8], damage: Damage) -> Found {
     Found::Damage(Lost { damage, from: key.to_vec(), until: Some([key, &[0]].concat()) })
 }
 
-/// A walk, in key order. The tree must stay while it is under way.
+/// A walk in key order. The tree must stay unchanged while it is under way.
 #[derive(Debug)]
 pub struct Walk {
     depth: Depth,
     stack: Vec<Visit>,
-    /// Entries of the leaves that were read.
+    /// Number of entries of the leaves that were read.
     pub entries: u64,
     pub pages: u64,
 }
@@ -85,7 +86,7 @@ impl Walk {
         Walk { depth, stack: step.into_iter().collect(), entries: 0, pages: 0 }
     }
 
-    /// Visits up to `count` pages and values, and says to `each` what it finds.
+    /// Visits up to `count` pages and values, and passes its findings to `each`.
     pub fn step(&mut self, cache: &mut PageCache, count: usize, each: &mut dyn FnMut(Found)) -> WalkProgress {
         for _ in 0..count {
             let Some(top) = self.stack.pop() else { return WalkProgress::Done };
@@ -102,7 +103,7 @@ impl Walk {
         level > 0 || child.overflow || self.depth >= Depth::Pages
     }
 
-    /// The read to wait for, if something is missing.
+    /// Visits a page or a value. Returns the read to wait for, if something is missing.
     fn visit(&mut self, step: &Visit, cache: &mut PageCache, each: &mut dyn FnMut(Found)) -> Option<ReadId> {
         match step {
             Visit::Page { child, level, lower, upper } => {
@@ -178,7 +179,7 @@ impl Walk {
     }
 }
 
-/// What a page's own checks cannot see: whether it is in its place in the tree.
+/// Checks that a page belongs to its place in the tree, which the page's own checks cannot tell.
 fn check(page: &Page, child: &Child, lower: &[u8], upper: Option<&[u8]>) -> Result<(), DamageKind> {
     let first = usize::from(page.level() > 0);
     let mut inside = true;

@@ -1,10 +1,10 @@
 //! Verified data that was read from the device, kept in memory for the next reader.
 //!
-//! An entry is a run of blocks as one request read it. While there is room everything is kept; a full cache takes only
-//! what is read a second time soon after it was not found ([`Ghosts`] remembers that), so that a scan of much data leaves
-//! neither memory nor work behind. What goes is chosen by a clock: a use saves an entry for one more round.
+//! An entry is a run of blocks as one request read it. A cache with room keeps everything. A full cache takes only runs
+//! that are read a second time soon after they were missed ([`Ghosts`] remembers misses), so that a scan of much data
+//! costs neither memory nor work. Evictions follow the clock algorithm: a use saves an entry for one more round.
 //!
-//! Whoever gives blocks back to the allocator, or writes to them, calls [`BlockCache::forget`] first.
+//! Code that gives blocks back to the allocator, or writes to them, must call [`BlockCache::forget`] first.
 
 use crate::config::BLOCK;
 use crate::space::run::Run;
@@ -13,29 +13,30 @@ use std::cell::Cell;
 use std::collections::btree_map::Entry as MapEntry;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Memory of an entry besides its bytes and checksums: its part of a node of the tree, its place in the clock.
+/// Memory of an entry besides its bytes and checksums, in bytes: its part of a tree node and its place in the clock.
 const ENTRY_BYTES: usize = 192;
-/// Entries of fewer blocks are copied, so that the buffers that they were read into, which small reads need again and
-/// again, go back to their pool at once; also, memory on block boundaries costs allocators up to twice its size.
+/// Entries of fewer blocks than this are copied. The buffers that they were read into then go back to their pool at
+/// once, where small reads need them again and again. Memory on block boundaries also costs allocators up to twice its
+/// size.
 const SHARED_BLOCKS_MIN: u32 = 8;
-/// A part of so many blocks is worth a request of its own for what is beside it. Smaller parts only if they are half of
-/// what is asked for.
+/// A cached part of at least this many blocks is used even if the blocks beside it then need a request of their own. A
+/// smaller part is used only if it is half of the range.
 const PART_BLOCKS_MIN: u32 = 16;
-/// Rounds of the clock that uses save an entry for, at most.
+/// Maximum number of clock rounds that uses save an entry for.
 const USES_MAX: u8 = 3;
-/// Entries spared before one is evicted whatever its uses, so that no read pays for a round of a large clock.
+/// Number of entries spared before one is evicted whatever its uses, so that no read pays for a round of a large clock.
 const SPARED_MAX: u32 = 32;
 
-/// What the block cache has done since the store was opened.
+/// Counts of the block cache since the store was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BlockCacheStats {
-    /// Parts of reads, of at most 1 MiB each, that were found.
+    /// Number of parts of reads, of at most 1 MiB each, that were found in the cache.
     pub hits: u64,
-    /// Parts of reads that came from the device.
+    /// Number of parts of reads that came from the device.
     pub misses: u64,
     pub hit_bytes: u64,
     pub miss_bytes: u64,
-    /// Memory taken now, bookkeeping included. Never more than the budget.
+    /// Memory in use, bookkeeping included, in bytes. Never more than the budget.
     pub bytes: u64,
 }
 
@@ -43,9 +44,9 @@ pub struct BlockCacheStats {
 struct Entry {
     data: Bytes,
     crcs: Vec<u32>,
-    /// Memory taken, as counted in the cache's total.
+    /// Bytes of memory that the entry adds to the cache's total.
     charge: usize,
-    /// Tells this entry from earlier ones of the same block, in the clock.
+    /// Distinguishes this entry from earlier ones of the same block, in the clock.
     number: u64,
     uses: Cell<u8>,
 }
@@ -55,7 +56,8 @@ impl Entry {
         (self.data.len() as u64 / BLOCK) as u32
     }
 
-    /// The part of `run` that this entry of the block `start` has, unless a larger request beside it costs less.
+    /// Returns the part of `run` that this entry, which begins at block `start`, has. Returns `None` if one large
+    /// request costs less than using it.
     fn worth_using(&self, start: u32, run: Run) -> Option<Run> {
         let (begin, end) = (start.max(run.start), (start + self.blocks()).min(run.end()));
         let worth = begin < end && (2 * (end - begin) >= run.count || end - begin >= PART_BLOCKS_MIN);
@@ -68,10 +70,9 @@ pub(crate) struct BlockCache {
     budget_bytes: usize,
     /// Memory of entries and ghosts.
     bytes: usize,
-    /// By first block. They do not overlap.
+    /// Entries by first block. They do not overlap.
     entries: BTreeMap<u32, Entry>,
-    /// First block and number of entries, in the order in which they are considered for eviction. Those whose entry is
-    /// gone are passed over.
+    /// First block and number of entries, in the order of eviction. Elements whose entry is gone are passed over.
     clock: VecDeque<(u32, u64)>,
     last_number: u64,
     ghosts: Ghosts,
@@ -79,17 +80,18 @@ pub(crate) struct BlockCache {
 }
 
 impl BlockCache {
-    /// Limits the memory; 0 turns the cache off. What does not fit any longer goes.
+    /// Limits the memory; 0 turns the cache off. Entries that no longer fit are dropped.
     pub fn set_budget(&mut self, budget_bytes: usize) {
         self.bytes -= self.ghosts.bytes();
-        // As much as the cache holds: what is used at least that often is worth its place.
+        // The ghosts remember as many blocks as the cache holds: a run that is used at least that often is worth its
+        // place.
         self.ghosts = Ghosts::new((budget_bytes as u64 / BLOCK).min(u64::from(u32::MAX / 2)) as u32);
         self.bytes += self.ghosts.bytes();
         self.budget_bytes = budget_bytes;
         self.make_room(0);
     }
 
-    /// Lets go of everything. Counts go on.
+    /// Drops all entries. The counts go on.
     pub fn forget_all(&mut self) {
         let budget_bytes = self.budget_bytes;
         self.set_budget(0);
@@ -100,10 +102,11 @@ impl BlockCache {
         BlockCacheStats { bytes: self.bytes as u64, ..self.stats.get() }
     }
 
-    /// The first part of the run that is here, if it is worth its while: at the run's beginning, it is to be used;
-    /// behind it, only what is before it is to be read. `crcs`: of the run's blocks, as the object has them.
+    /// Returns the first part of the run that is in the cache and worth using. A part at the run's beginning is to be
+    /// used; for a later part, the caller reads only the blocks before it. `crcs`: the object's checksums of the run's
+    /// blocks.
     pub fn find(&self, run: Run, crcs: &[u32]) -> Option<(Run, Bytes)> {
-        // One look settles the most common cases: nothing is here, or one entry has all of it.
+        // One lookup settles the most common cases: no entry has a part of the run, or one has all of it.
         let last = self.entries.range(..run.end()).next_back()?;
         let (start, entry) = if *last.0 <= run.start {
             Some(last).filter(|(start, entry)| entry.worth_using(**start, run).is_some())?
@@ -126,7 +129,7 @@ impl BlockCache {
         Some((part, entry.data.slice(in_entry.start * block..in_entry.end * block)))
     }
 
-    /// Takes in what was read from the device and matches `crcs`. `held_bytes`: memory that `data` keeps.
+    /// Takes in data that was read from the device and matches `crcs`. `held_bytes`: memory that `data` keeps.
     pub fn offer(&mut self, run: Run, data: &Bytes, held_bytes: usize, crcs: Vec<u32>) {
         let stats = self.stats.get_mut();
         stats.misses += 1;
@@ -151,7 +154,7 @@ impl BlockCache {
         self.clock.push_back((run.start, number));
     }
 
-    /// Drops whatever is here of the run.
+    /// Drops all entries with blocks of the run.
     pub fn forget(&mut self, run: Run) {
         while let Some((start, entry)) = self.entries.range(..run.end()).next_back()
             && start + entry.blocks() > run.start
@@ -169,12 +172,12 @@ impl BlockCache {
         self.bytes -= entry.charge;
     }
 
-    /// Evicts entries until so many more bytes fit.
+    /// Evicts entries until this many more bytes fit.
     fn make_room(&mut self, bytes: usize) {
         let mut spared = 0;
         while self.bytes + bytes > self.budget_bytes {
             let Some((start, number)) = self.clock.pop_front() else {
-                // So small a budget that the ghosts alone exceed it.
+                // The budget is so small that the ghosts alone exceed it.
                 assert!(self.entries.is_empty() && bytes == 0, "an entry is not in the clock");
                 self.bytes -= self.ghosts.bytes();
                 self.ghosts = Ghosts::default();
@@ -201,24 +204,24 @@ const WAYS: usize = 4;
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Ghost {
-    /// 0, which never holds data: none.
+    /// First block of the run. Block 0 never holds data and means: none.
     block: u32,
-    /// When it was not found, by the clock of [`Ghosts`].
+    /// Time of the miss, by the clock of [`Ghosts`].
     at: u32,
 }
 
-/// Which runs were not found lately, by their first block. Forgets the oldest of four where there is no room.
+/// Runs that were missed lately, by first block. A full set of four forgets the oldest.
 #[derive(Default, Debug)]
 struct Ghosts {
     sets: Vec<[Ghost; WAYS]>,
-    /// Blocks not found so far, from which follows how long ago something was.
+    /// Number of blocks missed so far: the clock that ages are measured by.
     now: u32,
-    /// In blocks not found.
+    /// Maximum age, in blocks missed.
     age_max: u32,
 }
 
 impl Ghosts {
-    /// Remembers for as long as `age_max` blocks are not found.
+    /// Creates ghosts that are remembered until `age_max` further blocks are missed.
     fn new(age_max: u32) -> Ghosts {
         let sets = (age_max as usize / WAYS).next_power_of_two();
         let sets = if age_max == 0 { Vec::new() } else { vec![Default::default(); sets] };
@@ -229,13 +232,13 @@ impl Ghosts {
         self.sets.capacity() * size_of::<[Ghost; WAYS]>()
     }
 
-    /// The run was not found: whether that is the second time. Then it is forgotten.
+    /// Notes a miss of the run. Returns true if this is the second one; the run is then forgotten.
     fn meet(&mut self, run: Run) -> bool {
         self.now = self.now.wrapping_add(run.count);
         if self.sets.is_empty() {
             return false;
         }
-        // Multiplication spreads neighbours; its upper bits are the good ones.
+        // Multiplication spreads adjoining numbers; its upper bits are the best.
         let hash = run.start.wrapping_mul(0x9e37_79b1) as usize >> 7;
         let at = hash & (self.sets.len() - 1);
         let (now, age_max, set) = (self.now, self.age_max, &mut self.sets[at]);
@@ -263,7 +266,7 @@ mod tests {
         Run { start, count }
     }
 
-    /// A block's content, which is also its checksum, after it was written so many times.
+    /// Returns a block's content, which is also its checksum, after this many writes.
     fn word(block: u32, written: u32) -> u32 {
         block << 8 | written
     }
@@ -290,7 +293,8 @@ mod tests {
             (run.start..run.end()).for_each(|block| *self.written.entry(block).or_default() += 1);
         }
 
-        /// Reads as the store does. Returns how many blocks came from the cache, all of them with the right content.
+        /// Reads as the store does. Returns the number of blocks that came from the cache; all of them must have the
+        /// right content.
         fn read(&mut self, run: Run) -> u32 {
             let (mut rest, mut hits) = (run, 0);
             while rest.count > 0 {
@@ -351,7 +355,7 @@ mod tests {
         let before = device.cache.stats();
         assert_eq!((before.hits, before.hit_bytes), (20 * 243, 20 * 243 * BLOCK));
         assert_eq!((before.misses, before.miss_bytes), (243 + 800, (243 + 800 * 50) * BLOCK));
-        // What becomes hot while it is full gets in when it is read again, but not if that takes too long.
+        // A run that becomes hot while the cache is full gets in when it is read again, unless that takes too long.
         let new = run(500, 1);
         assert_eq!((device.read(new), device.read(new), device.read(new)), (0, 0, 1));
         let late = run(600, 1);
@@ -366,7 +370,7 @@ mod tests {
         assert_eq!(device.read(run(1010, 1)), 1, "a block of a large entry");
         assert_eq!(device.read(run(990, 100)), 90);
         assert_eq!(device.read(run(1200, 100)), 56);
-        // Small entries do not cut large reads into pieces, which replace them then.
+        // Small entries do not cut large reads into pieces; the large reads replace them.
         device.read(run(2010, 2));
         assert_eq!(device.read(run(2000, 64)), 0);
         assert_eq!(device.read(run(2000, 64)), 64);

@@ -1,7 +1,8 @@
 //! Clones of ranges of objects.
 //!
-//! Whole blocks are shared, as by the clone of a whole object. A block of which only a part is in the range is made anew of
-//! two: the target's, and that part of the source's over it. Bytes that are in the source's record are written.
+//! Whole blocks are shared, as by the clone of a whole object. A block of which only a part is in the range is made of
+//! two blocks: the target's, and that part of the source's over it. Bytes that the source keeps in its record are
+//! written.
 
 use crate::Store;
 use crate::config::BLOCK;
@@ -14,10 +15,10 @@ use crate::engine::turns::Staged;
 use crate::metadata::block_map::BlockRef;
 use wire::Rope;
 
-/// The most that is cloned at a time: 128 MiB, so that no step takes long.
+/// Maximum length of one clone of a range: 128 MiB, so that no step takes long.
 pub(crate) const CLONE_RANGE_BYTES_MAX: u64 = 128 << 20;
 
-/// Bytes of one object for another.
+/// A range of bytes in a source and its place in a target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByteRange {
     pub source_offset: u64,
@@ -43,7 +44,7 @@ impl Store {
             self.stage_zero(target.clone(), zeros_from, target_end - zeros_from, staged);
             return self.extend(target, target_end, staged);
         }
-        // Behind the ends of both, a block that ends the range is what it is in the source.
+        // The last block becomes the source's block if the range ends behind the ends of both objects.
         let is_last = source_end >= onode.size() && target_end >= self.size(&target);
         self.move_inline_to_block(&target, staged);
         let whole_begin = source_offset.next_multiple_of(BLOCK);
@@ -70,7 +71,7 @@ impl Store {
         self.extend(target, target_end, staged);
     }
 
-    /// Makes sure that an object has at least this size.
+    /// Grows an object to at least this size.
     fn extend(&mut self, key: Key, size: u64, staged: &mut Staged) {
         if self.size(&key) < size {
             self.apply(Redo::Resize { object: key, size }, staged);
@@ -114,7 +115,7 @@ impl Store {
         self.put_blocks(target.clone(), size.max(target_offset + len), block, contents, staged);
     }
 
-    /// The block `base` with `len` bytes at `at` as they are in the block `over`.
+    /// Returns the contents of one block: `base`, with the `len` bytes at `at` taken from the block `over`.
     fn block_over(&self, over: BlockRef, at: usize, len: usize, base: Base) -> Contents {
         let mut contents = Contents::default();
         let (old, old_damaged) = match &base {

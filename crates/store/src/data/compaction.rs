@@ -1,17 +1,18 @@
 //! Compaction: while clients stay away, a walk over all objects brings scattered data together and empties units that
-//! have much free, until reads and writes find the store about as they found it when it was new.
+//! have much free space, until reads and writes find the store about as good as new.
 //!
-//! A walk goes through the objects again and again. In each cycle the emptiest units are held back from use; what lies in
-//! them is moved into holes of others, and a window that lies in small pieces is written again as one run, into units
-//! that were emptied. A cycle that moves and gains next to nothing is the last one: the store is at rest until clients have
+//! A walk goes through the objects again and again. In each cycle the emptiest units are held back from use. Blocks in
+//! them are moved into holes of other units, and a window that lies in small pieces is rewritten as one run, into
+//! emptied units. A cycle that moves and gains next to nothing is the last one: the store then rests until clients have
 //! changed a sixty-fourth of the device.
 //!
-//! *When:* in a lull, which is a whole tick in which clients neither wrote nor read data. The first of them who comes ends
-//! it: nothing more is begun, and what is under way is at most [`MOVING_BLOCKS_MAX`] blocks. While clients are there, the
-//! same walk only empties units, within the budget of relocation, and only while whole units are short.
+//! *When:* in a lull, which is a whole tick in which clients neither wrote nor read data. The first client that comes
+//! ends the lull: nothing more is begun, and at most [`MOVING_BLOCKS_MAX`] blocks are under way. While clients are
+//! active, the walk only empties units, within the budget of relocation, and only while whole units are short.
 //!
-//! *How much:* for every byte that clients write, or free if that is more, one byte may be moved in lulls; so what the
-//! device gets for data at most doubles, and only as far as there is something to gain. Up to twice the device is saved up.
+//! *How much:* for every byte that clients write (or free, if that is more), one byte may be moved in lulls. The
+//! device's data writes therefore at most double, and only as far as there is something to gain. At most twice the
+//! device's size is saved up.
 
 use crate::Lookup;
 use crate::Store;
@@ -22,38 +23,39 @@ use crate::metadata::block_map::BlockRef;
 use std::collections::VecDeque;
 use types::ObjectId;
 
-/// Read and not yet written again, in a lull: what a client that comes may have to wait for. 1 MiB, which also keeps the
-/// device busy if it is read block by block.
+/// Maximum number of blocks read and not yet rewritten in a lull, which is also what a client that comes may have to
+/// wait for. 1 MiB, which keeps the device busy even if it is read block by block.
 pub(crate) const MOVING_BLOCKS_MAX: u32 = 256;
-/// Pieces shorter than this on average are scattered: 32 KiB. Drives reach about three quarters of their sequential rate with
-/// such pieces, so that more would gain little and cost as much.
+/// Pieces shorter than this on average are scattered: 32 KiB. Drives reach about three quarters of their sequential
+/// rate with such pieces, so that longer ones would gain little and cost as much.
 const PIECE_BLOCKS: u64 = 8;
-/// Fewer pieces are left as they are.
+/// Windows with fewer pieces than this are left as they are.
 const PIECES_MIN: u64 = 4;
-/// A walk is due when clients have changed one block in so many of the device.
+/// A walk is due when clients have changed the device's size divided by this.
 const WALK_PER_DEVICE: u64 = 64;
-/// A cycle in a lull that moves less than one block in so many, and brings less in whole units, is the last one.
+/// A cycle in a lull is the last one if it moves, and gains in whole units, less than the device's size divided by
+/// this.
 const WORTH_PER_DEVICE: u64 = 1024;
-/// Beside clients a cycle was worth its while if it moved something for one held unit in so many.
+/// Beside clients, a cycle was worth its cost if it made at least one move per this many held units.
 const HELD_PER_WORTH: u64 = 2;
-/// Objects listed at a time.
+/// Number of objects listed at a time.
 const LIST_OBJECTS: usize = 64;
-/// Parts of objects looked at in one turn, and their blocks: 4 MiB.
+/// Number of parts of objects looked at in one turn, and the blocks of a part: 4 MiB.
 const PARTS_PER_TURN: usize = 8;
 const PART_BLOCKS: u32 = 1024;
-/// Moves begun in one turn.
+/// Number of moves begun in one turn.
 const TASKS_PER_TURN: usize = 64;
-/// What looking at a part of an object costs of the budget while clients are there.
+/// Budget that looking at a part of an object costs while clients are active, in bytes.
 const PART_BYTES: u64 = 4096;
-/// Of eighths of free space, how much is to be in whole units.
+/// Eighths of the free space that should be in whole units.
 const WHOLE_EIGHTHS: u64 = 6;
-/// While clients are there, a walk empties one unit in so many, and at most [`HELD_MAX`].
+/// While clients are active, a walk holds one unit per this many, and at most [`HELD_MAX`].
 const UNITS_PER_HELD: u32 = 64;
-/// 1 GiB.
+/// Maximum number of units held while clients are active: 1 GiB.
 const HELD_MAX: u32 = 16_384;
-/// Stretches of fewer blocks go into holes: they were no good to readers where they lay either.
+/// Stretches of fewer blocks go into holes: they were of no use to sequential readers in their old place either.
 const STRETCH_BLOCKS_MIN: usize = 8;
-/// Held where a test has everything moved.
+/// Number of units held where a test has everything moved.
 const EAGER_UNITS: u32 = 16;
 
 /// A part of an object to be moved.
@@ -67,42 +69,42 @@ struct Task {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TaskKind {
-    /// It lies in small pieces.
+    /// The part lies in small pieces.
     Together,
-    /// It lies in a unit that is to be emptied.
+    /// The part lies in a unit that is to be emptied.
     OutOfUnit,
 }
 
 #[derive(Debug)]
 pub(crate) struct CompactionWalk {
-    /// Objects that were listed, in order, and not begun.
+    /// Objects that were listed and not begun, in order.
     objects: VecDeque<ObjectId>,
-    /// The last one that was listed.
+    /// The last object that was listed.
     last: ObjectId,
     listed_all: bool,
-    /// The object being looked at: the next block, and the last one's end.
+    /// The object being looked at: its key, its next block, and the end of its blocks.
     current: Option<(Key, u32, u32)>,
-    /// What was found and is not begun.
+    /// Parts that are to be moved and not begun.
     tasks: VecDeque<Task>,
-    /// Whether units are held for this cycle, and whether that was done in a lull.
+    /// True or false if units are held for this cycle: true if they were chosen in a lull.
     holds: Option<bool>,
-    /// Units that were held when they were last chosen.
+    /// Number of units held when they were last chosen.
     held: u32,
-    /// Bytes moved before, and in how many moves.
+    /// Bytes moved, and number of moves, before this cycle.
     moved_before: u64,
     moves_before: u64,
 }
 
-/// When the store is left alone, and what it may do then.
+/// Lulls, and the amount that may be moved in them.
 #[derive(Debug, Default)]
 pub(crate) struct Compaction {
-    /// Clients came since the last tick.
+    /// True if clients came since the last tick.
     disturbed: bool,
-    /// They did not for a whole tick, nor since.
+    /// True if no client came for a whole tick, nor since.
     lull: bool,
-    /// What may be moved in lulls.
+    /// Bytes that may be moved in lulls.
     credit_bytes: u64,
-    /// Changed by clients since the last walk in a lull.
+    /// Bytes changed by clients since the last walk in a lull.
     changed_bytes: u64,
     walk: Option<CompactionWalk>,
 }
@@ -112,12 +114,12 @@ impl Compaction {
         self.lull
     }
 
-    /// Whether a walk has begun and not ended.
+    /// Returns true if a walk has begun and not ended.
     pub fn is_walking(&self) -> bool {
         self.walk.is_some()
     }
 
-    /// A client reads or writes.
+    /// Notes that a client reads or writes.
     pub fn disturb(&mut self) {
         (self.disturbed, self.lull) = (true, false);
     }
@@ -126,13 +128,13 @@ impl Compaction {
         self.lull = !std::mem::take(&mut self.disturbed);
     }
 
-    /// Clients have changed so many bytes of a device of `device_bytes`.
+    /// Adds to the budget: clients have changed this many bytes of a device of `device_bytes`.
     pub fn earn(&mut self, bytes: u64, device_bytes: u64) {
         self.credit_bytes = (self.credit_bytes + bytes).min(2 * device_bytes);
         self.changed_bytes += bytes;
     }
 
-    /// Pays for a move in a lull. Returns whether that was possible.
+    /// Pays for a move in a lull. Returns true if the budget sufficed.
     pub fn spend(&mut self, bytes: u64) -> bool {
         let can = self.lull && self.credit_bytes >= bytes;
         self.credit_bytes -= if can { bytes } else { 0 };
@@ -153,7 +155,7 @@ impl Store {
         u64::from(self.allocator.blocks()) * BLOCK
     }
 
-    /// Whether relocation would move nothing more if clients stayed away from now on.
+    /// Returns true if relocation would move nothing more if clients stayed away from now on.
     pub fn is_compact(&self) -> bool {
         let relocation = &self.relocation;
         let window_bytes = u64::from(WINDOW_BLOCKS) * BLOCK;
@@ -162,7 +164,7 @@ impl Store {
         relocation.is_idle() && !relocation.has_noted() && (relocation.is_paused() || !due)
     }
 
-    /// Whether a walk in a lull is to be begun or go on.
+    /// Returns true if a walk in a lull should begin or go on.
     pub(crate) fn compaction_is_wanted(&self) -> bool {
         let relocation = &self.relocation;
         let window_bytes = u64::from(WINDOW_BLOCKS) * BLOCK;
@@ -170,7 +172,7 @@ impl Store {
         relocation.is_eager() || due && relocation.compaction.can_spend(window_bytes)
     }
 
-    /// Whether compaction goes on without anything else happening.
+    /// Returns true if compaction goes on without any other event.
     pub(crate) fn compaction_wants_turn(&self) -> bool {
         self.relocation.is_idle()
             && !self.relocation.is_paused()
@@ -179,7 +181,7 @@ impl Store {
             && !self.log_is_nearly_full()
     }
 
-    /// Moves on with the walk over all objects, as far as one turn allows. `lull`: or else clients are there.
+    /// Moves on with the walk over all objects, as far as one turn allows. `lull`: false if clients are active.
     pub(crate) fn advance_walk(&mut self, lull: bool) {
         let goes_on = match lull {
             true => self.walk_in_lull(),
@@ -207,7 +209,7 @@ impl Store {
         }
     }
 
-    /// Whether a walk is under way in a lull; one that is due is begun, and units are held for its cycle.
+    /// Begins a walk in a lull, if one is due, and holds units for its cycle. Returns true if the walk may go on.
     fn walk_in_lull(&mut self) -> bool {
         self.begin_walk();
         let free = u64::from(self.allocator.free_blocks());
@@ -219,7 +221,7 @@ impl Store {
         true
     }
 
-    /// The same while clients are there: only if whole units are short.
+    /// Begins a walk beside clients, or goes on with it, if whole units are short. Returns true if the walk may go on.
     fn walk_beside_clients(&mut self) -> bool {
         let lacks = self.allocator.lacks_whole_units() || self.relocation.is_eager();
         if !lacks || !self.relocation.walk_may_go_on(self.turns.last_ticket()) {
@@ -252,7 +254,7 @@ impl Store {
         });
     }
 
-    /// Holds up to so many units, once per cycle, and again where clients have come or gone meanwhile.
+    /// Holds up to this many units, once per cycle, and again when a lull begins or ends.
     fn hold_for_cycle(&mut self, lull: bool, units: u32) {
         let walk = self.relocation.compaction.walk.as_mut().expect("just begun");
         if walk.holds != Some(lull) {
@@ -263,7 +265,7 @@ impl Store {
         }
     }
 
-    /// Gives held units back. What the walk has found in them is forgotten.
+    /// Gives held units back, and forgets the tasks found in them.
     fn end_holding(&mut self) {
         if let Some(walk) = &mut self.relocation.compaction.walk {
             (walk.holds, _) = (None, walk.tasks.clear());
@@ -271,15 +273,15 @@ impl Store {
         self.allocator.release_held();
     }
 
-    /// Clients came while units were held for a lull.
+    /// Ends a lull: gives back the units that were held for it.
     pub(crate) fn end_lull(&mut self) {
         if self.relocation.compaction.walk.as_ref().is_some_and(|walk| walk.holds == Some(true)) {
             self.end_holding();
         }
     }
 
-    /// Looks at the next part of an object, or begins the next object. `None`: metadata is on its way; `Some(false)`: that
-    /// was all.
+    /// Looks at the next part of an object, or begins the next object. Returns `None` if metadata is on its way,
+    /// `Some(false)` if no object is left.
     fn look_at_next_part(&mut self, lull: bool) -> Option<bool> {
         let walk = self.relocation.compaction.walk.as_mut().expect("a walk is under way");
         let Some((key, at, end)) = walk.current.take() else { return self.next_object() };
@@ -319,7 +321,7 @@ impl Store {
                     self.relocation.looking = Some(id);
                     return None;
                 }
-                // The rest is looked at when what is damaged was repaired.
+                // The other objects are looked at after a repair.
                 Lookup::Damaged(_) => Vec::new(),
             };
             let walk = self.relocation.compaction.walk.as_mut().expect("a walk is under way");
@@ -340,7 +342,7 @@ impl Store {
         Some(true)
     }
 
-    /// Notes what is to be moved of a window.
+    /// Notes the parts of a window that are to be moved.
     fn look_at_window(&mut self, key: &Key, blocks: &[(u32, BlockRef)], lull: bool) {
         let count = pieces(blocks);
         let scattered = match self.relocation.is_eager() {
@@ -357,7 +359,7 @@ impl Store {
         walk.tasks.extend(held.into_iter().map(leaving));
     }
 
-    /// Which of the blocks, that follow each other in their object, lie in units to be emptied.
+    /// Returns the stretches of adjoining blocks that lie in units to be emptied, as (first, end).
     fn held_stretches(&self, blocks: &[(u32, BlockRef)]) -> Vec<(u32, u32)> {
         let is_held = |block: &(u32, BlockRef)| self.allocator.is_held(block.1.device);
         let stretches = blocks.chunk_by(|a, b| a.0 + 1 == b.0 && is_held(a) == is_held(b));
@@ -365,7 +367,7 @@ impl Store {
         held.map(|stretch| (stretch[0].0, stretch[stretch.len() - 1].0 + 1)).collect()
     }
 
-    /// Begins to move something. Returns `false`, and keeps it in mind, if metadata has to be read first.
+    /// Begins a move. Returns false, and keeps the task, if metadata has to be read first.
     fn begin_task(&mut self, task: Task) -> bool {
         if !self.look(&task.key, task.first, task.end.into()) {
             let walk = self.relocation.compaction.walk.as_mut().expect("a walk is under way");
@@ -377,7 +379,7 @@ impl Store {
             self.begin_piece(task.key, blocks, Destination::WholeUnits);
             return true;
         }
-        // If there is no room for a window now, at least what is in units to be emptied leaves them.
+        // If there is no room for a whole window now, at least its blocks in units to be emptied leave these.
         for (first, end) in self.held_stretches(&blocks) {
             let part: Blocks = blocks.iter().filter(|(at, _)| (first..end).contains(at)).copied().collect();
             let into = if part.len() < STRETCH_BLOCKS_MIN { Destination::Holes } else { Destination::WholeUnits };
@@ -386,26 +388,26 @@ impl Store {
         true
     }
 
-    /// All objects have been looked at.
+    /// Ends a cycle: all objects have been looked at.
     fn end_cycle(&mut self, lull: bool) {
         let freeing = self.freeing.waits_for_more_than(self.turns.vouched_lsn) || !self.turns.is_idle();
         self.turns.vouch_wanted |= freeing;
-        // A test that has everything moved writes all the while.
+        // A test that has everything moved writes all the time, so freed blocks are no reason to wait.
         if !self.relocation.is_idle() || lull && freeing && !self.relocation.is_eager() {
             return;
         }
         let walk = self.relocation.compaction.walk.take().expect("a walk is under way");
         let moved_bytes = self.relocation.stats.moved_bytes - walk.moved_before;
         let moves = self.relocation.stats.moves - walk.moves_before;
-        // A unit that was not emptied is not tried again, since something lies there that does not move.
+        // A unit that was not emptied holds something that does not move, so it is not tried again.
         let learns = lull && !self.relocation.is_eager();
         let stuck = if learns { self.allocator.release_stuck() } else { self.allocator.release_held() };
-        // The fewer blocks lie in a unit, the more is gained by moving them: bytes moved alone say nothing of that.
+        // The fewer blocks lie in a unit, the more is gained by moving them. Bytes moved alone do not measure the gain.
         let emptied_bytes =
             u64::from(walk.held.saturating_sub(stuck)) * u64::from(self.allocator.unit_blocks()) * BLOCK;
         let worth = match lull {
             true => moved_bytes.max(emptied_bytes) >= self.device_bytes() / WORTH_PER_DEVICE,
-            // What was moved is not free yet where it was.
+            // The old places of the moved blocks are not free yet.
             false => moves > 0 && moves >= u64::from(walk.held) / HELD_PER_WORTH,
         };
         if lull && !worth && (stuck == 0 || self.relocation.was_fruitless()) {

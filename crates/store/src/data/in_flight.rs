@@ -28,7 +28,7 @@ pub(crate) enum InFlightPart {
 }
 
 impl InFlight {
-    /// Takes in a run; `data` is whole blocks. `damaged`: the content is made of bytes that failed their checksum.
+    /// Takes in a run; `data` is whole blocks. `damaged`: the content was made of bytes that failed their checksum.
     pub fn insert(&mut self, start: u32, data: Rope, damaged: bool) {
         let count = (data.len() as u64 / BLOCK) as u32;
         self.bytes += data.len() as u64;
@@ -42,12 +42,12 @@ impl InFlight {
         self.bytes -= run.data.len() as u64;
     }
 
-    /// Memory that all of them take.
+    /// Returns the memory of all runs, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The parts of a run, in order.
+    /// Returns the parts of a run, in order.
     pub fn split(&self, run: Run) -> Vec<InFlightPart> {
         if self.runs.is_empty() {
             return vec![InFlightPart::OnDevice(run)];

@@ -1,8 +1,9 @@
-//! Small objects' bytes, which are kept in the objects' records instead of blocks.
+//! Bytes of small objects, kept in the objects' records instead of blocks.
 //!
-//! An object's bytes are inline from its first write on, unless it is longer than a block then, as long as they end by [`INLINE_BYTES_MAX`]. A write beyond that
-//! moves them to a block, in the same transaction. Behind the inline bytes all is zeros, whatever the object's size. What
-//! guards them is what guards the record: the checksum of its page in the tree, or of the log record.
+//! An object's bytes are inline from its first write on, as long as they end by [`INLINE_BYTES_MAX`], unless the object
+//! is longer than a block at that write. A write beyond that limit moves them to a block, in the same transaction. All
+//! bytes behind the inline ones are zeros, whatever the object's size. The checksum that guards the record also guards
+//! them: that of its page in the tree, or of the log record.
 
 use crate::config::BLOCK;
 use crate::disk::key::Key;
@@ -13,8 +14,8 @@ use crate::{Step, Store};
 use bytes::Bytes;
 use wire::Rope;
 
-/// Objects of up to so many bytes are inline: with usual attributes, their records then fit a leaf of the tree
-/// ([`crate::btree::INLINE_BYTES_MAX`]), and they cost less there than in blocks of 4 KiB.
+/// Maximum number of inline bytes. With usual attributes, a record with this many fits a leaf of the tree
+/// ([`crate::btree::INLINE_BYTES_MAX`]) and costs less there than a block of 4 KiB.
 pub(crate) const INLINE_BYTES_MAX: u64 = 1536;
 
 const _: () = assert!(INLINE_BYTES_MAX < BLOCK, "one block has room for all inline bytes");
@@ -22,7 +23,7 @@ const _: () = assert!(INLINE_BYTES_MAX < BLOCK, "one block has room for all inli
 const _: () = assert!(INLINE_BYTES_MAX as usize + 256 <= crate::btree::INLINE_BYTES_MAX);
 
 impl Store {
-    /// Whether a step, behind others, may need a block for bytes that were inline before it.
+    /// Returns true if a step may need a block for bytes that were inline before it. `before`: the steps before it.
     pub(crate) fn may_spill(&self, step: &KeyedStep, before: &[KeyedStep]) -> bool {
         let (Step::Write { offset, data, .. }, Some(key)) = (&step.step, &step.object) else { return false };
         if *offset == 0 || offset + data.len() as u64 <= INLINE_BYTES_MAX {
@@ -32,7 +33,7 @@ impl Store {
             self.queue.last_of_object(key).is_some() || before.iter().any(|step| step.object.as_ref() == Some(key));
         match self.state.onodes.get(key).filter(|_| !changes) {
             Some(onode) => onode.is_some_and(|onode| !onode.inline.is_empty()),
-            // It is not known yet.
+            // The object is not known yet.
             None => true,
         }
     }
@@ -41,8 +42,8 @@ impl Store {
         self.state.known(key).map(|onode| &onode.inline).filter(|inline| !inline.is_empty())
     }
 
-    /// Stages a write of some bytes if the object is, or becomes, inline with them. Else its inline bytes that the write does
-    /// not cover have moved to a block when this returns, and the data comes back.
+    /// Stages a write if the object's bytes are, or become, inline with it. Otherwise returns the data; the inline
+    /// bytes that the write does not cover have then moved to a block.
     pub(crate) fn stage_inline_write(
         &mut self,
         key: &Key,
@@ -52,7 +53,7 @@ impl Store {
     ) -> Result<(), Rope> {
         let end = offset + data.len() as u64;
         let onode = self.state.known(key);
-        // Asked of writes to the first block only: that one is known then.
+        // Only writes to the first block ask this, and that block is known then.
         let is_empty =
             || onode.is_none_or(|onode| onode.size() == 0 || onode.size() <= BLOCK && onode.blocks.get(0).is_none());
         let inline = onode.map(|onode| &onode.inline).filter(|inline| !inline.is_empty());
@@ -75,7 +76,7 @@ impl Store {
         Err(data)
     }
 
-    /// Puts an object's inline bytes, if it has any, into a block.
+    /// Moves an object's inline bytes, if it has any, into a block.
     pub(crate) fn move_inline_to_block(&mut self, key: &Key, staged: &mut Staged) {
         let Some(bytes) = self.inline(key).cloned() else { return };
         let mut block = self.buffers.take(BLOCK as usize);
@@ -84,7 +85,7 @@ impl Store {
         self.put_block(key.clone(), self.size(key), 0, block, staged);
     }
 
-    /// Stages zeros over `begin .. end` if the object is inline; whether it is.
+    /// Stages zeros over `begin .. end` if the object is inline. Returns true if it is.
     pub(crate) fn stage_inline_zero(&mut self, key: &Key, begin: u64, end: u64, staged: &mut Staged) -> bool {
         let Some(inline) = self.inline(key) else { return false };
         let len = inline.len() as u64;
@@ -106,7 +107,7 @@ impl Store {
     }
 }
 
-/// Bytes `begin .. end` of an object whose first bytes are `inline`, as far as they are among those.
+/// Returns the part of `inline`, the first bytes of an object, that lies in `begin .. end`.
 pub(crate) fn inline_part(inline: &Bytes, begin: u64, end: u64) -> Bytes {
     let len = inline.len() as u64;
     inline.slice(begin.min(len) as usize..end.min(len) as usize)

@@ -1,7 +1,7 @@
 //! Blocks written in part: the new block is made of the old one and the bytes written.
 //!
 //! The object's map names the new block at once; its content and checksum follow when the old block has been read.
-//! Until then its transaction, and with it every later one, waits.
+//! Until then its transaction waits, and with it every later one.
 
 use crate::config::BLOCK;
 use crate::disk::key::Key;
@@ -14,18 +14,18 @@ use std::ops::Range;
 use types::{AlignedBuf, BufPool, crc32c};
 use wire::Rope;
 
-/// Bytes to put over a block: where in the block, and what.
+/// Bytes to put over a block: their offset in the block, and the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Patch {
     pub at: usize,
     pub data: Rope,
 }
 
-/// Where a merge's transaction keeps the block's checksum.
+/// The place of the block's checksum in the merge's transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CrcSlot {
     pub ticket: u64,
-    /// Of the mapping.
+    /// Offset of the mapping's checksums.
     pub checksums_at: usize,
     pub index: usize,
 }
@@ -33,7 +33,7 @@ pub(crate) struct CrcSlot {
 /// One of the blocks that a block is made of.
 #[derive(Debug)]
 enum Input {
-    /// It is not there yet. `crc`: what its checksum should be, when it is read from the device.
+    /// The block is not in memory yet. `crc`: its expected checksum, if it is read from the device.
     Waiting {
         crc: u32,
     },
@@ -47,7 +47,7 @@ impl From<Option<Bytes>> for Input {
     }
 }
 
-/// Which of a merge's inputs.
+/// Names one of a merge's inputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Which {
     Base,
@@ -57,13 +57,13 @@ pub(crate) enum Which {
 #[derive(Debug)]
 pub(crate) struct BlockMerge {
     base: Input,
-    /// A part of another block that is put over the base: of an object of which a range is cloned.
+    /// A part of another block that is put over the base, for a clone of a range.
     over: Option<(Range<usize>, Input)>,
     patch: Patch,
     slot: CrcSlot,
-    /// Objects and blocks in them that name this block: one, and clones made meanwhile.
+    /// Objects, and block numbers in them, that name this block: the first one, and clones made meanwhile.
     holders: Vec<(Key, u32)>,
-    /// Merges that go on from this one's outcome.
+    /// Merges that wait for this one's outcome.
     next: Vec<(u32, Which)>,
     readers: Vec<(LookupId, usize)>,
 }
@@ -81,16 +81,16 @@ impl BlockMerge {
     }
 }
 
-/// Merges under way, by the device block they make.
+/// Merges under way, by the device block that they make.
 #[derive(Default, Debug)]
 pub(crate) struct Merges {
     merges: BTreeMap<u32, BlockMerge>,
 }
 
-/// Where the rest of a block written in part comes from.
+/// The source of the bytes of a block that a write does not cover.
 #[derive(Debug)]
 pub(crate) enum Base {
-    /// Nothing, or nothing that will remain.
+    /// No bytes, or none that remain.
     Zeros,
     Memory {
         block: Rope,
@@ -100,7 +100,7 @@ pub(crate) enum Base {
         device: u32,
         crc: u32,
     },
-    /// Another merge, by the block it makes.
+    /// Another merge, named by the block that it makes.
     Merge(u32),
 }
 
@@ -113,18 +113,18 @@ impl Merges {
         self.merges.contains_key(&device)
     }
 
-    /// The first block of a run that is being merged.
+    /// Returns the first block of a run that is being merged.
     pub fn first_in(&self, run: Run) -> Option<u32> {
         self.merges.range(run.start..run.end()).next().map(|(device, _)| *device)
     }
 
-    /// A read waits for a block: its part `at` becomes ready with it.
+    /// Makes a read wait for a block: the read's part `at` becomes ready with it.
     pub fn wait(&mut self, device: u32, id: LookupId, at: usize) {
         self.merges.get_mut(&device).expect("the reader saw it").readers.push((id, at));
     }
 
-    /// `to` now holds blocks of `from`: those of them that are being merged have one more holder. `place` tells which of
-    /// the blocks of `to` has become what an object block of `from` is, if that still is a device block.
+    /// Notes that `to` now holds blocks of `from`: each of them that is being merged gets one more holder. `place` maps
+    /// an object block of `from` to the object block of `to` that shares it, given the device block, or returns `None`.
     pub fn cloned(&mut self, from: &[u8], to: &[u8], place: impl Fn(u32, u32) -> Option<u32>) {
         for (device, merge) in &mut self.merges {
             let of_source = merge.holders.iter().filter(|(key, _)| **key == *from);
@@ -135,7 +135,7 @@ impl Merges {
     }
 }
 
-/// A whole block from its base and what was written over it.
+/// Returns a whole block: the base with the patch over it.
 pub(crate) fn merged(base: Option<&[u8]>, patch: &Patch, buffers: &BufPool) -> AlignedBuf {
     let mut block = buffers.take(BLOCK as usize);
     match base {
@@ -150,8 +150,8 @@ pub(crate) fn merged(base: Option<&[u8]>, patch: &Patch, buffers: &BufPool) -> A
     block
 }
 
-/// A checksum that the content does not have, for blocks made of damaged bytes: reading them stays an error, until
-/// whoever can repair them writes them whole.
+/// Returns a checksum that the content does not have, for blocks made of damaged bytes: reading them stays an error
+/// until a repair rewrites them whole.
 pub(crate) fn damaged_crc(crc: u32) -> u32 {
     !crc
 }
@@ -159,7 +159,8 @@ pub(crate) fn damaged_crc(crc: u32) -> u32 {
 static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
 
 impl Store {
-    /// Begins to make the block `target` of `holder` from `base` and what lies over it, of which at least one is not there.
+    /// Begins to make the block `target` of `holder` from `base` and the bytes over it, at least one of which is not in
+    /// memory.
     pub(crate) fn begin_merge(
         &mut self,
         target: u32,
@@ -205,18 +206,18 @@ impl Store {
         self.freeing.end_read(sequence);
         let input = self.merges.merges.get_mut(&target).expect("a merge waits for its reads").input(which);
         let Input::Waiting { crc } = *input else { panic!("{which:?} of block {target} was read, but is {input:?}") };
-        // Neither a device's error nor a wrong checksum may pass for content, nor stop other transactions.
+        // A device error or a wrong checksum must not pass for content, and must not stop other transactions.
         let sound = result.ok().filter(|block| crc32c::checksum(block.as_slice()) == crc);
         *input = sound.map(AlignedBuf::freeze).into();
         self.finish_merges(target);
         self.release_freed();
     }
 
-    /// Makes the block `target`, if all that it is made of is there, and then all that wait for it.
+    /// Makes the block `target`, if all its inputs are in memory, and then all merges that wait for it.
     fn finish_merges(&mut self, target: u32) {
         let mut ready = vec![target];
         while let Some(target) = ready.pop() {
-            // One that takes the same block twice is named twice.
+            // A merge that takes the same block twice is named twice.
             let Some(merge) = self.merges.merges.get(&target) else { continue };
             if merge.inputs().any(|input| matches!(input, Input::Waiting { .. })) {
                 continue;

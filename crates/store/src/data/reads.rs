@@ -17,12 +17,12 @@ use std::ops::Bound;
 use types::{AlignedBuf, ObjectId, crc32c};
 use wire::Rope;
 
-/// One request reads at most this much: 1 MiB, so that many buffers of one size come and go.
+/// Maximum number of blocks that one request reads: 1 MiB, so that many buffers of one size come and go.
 const READ_BLOCKS_MAX: u32 = 256;
 
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// `len` zeros that take no memory.
+/// Returns `len` zeros that take no memory.
 fn zeros(mut len: u64) -> Rope {
     let mut rope = Rope::new();
     while len > 0 {
@@ -36,16 +36,16 @@ fn zeros(mut len: u64) -> Rope {
 #[derive(Debug)]
 enum ReadPart {
     Ready(Rope),
-    /// On its way from the device: object block, place, what the checksums should be.
+    /// Bytes on their way from the device: first object block, place, and expected checksums.
     Device {
         first: u32,
         run: Run,
         crcs: Vec<u32>,
-        /// The read failed; so it is tried again block by block, so that the error names the bad one. Those that could
-        /// be read.
+        /// Blocks read so far after the read failed. The read is then repeated block by block, so that the error names
+        /// the bad block.
         singly: Option<Rope>,
     },
-    /// A block that is still being put together; it will come whole.
+    /// A block that is still being merged; it will come whole.
     Merge {
         first: u32,
         device: u32,
@@ -56,27 +56,27 @@ enum ReadPart {
 struct Read {
     object: Key,
     parts: Vec<ReadPart>,
-    /// Parts that are not ready.
+    /// Number of parts that are not ready.
     pending: usize,
-    /// Bytes of the parts before the range asked for, and the range's length.
+    /// Number of bytes of the parts before the wanted range, and the range's length.
     skip: usize,
     len: usize,
     number: u64,
-    /// Whether its data goes to the block cache.
+    /// True if the data goes to the block cache.
     cached: bool,
     error: Option<ReadError>,
 }
 
-/// Who reads.
+/// The origin of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ReadFor {
     Caller,
-    /// The caller, to see whether the device still has it.
+    /// The caller, to check that the device still has the data.
     Check,
     Store,
 }
 
-/// A read that does not know yet where its bytes are.
+/// A read whose blocks are not known yet.
 #[derive(Debug)]
 struct Parked {
     id: LookupId,
@@ -84,7 +84,7 @@ struct Parked {
     offset: u64,
     len: u64,
     reader: ReadFor,
-    /// Transactions up to this one come before it.
+    /// The read comes behind the transactions up to this one.
     behind: u64,
 }
 
@@ -92,16 +92,16 @@ struct Parked {
 #[derive(Default, Debug)]
 pub(crate) struct Reads {
     reads: BTreeMap<LookupId, Read>,
-    /// By the page of metadata that they wait for.
+    /// Parked reads by the page of metadata that they wait for.
     for_page: BTreeMap<ReadId, Vec<Parked>>,
-    /// By the transaction that they wait for.
+    /// Parked reads by the transaction that they wait for.
     for_ticket: BTreeMap<u64, Vec<Parked>>,
-    /// The objects of both, with the transactions that come before them: later ones have to wait.
+    /// Objects of all parked reads, with the transactions that come before them: later transactions on them wait.
     parked: BTreeMap<Key, Vec<u64>>,
 }
 
 impl Reads {
-    /// Whether the transaction would change what a parked read from before it is to see.
+    /// Returns true if the transaction would change the bytes of a parked read that comes before it.
     pub fn are_disturbed_by(&self, ticket: u64, txn: &Accepted) -> bool {
         if self.parked.is_empty() {
             return false;
@@ -115,7 +115,7 @@ impl Reads {
         txn.objects().any(of_object) || txn.ranges().any(of_range)
     }
 
-    /// Whether a read waits to know where the object's blocks are.
+    /// Returns true if a read waits to learn where the object's blocks are.
     pub fn wait_for(&self, object: &[u8]) -> bool {
         self.parked.contains_key(object)
     }
@@ -144,19 +144,19 @@ impl Reads {
 }
 
 impl Store {
-    /// Bytes of `offset .. offset + len`, clipped to the object's size; holes read as zeros; none for an absent object.
-    /// If pending, [`StoreEvent::ReadDone`] brings them, as they were at the time of this call.
+    /// Reads the bytes `offset .. offset + len`, clipped to the object's size. Holes read as zeros; an absent object
+    /// has no bytes. If pending, [`StoreEvent::ReadDone`] brings the bytes as they were at this call.
     pub fn read(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
         self.read_for(ReadFor::Caller, object, offset, len)
     }
 
-    /// Like [`Store::read`], but what is on the device comes from there, not from the cache: to see whether it can still
-    /// be read.
+    /// Reads like [`Store::read`], but takes data from the device, not from the cache: to check that it can still be
+    /// read.
     pub fn verify(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
         self.read_for(ReadFor::Check, object, offset, len)
     }
 
-    /// The same for the store's own use.
+    /// Reads like [`Store::read`], for the store's own use.
     pub(crate) fn read_quietly(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Rope> {
         self.read_for(ReadFor::Store, object, offset, len)
     }
@@ -187,7 +187,7 @@ impl Store {
         }
     }
 
-    /// Makes sure that it is known where the bytes are, and says where they end. `None`: there are none.
+    /// Loads the block map of a range; returns the end of the range's bytes, or `None` if there are none.
     fn load_for_read(&mut self, object: &[u8], offset: u64, len: u64) -> Result<Fetch<Option<u64>>, Damage> {
         if let Fetch::Pending(page) = self.state.load_head(object)? {
             return Ok(Fetch::Pending(page));
@@ -203,7 +203,7 @@ impl Store {
         })
     }
 
-    /// Begins to read `offset .. end` of an object whose blocks there are known. `id`: that of a read which was parked.
+    /// Begins to read `offset .. end` of an object whose blocks there are known. `id`: the id of a parked read.
     fn begin_read(&mut self, id: Option<LookupId>, key: Key, offset: u64, end: u64, reader: ReadFor) -> Begun {
         let onode = self.state.known(&key).expect("it has bytes");
         let (first, behind, is_inline) = (offset / BLOCK, end.div_ceil(BLOCK), !onode.inline.is_empty());
@@ -212,7 +212,7 @@ impl Store {
             true => (inline_parts(&onode.inline, first, behind), None),
             false => self.read_parts(&key, &onode.blocks, first, behind, cached),
         };
-        // Nobody waits for reads of other kinds.
+        // Only reads of the caller are waited for, so only they show scattered data.
         if reader == ReadFor::Caller && !is_inline && self.relocation.is_scattered(behind - first, parts.len() as u64) {
             self.note_scattered(&key, first, behind);
         }
@@ -223,7 +223,7 @@ impl Store {
         }
         let id = id.unwrap_or_else(|| self.lookups.next_id());
         if let Some(error) = error {
-            // Known at once, but callers expect errors where bytes would come.
+            // The error is known at once, but callers expect errors in the event that brings the bytes.
             self.events.push_back(StoreEvent::ReadDone { id, result: Err(error) });
             return Begun::Pending(id);
         }
@@ -242,7 +242,7 @@ impl Store {
         Begun::Pending(id)
     }
 
-    /// A page of metadata was read, or cannot be: reads that waited for it go on.
+    /// Goes on with the reads that waited for a page of metadata, which was read or cannot be.
     pub(crate) fn begin_reads_with_page(&mut self, page: ReadId) {
         for read in self.reads.for_page.remove(&page).into_iter().flatten() {
             self.reads.unpark(&read);
@@ -250,7 +250,7 @@ impl Store {
         }
     }
 
-    /// A transaction that had to wait is applied: reads that waited for it go on.
+    /// Goes on with the reads that waited for a transaction, which is applied now.
     pub(crate) fn begin_reads_behind(&mut self, ticket: u64) {
         for read in self.reads.for_ticket.remove(&ticket).into_iter().flatten() {
             self.reads.unpark(&read);
@@ -274,7 +274,8 @@ impl Store {
         self.events.push_back(StoreEvent::ReadDone { id, result });
     }
 
-    /// The parts of the object's blocks `first .. end`, in order, and the first error that is known without reading.
+    /// Returns the parts of the object's blocks `first .. end`, in order, and the first error that is known without
+    /// reading.
     fn read_parts(
         &self,
         key: &[u8],
@@ -388,7 +389,7 @@ impl Store {
         self.part_ready(id, at, outcome);
     }
 
-    /// The block that a read waited for is whole; `None` if it is made of damaged bytes.
+    /// Completes a part that waited for a merged block; `None` if the block is made of damaged bytes.
     pub(crate) fn merged_part_ready(&mut self, id: LookupId, at: usize, data: Option<Rope>) {
         let read = self.reads.reads.get(&id).unwrap_or_else(|| panic!("a part of {id:?}, which is over"));
         let ReadPart::Merge { first, device } = read.parts[at] else { panic!("part {at} of {id:?} was not merged") };
@@ -417,13 +418,13 @@ impl Store {
     }
 }
 
-/// A read whose blocks are known.
+/// The state of a read whose blocks are known.
 enum Begun {
     Whole(Rope),
     Pending(LookupId),
 }
 
-/// The parts of blocks `first .. end` of an object whose first bytes are `inline`.
+/// Returns the parts of blocks `first .. end` of an object whose first bytes are `inline`.
 fn inline_parts(inline: &Bytes, first: u64, end: u64) -> Vec<ReadPart> {
     let data = inline_part(inline, first * BLOCK, end * BLOCK);
     let behind = zeros((end - first) * BLOCK - data.len() as u64);
@@ -436,7 +437,7 @@ fn checksum_error(key: &[u8], block: u32, device: u32) -> ReadError {
 }
 
 fn assemble(parts: Vec<ReadPart>, skip: usize, len: usize) -> Rope {
-    // Of all blocks, as long as they are known.
+    // Checksums of all blocks, as long as every part has them.
     let (mut rope, mut crcs) = (Rope::new(), Some(Vec::new()));
     let is_one = parts.len() == 1;
     for part in parts {

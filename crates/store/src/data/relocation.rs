@@ -1,20 +1,20 @@
-//! Relocation: data that came to lie scattered is written again in one piece, and nearly empty units are emptied.
+//! Relocation: scattered data is rewritten in one piece, and nearly empty units are emptied.
 //!
-//! * *Scattered data.* A read that finds its range in many small pieces notes it, window by window. If a window lies just
-//!   as it did some seconds later, nobody is writing there, and it is read, verified and written as one run, or in whole units. Only what is
-//!   read in sequence is worth this, so reads are what finds it: no walk over all objects is needed, and data that is
-//!   never read, or read only by single blocks, costs nothing.
-//! * *Broken units.* While little free space is in whole units, the emptiest others are held back from use, and a walk over
-//!   all objects ([`crate::data::compaction`]) moves what lies in them into holes elsewhere. A unit of 16 blocks costs 12 or so: so
-//!   does the room for scattered data to be brought together in, on a device that is nearly full.
+//! * *Scattered data.* A read that finds its range in many small pieces notes it, window by window. If a window lies
+//!   unchanged some seconds later, no client is writing there, and it is read, verified and rewritten as one run, or in
+//!   whole units. Only data that is read in sequence is worth this, so reads find it: no walk over all objects is
+//!   needed, and data that is never read, or read only by single blocks, costs nothing.
+//! * *Broken units.* While little free space is in whole units, the emptiest other units are held back from use, and a
+//!   walk over all objects ([`crate::data::compaction`]) moves their blocks into holes elsewhere. Emptying a unit of 16
+//!   blocks costs about 12 block writes; so does the room for scattered data on a device that is nearly full.
 //!
-//! What is moved is an ordinary transaction with the same content: a `Map` step that carries the old checksums over, so that
-//! nothing that happened to the bytes in memory can pass for them. It is made only if object and blocks are still those
-//! that were read; a number as of a read keeps freed blocks from being used again until that has been compared. Blocks that
+//! A move is an ordinary transaction with the same content: a `Map` step that carries the old checksums over, so that
+//! bytes damaged in memory cannot pass for good ones. The move is made only if object and blocks are still those that
+//! were read; a number as of a read keeps freed blocks from being reused until that has been compared. Blocks that
 //! several objects share stay where they are.
 //!
-//! Budget: a tenth of the bytes that clients write, and a little per second, saved up to [`BUDGET_BYTES_MAX`]; nothing while
-//! the device is busy. While clients stay away, compaction has a far larger one.
+//! Budget: a tenth of the bytes that clients write, and a little per second, saved up to [`BUDGET_BYTES_MAX`]; nothing
+//! while the device is busy. While clients stay away, compaction has a far larger budget.
 
 use crate::Store;
 use crate::btree::Fetch;
@@ -32,36 +32,37 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{AlignedBuf, BLOCK_BYTES, crc32c};
 use wire::Rope;
 
-/// What is moved at once: 512 KiB of an object.
+/// Number of blocks moved at once: 512 KiB of an object.
 pub(crate) const WINDOW_BLOCKS: u32 = 128;
-/// A read of fewer blocks says nothing about reading in sequence: 128 KiB.
+/// A read of fewer blocks does not show sequential reading: 128 KiB.
 const READ_BLOCKS_MIN: u64 = 32;
 /// Pieces shorter than this on average are scattered: 64 KiB.
 const PIECE_BLOCKS: u64 = 16;
-/// Windows remembered at most; what is read again is noted again.
+/// Maximum number of windows remembered; a window that is read again is noted again.
 const NOTED_MAX: usize = 1024;
-/// So long, in ticks of a second, a window must lie unchanged.
+/// Number of ticks (of a second) that a window must lie unchanged.
 const COLD_TICKS: u64 = 2;
-/// Clients write so many bytes for one that is moved.
+/// Bytes that clients write for each byte that may be moved.
 const WRITTEN_PER_MOVED: u64 = 10;
-/// Moved per tick whatever clients do.
+/// Bytes that may be moved per tick, whatever clients do.
 const IDLE_BYTES: u64 = 16 << 20;
 const BUDGET_BYTES_MAX: u64 = 32 << 20;
-/// Requests to the device under way from which on it is busy.
+/// Number of requests under way from which on the device counts as busy.
 const BUSY_REQUESTS: usize = 64;
-/// Blocks that are moved at the same time while clients are there, but for a window, which is more.
+/// Maximum number of blocks that are moved at the same time while clients are active. A single window may exceed it.
 const PIECES_MAX: u32 = 32;
-/// Ticks until the next walk if one has found little to move.
+/// Number of ticks until the next walk after one that found little to move.
 const WALK_TICKS: u64 = 60;
-/// Ticks until what was moved is free where it was.
+/// Number of ticks until the old places of moved blocks are free.
 const SETTLE_TICKS: u64 = 2;
-/// Whole units are left to clients: one block in so many of the device, or of what is free if that is less.
+/// Free blocks in whole units that are left to clients: the device's blocks divided by this, or the free blocks divided
+/// by the next constant if that is less.
 const WHOLE_PER_DEVICE: u64 = 64;
 const WHOLE_PER_FREE: u64 = 4;
-/// The same in a lull.
+/// Free blocks in whole units that are left to clients in a lull, by the rule of [`WHOLE_PER_DEVICE`].
 const WHOLE_PER_DEVICE_IN_LULL: u64 = 256;
 const WHOLE_PER_FREE_IN_LULL: u64 = 8;
-/// Nothing more is begun while so much data is on its way to the device. 4 MiB.
+/// Nothing more is begun while this much data is on its way to the device: 4 MiB.
 const UNCOMMITTED_BYTES_MAX: u64 = 4 << 20;
 // A budget that is saved up pays for a window, one tick's income fits it, and a lull moves several windows at once.
 const _: () = assert!(WINDOW_BLOCKS as u64 * BLOCK <= IDLE_BYTES && IDLE_BYTES <= BUDGET_BYTES_MAX);
@@ -71,22 +72,22 @@ const _: () = assert!(MOVING_BLOCKS_MAX as u64 * BLOCK <= UNCOMMITTED_BYTES_MAX)
 // Relocation leaves the log to clients only after a checkpoint has begun: used bytes above three quarters.
 const _: () = assert!(LOG_PER_CHECKPOINT * 3 > 4);
 
-/// A part of an object: its number, in windows.
+/// A part of an object: the object's key and the number of the window.
 type Window = (Key, u32);
-/// Blocks of an object, with their places.
+/// Block numbers in an object, with their places.
 pub(crate) type Blocks = Vec<(u32, BlockRef)>;
 
-/// What relocation has done since the store was opened.
+/// Counts of relocation since the store was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RelocationStats {
-    /// Windows that reads found scattered.
+    /// Number of windows that reads found scattered.
     pub noted: u64,
-    /// Pieces of objects written again, and their bytes.
+    /// Number of pieces of objects that were rewritten, and their bytes.
     pub moves: u64,
     pub moved_bytes: u64,
-    /// Moves given up because the data changed meanwhile, could not be read, or found no room.
+    /// Number of moves given up because the data changed meanwhile, could not be read, or found no room.
     pub given_up: u64,
-    /// Walks over all objects that were begun; one after another in a lull.
+    /// Number of walks over all objects that were begun; in a lull one follows another.
     pub walks: u64,
 }
 
@@ -104,40 +105,40 @@ enum PieceBytes {
     Here(Rope),
 }
 
-/// Where data is moved to.
+/// The destination of a move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Destination {
     WholeUnits,
     Holes,
 }
 
-/// What is being moved, as it was when its read began.
+/// Blocks being moved, as they were when their read began.
 #[derive(Debug)]
 struct MoveSource {
     key: Key,
     first: u32,
     end: u32,
     blocks: Blocks,
-    /// Keeps blocks that are freed from being used again.
+    /// Number of the read that keeps freed blocks from being reused.
     read: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Relocation {
-    /// Windows that reads found scattered, with a sum over their places then. Those that have been so long enough are in
-    /// `ripe`, the others in `young` too, with the tick when they were noted.
+    /// Windows that reads found scattered, with a sum over their places at that time. Windows that have been noted long
+    /// enough are in `ripe`, the others in `young` with the tick when they were noted.
     noted: BTreeMap<Window, u64>,
     ripe: BTreeSet<Window>,
     young: VecDeque<(u64, Window)>,
     pub compaction: Compaction,
-    /// What is being moved, and how many blocks that is.
+    /// Pieces being moved, and the number of their blocks.
     moving: Vec<Piece>,
     moving_blocks: u32,
-    /// A walk waits for a page of metadata.
+    /// The lookup of the page of metadata that a walk waits for.
     pub looking: Option<LookupId>,
-    /// While clients are there no walk begins before this tick.
+    /// While clients are active no walk begins before this tick.
     next_walk: u64,
-    /// Until this tick what the last walk has moved may not be free yet where it was.
+    /// Until this tick the old places of blocks that the last walk moved may not be free.
     settled_at: u64,
     /// The last transaction before a walk that found next to nothing.
     fruitless: Option<u64>,
@@ -145,7 +146,7 @@ pub(crate) struct Relocation {
     budget_bytes: u64,
     paused: bool,
     read_blocks_min: u64,
-    /// For tests: all that can be moved is, at once.
+    /// For tests: everything that can be moved is moved at once.
     eager: bool,
     pub stats: RelocationStats,
 }
@@ -173,7 +174,7 @@ impl Default for Relocation {
     }
 }
 
-/// A sum over places that tells other places from these.
+/// Returns a sum over places that changes if the places change.
 fn sum(blocks: &[(u32, BlockRef)]) -> u64 {
     let step = |sum: u64, (at, block): &(u32, BlockRef)| {
         (sum ^ (u64::from(*at) << 32 | u64::from(block.device))).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -181,25 +182,25 @@ fn sum(blocks: &[(u32, BlockRef)]) -> u64 {
     blocks.iter().fold(0, step)
 }
 
-/// How many pieces the blocks lie in.
+/// Returns the number of pieces that the blocks lie in.
 pub(crate) fn pieces(blocks: &[(u32, BlockRef)]) -> u64 {
     let joins = |pair: &&[(u32, BlockRef)]| pair[0].0 + 1 == pair[1].0 && pair[0].1.device + 1 == pair[1].1.device;
     (blocks.len() - blocks.windows(2).filter(joins).count()) as u64
 }
 
 impl Relocation {
-    /// Whether nothing is under way; what is only noted may wait.
+    /// Returns true if nothing is under way; noted windows may wait.
     pub fn is_idle(&self) -> bool {
         self.moving.is_empty() && self.looking.is_none()
     }
 
-    /// Whether windows wait to be brought together.
+    /// Returns true if windows wait to be brought together.
     pub fn has_noted(&self) -> bool {
         !self.noted.is_empty()
     }
 
-    /// Moves nothing more until clients submit something: a checkpoint was asked for, perhaps by an orderly stop, and
-    /// nothing shall come behind it.
+    /// Stops moves until clients submit something: a checkpoint was asked for, perhaps by an orderly stop, and no
+    /// record should follow it.
     pub fn pause(&mut self) {
         self.paused = true;
     }
@@ -212,7 +213,7 @@ impl Relocation {
         self.paused
     }
 
-    /// Clients have written and freed so many bytes of a device of `device_bytes`.
+    /// Adds to the budgets: clients have written and freed this many bytes of a device of `device_bytes`.
     pub fn earn(&mut self, written_bytes: u64, freed_bytes: u64, device_bytes: u64) {
         self.add_budget(written_bytes / WRITTEN_PER_MOVED);
         self.compaction.earn(written_bytes.max(freed_bytes), device_bytes);
@@ -233,7 +234,8 @@ impl Relocation {
         self.eager || self.budget_bytes >= window_bytes || self.compaction.can_spend(window_bytes)
     }
 
-    /// Whether more may be moved at the same time as what is. While clients are there, one thing comes after another.
+    /// Returns true if another move may begin beside those under way. While clients are active, one move follows
+    /// another.
     pub fn may_begin(&self) -> bool {
         let in_lull = self.compaction.is_lull() || self.eager;
         let moving_max = if in_lull { MOVING_BLOCKS_MAX } else { PIECES_MAX };
@@ -244,17 +246,17 @@ impl Relocation {
         self.eager
     }
 
-    /// Whether a walk may be begun or go on while clients are there. `last`: the last transaction.
+    /// Returns true if a walk may begin or go on while clients are active. `last`: the last transaction.
     pub fn walk_may_go_on(&self, last: u64) -> bool {
         self.eager || self.ticks >= self.next_walk.max(self.settled_at) && self.fruitless != Some(last)
     }
 
-    /// Whether the last walk's cycle found next to nothing.
+    /// Returns true if the last cycle of a walk found next to nothing.
     pub fn was_fruitless(&self) -> bool {
         self.fruitless.is_some()
     }
 
-    /// A walk's cycle is over.
+    /// Ends a walk's cycle.
     pub fn walk_ended(&mut self, was_worth: bool, last: u64) {
         self.settled_at = self.ticks + SETTLE_TICKS;
         self.fruitless = (!was_worth).then_some(last);
@@ -263,26 +265,26 @@ impl Relocation {
         }
     }
 
-    /// Has everything moved that can be, without waiting.
+    /// For tests: moves everything that can be moved, without waiting.
     #[cfg(test)]
     pub fn be_eager(&mut self) {
         (self.eager, self.read_blocks_min) = (true, 2);
     }
 
-    /// Lets so many ticks pass that earn nothing.
+    /// For tests: lets this many ticks pass that earn nothing.
     #[cfg(test)]
     pub fn be_patient(&mut self, ticks: u32) {
         (0..ticks).for_each(|_| self.tick());
         self.budget_bytes = 0;
     }
 
-    /// Whether a read of `blocks` blocks in `pieces` pieces shows scattered data.
+    /// Returns true if a read of `blocks` blocks in `pieces` pieces shows scattered data.
     pub fn is_scattered(&self, blocks: u64, pieces: u64) -> bool {
         let long = if self.eager { 2 * pieces > blocks } else { pieces * PIECE_BLOCKS > blocks };
         blocks >= self.read_blocks_min && pieces > 1 && long
     }
 
-    /// A tick of about a second.
+    /// Counts a tick of about a second.
     pub fn tick(&mut self) {
         self.ticks += 1;
         self.compaction.tick();
@@ -293,14 +295,14 @@ impl Relocation {
         }
     }
 
-    /// Takes an event that answers a question of its own; gives back any other.
+    /// Takes an event that answers one of relocation's own lookups; gives any other event back.
     pub fn take_event(&mut self, event: StoreEvent) -> Option<StoreEvent> {
         match event {
             StoreEvent::LookupDone(done) if self.looking == Some(done) => self.looking = None,
             StoreEvent::ReadDone { id, result } => {
                 let waits = |piece: &&mut Piece| matches!(piece.bytes, PieceBytes::OnTheirWay(wanted) if wanted == id);
                 match self.moving.iter_mut().find(waits) {
-                    // What cannot be read is left to those who can repair it.
+                    // Data that cannot be read is left to a repair.
                     Some(piece) => piece.bytes = PieceBytes::Here(result.unwrap_or_default()),
                     None => return Some(StoreEvent::ReadDone { id, result }),
                 }
@@ -310,7 +312,7 @@ impl Relocation {
         None
     }
 
-    /// Pieces under way whose bytes are there.
+    /// Takes the pieces whose bytes have been read.
     fn take_read(&mut self) -> Vec<Piece> {
         let here = |piece: &mut Piece| matches!(piece.bytes, PieceBytes::Here(_));
         let pieces: Vec<Piece> = self.moving.extract_if(.., here).collect();
@@ -320,12 +322,12 @@ impl Relocation {
 }
 
 impl Store {
-    /// What relocation has done since the store was opened.
+    /// Returns the counts of relocation since the store was opened.
     pub fn relocation_stats(&self) -> RelocationStats {
         self.relocation.stats
     }
 
-    /// A read found the object's blocks `first .. end` scattered.
+    /// Notes that a read found the object's blocks `first .. end` scattered.
     pub(crate) fn note_scattered(&mut self, key: &[u8], first: u64, end: u64) {
         for window in first / u64::from(WINDOW_BLOCKS)..end.div_ceil(u64::from(WINDOW_BLOCKS)) {
             let window = (Key::from(key), window as u32);
@@ -335,7 +337,7 @@ impl Store {
             let Some(blocks) = self.blocks_between(key, window.1 * WINDOW_BLOCKS, window_end(window.1)) else {
                 continue;
             };
-            // The rest of the range may be what is scattered.
+            // Another window of the range may be the scattered one.
             if !self.relocation.is_scattered(blocks.len() as u64, pieces(&blocks)) {
                 continue;
             }
@@ -349,7 +351,7 @@ impl Store {
         }
     }
 
-    /// The object's blocks in a range, if they are known without reading.
+    /// Returns the object's blocks in a range, if they are known without reading.
     pub(crate) fn blocks_between(&self, key: &[u8], first: u32, end: u64) -> Option<Blocks> {
         let mut blocks = Vec::new();
         let onode =
@@ -358,7 +360,8 @@ impl Store {
         Some(blocks)
     }
 
-    /// Whether the object's blocks in a range are known, or cannot be; else a page of metadata is on its way.
+    /// Returns true if the object's blocks in a range are known or cannot be; otherwise a page of metadata is on its
+    /// way.
     pub(crate) fn look(&mut self, key: &[u8], first: u32, end: u64) -> bool {
         match self.state.load_blocks(key, first, end) {
             Ok(Fetch::Ready(())) | Err(_) => true,
@@ -369,7 +372,7 @@ impl Store {
         }
     }
 
-    /// Does this turn's part of it. Call before the turn's transactions leave.
+    /// Does this turn's part of relocation. Call this before the turn's transactions are sent.
     pub(crate) fn advance_relocation(&mut self) {
         for piece in self.relocation.take_read() {
             self.move_piece(piece);
@@ -389,18 +392,18 @@ impl Store {
         if has_room && let Some(window) = self.relocation.ripe.pop_first() {
             self.begin_noted(window);
         } else {
-            // Where a test has everything moved, walks are made either way in turn.
+            // A test that has everything moved makes walks of both kinds in turn.
             let walk = self.relocation.stats.walks + u64::from(!self.relocation.compaction.is_walking());
             self.advance_walk(lull && !(self.relocation.eager && walk.is_multiple_of(2)));
         }
     }
 
-    /// The log is left to clients.
+    /// Returns true if the rest of the log is left to clients.
     pub(crate) fn log_is_nearly_full(&self) -> bool {
         self.wal.used_bytes() > self.wal.bytes() / 4 * 3
     }
 
-    /// Begins to bring a window together that reads found scattered, if it lies as it did then.
+    /// Begins to bring a window together that reads found scattered, if it still lies as it did.
     fn begin_noted(&mut self, window: Window) {
         let (first, end) = (window.1 * WINDOW_BLOCKS, window_end(window.1));
         if !self.look(&window.0, first, end) {
@@ -409,13 +412,13 @@ impl Store {
         }
         let noted = self.relocation.noted.remove(&window).expect("what is ripe was noted");
         let blocks = self.blocks_between(&window.0, first, end).unwrap_or_default();
-        // Elsewhere by now: it is being written, so moving it would not last.
+        // A window that lies elsewhere by now is being written, so moving it would not last.
         if sum(&blocks) == noted || self.relocation.eager {
             self.begin_piece(window.0, blocks, Destination::WholeUnits);
         }
     }
 
-    /// Whether the blocks may be moved at all: none is shared or being made.
+    /// Returns true if the blocks may be moved at all: none is shared or being made.
     fn can_move(&self, blocks: &[(u32, BlockRef)]) -> bool {
         !blocks.iter().any(|(_, block)| {
             let run = Run { start: block.device, count: 1 };
@@ -423,7 +426,7 @@ impl Store {
         })
     }
 
-    /// Reads blocks that are to be moved, unless they had better stay.
+    /// Reads blocks that are to be moved, if moving them is possible and there is room.
     pub(crate) fn begin_piece(&mut self, key: Key, blocks: Blocks, into: Destination) {
         let (Some((first, _)), Some((last, _))) = (blocks.first().copied(), blocks.last().copied()) else { return };
         if !self.can_move(&blocks) || !self.has_room_for_move(blocks.len() as u64, into) {
@@ -443,7 +446,8 @@ impl Store {
         self.relocation.moving.push(Piece { source, into, bytes });
     }
 
-    /// Space is never taken from clients: there must be more than the reserve, and some whole units for them.
+    /// Returns true if a move leaves enough space to clients: there must be more than the reserve, and some whole
+    /// units.
     pub(crate) fn has_room_for_move(&self, blocks: u64, into: Destination) -> bool {
         let reserved = self.reserved_blocks().saturating_sub(self.metadata.blocks());
         let free = u64::from(self.allocator.free_blocks());
@@ -474,7 +478,8 @@ impl Store {
     }
 
     fn try_move(&mut self, source: &MoveSource, into: Destination, data: Rope) -> Option<()> {
-        // Mostly still in memory, and then ready. What waits has its place in the order already.
+        // The block map is mostly still in memory. A transaction that waits in the queue has its place in the order
+        // already.
         let _ = self.state.load_blocks(&source.key, source.first, source.end.into());
         let now =
             self.blocks_between(&source.key, source.first, source.end.into()).filter(|_| self.queue.is_empty())?;
@@ -517,7 +522,7 @@ impl Store {
         Some(())
     }
 
-    /// What was moved out of a unit is no sign of a client that writes.
+    /// Renews the note of a window out of which blocks were moved: that move was no client's write.
     fn note_again(&mut self, source: &MoveSource) {
         let window = (source.key.clone(), source.first / WINDOW_BLOCKS);
         if self.relocation.noted.contains_key(&window) {
@@ -526,7 +531,8 @@ impl Store {
         }
     }
 
-    /// What was read, with zeros behind the object's end: aligned whole blocks. `None`: not what was asked for.
+    /// Returns the bytes that were read as aligned whole blocks, with zeros behind the object's end; `None` if they are
+    /// not the blocks asked for.
     fn whole_blocks(&self, source: &MoveSource, mut data: Rope) -> Option<Rope> {
         let len = (source.end - source.first) as usize * BLOCK_BYTES;
         let rest = data.len() % BLOCK_BYTES;

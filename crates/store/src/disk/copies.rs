@@ -4,24 +4,24 @@ use crate::disk::key::{Key, OMAP_PREFIX_BYTES, decode_object};
 use crate::disk::numbers::copy_state;
 use wire::DecodeError;
 
-/// What a copy is for.
+/// Names a copy and its target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CopyOf {
     pub to: Key,
-    /// Names the copy; also the id that the copied omap gets.
+    /// The id of the copy, which is also the id of the copied omap.
     pub id: u64,
-    /// Whether segments are copied.
+    /// True if segments are copied.
     pub segments: bool,
 }
 
 impl CopyOf {
-    /// The entry that goes with a copy: whether it is whole (1), whether there are segments (1), the target.
+    /// Returns the entry of the table of copies: state (1: unfinished or whole), segments flag (1), target.
     pub fn entry(&self, is_whole: bool) -> Vec<u8> {
         [&[if is_whole { copy_state::WHOLE } else { copy_state::UNFINISHED }, u8::from(self.segments)][..], &self.to]
             .concat()
     }
 
-    /// Of an entry of the table of copies.
+    /// Decodes an entry of the table of copies.
     pub fn decode(key: &[u8], entry: &[u8]) -> Result<CopyOf, DecodeError> {
         let malformed = DecodeError::Value { what: "copy of an object", value: entry.len() as u64 };
         let id = key.iter().fold(0, |id, byte| id << 8 | u64::from(*byte));

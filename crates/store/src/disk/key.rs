@@ -1,9 +1,10 @@
-//! Keys of the store's tables: bytes whose plain order is the order of what they name.
+//! Keys of the store's tables: byte strings whose plain order is the order of the named things.
 //!
 //! An object: pool (8 bytes, sign flipped, big-endian), bit-reversed hash (4, big-endian), namespace and effective key
-//! (each with `00` escaped as `00 ff` and ended by `00 01`), how the name compares with the effective key (1 below,
-//! 2 equal, 3 above), the name if it is not equal (escaped and ended likewise), snapshot (8, big-endian). So a placement
-//! group is a key range, which splits without moving anything. The cursor behind every object is one `ff`-filled key.
+//! (each with `00` escaped as `00 ff` and ended by `00 01`), the comparison of the name with the effective key (1
+//! below, 2 equal, 3 above), the name if it is not equal (escaped and ended likewise), snapshot (8, big-endian). A
+//! placement group is therefore a range of keys, which splits without moving anything. The cursor behind every object
+//! is one `ff`-filled key.
 //!
 //! An omap entry: the object's omap id (8, big-endian), the entry's key. An entry of a placement group's table: pool
 //! (as above), seed (4, big-endian), the entry's key. A clone as it is listed under a snapshot: pool, the snapshot (8,
@@ -19,10 +20,10 @@ use wire::DecodeError;
 
 pub(crate) use crate::disk::numbers::POOL_BYTES;
 
-/// A key, shared by whoever names the same object.
+/// A key, shared by all holders that name the same object.
 pub(crate) type Key = Arc<[u8]>;
 
-/// Sorts behind every object's key: no pool has the largest number, which flips to this.
+/// A key behind every object's key: no pool has the largest number, which flips to this.
 const BEHIND_ALL: [u8; 9] = [0xff; 9];
 
 #[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
@@ -57,9 +58,9 @@ fn take_escaped(rest: &mut &[u8]) -> Option<Vec<u8>> {
         }
         let (mark, tail) = rest.split_first()?;
         *rest = tail;
-        match mark {
-            &ESCAPED_ZERO => out.push(0),
-            &END_OF_TEXT => return Some(out),
+        match *mark {
+            ESCAPED_ZERO => out.push(0),
+            END_OF_TEXT => return Some(out),
             _ => return None,
         }
     }
@@ -68,7 +69,7 @@ fn take_escaped(rest: &mut &[u8]) -> Option<Vec<u8>> {
 /// Bytes of an object's key besides its namespace, effective key and name, of which each ends with two bytes.
 const KEY_BYTES_BESIDE_TEXTS: usize = POOL_BYTES + HASH_BYTES + 3 * 2 + 1 + SNAP_BYTES;
 
-/// The key of an object or cursor.
+/// Returns the key of an object or cursor.
 pub(crate) fn object_key(object: &ObjectId) -> Key {
     if object.max {
         return Arc::new(BEHIND_ALL);
@@ -108,7 +109,7 @@ fn parse_object(mut rest: &[u8]) -> Option<ObjectId> {
     Some(ObjectId { pool, hash, nspace, key, name, snap, max: false })
 }
 
-/// The object that `key` names. Errors: bytes that [`object_key`] does not make.
+/// Returns the object that `key` names. Errors: bytes that [`object_key`] does not make.
 pub(crate) fn decode_object(key: &[u8]) -> Result<ObjectId, DecodeError> {
     parse_object(key)
         .filter(|object| *object_key(object) == *key)
@@ -119,7 +120,8 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte))
 }
 
-/// Whether an object is a clone, and not what is kept back of one.
+/// Returns true if a key names a clone that is listed under its snapshots. Objects that erasure-coded groups keep back
+/// are not.
 pub(crate) fn is_listed_clone(key: &[u8]) -> bool {
     let (Some(pool), Some(snap)) = (key.first_chunk::<POOL_BYTES>(), key.last_chunk::<SNAP_BYTES>()) else {
         return false;
@@ -130,24 +132,24 @@ pub(crate) fn is_listed_clone(key: &[u8]) -> bool {
 /// Bytes before the clone's own key, without the pool, in the key under which it is listed.
 pub(crate) const SNAP_PREFIX_BYTES: usize = POOL_BYTES + SNAP_BYTES;
 
-/// The key under which the clone, or cursor, `object` is listed for a snapshot.
+/// Returns the key under which the clone or cursor `object` is listed for a snapshot.
 pub(crate) fn snap_key(object: &[u8], snap: SnapId) -> Key {
     let (pool, rest) = object.split_at(POOL_BYTES);
     [pool, &ordered_u64(snap.0), rest].concat().into()
 }
 
-/// The clone that is listed under a key; `None` if nothing is.
+/// Returns the clone that is listed under a key; `None` if the key names none.
 pub(crate) fn object_of_snap_key(key: &[u8]) -> Option<ObjectId> {
     let (pool, rest) = (key.get(..POOL_BYTES)?, key.get(SNAP_PREFIX_BYTES..)?);
     decode_object(&[pool, rest].concat()).ok()
 }
 
-/// For keys of our own tables, which were checked when they came in.
+/// Returns the object that a key of our own tables names. Such keys were checked when they came in.
 pub(crate) fn known_object(key: &[u8]) -> ObjectId {
     parse_object(key).unwrap_or_else(|| panic!("key {key:x?} in the object table is no object's"))
 }
 
-/// The key of an omap entry, or of the begin of all entries with an empty `key`.
+/// Returns the key of an omap entry; with an empty `key`, the first key of the omap.
 pub(crate) fn omap_key(omap_id: u64, key: &[u8]) -> Key {
     [&ordered_u64(omap_id)[..], key].concat().into()
 }
@@ -155,7 +157,7 @@ pub(crate) fn omap_key(omap_id: u64, key: &[u8]) -> Key {
 /// Bytes before the entry's own key in an omap key.
 pub(crate) const OMAP_PREFIX_BYTES: usize = OMAP_ID_BYTES;
 
-/// The key of an entry of a placement group's table.
+/// Returns the key of an entry of a placement group's table.
 pub(crate) fn pg_key(pg: PgId, key: &[u8]) -> Key {
     let mut out = Vec::with_capacity(PG_PREFIX_BYTES + key.len());
     push_pg_key(&mut out, pg, key);
@@ -172,13 +174,13 @@ pub(crate) fn push_pg_key(out: &mut Vec<u8>, pg: PgId, key: &[u8]) {
 /// Bytes before the entry's own key in a placement group's key.
 pub(crate) const PG_PREFIX_BYTES: usize = POOL_BYTES + SEED_BYTES;
 
-/// The placement group of a key of the table of groups; `None` if it is too short to be one.
+/// Returns the placement group of a key of the table of groups; `None` if the key is too short.
 pub(crate) fn pg_of(key: &[u8]) -> Option<PgId> {
     let pool = PoolId((number(key.get(..POOL_BYTES)?) ^ POOL_SIGN) as i64);
     Some(PgId { pool, seed: number(key.get(POOL_BYTES..PG_PREFIX_BYTES)?) as u32 })
 }
 
-/// The first key behind all keys that begin with `prefix`; `None` if there is none.
+/// Returns the first key behind all keys that begin with `prefix`; `None` if there is none.
 pub(crate) fn behind_prefix(prefix: &[u8]) -> Option<Key> {
     let keep = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut out = prefix[..=keep].to_vec();
@@ -186,13 +188,13 @@ pub(crate) fn behind_prefix(prefix: &[u8]) -> Option<Key> {
     Some(out.into())
 }
 
-/// The keys `begin .. end` of all objects of a placement group of a pool with `pg_num` groups.
+/// Returns the keys `begin .. end` of all objects of a placement group of a pool with `pg_num` groups.
 ///
 /// A group owns the hashes whose low bits are its seed: as many bits as `pg_num - 1` has, or one fewer for groups whose
 /// sibling with that bit set does not exist. Reversed, that is one range.
 pub(crate) fn pg_object_range(pg: PgId, pg_num: u32) -> (Key, Key) {
     if pg.seed >= pg_num {
-        // No such group.
+        // There is no such group.
         return (Key::default(), Key::default());
     }
     let bits = 32 - pg_num.saturating_sub(1).leading_zeros();

@@ -1,7 +1,8 @@
-//! What a transaction does, once blocks are chosen: the content of log records (`redo_bytes`).
+//! Redo steps: the effects of a transaction once its blocks are chosen. They are the content of log records
+//! (`redo_bytes`).
 //!
-//! A redo step says the same when it is applied again after a crash to the state in which it was made. The live store
-//! changes its state only by applying redo steps, so that replay cannot differ from it.
+//! A redo step has the same effect when it is applied again after a crash, to the state in which it was made. The live
+//! store changes its state only by applying redo steps, so replay cannot differ from it.
 
 use crate::disk::copies::CopyOf;
 use crate::disk::key::Key;
@@ -29,7 +30,7 @@ pub(crate) enum Redo {
         first: u32,
         end: u32,
     },
-    /// Sets the size; blocks wholly behind it go.
+    /// Sets the size and drops the blocks wholly behind it.
     Resize {
         object: Key,
         size: u64,
@@ -88,13 +89,13 @@ pub(crate) enum Redo {
         pg: PgId,
         pg_num: u32,
     },
-    /// Sets size and bytes of an object without blocks; behind `data` all is zeros.
+    /// Sets size and bytes of an object without blocks; all bytes behind `data` are zeros.
     Inline {
         object: Key,
         size: u64,
         data: Bytes,
     },
-    /// Makes blocks and holes of `to` what they are in `from`, shared, and sets its size.
+    /// Makes blocks and holes of `to` those of `from`, shared, and sets its size.
     CloneRange {
         from: Key,
         to: Key,
@@ -103,8 +104,8 @@ pub(crate) enum Redo {
         to_first: u32,
         count: u32,
     },
-    /// Like a clone, but the entries of the omap are there already, under the id of the copy, and so are the segments, if
-    /// they were copied.
+    /// Clones an object whose omap entries are in place already, under the id of the copy, and whose segments are too,
+    /// if they were copied.
     CloneCopied {
         from: Key,
         of: CopyOf,
@@ -113,7 +114,7 @@ pub(crate) enum Redo {
     DropCopy {
         of: CopyOf,
     },
-    /// Omaps made from here on get ids from `next` on: those before it are of copies that the transaction takes.
+    /// Sets the id of the next omap made. Ids below `next` belong to copies that the transaction takes.
     OmapIds {
         next: u64,
     },
@@ -159,7 +160,7 @@ impl Redo {
         }
     }
 
-    /// The object that changes; `None` for steps on a group.
+    /// Returns the object that changes; `None` for steps on a group.
     pub fn object(&self) -> Option<&[u8]> {
         match self {
             Redo::Touch { object }

@@ -1,7 +1,7 @@
 //! Redo steps as bytes of log records.
 //!
-//! Most of a small write's share of the log is what its metadata takes, so numbers take as few bytes as they can (seven
-//! bits each, the lowest first), and a step does not repeat the object or the group of the step before it.
+//! Metadata takes most of a small write's share of the log. Numbers therefore take as few bytes as possible (seven bits
+//! each, the lowest first), and a step does not repeat the object or the group of the step before it.
 
 use crate::disk::copies::CopyOf;
 use crate::disk::key::{Key, decode_object};
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use types::{PgId, PoolId};
 use wire::{DecodeError, Reader};
 
-/// Bytes that a number takes.
+/// Returns the number of bytes that a number takes.
 const fn number_bytes(number: u64) -> usize {
     let bits = 64 - (number | 1).leading_zeros() as usize;
     bits.div_ceil(NUMBER_BITS)
@@ -31,29 +31,30 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The steps of one transaction, in a row.
+/// The steps of one transaction, one after another.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct RedoBytes {
     bytes: Vec<u8>,
     count: usize,
-    /// Where the key of the object named last is; at the beginning there is none.
+    /// Range in `bytes` of the key of the object named last; empty at the beginning.
     object: std::ops::Range<usize>,
     pg: Option<PgId>,
     checksums_at: usize,
 }
 
 impl RedoBytes {
-    /// Bytes that the transaction takes in a record's body.
+    /// Returns the bytes that the transaction takes in a record's body.
     pub fn len(&self) -> usize {
         number_bytes(self.count as u64) + self.bytes.len()
     }
 
-    /// Where the checksums of the mapping that was pushed last are, for [`RedoBytes::set_checksum`].
+    /// Returns the offset of the checksums of the mapping pushed last, for [`RedoBytes::set_checksum`].
     pub fn checksums_at(&self) -> usize {
         self.checksums_at
     }
 
-    /// A checksum of a mapping that has become known: the one of block `index`, of those that begin at `checksums_at`.
+    /// Sets a checksum of a mapping that has become known: that of block `index`, of the checksums that begin at
+    /// `checksums_at`.
     pub fn set_checksum(&mut self, checksums_at: usize, index: usize, crc: u32) {
         self.bytes[checksums_at + 4 * index..][..4].copy_from_slice(&crc.to_le_bytes());
     }
@@ -67,7 +68,7 @@ impl RedoBytes {
         self.object = self.bytes.len() - object.len()..self.bytes.len();
     }
 
-    /// The head of a step on an object.
+    /// Writes the head of a step on an object.
     fn on(&mut self, code: RedoCode, object: &[u8]) {
         if self.is_same(object) {
             return self.bytes.push(code as u8 | SAME_SUBJECT);
@@ -76,14 +77,14 @@ impl RedoBytes {
         self.key(object);
     }
 
-    /// The head of a step on a group.
+    /// Writes the head of a step on a group.
     fn of(&mut self, code: RedoCode, pg: PgId) {
         if self.pg == Some(pg) {
             return self.bytes.push(code as u8 | SAME_SUBJECT);
         }
         self.pg = Some(pg);
         self.bytes.push(code as u8);
-        // The sign goes to the lowest bit, so that small pools take little on either side of zero.
+        // The sign goes to the lowest bit, so that small pool numbers of either sign take few bytes.
         put_number(&mut self.bytes, ((pg.pool.0 << 1) ^ (pg.pool.0 >> 63)) as u64);
         self.number(pg.seed);
     }
@@ -180,17 +181,17 @@ impl RedoBytes {
     }
 }
 
-/// Bytes of a record's body with these transactions.
+/// Returns the bytes of a record's body with these transactions.
 pub(crate) fn body_bytes<'a>(transactions: impl ExactSizeIterator<Item = &'a RedoBytes>) -> usize {
     number_bytes(transactions.len() as u64) + transactions.map(RedoBytes::len).sum::<usize>()
 }
 
-/// At most so many bytes does a body take besides its transactions.
+/// Maximum number of bytes that a body takes besides its transactions: their count.
 pub(crate) const BODY_HEAD_BYTES_MAX: usize = 10;
 const _: () = assert!(BODY_HEAD_BYTES_MAX == number_bytes(u64::MAX), "any count of transactions fits");
 
-/// Makes `out`, which is as long as [`body_bytes`] says, a record's body: the number of transactions, and of each the number
-/// of its steps and the steps.
+/// Writes a record's body to `out`, whose length must be that of [`body_bytes`]: the number of transactions; for each
+/// of them the number of its steps and the steps.
 pub(crate) fn write_body<'a>(transactions: impl ExactSizeIterator<Item = &'a RedoBytes>, out: &mut [u8]) {
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
@@ -209,7 +210,7 @@ pub(crate) fn write_body<'a>(transactions: impl ExactSizeIterator<Item = &'a Red
     assert_eq!(at, out.len(), "a body of another length than was foreseen");
 }
 
-/// What steps of a transaction that are read refer to.
+/// The object and the group that later steps of the transaction being read may refer to.
 #[derive(Default)]
 struct Before {
     object: Option<Key>,
@@ -221,7 +222,7 @@ fn number(r: &mut Reader<'_>) -> Result<u64, DecodeError> {
     for shift in (0..64).step_by(NUMBER_BITS) {
         let byte = r.u8()?;
         let bits = u64::from(byte & !MORE);
-        // The tenth byte has one bit left; a last byte of zero would be one too many.
+        // The tenth byte has one bit left, and a last byte of zero would be superfluous.
         if bits << shift >> shift != bits || byte == 0 && shift > 0 {
             return Err(DecodeError::Value { what: "number", value: byte.into() });
         }
@@ -238,7 +239,7 @@ fn number_u32(r: &mut Reader<'_>, what: &'static str) -> Result<u32, DecodeError
     u32::try_from(value).map_err(|_| DecodeError::Value { what, value })
 }
 
-/// How many there are of something that takes `min_bytes` at least.
+/// Reads a count of things that take at least `min_bytes` each.
 fn count(r: &mut Reader<'_>, what: &'static str, min_bytes: usize) -> Result<usize, DecodeError> {
     let count = usize::try_from(number(r)?).unwrap_or(usize::MAX);
     match count.saturating_mul(min_bytes) <= r.left() {
@@ -252,12 +253,12 @@ fn blob<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], DecodeError> {
     r.raw(len)
 }
 
-/// The bytes outlive the record's.
+/// Reads bytes into memory of their own, which outlives the record's.
 fn owned(r: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
     blob(r).map(Bytes::copy_from_slice)
 }
 
-/// An object's key. Errors: bytes that are none.
+/// Reads an object's key. Errors: bytes that are no key.
 fn key(r: &mut Reader<'_>) -> Result<Key, DecodeError> {
     let key = blob(r)?;
     decode_object(key)?;
@@ -376,7 +377,7 @@ impl Before {
     }
 }
 
-/// The steps of a record's body, in order.
+/// Returns the steps of a record's body, in order.
 pub(crate) fn decode_body(body: &[u8]) -> Result<Vec<Redo>, DecodeError> {
     let mut r = Reader::new(body);
     let mut steps = Vec::new();
@@ -400,7 +401,7 @@ mod tests {
     use types::ObjectId;
 
     fn steps() -> impl Strategy<Value = Redo> {
-        // Few, so that steps often are on the object of the step before.
+        // Few objects, so that steps often are on the object of the step before.
         let object = || {
             (0u32..2, prop::collection::vec(0u8..2, 0..2))
                 .prop_map(|(h, n)| object_key(&ObjectId::head(PoolId(1), h, b"", &n)))
@@ -546,11 +547,11 @@ mod tests {
         .concat();
         assert_eq!(body_of(&[bytes_of(&steps)]), expected);
         assert_eq!(decode_body(&expected).unwrap(), steps);
-        // Numbers of device blocks above 32 bits are where flags of compression and encryption will be.
+        // Device block numbers above 32 bits are reserved for flags of compression and encryption.
         let device = 4 + object.len() + 5;
         let flagged = [&expected[..device], &[0xac, 0x82, 0x80, 0x80, 0x10], &expected[device + 2..]].concat();
         assert!(matches!(decode_body(&flagged), Err(DecodeError::Value { what: "device block", .. })));
-        // What a step refers to must have been named, in its own transaction.
+        // A step refers only to an object or group named in its own transaction.
         assert!(decode_body(&[1, 1, 0x81]).is_err());
         assert!(decode_body(&[1, 1, 0x8f, 0]).is_err());
         let touched = [&[2, 1, 1, object.len() as u8][..], &object, &[1, 0x81]].concat();

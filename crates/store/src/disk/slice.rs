@@ -1,7 +1,7 @@
-//! A store on a part of its devices: each shard of an OSD has one of its own.
+//! A store on a part of its devices, as each shard of an OSD has.
 
-/// Which of how many equal parts of its devices a store is on. Part `i` begins at `i` times the bytes that the store's
-/// superblock tells, on each device.
+/// One of several equal parts of a store's devices. Part `i` begins at `i` times the bytes that the store's superblock
+/// states, on each device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slice {
     pub index: u32,
@@ -11,14 +11,14 @@ pub struct Slice {
 impl Slice {
     /// All of the devices.
     pub const WHOLE: Slice = Slice { index: 0, count: 1 };
-    /// Parts that devices are divided into at most.
+    /// Maximum number of parts that devices are divided into.
     pub const COUNT_MAX: u32 = 1 << 10;
 
     pub fn is_whole(self) -> bool {
         self.count == 1
     }
 
-    /// Whether there can be such a part.
+    /// Returns true if such a part can exist.
     pub(crate) fn is_possible(self) -> bool {
         self.index < self.count && self.count <= Slice::COUNT_MAX
     }

@@ -16,31 +16,31 @@ use wire::{DecodeError, Reader, Target, Writer};
 /// A device besides the main one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OwnDevice {
-    /// Its own identity: what replaces it has another.
+    /// The device's own identity: a replacement has another one.
     pub uuid: Fsid,
-    /// As much of it as is in use, a multiple of the block size.
+    /// Bytes of it in use, a multiple of the block size.
     pub bytes: u64,
 }
 
-/// What the devices of a store say. On all of them it is the same, but for `role`.
+/// The label of a store's devices. It is the same on all of them, except for `role`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Superblock {
     pub uuid: Fsid,
     pub fsid: Fsid,
     pub osd: OsdId,
-    /// What the device that says so is for.
+    /// The use of the device that carries this label.
     pub role: Device,
-    /// The part of the main device in use, a multiple of the block size.
+    /// Bytes of the main device in use, a multiple of the block size.
     pub device_bytes: u64,
     pub wal_bytes: u64,
-    /// A bit for each, of `feature`: as of when the store was made.
+    /// Bits of `feature`, as of when the store was made.
     pub features: u64,
     pub wal_device: Option<OwnDevice>,
     pub metadata_device: Option<OwnDevice>,
     pub slice: Slice,
 }
 
-/// One block: `fields` padded to [`CHECKED_BYTES`], the crc32c of those, zeros.
+/// Returns one block: `fields` padded to [`CHECKED_BYTES`], their crc32c, zeros.
 fn seal(fields: Writer) -> Bytes {
     let mut bytes = fields.into_vec();
     assert!(bytes.len() <= CHECKED_BYTES, "{} bytes of fields", bytes.len());
@@ -52,7 +52,7 @@ fn seal(fields: Writer) -> Bytes {
     block.freeze()
 }
 
-/// The fields of a sealed block behind its magic; `None` if magic or checksum are not those of one.
+/// Returns the fields of a sealed block behind its magic; `None` if magic or checksum are wrong.
 fn unseal(block: &[u8], magic: [u8; 8]) -> Option<Reader<'_>> {
     let mut r = Reader::new(block);
     let fields = r.raw(CHECKED_BYTES).ok()?;
@@ -65,7 +65,7 @@ impl Superblock {
         let StoreConfig { uuid, fsid, osd, device_bytes, wal_bytes, slice, .. } = *config;
         let part = |device: Device| {
             let bytes = config.bytes_of(device)? / BLOCK * BLOCK;
-            // The store's identity is fresh; so are those made from it.
+            // The store's identity is fresh, and so are the identities made from it.
             let mut own = uuid;
             own.0[15] ^= device as u8;
             Some(OwnDevice { uuid: own, bytes })
@@ -108,8 +108,8 @@ impl Superblock {
         seal(w)
     }
 
-    /// `None` if the block is no superblock; an error if it is one of another format, or with features or roles of devices
-    /// that are not known here.
+    /// Returns `None` if the block is no superblock, and an error if it is one of another format, or with features or a
+    /// role that are not known here.
     pub fn decode(block: &[u8]) -> Option<Result<Superblock, UnknownFormat>> {
         let mut r = unseal(block, SUPERBLOCK_MAGIC)?;
         Some(Superblock::fields(&mut r).expect("the sealed part is longer than the fields"))
@@ -152,22 +152,22 @@ impl Superblock {
         }))
     }
 
-    /// Whether clones are listed by their snapshots.
+    /// Returns true if clones are listed by their snapshots.
     pub fn lists_clones(&self) -> bool {
         self.features & feature::CLONES_LISTED != 0
     }
 
-    /// The device that holds the log.
+    /// Returns the device that holds the log.
     pub fn log_device(&self) -> Device {
         if self.wal_device.is_some() { Device::Wal } else { Device::Main }
     }
 
-    /// The device that holds tree and roots.
+    /// Returns the device that holds tree and roots.
     pub fn tree_device(&self) -> Device {
         if self.metadata_device.is_some() { Device::Metadata } else { Device::Main }
     }
 
-    /// Bytes of one of the devices, if there is such a one.
+    /// Returns the bytes of one of the devices; `None` if the store has no such device.
     pub fn bytes_of(&self, device: Device) -> Option<u64> {
         match device {
             Device::Main => Some(self.device_bytes),
@@ -176,28 +176,29 @@ impl Superblock {
         }
     }
 
-    /// The devices that there are.
+    /// Returns the devices that the store has.
     pub fn devices(&self) -> impl Iterator<Item = Device> {
         Device::ALL.into_iter().filter(|device| self.bytes_of(*device).is_some())
     }
 
-    /// What every page of this store's tree carries.
+    /// Returns the tag that every page of this store's tree carries.
     pub fn tag(&self) -> u64 {
         u64::from_le_bytes(*self.uuid.0.first_chunk().expect("16 bytes"))
     }
 
-    /// The main device's first block behind labels and log: from here on it holds data, and the tree if that is there.
+    /// Returns the main device's first block behind labels and log, from which on it holds data, and the tree if that
+    /// has no device of its own.
     pub fn data_begin(&self) -> u32 {
         let log_bytes = if self.wal_device.is_some() { 0 } else { self.wal_bytes };
         ((WAL_OFFSET + log_bytes) / BLOCK) as u32
     }
 
-    /// Blocks of the main device.
+    /// Returns the number of blocks of the main device.
     pub fn device_blocks(&self) -> u32 {
         (self.device_bytes / BLOCK) as u32
     }
 
-    /// Blocks of the tree's device, from the first that the tree may have to the last.
+    /// Returns the blocks of the tree's device that the tree may use.
     pub fn tree_space(&self) -> Run {
         let (begin, end) = match self.metadata_device {
             Some(part) => ((WAL_OFFSET / BLOCK) as u32, (part.bytes / BLOCK) as u32),
@@ -207,31 +208,31 @@ impl Superblock {
     }
 }
 
-/// A superblock's format that this software does not know.
+/// The format of a superblock that this software does not know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct UnknownFormat {
     pub version: u32,
     pub block_bytes: u32,
-    /// Those that the superblock names, known or not; 0 of another format.
+    /// Features that the superblock names, known or not; 0 if the format is another.
     pub features: u64,
 }
 
-/// Where a checkpoint is and what it stands for.
+/// A checkpoint: the place of its tree, and the log records that it covers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CheckpointRoot {
     pub uuid: Fsid,
-    /// Number of the checkpoint, from 0 (the empty one of a new store).
+    /// Number of the checkpoint, counted from 0 (the empty one of a new store).
     pub sequence: u64,
-    /// The session (see `wal`) that wrote it.
+    /// The session (see `wal`) that wrote the checkpoint.
     pub session: u64,
     /// The checkpoint holds the effects of all records up to this one, and of no other.
     pub covered_lsn: u64,
-    /// Where in the log the next record goes if there is none behind `covered_lsn`.
+    /// Offset in the log where the next record goes if there is none behind `covered_lsn`.
     pub wal_head: u64,
     pub next_omap_id: u64,
     /// The tree; `None` if it has no entries.
     pub tree: Option<btree::Root>,
-    /// What the tree holds in all. `None`: not known, it has to be counted.
+    /// Sums over the tree's entries. `None`: not known, they have to be counted.
     pub totals: Option<TreeTotals>,
 }
 
@@ -250,7 +251,7 @@ impl CheckpointRoot {
         seal(w)
     }
 
-    /// `None` if the block is no root of the store `uuid`.
+    /// Returns `None` if the block is no root of the store `uuid`.
     pub fn decode(block: &[u8], uuid: Fsid) -> Option<CheckpointRoot> {
         let mut r = unseal(block, ROOT_MAGIC)?;
         let root = CheckpointRoot::fields(&mut r).ok()?;

@@ -1,4 +1,4 @@
-//! What the metadata tree holds in all, as its root says it.
+//! Sums over the metadata tree, kept in its root.
 
 use crate::disk::numbers::{TOTALS_FLAGS_BYTES, TOTALS_KNOWN, TOTALS_RESERVED_BYTES};
 use wire::{DecodeError, Reader, Writer};
@@ -10,9 +10,9 @@ pub(crate) struct TreeTotals {
     /// Sizes of all objects.
     pub stored_bytes: u64,
     pub omap_entries: u64,
-    /// Keys and values of all omap entries, as clients gave them.
+    /// Bytes of keys and values of all omap entries, as clients gave them.
     pub omap_bytes: u64,
-    /// Blocks that objects hold; those that several share count once.
+    /// Number of blocks that objects hold; shared blocks count once.
     pub data_blocks: u64,
 }
 
@@ -20,8 +20,8 @@ pub(crate) struct TreeTotals {
 const ENCODED_BYTES: usize = TOTALS_FLAGS_BYTES + 5 * size_of::<u64>() + TOTALS_RESERVED_BYTES;
 
 impl TreeTotals {
-    /// Flags (1), zeros (7), objects (8), stored bytes (8), omap entries (8), omap bytes (8), data blocks (8), zeros (24).
-    /// All zeros if they are not known.
+    /// Writes flags (1), zeros (7), objects (8), stored bytes (8), omap entries (8), omap bytes (8), data blocks (8),
+    /// zeros (24). All are zeros if the totals are not known.
     pub fn encode(totals: Option<TreeTotals>, w: &mut Writer) {
         let Some(totals) = totals else { return w.raw(&[0; ENCODED_BYTES]) };
         w.u8(TOTALS_KNOWN);
@@ -34,7 +34,7 @@ impl TreeTotals {
         w.raw(&[0; TOTALS_RESERVED_BYTES]);
     }
 
-    /// `None`: not known.
+    /// Returns `None` if the totals are not known.
     pub fn decode(r: &mut Reader<'_>) -> Result<Option<TreeTotals>, DecodeError> {
         let [flags, ..]: [u8; TOTALS_FLAGS_BYTES] = r.array()?;
         let totals = TreeTotals {

@@ -1,21 +1,20 @@
-//! What a store may keep in memory.
+//! Limits of the memory that a store uses.
 
 use crate::Store;
 
-/// Bytes of memory by what they are for. Blocks of data on their way are not among them: they are bounded by whoever submits
-/// and reads.
+/// Bytes of memory by use. Blocks of data on their way are not included: the callers that submit and read bound them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
     /// Pages of the metadata tree.
     pub page_bytes: usize,
-    /// Objects, taken apart.
+    /// Objects in memory.
     pub onode_bytes: usize,
-    /// Changes since the last checkpoint. As many again may be on their way into the tree.
+    /// Changes since the last checkpoint. The changes that are on their way into the tree may take as much again.
     pub overlay_bytes: usize,
 }
 
 impl Memory {
-    /// A store that has to make do with `total_bytes` for its metadata. At least [`Memory::BYTES_MIN`] are taken.
+    /// Divides `total_bytes` of memory for metadata. At least [`Memory::BYTES_MIN`] are taken.
     pub fn of(total_bytes: usize) -> Memory {
         let total = total_bytes.max(Memory::BYTES_MIN);
         // The more changes one checkpoint takes, the more of them share a page that it writes.
@@ -23,10 +22,10 @@ impl Memory {
     }
 
     pub const BYTES_MIN: usize = 8 << 20;
-    /// What a store takes unless it is told otherwise.
+    /// The default of a store, in bytes.
     pub const BYTES_DEFAULT: usize = 64 << 20;
 
-    /// All of it.
+    /// Returns the sum of all uses.
     pub fn total_bytes(&self) -> usize {
         self.page_bytes + self.onode_bytes + 2 * self.overlay_bytes
     }
@@ -41,14 +40,14 @@ impl Default for Memory {
 }
 
 impl Store {
-    /// Sets what metadata may take of memory, from now on.
+    /// Sets the memory that metadata may take, from now on.
     pub fn set_memory(&mut self, memory: Memory) {
         self.memory = memory;
         self.state.cache.set_budget(memory.page_bytes);
         self.state.onodes.set_budget(memory.onode_bytes);
     }
 
-    /// What metadata may take of memory, and what it takes.
+    /// Returns the memory that metadata may take, and the memory that it takes.
     pub fn memory(&self) -> (Memory, Memory) {
         let taken = Memory {
             page_bytes: self.state.cache.stats().bytes,

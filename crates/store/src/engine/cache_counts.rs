@@ -1,4 +1,4 @@
-//! What the caches have done: data, objects taken apart, pages of the tree.
+//! Counts of the caches: data, objects, pages of the tree.
 
 use crate::data::block_cache::BlockCacheStats;
 use crate::engine::store::Store;
@@ -7,12 +7,12 @@ use crate::engine::store::Store;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheCounts {
     pub blocks: BlockCacheStats,
-    /// Objects that were known, and that had to be looked up in the tree; each time one was needed.
+    /// Number of times that a needed object was in memory, and that it had to be looked up in the tree.
     pub onode_hits: u64,
     pub onode_misses: u64,
-    /// Memory taken now.
+    /// Memory in use, in bytes.
     pub onode_bytes: u64,
-    /// Pages of the tree that were in memory, and that had to be read.
+    /// Number of times that a needed page was in memory, and that it had to be read.
     pub page_hits: u64,
     pub page_misses: u64,
     pub page_bytes: u64,
@@ -33,7 +33,7 @@ impl Store {
         }
     }
 
-    /// Forgets all data that was read. What is known of objects stays.
+    /// Forgets all data that was read. Metadata stays in memory.
     pub fn drop_block_cache(&mut self) {
         self.block_cache.forget_all();
     }

@@ -2,13 +2,13 @@
 //! log is trimmed.
 //!
 //! 1. *Begin*: the overlay is frozen, with all transactions submitted so far (up to the *boundary*).
-//! 2. *Cover*: once those transactions have LSNs, the last of these is what the checkpoint covers.
+//! 2. *Cover*: once those transactions have LSNs, the checkpoint covers the log up to the last of these.
 //! 3. *Merge*: a slice of work per turn; new pages go to free blocks.
 //! 4. When pages are written and the covered records durable: flush, write the root, flush. Now the log up to the
 //!    covered LSN and the blocks of replaced pages are free.
 //!
-//! A page of the old tree that the merge needs and cannot use stops the store: what it held is not in memory, and only the
-//! other members of the placement groups concerned have it too.
+//! A page of the old tree that the merge needs and cannot use stops the store: its content is not in memory, and only
+//! the other members of the placement groups concerned have it too.
 
 use crate::btree::{Amount, Merge, MergeError, Merged, Progress, TableChanges};
 use crate::disk::key::OMAP_PREFIX_BYTES;
@@ -24,28 +24,28 @@ use crate::{Device, StopReason, Store};
 
 /// A checkpoint begins when the used part of the log exceeds its size divided by this.
 pub(crate) const LOG_PER_CHECKPOINT: u64 = 2;
-/// Page writes under way at once.
+/// Maximum number of page writes under way.
 const WRITES_MAX: usize = 8;
-/// Changes that are in the tree, whose memory is freed in one turn; fewer while a commit is on its way.
+/// Number of merged changes whose memory is freed in one turn, without and with a commit on its way.
 const SHED: usize = 500;
 const SHED_BESIDE_COMMITS: usize = 128;
 const _: () = assert!(SHED_BESIDE_COMMITS < SHED);
-/// Changes begin to crowd when what is kept for them is one part in so many of what they and new data may take.
+/// Changes crowd out new data when the blocks kept for them exceed their common room divided by this.
 const CROWDED_PART: u64 = 2;
-/// Less than that is not worth a checkpoint: 1 MiB.
+/// Fewer blocks than this are not worth a checkpoint: 1 MiB.
 const GROWTH_MIN_BLOCKS: u64 = 256;
 /// Tables whose entries a merge counts.
 const COUNTED: &[u8] = &[TableId::Objects as u8, TableId::Omap as u8];
-/// Bytes of an omap entry's key in the tree before the client's: table and omap id.
+/// Bytes before the client's key in an omap entry's key in the tree: table and omap id.
 const OMAP_KEY_PREFIX_BYTES: u64 = (TABLE_BYTES + OMAP_PREFIX_BYTES) as u64;
 
 #[derive(Debug)]
 enum CheckpointPhase {
     Idle,
-    /// It is not known yet what is covered.
+    /// The transactions of the checkpoint do not all have LSNs yet.
     Covering,
     Merging(Box<Merge>),
-    /// All pages are written, or under way; the covered records are not all durable yet.
+    /// All pages are written or under way; the covered records are not all durable yet.
     Waiting(Merged),
     FlushingPages(Merged),
     WritingRoot(Merged),
@@ -56,29 +56,29 @@ enum CheckpointPhase {
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     phase: CheckpointPhase,
-    /// Set by [`Store::checkpoint`]: the transactions up to this one are to be in a checkpoint.
+    /// The ticket that [`Store::checkpoint`] was called at: a checkpoint must take the transactions up to it.
     pub wanted: Option<u64>,
-    /// Blocks that the tree of the last durable checkpoint holds.
+    /// Number of blocks of the last durable checkpoint's tree.
     pub tree_blocks: u64,
     sequence: u64,
-    /// What that tree holds, if it is known.
+    /// Sums over that tree, if they are known.
     totals: Option<TreeTotals>,
-    // Of the one being made:
+    // The fields from here on belong to the checkpoint being made.
     boundary: u64,
     covered: Option<u64>,
     writes: usize,
     next_omap_id: u64,
-    /// What there is with all its changes, and the blocks that objects hold.
+    /// Sums over all objects with all changes, and the number of blocks that objects hold.
     frozen_totals: Totals,
     frozen_data_blocks: u64,
-    /// Whether all blocks that are no longer held were found.
+    /// True if all blocks that are no longer held were found.
     knows_data_blocks: bool,
-    /// Flushes under way, one per device.
+    /// Number of flushes under way, one per device.
     flushes: u32,
     pace: MergePace,
-    /// Bytes of the log in use when it began.
+    /// Bytes of the log in use when the checkpoint began.
     log_bytes_before: u64,
-    /// Blocks kept for changes then.
+    /// Number of blocks kept for changes when the checkpoint began.
     growth_before: u64,
 }
 
@@ -87,7 +87,7 @@ fn blocks_of(runs: &[Run]) -> u64 {
 }
 
 impl Checkpoint {
-    /// The state after a store was opened: the last checkpoint is `sequence`.
+    /// Creates the state after an opening. `sequence`: the number of the last checkpoint.
     pub fn new(sequence: u64, tree_blocks: u64, totals: Option<TreeTotals>) -> Checkpoint {
         Checkpoint {
             phase: CheckpointPhase::Idle,
@@ -117,18 +117,18 @@ impl Checkpoint {
         !matches!(self.phase, CheckpointPhase::Idle)
     }
 
-    /// The last ticket of the frozen changes, while transactions up to it may lack an LSN.
+    /// Returns the last ticket of the frozen changes, while transactions up to it may lack an LSN.
     pub fn boundary(&self) -> Option<u64> {
         (self.is_running() && self.covered.is_none()).then_some(self.boundary)
     }
 
-    /// All transactions up to the boundary have LSNs, up to this one.
+    /// Notes that all transactions up to the boundary have LSNs, up to this one.
     pub fn cover(&mut self, lsn: u64) {
         self.covered = Some(lsn);
     }
 
-    /// What the tree being made holds; `None` if what it was made of is not known, or lost entries that could not be read.
-    /// Panics if that is not what it should hold.
+    /// Returns the sums over the tree being made; `None` if those of the old tree are not known, or if entries were
+    /// lost in unreadable pages. Panics if the sums contradict the frozen state.
     fn new_totals(&self, changes: &TableChanges) -> Option<TreeTotals> {
         let old = self.totals.filter(|_| changes.is_exact)?;
         let (objects, omap) = (changes.of(TableId::Objects as u8), changes.of(TableId::Omap as u8));
@@ -148,17 +148,17 @@ impl Checkpoint {
         })
     }
 
-    /// Number of the last durable checkpoint.
+    /// Returns the number of the last durable checkpoint.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Blocks that the last durable checkpoint holds.
+    /// Returns the number of blocks of the last durable checkpoint.
     pub fn durable_blocks(&self) -> u64 {
         self.tree_blocks
     }
 
-    /// Blocks that the tree being made holds besides those of the old one.
+    /// Returns the number of blocks of the tree being made besides those of the old one.
     pub fn blocks_taken(&self) -> u64 {
         match &self.phase {
             CheckpointPhase::Idle | CheckpointPhase::Covering => 0,
@@ -172,25 +172,26 @@ impl Checkpoint {
 }
 
 impl Store {
-    /// Makes a checkpoint, so that the next opening replays nothing. For an orderly stop: call this, then turn the loop
+    /// Makes a checkpoint, so that the next opening replays nothing. For an orderly stop, call this, then turn the loop
     /// until [`Store::is_idle`].
     pub fn checkpoint(&mut self) {
         self.relocation.pause();
         self.checkpoint.wanted = Some(self.turns.last_ticket());
     }
 
-    /// Whether one is being made.
+    /// Returns true if a checkpoint is being made.
     pub fn checkpoint_is_running(&self) -> bool {
         self.checkpoint.is_running()
     }
 
-    /// Begins when what is in the log and what is about to go there fill half of it, or changes fill the memory that they
-    /// may take, or the room that is kept for them on the device is much of what is free.
+    /// Begins a checkpoint if it is due: the log, with the staged transactions, is half full; changes fill their
+    /// memory; or the blocks kept for them are much of the free space.
     pub(crate) fn begin_checkpoint_if_due(&mut self) {
         let used = self.wal.used_bytes() + self.turns.staged_log_bytes();
         let wanted = self.checkpoint.wanted.is_some_and(|ticket| ticket <= self.turns.last_staged());
         let full = self.state.overlay.bytes().0 > self.memory.overlay_bytes;
-        // A store that lost records of its log is as it was until somebody who has noted that asks for a checkpoint.
+        // A store that lost records of its log stays as it is until a caller that has noted the loss asks for a
+        // checkpoint.
         let may = !self.wal.is_closed();
         let due = wanted
             || may
@@ -251,7 +252,7 @@ impl Store {
                 return self.checkpoint_io_done(Purpose::CheckpointFlush { device: tree });
             }
             self.flush_for_checkpoint(tree);
-            // Data of turns without a record has no flush of its own.
+            // The data of turns without a record has no flush of its own.
             if tree != Device::Main && self.turns.any_by_checkpoint() {
                 self.flush_for_checkpoint(Device::Main);
             }
@@ -268,19 +269,20 @@ impl Store {
         self.checkpoint.phase = next(phase);
     }
 
-    /// How much of the room that was left when the checkpoint under way began has been used since.
+    /// Returns how much of the room that was left when the checkpoint began has been used since.
     fn checkpoint_pressure(&self) -> Pressure {
         let before = self.checkpoint.log_bytes_before;
         let log = (self.wal.used_bytes().saturating_sub(before), self.wal.bytes().saturating_sub(before));
         let before = self.checkpoint.growth_before;
         let (growth, room) = self.growth_blocks();
         let max = room.saturating_sub(before).max(GROWTH_MIN_BLOCKS);
-        // On a device that is full anyway nothing is gained by more haste.
+        // On a full device more haste gains nothing.
         let space = (growth.saturating_sub(before).min(max), max);
         Pressure::of((self.state.overlay.bytes().0, self.memory.overlay_bytes), log, space)
     }
 
-    /// Blocks that are kept for what has changed since the last checkpoint, and how many they and new data may be.
+    /// Returns the number of blocks kept for changes since the last checkpoint, and the room that these and new data
+    /// have.
     fn growth_blocks(&self) -> (u64, u64) {
         let tree = self.checkpoint.tree_blocks;
         let (free, reserved) = match self.metadata.own_free_blocks() {
@@ -293,21 +295,22 @@ impl Store {
         (self.metadata_blocks_wanted().saturating_sub(tree), free.saturating_sub(reserved))
     }
 
-    /// Whether changes have all but taken the room that was left for them, so that the next ones may not fit before the
-    /// checkpoint under way is done.
+    /// Returns true if changes have nearly taken the room that was left for them, so that the next ones may not fit
+    /// before the checkpoint under way is done.
     pub(crate) fn changes_fill_room(&self) -> bool {
         let (growth, room) = self.growth_blocks();
         growth > (room / 5 * 4).max(GROWTH_MIN_BLOCKS)
     }
 
-    /// Whether what is kept for changes leaves too little to new data on a device that is nearly full, though most of it
-    /// will not be needed. But a checkpoint that writes more of the tree than has changed gains nothing.
+    /// Returns true if the blocks kept for changes leave too little to new data on a nearly full device, though most of
+    /// these blocks will not be needed. A checkpoint that writes more of the tree than has changed gains nothing, so a
+    /// large tree raises the limit.
     fn changes_crowd(&self) -> bool {
         let (growth, room) = self.growth_blocks();
         growth > (room / CROWDED_PART).max(self.checkpoint.tree_blocks / 4).max(GROWTH_MIN_BLOCKS)
     }
 
-    /// A turn has been sent to the device: the checkpoint under way may go on.
+    /// Notes that a turn has been sent to the device, so that the checkpoint may go on.
     pub(crate) fn pace_checkpoint(&mut self) {
         let pressure = self.checkpoint_pressure();
         self.checkpoint.pace.commit(pressure);
@@ -359,7 +362,7 @@ impl Store {
                     wal_head: self.wal.head_in_ring(),
                     next_omap_id: self.checkpoint.next_omap_id,
                     tree: merged.root,
-                    // They are all known or none.
+                    // The root has all sums or none.
                     totals: self.checkpoint.new_totals(&merged.changes).filter(|_| self.checkpoint.knows_data_blocks),
                 };
                 self.io.write(Purpose::CheckpointRoot, root.offset(), root.encode().into());
@@ -392,15 +395,16 @@ impl Store {
         self.state.root = merged.root;
         self.checkpoint.totals = self.checkpoint.new_totals(&merged.changes);
         if let Some(totals) = self.checkpoint.totals {
-            // What entries replaced, and how many were deleted, is known only now.
+            // Only now it is known what entries were replaced, and how many were deleted.
             self.state.totals.omap_bytes = totals.omap_bytes as i64 + self.state.omap_put_bytes;
         }
         self.checkpoint.tree_blocks = self.checkpoint.tree_blocks + blocks_of(&merged.taken) - blocks_of(&merged.freed);
         for damage in &merged.damaged {
-            tracing::warn!(%damage, "deleted metadata is damaged: some blocks stay unused until the store is opened again");
+            tracing::warn!(%damage, "deleted metadata is damaged: some blocks stay unused until the store is opened \
+                again");
         }
         self.state.overlay.retire();
-        // Reads ahead of a need that is gone may have found other bytes by now.
+        // Reads ahead for a need that is gone may have found other bytes by now.
         self.state.cache.forget_failures();
         match self.state.tree_replaced(merged.root) {
             Some(last) => self.metadata.hold(last, merged.freed),
@@ -412,7 +416,7 @@ impl Store {
         self.discards.begin_sweep();
     }
 
-    /// Pages that no tree holds any longer are free.
+    /// Frees pages that no tree holds any longer.
     fn take_back_pages(&mut self, runs: Vec<Run>) {
         let wanted = self.metadata_blocks_wanted();
         for run in runs {
@@ -423,14 +427,14 @@ impl Store {
         }
     }
 
-    /// The same for those that were held, as far as nobody looks at them any longer.
+    /// Frees held pages that no job looks at any longer.
     pub(crate) fn release_held_pages(&mut self) {
         while let Some(runs) = self.metadata.next_held(self.state.first_destroying()) {
             self.take_back_pages(runs);
         }
     }
 
-    /// Whether every block of the devices is accounted for once.
+    /// Returns true if every block of the devices is accounted for once.
     #[cfg(test)]
     pub(crate) fn blocks_add_up(&self) -> bool {
         let tree = self.checkpoint.tree_blocks + self.checkpoint.blocks_taken();

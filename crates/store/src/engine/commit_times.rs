@@ -1,21 +1,21 @@
-//! When the turns that were made durable lately took their steps towards it: for whoever wants to know where the time of
-//! an operation went.
+//! Times of the last turns on their way to becoming durable, for measurements of where an operation's time went.
 
 use crate::{Store, Ticket};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Turns remembered. Events are taken at least once per turn of the caller's loop, in which few turns become durable.
+/// Number of turns remembered. Callers take events at least once per turn of their loop, in which few turns become
+/// durable.
 const TURNS_KEPT: usize = 16;
 
-/// The steps of one turn, in times as [`Store::set_time`] and [`Store::handed_over`] had them.
+/// The times of one turn, as [`Store::set_time`] and [`Store::handed_over`] gave them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CommitTimes {
     /// Its writes went to the device. Before, it waited for earlier turns or for metadata.
     pub handed_over: Duration,
-    /// Data and log record are written.
+    /// Its data and log record are written.
     pub written: Duration,
-    /// The flush behind them is done.
+    /// The flush behind its writes is done.
     pub durable: Duration,
 }
 
@@ -33,13 +33,13 @@ impl CommitLog {
 }
 
 impl Store {
-    /// Tells what time it is. Nothing depends on it but what [`Store::commit_times`] says.
+    /// Sets the time. Only [`Store::commit_times`] depends on it.
     pub fn set_time(&mut self, now: Duration) {
         self.now = now;
     }
 
-    /// The times of the turn whose last transaction is `ticket`, as [`crate::StoreEvent::Committed`] names it; `None` if
-    /// too many have become durable since.
+    /// Returns the times of the turn whose last transaction is `ticket`, as [`crate::StoreEvent::Committed`] names it;
+    /// `None` if too many turns have become durable since.
     pub fn commit_times(&self, ticket: Ticket) -> Option<CommitTimes> {
         self.commit_log.0.iter().rev().find(|(last, _)| *last == ticket).map(|(_, times)| *times)
     }

@@ -1,11 +1,11 @@
-//! What of the turns in flight is durable, device by device.
+//! Progress of the turns in flight towards durability, device by device.
 
 use crate::Device;
 
 /// A turn's writes on each device.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Writes {
-    /// Under way, and in all, in the order of [`Device::ALL`].
+    /// Number of writes under way, and of all writes, in the order of [`Device::ALL`].
     counts: [(u32, u32); 3],
 }
 
@@ -27,25 +27,26 @@ impl Writes {
 
 #[derive(Clone, Copy, Debug)]
 struct FlushProgress {
-    /// What turns up to this one wrote to the device is durable.
+    /// The writes to the device of all turns up to this one are durable.
     flushed: u64,
-    /// What it will be when the flush under way is done.
+    /// The value of `flushed` once the flush under way is done.
     under_way: Option<u64>,
 }
 
-/// How far flushes have come. Every device is flushed as soon as it has all of a turn's writes, whatever the others do.
+/// Progress of flushes. Every device is flushed as soon as it has all of a turn's writes, whatever the other devices
+/// do.
 #[derive(Debug)]
 pub(crate) struct Flushing {
     devices: [FlushProgress; 3],
 }
 
 impl Flushing {
-    /// Turns up to `durable_lsn` are durable, and none behind that is under way.
+    /// Creates the state where turns up to `durable_lsn` are durable and no later one is under way.
     pub fn new(durable_lsn: u64) -> Flushing {
         Flushing { devices: [FlushProgress { flushed: durable_lsn, under_way: None }; 3] }
     }
 
-    /// Whether a flush of the device is due, which then counts as under way. `turns`: those in flight, in order.
+    /// Begins a flush of the device if one is due; returns true if so. `turns`: those in flight, in order.
     pub fn begin<'a>(&mut self, device: Device, turns: impl Iterator<Item = (u64, &'a Writes)>) -> bool {
         let progress = &mut self.devices[device as usize];
         if progress.under_way.is_some() {
@@ -67,19 +68,19 @@ impl Flushing {
         wrote
     }
 
-    /// The flush of the device is done. Panics if none was under way.
+    /// Notes that the flush of the device is done. Panics if none was under way.
     pub fn end(&mut self, device: Device) {
         let progress = &mut self.devices[device as usize];
         let upto = progress.under_way.take().expect("a flush of turns was under way");
         progress.flushed = progress.flushed.max(upto);
     }
 
-    /// The turn up to which everything is durable on every device.
+    /// Returns the last turn up to which everything is durable on every device.
     pub fn durable_lsn(&self) -> u64 {
         self.devices.iter().map(|progress| progress.flushed).min().expect("three devices")
     }
 
-    /// Turns up to `lsn` are durable, also by other means.
+    /// Notes that turns up to `lsn` are durable, by whatever means.
     pub fn raise(&mut self, lsn: u64) {
         for progress in &mut self.devices {
             progress.flushed = progress.flushed.max(lsn);
@@ -104,7 +105,7 @@ mod tests {
         for device in [Main, Main, Wal] {
             turns[0].1.begin(device);
         }
-        // The second has a record only.
+        // The second turn has a record only.
         turns[1].1.begin(Wal);
         assert_eq!(due(&mut flushing, &turns), []);
         turns[0].1.end(Wal);

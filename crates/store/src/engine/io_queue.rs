@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use types::{BufPool, FastMap};
 use wire::Rope;
 
-/// What a request was made for, so that its completion finds its way.
+/// The use of a request, so that its completion finds its way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// Data or log of the turn with this LSN.
+    /// Data or log record of the turn with this LSN.
     TurnWrite {
         lsn: u64,
         device: Device,
@@ -19,9 +19,9 @@ pub(crate) enum Purpose {
     TurnFlush {
         device: Device,
     },
-    /// A page of the tree being made.
+    /// A write of a page of the tree being made.
     PageWrite,
-    /// A page of the tree.
+    /// A read of a page of the tree.
     PageRead {
         id: ReadId,
     },
@@ -34,7 +34,7 @@ pub(crate) enum Purpose {
         id: LookupId,
         part: usize,
     },
-    /// A block that the new block `target` is made from.
+    /// A read of a block that the new block `target` is made from.
     MergeRead {
         target: u32,
         which: Which,
@@ -43,12 +43,12 @@ pub(crate) enum Purpose {
     Discard {
         run: Run,
     },
-    /// Zeros, ahead of use.
+    /// A write of zeros, ahead of use.
     Prepare,
 }
 
 impl Purpose {
-    /// Where such a request goes, if the metadata tree is on the device `metadata`.
+    /// Returns the device of such a request, if the metadata tree is on the device `metadata`.
     fn device(self, metadata: Device) -> Device {
         match self {
             Purpose::TurnWrite { device, .. } | Purpose::TurnFlush { device } | Purpose::CheckpointFlush { device } => {
@@ -64,16 +64,16 @@ impl Purpose {
 
 #[derive(Debug)]
 pub(crate) struct IoQueue {
-    /// Where the metadata tree is.
+    /// The device of the metadata tree.
     metadata: Device,
     next_id: u64,
     out: VecDeque<IoRequest>,
-    /// Of requests made and not done. Never iterated, so that its order means nothing.
+    /// Uses of the requests that are not done. Never iterated, so its order has no effect.
     purposes: FastMap<IoId, Purpose>,
 }
 
 impl IoQueue {
-    /// Nothing under way. The metadata tree is on the device `metadata`.
+    /// Creates an empty queue. The metadata tree is on the device `metadata`.
     pub fn new(metadata: Device) -> IoQueue {
         IoQueue { metadata, next_id: 0, out: VecDeque::new(), purposes: FastMap::default() }
     }
@@ -85,8 +85,8 @@ impl IoQueue {
         (id, purpose.device(self.metadata))
     }
 
-    /// Reads a run into a buffer of the pool. What the buffer held before never shows: what the device gives is checked
-    /// against its checksum.
+    /// Reads a run into a buffer of the pool. The buffer's former content never shows: the data read is checked against
+    /// its checksum.
     pub fn read(&mut self, purpose: Purpose, run: Run, buffers: &BufPool) {
         let (id, device) = self.id(purpose);
         let buf = buffers.take(run.len_bytes() as usize);
@@ -112,17 +112,17 @@ impl IoQueue {
         self.out.pop_front()
     }
 
-    /// Whether there are requests but reads that were not handed out yet.
+    /// Returns true if any request other than a read was not handed out yet.
     pub fn has_unsent_writes(&self) -> bool {
         self.out.iter().any(|request| !matches!(request, IoRequest::Read { .. }))
     }
 
-    /// What a request that is done was for. Panics for one that was never made or is done already.
+    /// Takes the use of a request that is done. Panics for a request that was never made or is done already.
     pub fn finish(&mut self, id: IoId) -> Purpose {
         self.purposes.remove(&id).unwrap_or_else(|| panic!("{id:?} done, but not under way"))
     }
 
-    /// Requests that are not done.
+    /// Returns the number of requests that are not done.
     pub fn under_way(&self) -> usize {
         self.purposes.len()
     }
@@ -131,7 +131,7 @@ impl IoQueue {
         self.purposes.is_empty()
     }
 
-    /// Forgets requests that were not handed out yet.
+    /// Forgets all writes, flushes and discards that were not handed out yet.
     pub fn drop_writes(&mut self) {
         let (keep, drop): (VecDeque<_>, VecDeque<_>) =
             self.out.drain(..).partition(|request| matches!(request, IoRequest::Read { .. }));

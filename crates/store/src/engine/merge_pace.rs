@@ -1,27 +1,27 @@
-//! How much of a checkpoint's merge is done at a time.
+//! The pace of a checkpoint's merge.
 //!
-//! The caller's loop turns with every completion, many times for each commit. If every turn did its part of the merge, all
-//! of it would be done in one go, and commits would wait behind its work and behind its writes on the device. So work is
-//! given out by commits: each brings a slice, which grows as the room that the changes to come have until the next
-//! checkpoint is used up. While no commit is on its way every turn does a slice.
+//! The caller's loop turns with every completion, many times for each commit. If every turn did its part of the merge,
+//! all of it would be done in one go, and commits would wait behind its work and behind its writes on the device.
+//! Commits therefore give out the work: each brings a slice, which grows as the room for changes until the next
+//! checkpoint is used up. While no commit is on its way, every turn does a slice.
 
 /// A slice while there is plenty of room, in ns.
 const SLICE_NS: u32 = 100_000;
-/// When the room is used up: commits may soon have to wait.
+/// A slice when the room is used up, in ns: commits may soon have to wait.
 const FULL_SLICE_NS: u32 = 1_000_000;
-/// When twice the room is used: memory is bounded first.
+/// A slice when twice the room is used, in ns: the bound of memory comes first.
 const URGENT_SLICE_NS: u32 = 10_000_000;
 /// The part of the room, per mille, up to which slices do not grow.
 const PLENTY: u64 = 250;
 const _: () = assert!(SLICE_NS < FULL_SLICE_NS && FULL_SLICE_NS < URGENT_SLICE_NS && PLENTY < 1000);
 
-/// The part of the room for changes that those since the last checkpoint began have used, per mille.
+/// The used part, per mille, of the room that changes had when the last checkpoint began.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Pressure(u64);
 
 impl Pressure {
-    /// `changes` and `changes_max`: bytes of memory; `log` and `log_max`: bytes of the log; `blocks` and `blocks_max`: blocks
-    /// kept for changes on the device.
+    /// `changes` and `changes_max`: bytes of memory. `log` and `log_max`: bytes of the log. `blocks` and `blocks_max`:
+    /// blocks kept for changes on the device. The highest of the three parts counts.
     pub fn of(
         (changes, changes_max): (usize, usize),
         (log, log_max): (u64, u64),
@@ -31,7 +31,7 @@ impl Pressure {
         Pressure(part(changes as u64, changes_max as u64).max(part(log, log_max)).max(part(blocks, blocks_max)))
     }
 
-    /// Whether there is no room left.
+    /// Returns true if no room is left.
     fn is_full(self) -> bool {
         self.0 >= 1000
     }
@@ -47,22 +47,22 @@ impl Pressure {
     }
 }
 
-/// What is left of the slice of the last commit.
+/// The rest of the slice of the last commit.
 #[derive(Default, Debug)]
 pub(crate) struct MergePace {
     left_ns: u32,
-    /// A slice was put off since the last one.
+    /// True if a slice was put off since the last one.
     is_put_off: bool,
 }
 
 impl MergePace {
-    /// A commit has been sent on its way.
+    /// Notes that a commit has been sent to the device.
     pub fn commit(&mut self, pressure: Pressure) {
         self.left_ns = pressure.slice_ns();
     }
 
-    /// How much to do in this turn of the loop, in ns. `committing`: a commit is on its way to the device; `unsent`: some of
-    /// it leaves only when this turn is over, and had better not wait.
+    /// Returns the work to do in this turn of the loop, in ns. `committing`: a commit is on its way to the device.
+    /// `unsent`: some of it leaves only when this turn is over, and should not wait.
     pub fn slice_ns(&mut self, pressure: Pressure, committing: bool, unsent: bool) -> u32 {
         if !committing {
             return pressure.slice_ns();
@@ -74,7 +74,7 @@ impl MergePace {
         self.left_ns
     }
 
-    /// So much of it was done.
+    /// Takes work that was done off the slice.
     pub fn spent(&mut self, ns: u32) {
         self.left_ns = self.left_ns.saturating_sub(ns);
         self.is_put_off = false;
@@ -93,7 +93,7 @@ mod tests {
             prop_assert!((SLICE_NS..=URGENT_SLICE_NS).contains(&slice(used)));
             let growth = slice(used + 1) - slice(used);
             prop_assert!(growth <= 10_000, "from {} by {growth}", slice(used));
-            // What is scarcest counts.
+            // The scarcest resource counts.
             let (all, half) = (used as u64, used as u64 / 2);
             prop_assert_eq!(Pressure::of((used, 1000), (half, 1000), (0, 0)).slice_ns(), slice(used));
             prop_assert_eq!(Pressure::of((used / 2, 1000), (all, 1000), (half, 1000)).slice_ns(), slice(used));

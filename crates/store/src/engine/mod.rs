@@ -5,6 +5,7 @@
 //!   `turns` (it shares one log record and one flush with others) and `flushing` (what is durable, device by device).
 //! * `wal` is the ring of log records, `io_queue` holds the requests under way.
 //! * `checkpoint` takes changes into the tree, at the pace that `merge_pace` gives.
+//! * `stop` has the reasons why a store accepts no change any longer.
 //! * `budget` and `cache_counts` count memory, `room` tells space to the layers above, `commit_times` tells where time
 //!   went.
 

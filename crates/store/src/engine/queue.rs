@@ -1,8 +1,9 @@
-//! Transactions that wait for what they need in memory.
+//! Transactions that wait for metadata that they need in memory.
 //!
-//! Transactions are applied in the order of submission. One that needs something that is not in memory, or that a lookup
-//! from before it still has to see unchanged, waits, and all behind it wait too; what the first ones of them need is read
-//! meanwhile. Lookups of what such a transaction changes are pending until it is applied.
+//! Transactions are applied in the order of submission. A transaction waits if it needs something that is not in
+//! memory, or would change something that an earlier lookup still has to see; all transactions behind it wait too,
+//! while the store reads what the first of them need. Lookups of objects that a waiting transaction changes are pending
+//! until it is applied.
 
 use crate::btree::{Damage, Fetch, ReadId};
 use crate::disk::copies::CopyOf;
@@ -13,15 +14,15 @@ use crate::{Step, StopReason, Store, Transaction};
 use std::collections::{BTreeMap, VecDeque};
 use types::PgId;
 
-/// Waiting transactions, from the first, whose needs are read.
+/// Number of waiting transactions, from the first, whose needs are read.
 const AHEAD: usize = 64;
 
-/// How much of what a transaction needs.
+/// How much of a transaction's needs to load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Extent {
-    /// Of the sources of clones only the heads.
+    /// Only the heads of the sources of clones.
     Heads,
-    /// Of sources that are copied no more than that either.
+    /// Everything, except for sources that are copied, of which the heads suffice.
     All,
 }
 
@@ -29,14 +30,14 @@ enum Extent {
 #[derive(Debug)]
 pub(crate) struct KeyedStep {
     pub step: Step,
-    /// `None` for steps on groups' tables.
+    /// The key of the changed object; `None` for steps on groups' tables.
     pub object: Option<Key>,
-    /// Of a clone.
+    /// The key of a clone's source.
     pub from: Option<Key>,
 }
 
 impl KeyedStep {
-    /// `before`: the step before it, which mostly is on the same object.
+    /// `before`: the step before this one, which mostly is on the same object.
     fn new(step: Step, before: Option<&KeyedStep>) -> KeyedStep {
         let shared = |object| before.filter(|before| before.step.object() == Some(object))?.object.clone();
         let object = step.object().map(|object| shared(object).unwrap_or_else(|| object_key(object)));
@@ -77,14 +78,14 @@ impl KeyedStep {
     }
 }
 
-/// A transaction that was accepted, and the room that is kept for it.
+/// An accepted transaction, and the space reserved for it.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub pg: PgId,
     pub steps: Vec<KeyedStep>,
     pub blocks: u64,
     pub metadata_bytes: u64,
-    /// Whether it clones whole objects.
+    /// True if it clones whole objects.
     clones: bool,
 }
 
@@ -102,7 +103,7 @@ impl Accepted {
         self.steps.iter().filter_map(|step| step.object.as_ref())
     }
 
-    /// The ranges of objects that are destroyed.
+    /// Returns the ranges of objects that are destroyed.
     pub fn ranges(&self) -> impl Iterator<Item = (Key, Key)> + '_ {
         self.steps.iter().filter_map(|step| match step.step {
             Step::PgDestroy { pg_num } => Some(pg_object_range(self.pg, pg_num)),
@@ -119,7 +120,7 @@ impl Accepted {
     }
 }
 
-/// How many waiting transactions change something, and the last of them.
+/// Number of waiting transactions that change something, and the last of them.
 #[derive(Clone, Copy, Debug)]
 struct Named {
     count: usize,
@@ -142,7 +143,7 @@ fn unname<K: Ord + Clone>(names: &mut BTreeMap<K, Named>, key: &K) {
 #[derive(Default, Debug)]
 pub(crate) struct Queue {
     waiting: VecDeque<(u64, Accepted)>,
-    /// Room kept for all of them.
+    /// Blocks reserved for all waiting transactions.
     pub blocks: u64,
     pub metadata_bytes: u64,
     objects: BTreeMap<Key, Named>,
@@ -181,13 +182,13 @@ impl Queue {
         Some((ticket, txn))
     }
 
-    /// The last waiting transaction that changes the object.
+    /// Returns the last waiting transaction that changes the object.
     pub fn last_of_object(&self, object: &[u8]) -> Option<u64> {
         let range = self.ranges.iter().rfind(|(_, begin, end)| **begin <= *object && *object < **end);
         self.objects.get(object).map(|named| named.last).max(range.map(|(ticket, ..)| *ticket))
     }
 
-    /// The last waiting transaction that changes any object of `begin .. end`.
+    /// Returns the last waiting transaction that changes any object of `begin .. end`.
     pub fn last_in_range(&self, begin: &[u8], end: &[u8]) -> Option<u64> {
         if self.is_empty() || begin >= end {
             return None;
@@ -198,19 +199,19 @@ impl Queue {
         named.max(range.map(|(ticket, ..)| *ticket))
     }
 
-    /// The last waiting transaction that changes the group's table.
+    /// Returns the last waiting transaction that changes the group's table.
     pub fn last_of_group(&self, pg: PgId) -> Option<u64> {
         self.groups.get(&pg).map(|named| named.last)
     }
 
-    /// Whether the first waiting transaction may need this object in memory.
+    /// Returns true if the first waiting transaction may need this object in memory.
     pub fn keeps(&self, object: &[u8]) -> bool {
         self.waiting.front().is_some_and(|(_, txn)| txn.keeps(object))
     }
 }
 
 impl Store {
-    /// Applies an accepted transaction, or lets it wait.
+    /// Applies an accepted transaction, or makes it wait.
     pub(crate) fn enqueue(&mut self, ticket: u64, txn: Accepted) {
         let wait = !self.queue.is_empty() || !self.is_ready(ticket, &txn);
         if wait && self.stopped.is_none() {
@@ -220,7 +221,7 @@ impl Store {
         }
     }
 
-    /// Whether the transaction, which is the next, can be applied now. If it never can, the store stops.
+    /// Returns true if the transaction, which is the next, can be applied now. Stops the store if it never can.
     fn is_ready(&mut self, ticket: u64, txn: &Accepted) -> bool {
         if self.reads.are_disturbed_by(ticket, txn) {
             return false;
@@ -241,14 +242,14 @@ impl Store {
             return false;
         }
         if u64::from(self.allocator.free_blocks()) < txn.blocks {
-            // They are there, but being given back to the device, or prepared, or freed and not vouched for.
+            // The blocks exist, but are being returned to the device, or prepared, or freed and not vouched for.
             self.turns.vouch_wanted = true;
             return false;
         }
         true
     }
 
-    /// Whether what a transaction needs is in memory. If it is damaged, the store stops.
+    /// Returns true if a transaction's needs are in memory. Stops the store if they are damaged.
     fn is_loaded(&mut self, txn: &Accepted, extent: Extent) -> bool {
         match self.load_needs(txn, extent) {
             Ok(wait) => wait.is_none(),
@@ -259,18 +260,18 @@ impl Store {
         }
     }
 
-    /// Stops, since the first transaction needs what cannot be used.
+    /// Stops the store, since the first transaction needs damaged metadata.
     pub(crate) fn fail_for(&mut self, damage: &Damage) {
         self.fail(StopReason::TransactionDamage(damage.clone()));
     }
 
-    /// Has what a transaction needs read, and says for what to wait.
+    /// Asks for everything that a transaction needs, and returns a read to wait for.
     fn load_needs(&mut self, txn: &Accepted, extent: Extent) -> Result<Option<ReadId>, Damage> {
         let mut wait = None;
         let mut failed = None;
         let state = &mut self.state;
         let copies = self.copies.as_ref().filter(|_| extent == Extent::All);
-        // Objects whose segments are copied, with what those are copied from.
+        // Objects whose segments are copied, with the sources of the copies.
         let mut copied: Vec<(&Key, &Key)> = Vec::new();
         let mut load = |state: &mut State, need: Need<'_>| match state.load(need) {
             Ok(Fetch::Ready(())) => {}
@@ -293,7 +294,7 @@ impl Store {
                 {
                     load(state, Need::Blocks { object, first: 0, end: u64::MAX });
                 }
-                // What is known of a copied object then is what is known of the other.
+                // The block map of the target comes from the source's, so the source's must be known.
                 if let Some((_, from)) = copied.iter().find(|(to, _)| ***to == *need.object()) {
                     load(state, need.of(from));
                 }
@@ -305,7 +306,7 @@ impl Store {
         failed.map_or(Ok(wait), Err)
     }
 
-    /// Applies waiting transactions, as far as what they need is there.
+    /// Applies waiting transactions, as far as their needs are in memory.
     pub(crate) fn run_queue(&mut self) {
         while let Some((ticket, txn)) = self.queue.waiting.pop_front() {
             let is_ready = self.stopped.is_none() && self.is_ready(ticket, &txn);
@@ -319,7 +320,7 @@ impl Store {
         }
     }
 
-    /// Has read what transactions behind the first will need. What is damaged is told when they are the first.
+    /// Asks for the needs of the transactions behind the first. Damage is reported when they are the first.
     pub(crate) fn read_ahead_for_queue(&mut self) {
         let mut index = 1;
         while index < self.queue.waiting.len().min(AHEAD) {

@@ -1,17 +1,17 @@
-//! How much more a store takes, for layers that must know before they promise it to others.
+//! Space that a store still has, for layers that must know before they promise it to others.
 
 use crate::config::BLOCK;
 use crate::engine::submit::RoomNeed;
 use crate::metadata::state::tree_blocks_max;
 use crate::{Step, Store, SubmitError, Ticket, Transaction};
 
-/// Of what steps take, no more than this part lies in the tree.
+/// The tree takes at most the total of a step's space divided by this.
 const METADATA_PART: u64 = 8;
-/// What the tree may take for the copy of one object, beside what every step takes.
+/// Bytes that the tree may take for the copy of one object, besides those of every step.
 const CLONE_BYTES: u64 = 64 << 10;
 
-/// Bytes of [`Store::room_bytes`] that steps take at most, about; 0 if they store nothing new. What is kept in reserve for
-/// deletes makes up for what this does not know, such as the size of the tree.
+/// Returns an upper estimate of the bytes of [`Store::room_bytes`] that steps take; 0 if they store nothing new. The
+/// reserve for deletes makes up for what this estimate ignores, such as the size of the tree.
 pub fn growth_bytes(steps: &[Step]) -> u64 {
     let (mut need, mut clones) = (RoomNeed::default(), 0);
     for step in steps {
@@ -27,7 +27,8 @@ pub fn growth_bytes(steps: &[Step]) -> u64 {
 }
 
 impl Store {
-    /// Bytes that transactions which store something new may take at present, as [`growth_bytes`] counts them.
+    /// Returns the bytes that transactions which store something new may take at present, as [`growth_bytes`] counts
+    /// them.
     pub fn room_bytes(&mut self) -> u64 {
         if self.lacks_pages() {
             return 0;
@@ -42,13 +43,14 @@ impl Store {
         of_main.min(of_metadata) * BLOCK
     }
 
-    /// What was freed last can be used sooner than it would be otherwise.
+    /// Makes blocks that were freed last usable as soon as possible.
     pub fn want_room(&mut self) {
         self.turns.vouch_wanted = true;
     }
 
-    /// [`Store::submit`] for what cannot be refused any more, since others have it already: it may take what is kept in
-    /// reserve. Whoever promised room for it ([`Store::room_bytes`]) never meets [`SubmitError::NoSpace`].
+    /// Submits, like [`Store::submit`], a transaction that cannot be refused any more because other OSDs have it
+    /// already: it may take the reserve. A caller that promised room for it ([`Store::room_bytes`]) never gets
+    /// [`SubmitError::NoSpace`].
     pub fn submit_owed(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
         self.take_in(txn, true)
     }

@@ -39,14 +39,14 @@ use types::{BufPool, PgId};
 /// [`Store::extents`], [`Store::list`], `omap_*`, `pg_*`. *Events in:* [`Store::io_done`]. *Actions out:*
 /// [`Store::poll_io`], [`Store::poll_event`].
 ///
-/// A turn of the caller's loop feeds all completions in, handles events, submits, calls [`Store::end_turn`] **once, also
-/// if nothing was submitted** (a checkpoint moves on there), and then carries out what [`Store::poll_io`] gives.
+/// A turn of the caller's loop feeds all completions in, handles events, submits, calls [`Store::end_turn`] **once,
+/// also if nothing was submitted** (a checkpoint moves on there), and then carries out what [`Store::poll_io`] gives.
 /// Requests may be carried out in any order and at the same time.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) superblock: Superblock,
     pub(crate) state: State,
-    /// Groups with anything in their tables, as of the last transaction submitted.
+    /// Groups with entries in their tables, as of the last transaction submitted.
     pub(crate) groups: BTreeSet<PgId>,
     pub(crate) queue: Queue,
     pub(crate) lookups: Lookups,
@@ -56,7 +56,7 @@ pub struct Store {
     pub(crate) memory: Memory,
     pub(crate) allocator: Allocator,
     pub(crate) wal: Wal,
-    /// Blocks that objects hold.
+    /// Number of blocks that objects hold.
     pub(crate) data_blocks: u64,
     pub(crate) turns: Turns,
     pub(crate) in_flight: InFlight,
@@ -72,10 +72,10 @@ pub struct Store {
     /// Blocks set aside for the tree.
     pub(crate) metadata: MetadataSpace,
     pub(crate) io: IoQueue,
-    /// Where reads go and data is put together.
+    /// Buffers for reads and for data that is put together.
     pub(crate) buffers: BufPool,
     pub(crate) events: VecDeque<StoreEvent>,
-    /// Why no further commit will happen.
+    /// The reason why no further commit will happen.
     pub(crate) stopped: Option<StopReason>,
     pub(crate) losses: Vec<Loss>,
     pub(crate) unreadable_log: Vec<u64>,
@@ -85,27 +85,27 @@ pub struct Store {
     pub(crate) commit_log: CommitLog,
 }
 
-/// After so many idle ticks freed blocks go back to the device.
+/// Number of idle ticks after which freed blocks are returned to the device.
 const IDLE_TICKS: u32 = 5;
 
-/// What [`Store::tick`] saw.
+/// Observations of [`Store::tick`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Idle {
     last_ticket: u64,
     ticks: u32,
 }
 
-/// Unused buffers that a store keeps for the next ones if nobody gives it a pool: zeroing new ones cost a tenth of the CPU
-/// time of large reads. 16 MiB.
+/// Bytes of unused buffers that a store keeps if it is given no pool: zeroing new buffers costs a tenth of the CPU time
+/// of large reads. 16 MiB.
 pub(crate) const SPARE_BYTES: usize = 16 << 20;
 
 impl Store {
-    /// Makes the store take its buffers from a pool that is used for other things too.
+    /// Makes the store take its buffers from a pool that has other users too.
     pub fn use_buffers(&mut self, buffers: BufPool) {
         self.buffers = buffers;
     }
 
-    /// Keeps data that was read in memory, in at most so many bytes. 0, as a store begins: none.
+    /// Limits the block cache to this many bytes. 0, the initial value, turns it off.
     pub fn set_block_cache_bytes(&mut self, bytes: usize) {
         self.block_cache.set_budget(bytes);
     }
@@ -114,8 +114,8 @@ impl Store {
         self.block_cache.stats()
     }
 
-    /// Has the store write zeros ahead of use where it will put small writes. For sparse files: a first write to a block,
-    /// and the flush behind it, cost far more there than later ones. It changes nothing of what the store promises.
+    /// Makes the store write zeros ahead of use to blocks that small writes will get. For sparse files: a first write
+    /// to a block, and the flush behind it, cost far more there than later ones. The store's promises stay the same.
     pub fn prepare_ahead(&mut self) {
         self.prepare_ahead_by(preparing::RUN_BLOCKS);
     }
@@ -125,53 +125,53 @@ impl Store {
         self.allocator.limit_open_runs(run_blocks);
     }
 
-    /// The store's own identity, as it was formatted with. The OSD tells it to the monitors.
+    /// Returns the store's own identity, given by `format`. The OSD reports it to the monitors.
     pub fn uuid(&self) -> types::Fsid {
         self.superblock.uuid
     }
 
-    /// Records of the log that were applied when the store was opened: none after an orderly stop.
+    /// Returns the number of log records applied when the store was opened: 0 after an orderly stop.
     pub fn replayed_records(&self) -> u64 {
         self.replayed_records
     }
 
-    /// Why nothing can be changed, if that is so: the store has stopped, or it was opened with parts of its metadata lost.
-    /// Lookups of what is not lost are answered all the same.
+    /// Returns the reason why nothing can be changed, if there is one: the store has stopped, or it was opened with
+    /// parts of its metadata lost. Lookups of everything else are still answered.
     pub fn stopped(&self) -> Option<&StopReason> {
         self.stopped.as_ref()
     }
 
-    /// What was found damaged when the store was opened.
+    /// Returns the damage found when the store was opened.
     pub fn losses(&self) -> &[Loss] {
         &self.losses
     }
 
-    /// Whether changes come faster than the checkpoint under way takes those before them into the tree, so that memory
-    /// for them is used up, or what is kept for them of a nearly full device. Whoever submits had better wait until this is
-    /// over: memory is never a reason for the store to refuse, but room is.
+    /// Returns true if changes come faster than the checkpoint under way takes the former ones into the tree, so that
+    /// memory for changes, or the space kept for them on a nearly full device, is used up. Callers should not submit
+    /// while this is true: the store never refuses for lack of memory, but it does for lack of space.
     pub fn is_behind(&self) -> bool {
         let is_full = || self.state.overlay.bytes().0 > self.memory.overlay_bytes || self.changes_fill_room();
         self.checkpoint.is_running() && is_full()
     }
 
-    /// Device offsets of blocks of the log that could not be read when the store was opened. If it opened as usual, they held
-    /// nothing that is needed; but a record that was to lie there by the next opening could not be told from one that is
-    /// lost, if it was never written.
+    /// Returns the device offsets of log blocks that could not be read when the store was opened. If it opened as
+    /// usual, these blocks held nothing that is needed. If such a block is still unreadable at the next opening, that
+    /// opening cannot tell a lost record there from one that was never written.
     pub fn unreadable_log(&self) -> &[u64] {
         &self.unreadable_log
     }
 
-    /// Where the log is.
+    /// Returns the device that holds the log.
     pub fn log_device(&self) -> Device {
         self.superblock.log_device()
     }
 
-    /// Memory of data that was submitted and is not durable yet.
+    /// Returns the bytes of data that were submitted and are not durable yet.
     pub fn uncommitted_bytes(&self) -> u64 {
         self.in_flight.bytes() + self.queue.blocks * BLOCK
     }
 
-    /// How full the store is.
+    /// Returns how full the store is.
     pub fn usage(&self) -> SpaceUsage {
         let total_bytes = self.superblock.device_bytes;
         let free_bytes = self.free_blocks().saturating_sub(self.reserved_blocks()) * BLOCK;
@@ -195,7 +195,7 @@ impl Store {
         Some(DeviceUsage { total_bytes, free_bytes })
     }
 
-    /// Blocks that are free or will be once their release has passed all stages.
+    /// Returns the number of blocks that are free, or will be once their release has passed all stages.
     pub(crate) fn free_blocks(&self) -> u64 {
         let stages =
             self.turns.freed_blocks() + self.freeing.blocks() + self.discards.blocks() + self.preparing.blocks();
@@ -203,14 +203,14 @@ impl Store {
         u64::from(self.allocator.free_blocks()) + self.metadata.blocks() + held + stages
     }
 
-    /// To be called about once a second: relocation may go on, and a store that has had nothing to do for [`IDLE_TICKS`]
-    /// calls gives what was freed back to the device.
+    /// Does periodic work; call this about once a second. Relocation may go on, and a store that was idle for
+    /// [`IDLE_TICKS`] calls returns freed blocks to the device.
     pub fn tick(&mut self) {
         self.relocation.tick();
         let commits = self.turns.last_ticket();
         let idle = self.is_idle() && commits == self.idle.last_ticket;
         self.idle.last_ticket = commits;
-        // A device may have been unwell for a moment.
+        // A failed read of a page may succeed later, so failures are forgotten.
         self.state.cache.forget_failures();
         self.idle.ticks = if idle { self.idle.ticks + 1 } else { 0 };
         if self.idle.ticks >= IDLE_TICKS && self.stopped.is_none() {
@@ -222,7 +222,7 @@ impl Store {
         }
     }
 
-    /// Whether there is work that no completion will bring about: the caller is to turn its loop again soon.
+    /// Returns true if there is work that no completion will trigger: the caller should turn its loop again soon.
     pub fn wants_turn(&self) -> bool {
         let work = self.checkpoint.is_running()
             || !self.state.destroying.is_empty()
@@ -231,7 +231,8 @@ impl Store {
         work && self.io.is_idle() && self.state.cache.reads_in_flight() == 0 && self.stopped.is_none()
     }
 
-    /// Whether nothing is under way: all commits done, no checkpoint, read or discard running or wanted.
+    /// Returns true if nothing is under way: all commits are done, and no checkpoint, read or discard is running or
+    /// wanted.
     pub fn is_idle(&self) -> bool {
         self.io.is_idle()
             && self.turns.is_idle()
@@ -246,7 +247,7 @@ impl Store {
             && self.relocation.is_idle()
     }
 
-    /// The next request to carry out.
+    /// Returns the next request to carry out.
     pub fn poll_io(&mut self) -> Option<IoRequest> {
         while let Some(read) = self.state.cache.poll_read() {
             self.io.read(Purpose::PageRead { id: read.id }, read.run, &self.buffers);
@@ -254,7 +255,7 @@ impl Store {
         self.io.poll()
     }
 
-    /// The next event, in the order in which they happened.
+    /// Returns the next event; events come in the order in which they happened.
     pub fn poll_event(&mut self) -> Option<StoreEvent> {
         loop {
             let event = self.events.pop_front()?;
@@ -297,7 +298,7 @@ impl Store {
         }
     }
 
-    /// Stops for good: what is in memory may never become durable.
+    /// Stops the store for good: the changes in memory may never become durable.
     pub(crate) fn fail(&mut self, reason: StopReason) {
         if self.stopped.is_none() {
             self.io.drop_writes();
@@ -317,7 +318,7 @@ impl Store {
         self.run_queue();
     }
 
-    /// Hands freed blocks on, as far as they may go.
+    /// Releases freed blocks to the allocator, as far as allowed.
     pub(crate) fn release_freed(&mut self) {
         let (allocator, discards, cache) = (&mut self.allocator, &mut self.discards, &mut self.block_cache);
         let vouched_lsn = if mutant::is(mutant::Mutant::ReuseEarly) { u64::MAX } else { self.turns.vouched_lsn };
@@ -328,7 +329,7 @@ impl Store {
     }
 }
 
-/// A read's buffer. Panics if a successful read comes without: the caller broke the contract of [`IoDone`].
+/// Returns a read's buffer. Panics if a successful read has none, which breaks the contract of [`IoDone`].
 fn filled(result: Result<Option<types::AlignedBuf>, i32>) -> Result<types::AlignedBuf, i32> {
     result.map(|buf| buf.expect("a read that succeeded hands its buffer back"))
 }

@@ -1,4 +1,4 @@
-//! From a transaction's steps to redo steps: space is checked and taken, blocks are made whole.
+//! Makes redo steps of a transaction's steps: checks and takes space, makes blocks whole.
 
 use crate::btree::{PAGE_BLOCKS, PAGE_BYTES, leaves_max};
 use crate::config::BLOCK;
@@ -22,8 +22,8 @@ use std::ops::Range;
 use types::{AlignedBuf, BLOCK_BYTES, BufPool, ObjectId, PgId, crc32c};
 use wire::Rope;
 
-/// Blocks that the edges of a cloned range may take: where bytes in a source's record are written, where zeros begin and end
-/// behind them, and for what of the target lay in its record.
+/// Maximum number of blocks that the edges of a cloned range take: written bytes of a source's record, the begin and
+/// the end of zeros behind them, and bytes of the target's record.
 const EDGE_BLOCKS: u64 = 5;
 
 /// Upper bound of the bytes of an object's record, or of a segment's, besides its content and the object's texts.
@@ -39,18 +39,18 @@ fn delete_reserve_blocks(device_blocks: u32) -> u64 {
     u64::from(device_blocks) / 256 + 16
 }
 
-/// Blocks that a write touches.
+/// Returns the number of blocks that a write touches.
 fn blocks_touched(offset: u64, len: u64) -> u64 {
     if len == 0 { 0 } else { (offset + len).div_ceil(BLOCK) - offset / BLOCK }
 }
 
-/// Room that steps need at most.
+/// Upper bound of the space that steps need.
 #[derive(Default)]
 pub(crate) struct RoomNeed {
     pub blocks: u64,
     /// Bytes added to the tree.
     pub metadata_bytes: u64,
-    /// Whether any step stores something new, which a full store refuses.
+    /// True if any step stores something new, which a full store refuses.
     pub grows: bool,
 }
 
@@ -60,7 +60,7 @@ impl RoomNeed {
             OBJECT_ENTRY_BYTES + 2 * (object.name.len() + object.nspace.len() + object.key.len()) as u64
         };
         if let Some(object) = step.object().filter(|object| object.is_clone()) {
-            // It may have to be listed under its snapshots.
+            // A clone may have to be listed under its snapshots.
             let snaps = match step {
                 Step::SetAttr { name, value, .. } if name == SNAPS_ATTR => (value.len() / SNAP_BYTES) as u64,
                 Step::Remove { .. } | Step::RemoveAttr { .. } => 0,
@@ -78,7 +78,7 @@ impl RoomNeed {
                     Some(offset + data.len() as u64).filter(|end| *end <= INLINE_BYTES_MAX).unwrap_or(0);
                 self.grows |= blocks > 0;
             }
-            // A range's edges may lie within blocks, which are then written anew.
+            // A range's edges may lie within blocks, which are then rewritten.
             Step::Zero { .. } => self.blocks += 2,
             Step::Truncate { .. } => self.blocks += 1,
             Step::SetAttr { object, name, value } => {
@@ -103,7 +103,7 @@ impl RoomNeed {
                 self.grows = true;
             }
             Step::CloneRange { target, length, .. } => {
-                // Its edges, and what of the target was inline.
+                // The edges of the range take blocks, and so do inline bytes of the target.
                 self.blocks += EDGE_BLOCKS;
                 let blocks = length / BLOCK + EDGE_BLOCKS;
                 let segments = blocks / u64::from(SEGMENT_BLOCKS) + 2;
@@ -124,7 +124,7 @@ impl RoomNeed {
     }
 }
 
-/// Bytes of the longest key that the step needs in a table, if it is one that may be too long.
+/// Returns the bytes of the longest key that the step needs in a table, if it may be too long.
 fn longest_key_bytes(step: &Step) -> Option<usize> {
     let longest = |keys: &mut dyn Iterator<Item = &Bytes>| keys.map(Bytes::len).max().unwrap_or(0) + OMAP_PREFIX_BYTES;
     let own = match step {
@@ -143,7 +143,7 @@ fn longest_key_bytes(step: &Step) -> Option<usize> {
     Some(own.max(object))
 }
 
-/// Whether a range can be cloned, as far as that can be told without the objects.
+/// Checks a clone of a range, as far as possible without the objects.
 fn check_clone_range(step: &Step) -> Result<(), SubmitError> {
     let Step::CloneRange { source, target, source_offset, length, target_offset } = step else { return Ok(()) };
     let why = if source_offset % BLOCK != target_offset % BLOCK {
@@ -161,7 +161,7 @@ fn check_clone_range(step: &Step) -> Result<(), SubmitError> {
 }
 
 impl Store {
-    /// Takes a transaction: lookups from now on see it, if they have to wait for that; it is durable when
+    /// Accepts a transaction. Lookups from now on see it; some of them wait for it. It is durable when
     /// [`crate::StoreEvent::Committed`] names its ticket or a later one. Errors: nothing has happened.
     pub fn submit(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
         self.take_in(txn, false)
@@ -189,12 +189,12 @@ impl Store {
         }
     }
 
-    /// Applies a transaction all of whose needs are in memory.
+    /// Applies a transaction whose needs are all in memory.
     pub(crate) fn apply_accepted(&mut self, ticket: u64, txn: Accepted) {
         let mut staged = Staged::new(ticket);
         let destroying = self.state.destroying.len();
         if let Some(next) = self.copies.as_ref().and_then(|copies| copies.ids_end(ticket)) {
-            // Omaps that its steps make before they take the copies get other ids, also when it is replayed.
+            // Omaps that the steps make before they take the copies get other ids, in a replay too.
             self.apply(Redo::OmapIds { next }, &mut staged);
         }
         for KeyedStep { step, object, from } in txn.steps {
@@ -209,7 +209,7 @@ impl Store {
         self.turns.stage(staged);
     }
 
-    /// Checks all that can keep a transaction from happening. One that `is_owed` may take what is kept in reserve.
+    /// Checks everything that can keep a transaction from happening. With `is_owed` it may take the reserve.
     fn admit(&mut self, txn: Transaction, is_owed: bool) -> Result<Accepted, SubmitError> {
         if let Some(reason) = &self.stopped {
             return Err(SubmitError::Stopped(Box::new(reason.clone())));
@@ -238,7 +238,7 @@ impl Store {
         let mut txn = Accepted::new(txn);
         for (index, step) in txn.steps.iter().enumerate() {
             if let (Some(from), Some(key)) = (step.step.source(), &step.from)
-                // If that takes longer, whoever submits this has seen the source and is right.
+                // If this cannot be told from memory, the caller has seen the source and is right.
                 && self.queue.last_of_object(key).is_none()
                 && self.state.load_head(key).is_ok()
                 && self.will_exist(key, txn.pg, &txn.steps[..index]) == Some(false)
@@ -254,17 +254,17 @@ impl Store {
             let needed_bytes = need.blocks * BLOCK + need.metadata_bytes;
             return Err(SubmitError::NoSpace { device: Device::Main, needed_bytes, free_bytes: 0 });
         }
-        // Transactions that wait have room of theirs.
+        // Waiting transactions have space reserved for them.
         let growth = tree_blocks_max(need.metadata_bytes + self.queue.metadata_bytes);
         self.admit_to_metadata_device(need.grows, growth)?;
         let growth = if self.superblock.metadata_device.is_some() { 0 } else { growth };
         let reserved = if need.grows { self.reserved_blocks() + growth } else { 0 };
         let allocatable = u64::from(self.allocator.free_blocks());
-        // What is set aside for the tree is free, but not for data.
+        // Blocks set aside for the tree are free, but not for data.
         let unreserved = (allocatable + self.metadata.blocks()).saturating_sub(reserved);
         let free = unreserved.min(allocatable).saturating_sub(self.queue.blocks);
         if need.blocks > free || (need.grows && free == 0) {
-            // What earlier transactions freed becomes usable with the help of one more record.
+            // One more record makes the blocks freed by earlier transactions usable.
             self.turns.vouch_wanted = true;
             let needed_bytes = need.blocks * BLOCK + need.metadata_bytes;
             return Err(SubmitError::NoSpace { device: Device::Main, needed_bytes, free_bytes: free * BLOCK });
@@ -273,7 +273,7 @@ impl Store {
         Ok(txn)
     }
 
-    /// What the segments and the omap of a copy may take in the tree, as far as it is known what the source has.
+    /// Returns an upper bound of the tree bytes of a clone's segments and omap, as far as the source is known.
     fn clone_bytes_max(&mut self, step: &KeyedStep) -> u64 {
         let (Step::Clone { .. }, Some(from), Some(to)) = (&step.step, &step.from, &step.object) else { return 0 };
         let Some(onode) = self.state.onodes.get(from).flatten() else { return 0 };
@@ -285,8 +285,8 @@ impl Store {
         blocks * BLOCK_BYTES_MAX + (segments + snaps) * (to.len() as u64 + 2 * ENTRY_BYTES) + omap_bytes
     }
 
-    /// What an omap may take in the tree: the leaves that have any of it and all that has changed since; and no more than all
-    /// omaps together.
+    /// Returns an upper bound of the tree bytes of an omap: the leaves with any of its entries and all changes since;
+    /// at most those of all omaps together.
     fn omap_bytes_max(&mut self, id: u64) -> u64 {
         let all = 2 * self.state.totals.omap_bytes.max(0) as u64;
         let (mut begin, mut end) = (Vec::new(), Vec::new());
@@ -297,7 +297,7 @@ impl Store {
         all.min(leaves * PAGE_BYTES as u64 + bytes as u64 + changes as u64 * ENTRY_BYTES)
     }
 
-    /// Whether the object exists after these steps, applied now, if that can be told from memory.
+    /// Returns whether the object would exist after these steps; `None` if memory does not tell.
     pub(crate) fn will_exist(&self, object: &[u8], pg: PgId, before: &[KeyedStep]) -> Option<bool> {
         for KeyedStep { step, object: changed, .. } in before.iter().rev() {
             match step {
@@ -315,8 +315,8 @@ impl Store {
         self.state.onodes.get(object).map(|onode| onode.is_some())
     }
 
-    /// Whether what is free of the main device is in pieces too small for the pages that a checkpoint of the changes so far
-    /// needs. Has one made before it comes to that.
+    /// Returns true if the free space of the main device is in pieces too small for the pages that a checkpoint of the
+    /// changes so far needs. Asks for a checkpoint before it comes to that.
     pub(crate) fn lacks_pages(&mut self) -> bool {
         let is_short = self.metadata.blocks() < self.metadata_blocks_wanted();
         if self.superblock.metadata_device.is_some() || !is_short {
@@ -324,28 +324,28 @@ impl Store {
         }
         let (needed, wanted) = (self.checkpoint_blocks_needed(), self.metadata_blocks_wanted());
         let spare = u64::from(self.allocator.free_blocks()).saturating_sub(self.promised_blocks());
-        // If there is too little of it anyway, that is told elsewhere.
+        // A plain lack of space is reported elsewhere.
         if self.metadata.blocks() + spare < needed
             || self.metadata.search(wanted.min(2 * needed), spare, &mut self.allocator)
         {
             return false;
         }
-        // It needs less room the fewer changes there are, and the pages it replaces become free.
+        // A checkpoint needs less space the fewer changes there are, and frees the pages that it replaces.
         if self.wal.used_bytes() > 0 && !self.checkpoint.is_running() {
             self.checkpoint.wanted = Some(self.turns.last_ticket());
         }
         self.metadata.blocks() < needed
     }
 
-    /// Whether the tree's own device, if it has one, takes so many blocks more beside what the next checkpoint and deletes
-    /// need.
+    /// Checks that the tree's own device, if it has one, takes this many blocks more besides the needs of the next
+    /// checkpoint and of deletes.
     fn admit_to_metadata_device(&mut self, grows: bool, blocks: u64) -> Result<(), SubmitError> {
         let Some(free) = self.metadata.own_free_blocks().filter(|_| grows) else { return Ok(()) };
         let free = free.saturating_sub(self.metadata_device_reserved_blocks());
         if blocks <= free {
             return Ok(());
         }
-        // Pages of what is gone already become free with the next checkpoint.
+        // The next checkpoint frees pages of deleted entries.
         if self.wal.used_bytes() > 0 {
             self.checkpoint.wanted = Some(self.turns.last_ticket());
         }
@@ -353,7 +353,7 @@ impl Store {
         Err(SubmitError::NoSpace { device: Device::Metadata, needed_bytes, free_bytes })
     }
 
-    /// Blocks of the main device kept for the next checkpoint and for transactions that delete.
+    /// Returns the blocks of the main device reserved for the next checkpoint and for transactions that delete.
     pub(crate) fn reserved_blocks(&self) -> u64 {
         match self.superblock.metadata_device {
             Some(_) => self.delete_blocks(),
@@ -361,49 +361,49 @@ impl Store {
         }
     }
 
-    /// The same of the tree's own device.
+    /// Returns the blocks of the tree's own device reserved for the next checkpoint and for transactions that delete.
     pub(crate) fn metadata_device_reserved_blocks(&self) -> u64 {
         let deletes = delete_reserve_blocks(self.superblock.tree_space().end());
         self.metadata_blocks_wanted() + deletes
     }
 
-    /// Blocks kept for transactions that delete.
+    /// Returns the blocks reserved for transactions that delete.
     fn delete_blocks(&self) -> u64 {
         delete_reserve_blocks(self.superblock.device_blocks())
     }
 
-    /// Free blocks that the tree does not get: for transactions that wait, and such that delete.
+    /// Returns the free blocks that the tree must not take: for transactions that wait, and for those that delete.
     pub(crate) fn promised_blocks(&self) -> u64 {
         self.queue.blocks + self.delete_blocks()
     }
 
-    /// Sets aside what the next checkpoint may need, but not what is promised to transactions.
+    /// Sets blocks aside for the next checkpoint, but none that are promised to transactions.
     pub(crate) fn set_metadata_aside(&mut self) {
         let (promised, wanted) = (self.promised_blocks(), self.metadata_blocks_wanted());
         if self.superblock.metadata_device.is_some() {
             return self.metadata.adjust(wanted, &mut self.allocator);
         }
         let spare = u64::from(self.allocator.free_blocks()).saturating_sub(promised);
-        // What is kept beyond what is wanted is room that is missed when there is little.
+        // Blocks set aside beyond the need would be missed when space is scarce.
         self.metadata.give_back(wanted + spare, &mut self.allocator);
         if spare > 0 {
             self.metadata.adjust(wanted.min(self.metadata.blocks() + spare), &mut self.allocator);
         }
     }
 
-    /// Blocks that a checkpoint may still need: the whole tree may have to be written anew. Every change may make two pages
-    /// of one, which are then half full.
+    /// Returns the number of blocks that a checkpoint may still need: the whole tree may have to be rewritten. Every
+    /// change may split a page into two half full ones.
     pub(crate) fn metadata_blocks_wanted(&self) -> u64 {
         let tree = self.checkpoint.tree_blocks;
         let (changes, bytes) = self.state.overlay.unmerged();
         let (changes, bytes) = (changes as u64, bytes as u64 + changes as u64 * ENTRY_BYTES);
-        // One page more above for every 16 more below is more than there will be.
+        // One page more above for every 16 more below is a safe bound.
         let split = (tree / 2 * 3).min(changes * u64::from(PAGE_BLOCKS) * 17 / 16);
         (tree + split + tree_blocks_max(bytes)).saturating_sub(self.checkpoint.blocks_taken())
     }
 
-    /// Blocks that a checkpoint of what has changed so far needs: the way to every change from the top of the tree is written
-    /// anew, and pages that become too full are split.
+    /// Returns the number of blocks that a checkpoint of the changes so far needs: it rewrites the path from the top of
+    /// the tree to every change, and splits pages that become too full.
     fn checkpoint_blocks_needed(&self) -> u64 {
         let levels = self.state.root.map_or(1, |root| u64::from(root.level) + 1);
         let (changes, bytes) = self.state.overlay.unmerged();
@@ -461,7 +461,7 @@ impl Store {
         };
         self.apply(redo, staged);
         if copied_segments {
-            // Those that are being made were told when the copy began.
+            // Merges of copied segments got their new holder when the copy began.
             return;
         }
         if !self.merges.is_empty() && from != to {
@@ -520,7 +520,7 @@ impl Store {
         if self.stage_inline_zero(&key, offset, end, staged) {
             return;
         }
-        // Behind the size all is zeros: a last block whose bytes all go can go itself.
+        // All bytes behind the size are zeros, so a last block whose bytes all go can go itself.
         let whole_end = if end == size { end.div_ceil(BLOCK) } else { end / BLOCK };
         let whole_begin = offset.div_ceil(BLOCK);
         if whole_begin > whole_end {
@@ -540,7 +540,7 @@ impl Store {
     fn stage_truncate(&mut self, key: Key, size: u64, staged: &mut Staged) {
         let old = self.size(&key);
         if size < old && !size.is_multiple_of(BLOCK) && !self.is_inline(&key) {
-            // What is behind the new size must read as zeros if the object grows again.
+            // The bytes behind the new size must read as zeros if the object grows again.
             let block_end = size.next_multiple_of(BLOCK).min(old);
             self.zero_in_block(key.clone(), old, size, block_end, staged);
         }
@@ -571,7 +571,7 @@ impl Store {
         }
     }
 
-    /// What a block holds besides the `len` bytes at `at`.
+    /// Returns the source of a block's bytes besides the `len` bytes at `at`.
     pub(crate) fn base_of(&self, key: &[u8], block: u32, at: usize, len: usize) -> Base {
         let Some(onode) = self.state.known(key) else { return Base::Zeros };
         let Some(old) = onode.blocks.get(block) else { return Base::Zeros };
@@ -582,7 +582,7 @@ impl Store {
         self.content_of(old)
     }
 
-    /// Where the content of an object's block is to be had.
+    /// Returns the source of the content of an object's block.
     pub(crate) fn content_of(&self, old: BlockRef) -> Base {
         if self.merges.contains(old.device) {
             return Base::Merge(old.device);
@@ -593,14 +593,14 @@ impl Store {
         }
     }
 
-    /// Gives one whole block a place and puts it into the object.
+    /// Allocates one whole block and puts it into the object.
     pub(crate) fn put_block(&mut self, key: Key, size: u64, at: u32, block: AlignedBuf, staged: &mut Staged) {
         let mut contents = Contents::default();
         contents.push_block(block, false);
         self.put_blocks(key, size, at, contents, staged);
     }
 
-    /// Gives the blocks a place and puts them into the object.
+    /// Allocates the blocks and puts them into the object.
     pub(crate) fn put_blocks(&mut self, key: Key, size: u64, first: u32, contents: Contents, staged: &mut Staged) {
         let Contents { crcs, parts } = contents;
         let count = crcs.len() as u32;
@@ -641,7 +641,7 @@ impl Store {
     }
 }
 
-/// Shortens the run by `count` blocks; an emptied one is replaced by the next.
+/// Takes `count` blocks off the front of the run; replaces an emptied run by the next.
 fn take_front(run: &mut Run, count: u32, next: &mut impl Iterator<Item = Run>) {
     *run = Run { start: run.start + count, count: run.count - count };
     if run.count == 0 {
@@ -654,10 +654,10 @@ enum ContentPart {
     Merge { base: Base, over: Option<Box<Over>>, patch: Patch },
 }
 
-/// A part of a block, and where it is to be had.
+/// A part of a block and its source.
 type Over = (Range<usize>, Base);
 
-/// The blocks of one write, in order, with their checksums (0 where it is not known yet).
+/// The blocks of one write, in order, with their checksums (0 where a checksum is not known yet).
 #[derive(Default)]
 pub(crate) struct Contents {
     crcs: Vec<u32>,
@@ -675,7 +675,7 @@ impl Contents {
         self.parts.push(ContentPart::Blocks { data: block.freeze().into(), damaged });
     }
 
-    /// `data`: whole blocks in pieces of whole blocks.
+    /// Adds whole blocks. `data`: pieces that are whole blocks.
     fn push_whole(&mut self, data: Rope) {
         let computed = |data: &Rope| -> Vec<u32> {
             data.pieces().flat_map(|piece| piece.chunks_exact(BLOCK_BYTES).map(crc32c::checksum)).collect()
@@ -696,8 +696,8 @@ impl Contents {
     }
 }
 
-/// The same bytes (whole blocks) in pieces that begin on 4 KiB boundaries of memory and are whole blocks long. Pieces
-/// that are so already are shared, the others copied.
+/// Returns the same whole blocks in pieces that begin on 4 KiB boundaries of memory and are whole blocks long. Pieces
+/// that already are so are shared, the others are copied.
 pub(crate) fn aligned(data: Rope, buffers: &BufPool) -> Rope {
     let fits =
         |piece: &Bytes| piece.as_ptr().addr().is_multiple_of(BLOCK_BYTES) && piece.len().is_multiple_of(BLOCK_BYTES);
@@ -705,7 +705,7 @@ pub(crate) fn aligned(data: Rope, buffers: &BufPool) -> Rope {
         return data;
     }
     let mut out = Rope::new();
-    // Unfitting pieces since the last block boundary that a fitting piece could begin at.
+    // Unfitting pieces since the last block boundary at which a fitting piece could begin.
     let mut loose = Rope::new();
     let copy = |loose: Rope, out: &mut Rope| {
         if loose.is_empty() {

@@ -1,8 +1,8 @@
 //! The commit pipeline: staged transactions, turns on their way to the device, acknowledgement in log order.
 //!
-//! A turn is a batch of transactions: their data and one log record are written together, then one flush per
-//! device (`flushing`) makes them durable. At most two turns are in flight, and a second only if it is large; what is submitted meanwhile waits and goes
-//! together into the next one.
+//! A turn is a batch of transactions: their data and one log record are written together, then one flush per device
+//! (`flushing`) makes them durable. At most two turns are in flight, and the second only if it is large. Transactions
+//! submitted meanwhile wait and go together into the next turn.
 
 use crate::config::BLOCK;
 use crate::data::merges::CrcSlot;
@@ -20,17 +20,18 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use wire::Rope;
 
-/// More would only delay acknowledgements: the flush of one turn covers the writes of the next.
+/// Maximum number of turns in flight. More would only delay acknowledgements: the flush of one turn covers the writes
+/// of the next.
 const TURNS_MAX: usize = 2;
-/// A turn with less data than this waits until the one in flight is durable: with few bytes a flush costs more than what
-/// it makes durable, so what comes meanwhile had better share one. 128 KiB.
+/// A turn with less data than this waits until the one in flight is durable: a flush costs more than writing few bytes,
+/// so transactions that arrive meanwhile should share one. 128 KiB.
 const OVERLAP_BYTES_MIN: u64 = 128 << 10;
-/// Of that, the part which is enough when all that is in flight is written and only its flush is waited for: what is
-/// written meanwhile is flushed at once then.
+/// Divisor of [`OVERLAP_BYTES_MIN`] once everything in flight is written and only its flush is waited for: data written
+/// meanwhile is then flushed at once.
 const FLUSHING_PART: u64 = 4;
-/// Data of one turn, so that a flood of large writes does not hold up the small ones behind it: 32 MiB.
+/// Maximum data of one turn, so that a flood of large writes does not hold up the small ones behind it: 32 MiB.
 const TURN_DATA_BYTES_MAX: u64 = 32 << 20;
-/// One write request: 4 MiB, in at most as many pieces as one system call takes.
+/// Maximum size of one write request: 4 MiB, in at most as many pieces as one system call takes.
 const WRITE_BYTES_MAX: usize = 4 << 20;
 const WRITE_PIECES_MAX: usize = 512;
 // A lone turn of the largest size goes out at once; only smaller ones wait for the one in flight.
@@ -41,25 +42,25 @@ const _: () = assert!(WRITE_PIECES_MAX <= 1024 && WRITE_BYTES_MAX as u64 <= TURN
 // would wait for every checkpoint.
 const _: () = assert!((TURNS_MAX as u64 + 1) * LOG_PER_CHECKPOINT <= LOG_PER_RECORD * (LOG_PER_CHECKPOINT - 1));
 
-/// Runs found free that are not kept in memory for a turn to come.
+/// Number of runs found free from which on a record frees them, rather than keeping them in memory for a later turn.
 const FOUND_MAX: usize = 4096;
 
-/// A submitted transaction that is not on its way yet.
+/// An applied transaction that is not on its way to the device yet.
 #[derive(Debug)]
 pub(crate) struct Staged {
     pub ticket: u64,
     steps: RedoBytes,
-    /// Blocks of it that are still being made.
+    /// Number of its blocks that are still being merged.
     pub merges: usize,
-    /// Device block and content.
+    /// Device block and content of its data.
     pub data: Vec<(u32, Rope)>,
     pub freed: Vec<Run>,
-    /// The store's own: nobody waits for it.
+    /// True for a transaction of the store's own, which no caller waits for.
     pub internal: bool,
 }
 
 impl Staged {
-    /// An empty transaction.
+    /// Creates an empty transaction.
     pub fn new(ticket: u64) -> Staged {
         let (steps, data, freed) = Default::default();
         Staged { ticket, steps, merges: 0, data, freed, internal: false }
@@ -69,7 +70,7 @@ impl Staged {
         self.steps.push(redo);
     }
 
-    /// Where the checksums of the mapping that was pushed last are ([`CrcSlot`]).
+    /// Returns the offset of the checksums of the mapping pushed last ([`CrcSlot`]).
     pub fn checksums_at(&self) -> usize {
         self.steps.checksums_at()
     }
@@ -79,22 +80,22 @@ impl Staged {
     }
 }
 
-/// A batch on its way.
+/// A batch of transactions on its way to the device.
 #[derive(Debug)]
 struct Turn {
     lsn: u64,
     last_ticket: Option<u64>,
     writes: Writes,
-    /// The highest LSN its record vouches for.
+    /// The highest LSN that its record vouches for.
     vouches_for: u64,
     freed: Vec<Run>,
-    /// Where its data begins in the table of blocks in flight.
+    /// First blocks of its data in the table of blocks in flight.
     in_flight: Vec<u32>,
-    /// It has no log record: the checkpoint under way makes it durable.
+    /// True if it has no log record: the checkpoint under way makes it durable.
     by_checkpoint: bool,
-    /// `None`: its requests are still with the store.
+    /// The time when its requests were handed over; `None` while they are still with the store.
     handed_over: Option<Duration>,
-    /// When its last write so far was done.
+    /// The time when its last write so far was done.
     written: Duration,
 }
 
@@ -106,13 +107,13 @@ pub(crate) struct Turns {
     turns: VecDeque<Turn>,
     flushing: Flushing,
     pub durable_lsn: u64,
-    /// The highest LSN that a durable record or checkpoint says is durable.
+    /// The highest LSN that a durable record or checkpoint states to be durable.
     pub vouched_lsn: u64,
-    /// A record without transactions shall be written if only that makes freed blocks usable.
+    /// True if a record without transactions should be written when only that makes freed blocks usable.
     pub vouch_wanted: bool,
-    /// See [`OVERLAP_BYTES_MIN`].
+    /// The value of [`OVERLAP_BYTES_MIN`]; tests change it.
     pub overlap_bytes_min: u64,
-    /// Blocks of groups whose destruction is on its way: the next record frees them.
+    /// Blocks found free in destroyed groups and objects: the next record frees them.
     pub found_free: Vec<Run>,
 }
 
@@ -132,7 +133,7 @@ impl Turns {
         }
     }
 
-    /// A new transaction's ticket.
+    /// Returns the ticket of a new transaction.
     pub fn next_ticket(&mut self) -> u64 {
         self.last_ticket += 1;
         self.last_ticket
@@ -144,7 +145,7 @@ impl Turns {
         self.staged.push_back(staged);
     }
 
-    /// A block of a staged transaction is whole.
+    /// Takes in a merged block of a staged transaction.
     pub fn merged(&mut self, slot: CrcSlot, crc: u32, device: u32, data: Rope) {
         let front = self.staged.front().expect("a transaction waits for its merges").ticket;
         let staged = &mut self.staged[(slot.ticket - front) as usize];
@@ -157,48 +158,49 @@ impl Turns {
         self.staged.is_empty() && self.turns.is_empty()
     }
 
-    /// The ticket of the last transaction submitted.
+    /// Returns the ticket of the last transaction submitted.
     pub fn last_ticket(&self) -> u64 {
         self.last_ticket
     }
 
-    /// The ticket of the last transaction that was applied.
+    /// Returns the ticket of the last transaction applied.
     pub fn last_staged(&self) -> u64 {
         self.last_staged
     }
 
-    /// Whether all transactions up to `ticket` are on their way.
+    /// Returns true if all transactions up to `ticket` are on their way.
     pub fn emitted(&self, ticket: u64) -> bool {
         self.staged.front().is_none_or(|staged| staged.ticket > ticket)
     }
 
-    /// Bytes that the staged transactions take in the log at least.
+    /// Returns a lower bound of the log bytes of the staged transactions.
     pub fn staged_log_bytes(&self) -> u64 {
         self.staged.iter().map(|staged| staged.steps.len() as u64).sum()
     }
 
-    /// Whether the turn `lsn` and all before it are durable, or would be once the checkpoint that covers them is.
+    /// Returns true if the turn `lsn` and all before it are durable, or will be once the checkpoint that covers them
+    /// is.
     pub fn settled_to(&self, lsn: u64) -> bool {
         self.turns.iter().filter(|turn| turn.lsn <= lsn).all(|turn| turn.by_checkpoint && turn.writes.are_done())
     }
 
-    /// Whether a turn is under way that its record makes durable.
+    /// Returns true if a turn is under way that its record makes durable.
     pub fn any_recorded(&self) -> bool {
         self.turns.iter().any(|turn| !turn.by_checkpoint)
     }
 
-    /// Whether a turn is under way that a checkpoint makes durable.
+    /// Returns true if a turn is under way that a checkpoint makes durable.
     pub fn any_by_checkpoint(&self) -> bool {
         self.turns.iter().any(|turn| turn.by_checkpoint)
     }
 
-    /// Blocks freed by transactions that are not durable.
+    /// Returns the number of blocks freed by transactions that are not durable.
     pub fn freed_blocks(&self) -> u64 {
         let runs = self.staged.iter().flat_map(|s| &s.freed).chain(self.turns.iter().flat_map(|t| &t.freed));
         runs.chain(&self.found_free).map(|run| u64::from(run.count)).sum()
     }
 
-    /// A turn with less data than this is not sent now.
+    /// Returns the minimum data of a turn that may be sent now.
     fn data_bytes_min(&self) -> u64 {
         match self.turns.is_empty() {
             true => 0,
@@ -207,9 +209,9 @@ impl Turns {
         }
     }
 
-    /// How many staged transactions up to the ticket `limit`, from the first, can go into one turn of at most
-    /// `record_max` bytes of log (at least one, if it is ready), the most that their record's body takes, and the bytes of
-    /// their data.
+    /// Returns the number of staged transactions up to the ticket `limit`, from the first, that can go into one turn of
+    /// at most `record_max` bytes of log (at least one, if it is ready); an upper bound of their record's body; and the
+    /// bytes of their data.
     fn ready(&self, limit: u64, record_max: u64) -> (usize, usize, u64) {
         let (mut count, mut body, mut data_bytes) = (0, BODY_HEAD_BYTES_MAX, 0);
         for staged in self.staged.iter().take_while(|staged| staged.ticket <= limit && staged.merges == 0) {
@@ -224,8 +226,8 @@ impl Turns {
 }
 
 impl Store {
-    /// Ends a turn of the caller's loop: what was submitted is laid out and sent to the device, as far as the turns in
-    /// flight allow; a checkpoint or discards move on.
+    /// Ends a turn of the caller's loop: lays submitted transactions out and sends them to the device, as far as the
+    /// turns in flight allow; moves a checkpoint or discards on.
     pub fn end_turn(&mut self) {
         if self.stopped.is_some() {
             return self.trim_objects();
@@ -250,7 +252,7 @@ impl Store {
             if self.wal.has_room(record_bytes(body_bytes_max)) {
                 self.emit(count, false);
             } else if self.turns.turns.is_empty() {
-                // The log is full, or will never take so large a record. A checkpoint needs no log.
+                // The log is full, or never has room for so large a record. A checkpoint needs no log.
                 if !self.checkpoint.is_running() {
                     if self.wal.is_closed() || !self.can_begin_checkpoint() {
                         break;
@@ -273,14 +275,14 @@ impl Store {
         self.trim_objects();
     }
 
-    /// Lets go of objects that are more than fit into memory, but of none that somebody waits for.
+    /// Drops objects that exceed their memory, except those that something waits for.
     fn trim_objects(&mut self) {
         let (queue, reads, lookups) = (&self.queue, &self.reads, &self.lookups);
         self.state.onodes.trim(|object| queue.keeps(object) || reads.wait_for(object) || lookups.keeps(object));
     }
 
-    /// Sends all that a checkpoint covers and that has no LSN yet to the device, without a record, if it is whole and there
-    /// is such a checkpoint.
+    /// Sends all transactions of the checkpoint that have no LSN yet, without a record, if all of them are whole and a
+    /// checkpoint waits for them.
     fn emit_by_checkpoint(&mut self) {
         let Some(boundary) = self.checkpoint.boundary() else { return };
         let ready = self.turns.staged.iter().take_while(|staged| staged.merges == 0 && staged.ticket <= boundary);
@@ -291,7 +293,7 @@ impl Store {
         }
     }
 
-    /// Once all transactions that the checkpoint holds have their LSNs, the checkpoint knows what it covers.
+    /// Tells the checkpoint what it covers, once all transactions that it holds have their LSNs.
     fn settle_boundary(&mut self) {
         if self.checkpoint.boundary().is_some_and(|ticket| self.turns.emitted(ticket)) {
             self.checkpoint.cover(self.wal.next_lsn - 1);
@@ -301,7 +303,7 @@ impl Store {
         }
     }
 
-    /// Writes a record without transactions if blocks wait for nothing else, space is short and nothing else is going
+    /// Writes a record without transactions if blocks wait only for that, space is short and no other record is about
     /// to be written.
     fn vouch_for_freed_blocks(&mut self) {
         let unreserved = u64::from(self.allocator.free_blocks()) + self.metadata.blocks();
@@ -385,7 +387,7 @@ impl Store {
         self.pace_checkpoint();
     }
 
-    /// What [`Store::poll_io`] has given so far is with the device since `at`.
+    /// Notes that the device has all requests that [`Store::poll_io`] has given so far, since `at`.
     pub fn handed_over(&mut self, at: Duration) {
         for turn in self.turns.turns.iter_mut().rev().take_while(|turn| turn.handed_over.is_none()) {
             turn.handed_over = Some(at);
@@ -423,12 +425,12 @@ impl Store {
 
     pub(crate) fn turn_flush_done(&mut self, device: Device) {
         self.turns.flushing.end(device);
-        // Also takes note of the devices that the turns wrote nothing to.
+        // This call also advances the devices to which the turns wrote nothing.
         self.flush_turns();
         self.turns_durable(self.turns.flushing.durable_lsn());
     }
 
-    /// Turns up to `lsn` are durable.
+    /// Completes the turns up to `lsn`, which are durable.
     pub(crate) fn turns_durable(&mut self, lsn: u64) {
         self.turns.flushing.raise(lsn);
         while self.turns.turns.front().is_some_and(|turn| turn.lsn <= lsn) {
@@ -448,7 +450,7 @@ impl Store {
     }
 }
 
-/// The pieces of a rope with their offsets in it.
+/// Returns the pieces of a rope with their offsets in it.
 fn split(rope: Rope) -> impl Iterator<Item = (usize, Bytes)> {
     let mut at = 0;
     rope.into_pieces().map(move |piece| {

@@ -2,8 +2,8 @@
 //!
 //! A record begins on a block boundary and does not wrap: where it would, the rest of the ring is skipped. A record
 //! carries the store's uuid, so that no other bytes can pass for one, and the session (each opening of the store is
-//! one) that wrote it: sessions never go back along the log, so what a former session wrote behind the place where it
-//! was cut cannot continue what a later one wrote there.
+//! one) that wrote it. Sessions never go back along the log, so the records that a former session wrote behind the
+//! place where the log was cut cannot continue those of a later session.
 
 use crate::StoreConfig;
 use crate::config::BLOCK;
@@ -14,19 +14,19 @@ use std::collections::VecDeque;
 use types::{AlignedBuf, BufPool, Fsid, crc32c};
 use wire::{DecodeError, Reader, Target, Writer};
 
-/// The head of a record.
+/// The header of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RecordHeader {
     pub session: u64,
-    /// Log sequence number: one more than that of the record before.
+    /// Log sequence number: one more than the record before has.
     pub lsn: u64,
-    /// The highest number known to be durable when this was written.
+    /// The highest LSN known to be durable when the record was written.
     pub durable_lsn: u64,
     pub body_bytes: u32,
     pub body_crc: u32,
 }
 
-/// What a block that begins a record says.
+/// The header in a block that begins a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecordHead {
     Known(RecordHeader),
@@ -56,7 +56,7 @@ impl RecordHeader {
         w.into_vec()
     }
 
-    /// `None` if these bytes do not begin a record of the store `uuid`.
+    /// Returns `None` if these bytes do not begin a record of the store `uuid`.
     pub fn decode(bytes: &[u8], uuid: Fsid) -> Option<RecordHead> {
         let head = bytes.get(..RECORD_HEADER_BYTES)?;
         if !head.starts_with(&RECORD_MAGIC) || head[RECORD_UUID] != uuid.0 {
@@ -84,19 +84,19 @@ impl RecordHeader {
         }))
     }
 
-    /// Blocks of header and body, in bytes.
+    /// Returns the bytes of the blocks of header and body.
     pub fn record_bytes(&self) -> u64 {
         record_bytes(self.body_bytes as usize)
     }
 
-    /// The body in a record's bytes; `None` if they are not all there or not what was written.
+    /// Returns the body in a record's bytes; `None` if it is incomplete or its checksum is wrong.
     pub fn body<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         let body = record.get(RECORD_HEADER_BYTES..)?.get(..self.body_bytes as usize)?;
         (crc32c::checksum(body) == self.body_crc).then_some(body)
     }
 }
 
-/// The blocks a record takes, in bytes.
+/// Returns the bytes of the blocks of a record with such a body.
 pub(crate) fn record_bytes(body_bytes: usize) -> u64 {
     ((RECORD_HEADER_BYTES + body_bytes) as u64).next_multiple_of(BLOCK)
 }
@@ -107,7 +107,7 @@ pub(crate) const LOG_PER_RECORD: u64 = 8;
 const _: () =
     assert!(StoreConfig::WAL_BYTES_MIN.is_multiple_of(BLOCK) && StoreConfig::WAL_BYTES_MIN / LOG_PER_RECORD >= BLOCK);
 
-/// A record's place in the ring; `begin` and `end` count on over the laps.
+/// A record's place in the ring; `begin` and `end` keep counting over the laps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place {
     lsn: u64,
@@ -115,7 +115,7 @@ struct Place {
     end: u64,
 }
 
-/// The ring: where records go and how much room there is.
+/// The ring: the places of records, and the room left.
 #[derive(Debug)]
 pub(crate) struct Wal {
     uuid: Fsid,
@@ -126,19 +126,20 @@ pub(crate) struct Wal {
     /// Records that no durable checkpoint covers, oldest first.
     live: VecDeque<Place>,
     pub next_lsn: u64,
-    /// Nothing is written until a checkpoint has made what is there superfluous.
+    /// True if nothing is written until a checkpoint has made the present records superfluous.
     is_closed: bool,
 }
 
 impl Wal {
-    /// A ring at the device offset `offset`, with nothing live and the next record at `head` bytes into it.
+    /// Creates a ring at the device offset `offset`, without live records and with the next record at `head` bytes into
+    /// it.
     pub fn new(uuid: Fsid, session: u64, offset: u64, bytes: u64, head: u64, next_lsn: u64) -> Wal {
         assert!(head <= bytes, "head {head} in a ring of {bytes}");
         Wal { uuid, session, offset, bytes, head, live: VecDeque::new(), next_lsn, is_closed: false }
     }
 
-    /// Nothing is written before the next checkpoint is durable, as it would take the place of what shows that records are
-    /// missing. `next_lsn`: behind all that ever were.
+    /// Closes the ring until the next checkpoint is durable: new records would overwrite the evidence that records are
+    /// missing. `next_lsn`: an LSN behind all that ever existed.
     pub fn close_at(&mut self, next_lsn: u64) {
         (self.is_closed, self.next_lsn) = (true, next_lsn);
     }
@@ -151,12 +152,12 @@ impl Wal {
         self.session
     }
 
-    /// The most bytes one record should take: several must fit besides those that wait for a checkpoint.
+    /// Returns the maximum bytes of one record: several must fit besides those that wait for a checkpoint.
     pub fn record_bytes_max(&self) -> u64 {
         (self.bytes / LOG_PER_RECORD / BLOCK * BLOCK).max(BLOCK)
     }
 
-    /// Bytes from the oldest live record to the head.
+    /// Returns the bytes from the oldest live record to the head.
     pub fn used_bytes(&self) -> u64 {
         self.live.front().map_or(0, |oldest| self.head - oldest.begin)
     }
@@ -165,17 +166,17 @@ impl Wal {
         self.bytes
     }
 
-    /// Records that no durable checkpoint covers.
+    /// Returns the number of records that no durable checkpoint covers.
     pub fn live_records(&self) -> u64 {
         self.live.len() as u64
     }
 
-    /// Where in the ring the next record would begin.
+    /// Returns the offset in the ring where the next record would begin.
     pub fn head_in_ring(&self) -> u64 {
         self.head % self.bytes
     }
 
-    /// Whether a record of `len` bytes can be written now.
+    /// Returns true if a record of `len` bytes can be written now.
     pub fn has_room(&self, len: u64) -> bool {
         let begin = self.begin(len);
         let oldest = self.live.front().map_or(begin, |oldest| oldest.begin);
@@ -187,8 +188,8 @@ impl Wal {
         if in_lap + len > self.bytes { self.head - in_lap + self.bytes } else { self.head }
     }
 
-    /// Gives the next number to a record with a body of so many bytes, which `write_body` makes. Returns device offset and
-    /// bytes. Panics without room.
+    /// Gives the next LSN to a record with a body of this many bytes, which `write_body` makes. Returns device offset
+    /// and bytes. Panics without room.
     pub fn append(
         &mut self,
         body_bytes: usize,
@@ -216,7 +217,7 @@ impl Wal {
         (self.offset + begin % self.bytes, record)
     }
 
-    /// Gives the next number to effects that a checkpoint alone makes durable; takes no room.
+    /// Gives the next LSN to effects that a checkpoint alone makes durable; takes no room.
     pub fn skip_lsn(&mut self) -> u64 {
         self.next_lsn += 1;
         self.next_lsn - 1
@@ -228,8 +229,8 @@ impl Wal {
         self.head = begin + len;
     }
 
-    /// Takes in a record found when the store was opened: `at` bytes into the ring, `len` bytes long. Records come in
-    /// the order of their numbers. Returns whether it fits behind the former ones.
+    /// Takes in a record found when the store was opened: `at` bytes into the ring, `len` bytes long. Records must come
+    /// in the order of LSNs. Returns true if it fits behind the former ones.
     pub fn adopt(&mut self, at: u64, len: u64) -> bool {
         let lap = self.head - self.head % self.bytes;
         let begin = match self.live.is_empty() {

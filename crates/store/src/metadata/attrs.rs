@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-/// Attributes by name, ordered by name. Kept as one sorted list: objects have a few, and a tree's node would cost more
-/// than all of them.
+/// Attributes, ordered by name. One sorted list holds them: objects have a few, and a tree's node would cost more than
+/// all of them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Attrs(Vec<(Box<[u8]>, Bytes)>);
 
@@ -28,7 +28,7 @@ impl Attrs {
         self.0.is_empty()
     }
 
-    /// Names and values, in the order of names.
+    /// Returns names and values, in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Bytes)> {
         self.0.iter().map(|(name, value)| (&**name, value))
     }

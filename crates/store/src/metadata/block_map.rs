@@ -1,4 +1,4 @@
-//! Where an object's blocks lie on the device, and their checksums.
+//! Places of an object's blocks on the device, and their checksums.
 
 use crate::OBJECT_BYTES_MAX;
 use crate::config::BLOCK;
@@ -7,7 +7,7 @@ use crate::space::run::Run;
 use std::sync::Arc;
 use wire::{DecodeError, Reader};
 
-/// Blocks of an object per segment: 128 KiB. A small write touches one segment.
+/// Number of an object's blocks in a segment: 128 KiB. A small write touches one segment.
 pub(crate) const SEGMENT_BLOCKS: u32 = 32;
 // A record has five bits for the first block of a run, and six for their number: the rest is reserved.
 const _: () = assert!(SEGMENT_BLOCKS <= 1 << 5);
@@ -21,17 +21,18 @@ pub(crate) struct BlockRef {
     pub crc: u32,
 }
 
-/// Stands for a hole.
+/// The value that stands for a hole.
 const HOLE: BlockRef = BlockRef { device: u32::MAX, crc: 0 };
 
-/// The blocks of one segment, in the least memory. Content is shared by clones until one of them changes.
+/// The blocks of one segment, in the form that takes the least memory. Clones share the content until one of them
+/// changes.
 #[derive(Clone, Debug)]
 enum Segment {
     One {
         index: u8,
         block: BlockRef,
     },
-    /// Neighbours in the object are neighbours on the device.
+    /// Blocks that adjoin in the object and on the device.
     Run {
         first: u8,
         device: u32,
@@ -69,7 +70,7 @@ impl Segment {
         flat
     }
 
-    /// The smallest form, `None` if all is holes.
+    /// Returns the smallest form; `None` if all blocks are holes.
     fn pack(flat: &Flat) -> Option<Segment> {
         let first = flat.iter().position(|block| block.device != HOLE.device)?;
         let last = flat.iter().rposition(|block| block.device != HOLE.device)?;
@@ -97,13 +98,14 @@ struct SegmentSlot {
 /// One more than the number of the last segment that any object can have.
 pub(crate) const SEGMENTS_END: u32 = u32::MAX / SEGMENT_BLOCKS + 1;
 
-/// The segments that hold any of the blocks `first .. end`: from, and behind the last.
+/// Returns the segments with any of the blocks `first .. end`, as a half-open range.
 pub(crate) fn segments_of(first: u32, end: u64) -> (u32, u32) {
     let end = end.div_ceil(u64::from(SEGMENT_BLOCKS)).min(u64::from(SEGMENTS_END)) as u32;
     (first / SEGMENT_BLOCKS, end)
 }
 
-/// Which segments are in the map, be they only holes. Those of others are on the device, and nothing is known of them.
+/// Segments whose blocks are in the map, even if all of them are holes. Nothing is known of the other segments, which
+/// are on the device.
 #[derive(Clone, Default, Debug)]
 enum Known {
     #[default]
@@ -121,14 +123,14 @@ pub(crate) struct BlockMap {
 }
 
 impl BlockMap {
-    /// A map of which only that much is known: there is nothing behind so many blocks.
+    /// Creates a map of which only the end is known: there are no blocks behind the first `blocks`.
     pub fn unknown(blocks: u64) -> BlockMap {
         let mut map = BlockMap { slots: Vec::new(), known: Known::Some(Vec::new()) };
         map.learn(segments_of(0, blocks).1, SEGMENTS_END);
         map
     }
 
-    /// The first range of segments, of those that hold any of the blocks `first .. end`, that is not known.
+    /// Returns the first range of unknown segments, among those with any of the blocks `first .. end`.
     pub fn first_unknown(&self, first: u32, end: u64) -> Option<(u32, u32)> {
         let Known::Some(known) = &self.known else { return None };
         let (mut at, end) = segments_of(first, end);
@@ -144,7 +146,7 @@ impl BlockMap {
         (at < end).then_some((at, end))
     }
 
-    /// The segments `begin .. end` are known from now on: what was not restored of them is holes.
+    /// Marks the segments `begin .. end` as known: blocks that were not restored are holes.
     pub fn learn(&mut self, begin: u32, end: u32) {
         let Known::Some(known) = &mut self.known else { return };
         if begin >= end {
@@ -166,14 +168,15 @@ impl BlockMap {
         }
     }
 
-    /// The block's place; `None` for a hole. Panics, like all that follows, if the segment is not known.
+    /// Returns the block's place; `None` for a hole. Panics if the segment is not known.
     pub fn get(&self, block: u32) -> Option<BlockRef> {
         self.assert_known(block, u64::from(block) + 1);
         let at = self.position(block / SEGMENT_BLOCKS).ok()?;
         self.slots[at].segment.get(block % SEGMENT_BLOCKS)
     }
 
-    /// Puts `blocks` at `first ..`; those they replace go to `replaced`, in order.
+    /// Puts `blocks` at `first ..`; passes the replaced blocks to `replaced`, in order. Panics if a segment is not
+    /// known.
     pub fn map(
         &mut self,
         first: u32,
@@ -210,7 +213,7 @@ impl BlockMap {
                     put(&mut flat);
                     let segment = Segment::pack(&flat).expect("blocks were just put there");
                     if self.slots.is_empty() {
-                        // Most objects are either small or whole; a vector's first growth would be to four.
+                        // Most objects are either small or whole, and a vector's first growth would be to four.
                         self.slots.reserve_exact(left.div_ceil(SEGMENT_BLOCKS) as usize);
                     }
                     self.slots.insert(position, SegmentSlot { index, segment });
@@ -221,7 +224,8 @@ impl BlockMap {
         }
     }
 
-    /// Makes holes of `first .. end`; what was there goes to `removed`, in order.
+    /// Makes holes of `first .. end`; passes the removed blocks to `removed`, in order. Panics if a segment is not
+    /// known.
     pub fn unmap(&mut self, first: u32, end: u64, mut removed: impl FnMut(BlockRef)) {
         self.assert_known(first, end);
         let (mut position, first_index) =
@@ -251,7 +255,7 @@ impl BlockMap {
         self.slots.drain(keep..position);
     }
 
-    /// All blocks of the segments `begin .. end` are gone, known or not.
+    /// Drops all blocks of the segments `begin .. end`, known or not.
     pub fn forget(&mut self, begin: u32, end: u32) {
         let from = self.position(begin).unwrap_or_else(|at| at);
         let to = self.position(end).unwrap_or_else(|at| at);
@@ -259,7 +263,7 @@ impl BlockMap {
         self.learn(begin, end);
     }
 
-    /// Changes the checksum of a block that is still where it was expected and is known. Returns whether it was.
+    /// Changes the checksum of a block if it is known and still in its expected place. Returns true if so.
     pub fn patch_crc(&mut self, block: u32, device: u32, crc: u32) -> bool {
         if self.first_unknown(block, u64::from(block) + 1).is_some()
             || self.get(block).is_none_or(|found| found.device != device)
@@ -270,7 +274,7 @@ impl BlockMap {
         true
     }
 
-    /// Each allocated block of `first .. end`, in order.
+    /// Visits each allocated block of `first .. end`, in order. Panics if a segment is not known.
     pub fn for_each(&self, first: u32, end: u64, mut visit: impl FnMut(u32, BlockRef)) {
         self.assert_known(first, end);
         let from = self.position(first / SEGMENT_BLOCKS).unwrap_or_else(|at| at);
@@ -289,7 +293,8 @@ impl BlockMap {
         }
     }
 
-    /// Allocated runs of `first .. end` that adjoin in the object and on the device: block number in the object, run.
+    /// Returns the allocated runs of `first .. end` that adjoin in the object and on the device: block number in the
+    /// object, run.
     pub fn runs(&self, first: u32, end: u64) -> Vec<(u32, Run)> {
         let mut out: Vec<(u32, Run)> = Vec::new();
         self.for_each(first, end, |at, block| match out.last_mut() {
@@ -299,12 +304,12 @@ impl BlockMap {
         out
     }
 
-    /// Number of known segments that are not all holes.
+    /// Returns the number of known segments that are not all holes.
     pub fn segment_count(&self) -> usize {
         self.slots.len()
     }
 
-    /// Numbers of the segments that are not all holes, of those with blocks of `first .. end`.
+    /// Returns the numbers of the segments with blocks of `first .. end` that are not all holes.
     pub fn segments(&self, first: u32, end: u64) -> impl Iterator<Item = u32> + '_ {
         self.assert_known(first, end);
         let from = self.position(first / SEGMENT_BLOCKS).unwrap_or_else(|at| at);
@@ -312,8 +317,8 @@ impl BlockMap {
         self.slots[from..].iter().map(|slot| slot.index).take_while(inside)
     }
 
-    /// Makes `out` a segment's record: runs, each its first block in the segment (1), count (1), device block (4), one
-    /// crc32c (4) per block. False if the segment is all holes.
+    /// Sets `out` to a segment's record: runs, each with its first block in the segment (1), count (1), device block
+    /// (4), and one crc32c (4) per block. Returns false if the segment is all holes.
     pub fn encode_segment(&self, index: u32, out: &mut Vec<u8>) -> bool {
         out.clear();
         let Ok(at) = self.position(index) else { return false };
@@ -340,7 +345,7 @@ impl BlockMap {
     }
 
     /// Takes in a segment's record. Errors: bytes that [`BlockMap::encode_segment`] does not make, or a segment that is
-    /// there already.
+    /// in the map already.
     pub fn restore_segment(&mut self, index: u32, record: &[u8]) -> Result<(), DecodeError> {
         let malformed = DecodeError::Value { what: "segment of blocks", value: index.into() };
         let mut flat = [HOLE; SEGMENT_BLOCKS as usize];
@@ -366,7 +371,7 @@ impl BlockMap {
         }
     }
 
-    /// Number of allocated blocks.
+    /// Returns the number of allocated blocks.
     #[cfg(test)]
     pub fn block_count(&self) -> u64 {
         let count = |slot: &SegmentSlot| match &slot.segment {
@@ -386,7 +391,7 @@ impl BlockMap {
     }
 }
 
-/// A segment's record with another checksum for a block, if the block is still where it was expected.
+/// Returns a segment's record with another checksum for a block, if the block is still in its expected place.
 pub(crate) fn patch_segment(record: &[u8], block: u32, device: u32, crc: u32) -> Option<Vec<u8>> {
     let mut map = BlockMap::default();
     map.restore_segment(0, record).expect("our own record");

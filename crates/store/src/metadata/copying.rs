@@ -1,15 +1,16 @@
-//! Copies made before a clone that is large: the source's omap, its segments, or both, entry by entry, in slices.
+//! Copies made before a large clone: the source's omap, its segments, or both, entry by entry, in slices.
 //!
-//! The transaction that clones is the first in the queue then, so what it copies does not change, and nobody sees the copy:
-//! the copied omap has an id that no object names, the copied segments are those of an object that is not there. Once all is
-//! copied, the transaction is applied at once; it only gives the target its record.
+//! The cloning transaction is the first in the queue at that time, so the source does not change, and no lookup sees
+//! the copy: no object names the id of the copied omap, and the copied segments are those of an absent object. Once
+//! everything is copied, the transaction is applied at once; it only gives the target its record.
 //!
-//! What is copied goes into the overlay without the log, and by checkpoints into the tree as it comes, so memory is that of
-//! changes, however large the source is. With the first of it goes an entry that says whose copy this is, and in the end
-//! that it is *whole*. So, after a crash,
-//! * a clone in the log finds its copy whole in the tree, or else is copied again while the log is replayed. That must not
-//!   take more memory than changes may, so a large copy waits for a checkpoint before its transaction is applied;
-//! * a copy that no clone in the log took is removed, by a step in the log before all others.
+//! The copy goes into the overlay without the log, and by checkpoints into the tree as it comes, so it takes no more
+//! memory than changes do, however large the source is. Its first part comes with an entry that names the copy's
+//! target, and its last part marks that entry *whole*. After a crash, therefore:
+//! * A clone in the log finds its copy whole in the tree, or else the copy is made again while the log is replayed.
+//!   This must not take more memory than changes may, so a large copy waits for a checkpoint before its transaction is
+//!   applied.
+//! * A copy that no clone in the log took is removed, by a step in the log before all others.
 
 use crate::btree::{Cursor, Damage, Fetch};
 use crate::config::BLOCK;
@@ -25,20 +26,20 @@ use crate::{Step, Store};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Entries copied in one turn, and the bytes behind which no more are.
+/// Number of entries copied in one turn, and the bytes after which no more are added to a slice.
 const ENTRIES_PER_TURN: usize = 400;
 const ENTRY_BYTES: usize = 256 << 10;
-/// What a slice costs besides its entries, as entries.
+/// The cost of a slice besides its entries, as a number of entries.
 const SLICE_ENTRIES: usize = 16;
 
-/// What is copied how.
+/// Limits of copying.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopyRules {
-    /// Objects with no more segments, and no omap, are cloned without copying anything first: those of 8 MiB.
+    /// Objects with at most this many segments and no omap are cloned without a copy: those of 8 MiB.
     pub at_once_segments: u32,
-    /// Entries copied at a time.
+    /// Number of entries copied at a time.
     pub slice_entries: usize,
-    /// A clone that copies more waits for a checkpoint.
+    /// A clone that copies more bytes than this waits for a checkpoint.
     pub replayed_bytes: u64,
 }
 
@@ -52,7 +53,7 @@ impl Default for CopyRules {
 #[derive(Debug)]
 pub(crate) struct Copying {
     of: CopyOf,
-    /// `None`: there are no more.
+    /// The place among the source's segments; `None` if all are copied.
     segments: Option<Cursor>,
     omap: Option<Cursor>,
     bytes: u64,
@@ -65,7 +66,7 @@ impl Copying {
 }
 
 impl State {
-    /// Begins to copy an object whose head is in memory. Panics if it is not there.
+    /// Begins to copy an object whose head is in memory. Panics if the object is absent.
     fn begin_copy(&mut self, from: &[u8], of: CopyOf) -> Copying {
         let source = self.known(from).unwrap_or_else(|| panic!("copy of absent object {from:x?}"));
         let cursor = |table, begin: &[u8], end: &[u8]| {
@@ -80,7 +81,7 @@ impl State {
         Copying { of, segments, omap, bytes: 0 }
     }
 
-    /// Whether an object has so few segments, as far as that is known, that they are not copied first.
+    /// Returns true if an object is known to have so few segments that they are not copied first.
     pub fn is_cloned_at_once(&self, object: &[u8]) -> bool {
         self.onodes.get(object).flatten().is_some_and(|onode| {
             let (_, segments) = segments_of(0, onode.size().div_ceil(BLOCK));
@@ -97,7 +98,7 @@ impl State {
         self.delete_entry(TableId::Copies, &omap_key(id, &[]));
     }
 
-    /// Copies up to `entries_max` more entries; how many, or what to wait for.
+    /// Copies up to `entries_max` more entries. Returns their number, or the read to wait for.
     fn copy_some(&mut self, copying: &mut Copying, entries_max: usize) -> Result<Fetch<usize>, Damage> {
         assert!(self.is_settled(), "changes that are not in the overlay");
         let of_segments = copying.segments.is_some();
@@ -125,7 +126,7 @@ impl State {
 
     fn copy_segment(&mut self, to: &[u8], key: &[u8], record: &Bytes) -> Result<(), Damage> {
         let (_, index) = parse_segment_key(&key[TABLE_BYTES..]).ok_or_else(|| self.malformed("segment's key"))?;
-        // Nobody follows blocks while a log is replayed.
+        // Holders of blocks are not tracked while a log is replayed.
         if let Some(shared) = &mut self.shared {
             let mut map = BlockMap::default();
             if map.restore_segment(0, record).is_err() {
@@ -137,11 +138,11 @@ impl State {
         Ok(())
     }
 
-    /// Makes sure, before a step of the log is applied, that the copy which it takes is whole.
+    /// Makes sure that the copy that a step of the log takes is whole, before the step is applied.
     pub fn copy_for(&mut self, redo: &Redo) -> Result<Fetch<()>, Damage> {
         let Redo::CloneCopied { from, of } = redo else { return Ok(Fetch::Ready(())) };
         self.settle();
-        // One that a step which was passed over needed is none for this.
+        // A copy begun for a step that was passed over is of no use to this step.
         let mut copying = match self.replayed_copy.take().filter(|copying| copying.of == *of) {
             Some(copying) => copying,
             None => {
@@ -184,34 +185,34 @@ impl State {
 pub(crate) struct Copies {
     ticket: u64,
     unfinished: VecDeque<Copying>,
-    /// With their sources.
+    /// Copies that are whole.
     whole: Vec<CopyOf>,
     bytes: u64,
-    /// The checkpoint that must be durable first.
+    /// Number of the checkpoint that must be durable first.
     checkpoint: Option<u64>,
 }
 
 impl Copies {
-    /// What was copied for a step.
+    /// Returns the copy made for a step.
     pub fn needed_by(&self, step: &KeyedStep) -> Option<&CopyOf> {
         let to = step.object.as_ref().filter(|_| matches!(step.step, Step::Clone { .. }))?;
         self.whole.iter().find(|of| of.to == *to)
     }
 
-    /// The id behind those of the transaction's copies.
+    /// Returns the first id behind those of the transaction's copies.
     pub fn ids_end(&self, ticket: u64) -> Option<u64> {
         assert!(self.ticket != ticket || self.unfinished.is_empty(), "copies taken before they are whole");
         self.whole.iter().filter(|_| self.ticket == ticket).map(|of| of.id + 1).max()
     }
 
-    /// What was copied for an object that is to be.
+    /// Returns the copy made for an object that is to be.
     pub fn of(&self, ticket: u64, to: &[u8]) -> Option<&CopyOf> {
         self.whole.iter().find(|of| *of.to == *to && self.ticket == ticket)
     }
 }
 
-/// Which clones of a transaction copy first: sources, targets, and whether segments are copied. None if any of them is of
-/// what the same transaction changed before, or onto it; or does without.
+/// Returns the clones of a transaction that copy first: sources, targets, and true if segments are copied. Returns none
+/// if any clone's source or target was changed before by the same transaction. Clones that need no copy are left out.
 fn plan<'a>(state: &State, txn: &'a Accepted) -> Vec<(&'a Key, &'a Key, bool)> {
     let mut plan = Vec::new();
     for (index, step) in txn.steps.iter().enumerate() {
@@ -227,7 +228,7 @@ fn plan<'a>(state: &State, txn: &'a Accepted) -> Vec<(&'a Key, &'a Key, bool)> {
             return Vec::new();
         }
         let source = state.known(from).expect("it was seen to exist");
-        // Where there are others under the same keys, there is no room for a copy.
+        // Segments that the target already has lie under the same keys, so its copy has no place.
         let copies_segments = state.known(to).is_none() && !state.is_cloned_at_once(from);
         if copies_segments || source.omap.is_some() {
             plan.push((from, to, copies_segments));
@@ -237,7 +238,8 @@ fn plan<'a>(state: &State, txn: &'a Accepted) -> Vec<(&'a Key, &'a Key, bool)> {
 }
 
 impl Store {
-    /// Whether all that the first transaction copies is copied; begins with it. Its objects' heads are in memory.
+    /// Returns true if everything that the first transaction copies is copied; begins the copies at the first call. The
+    /// heads of its objects must be in memory.
     pub(crate) fn is_copied(&mut self, ticket: u64, txn: &Accepted) -> bool {
         if self.copies.is_none() {
             let plan = plan(&self.state, txn);
@@ -249,7 +251,7 @@ impl Store {
                 let of = CopyOf { to: to.clone(), id: self.state.next_omap_id, segments };
                 self.state.next_omap_id += 1;
                 if segments {
-                    // Blocks that are being made get their checksums in both.
+                    // Blocks that are being merged get their checksums in both objects.
                     self.merges.cloned(from, to, |at, _| Some(at));
                 }
                 unfinished.push_back(self.state.begin_copy(from, of));
@@ -269,7 +271,7 @@ impl Store {
         while left > 0 && self.stopped.is_none() {
             let Some(copies) = &mut self.copies else { return };
             if self.state.overlay.bytes().0 > self.memory.overlay_bytes {
-                // A checkpoint takes them first.
+                // A checkpoint takes the changes so far first.
                 return;
             }
             if let Some(copying) = copies.unfinished.front_mut() {
@@ -286,7 +288,7 @@ impl Store {
                 continue;
             }
             if copies.bytes > self.state.copy_rules.replayed_bytes && copies.checkpoint.is_none() {
-                // The one under way does not have all of it.
+                // A checkpoint under way lacks a part of the copy.
                 copies.checkpoint = Some(self.checkpoint.sequence() + 1 + u64::from(self.checkpoint.is_running()));
             }
             let ticket = copies.ticket;
@@ -297,20 +299,20 @@ impl Store {
         }
     }
 
-    /// Whether a copy waits for the next checkpoint.
+    /// Returns true if a copy waits for the next checkpoint.
     pub(crate) fn copies_want_checkpoint(&self) -> bool {
         let number = self.copies.as_ref().and_then(|copies| copies.checkpoint);
         number.is_some_and(|number| number == self.checkpoint.sequence() + 1)
     }
 
-    /// The transaction has taken its copies.
+    /// Notes that the transaction has taken its copies.
     pub(crate) fn copies_taken(&mut self, ticket: u64) {
         if self.copies.as_ref().is_some_and(|copies| copies.ticket == ticket) {
             self.copies = None;
         }
     }
 
-    /// Removes what was copied for clones that never came to be. To be called before anything else is submitted.
+    /// Removes copies whose clones never came to be. Must be called before anything else is submitted.
     pub(crate) fn drop_copies(&mut self, copies: Vec<CopyOf>) {
         if copies.is_empty() || self.stopped.is_some() {
             return;

@@ -1,15 +1,15 @@
-//! What is destroyed is gone at once; what it held is found bit by bit: that of groups, of objects with many segments, and of
-//! large parts of objects.
+//! Deferred destruction: destroyed groups, objects with many segments, and large parts of objects are gone at once, and
+//! their content is found bit by bit.
 //!
-//! Lookups no longer see it, since its range of keys is erased, and something new may be there. Sizes, omaps and blocks are
-//! in the records as of that moment: those of the tree of then, overridden by the changes of then. The latter are taken out
-//! of the overlay. Those that were frozen then are in the tree of the checkpoint under way, so that is the one to look at
-//! when it is done. A later checkpoint takes the range out of the tree, and the pages that it frees stay as they are until
-//! all was seen ([`crate::space::metadata_space::MetadataSpace`]).
+//! Lookups no longer see destroyed content, since its range of keys is erased, and new content may take its place. The
+//! content is in the records of the moment of the destruction: the tree at that moment, overridden by the changes at
+//! that moment. The unfrozen ones of these changes are taken out of the overlay. The frozen ones are in the tree of the
+//! checkpoint under way, so that tree is used when the checkpoint is done. A later checkpoint takes the range out of
+//! the tree, and the pages that it frees stay unchanged until the job is done
+//! ([`crate::space::metadata_space::MetadataSpace`]).
 //!
-//! Nothing of this is on the device: after a crash, what is free is counted anew.
+//! None of this is on the device: after a crash, an opening counts the free blocks anew.
 
-use crate::Store;
 use crate::btree::{self, Cursor, CursorPage, Damage, Fetch, Overlay, ReadId, View};
 use crate::config::BLOCK;
 use crate::data::clone_range::CLONE_RANGE_BYTES_MAX;
@@ -20,39 +20,40 @@ use crate::metadata::block_map::{BlockMap, SEGMENT_BLOCKS, SEGMENTS_END, segment
 use crate::metadata::onode::Onode;
 use crate::metadata::state::{FITS, State};
 use crate::space::run::{Run, push_run};
+use crate::{Store, Tuning};
 use wire::Reader;
 
-/// Entries taken in at a time, and their bytes.
+/// Number of entries looked at a time, and their bytes.
 const ENTRIES: usize = 200;
 const ENTRY_BYTES: usize = 256 << 10;
-/// Objects with few segments lose them one by one: a range that is erased costs more.
+/// Objects with few segments lose them one by one, since erasing a range costs more.
 const SEGMENTS_ONE_BY_ONE: usize = 4;
-/// Segments that an object loses at once, at most: those of 128 MiB and some.
-pub(crate) const SEGMENTS_AT_ONCE: usize = 1056;
 // A clone of the longest range replaces its blocks in one step, and one at a time is cheap.
-const _: () = assert!(CLONE_RANGE_BYTES_MAX / BLOCK / SEGMENT_BLOCKS as u64 + 2 <= SEGMENTS_AT_ONCE as u64);
-const _: () = assert!(SEGMENTS_ONE_BY_ONE < SEGMENTS_AT_ONCE);
+const _: () = assert!(CLONE_RANGE_BYTES_MAX / BLOCK / SEGMENT_BLOCKS as u64 + 2 <= Tuning::SEGMENTS_AT_ONCE as u64);
+const _: () = assert!(SEGMENTS_ONE_BY_ONE < Tuning::SEGMENTS_AT_ONCE);
 
 #[derive(Debug)]
 pub(crate) struct Destroying {
-    /// Jobs count up.
+    /// Number of the job. Jobs count up.
     pub number: u64,
-    /// The changes of then that were not frozen.
+    /// The unfrozen changes at the moment of the destruction.
     changes: Overlay,
-    /// The tree of then; `None`: that of the last checkpoint with the frozen changes, if there are such.
+    /// The tree at the moment of the destruction. `None`: the tree of the last checkpoint, with the frozen changes if
+    /// there are any.
     tree: Option<Option<btree::Root>>,
-    /// `None`: all are seen.
+    /// The place among the objects' records; `None` if all were seen.
     heads: Option<Cursor>,
     segments: Option<Cursor>,
 }
 
 impl Destroying {
-    /// Whether objects are not counted yet. No checkpoint may begin then, since it would say how many there are.
+    /// Returns true if the job has objects that are not counted yet. No checkpoint may begin then, since its root has
+    /// the number of objects.
     pub fn counts_objects(&self) -> bool {
         self.heads.is_some()
     }
 
-    /// Whether this needs pages that a checkpoint which is done now has replaced by others.
+    /// Returns true if the job needs pages that a checkpoint which is done now has replaced.
     pub fn needs_old_tree(&self) -> bool {
         self.tree.is_some()
     }
@@ -65,20 +66,20 @@ fn range_of(table: TableId, begin: &[u8], end: &[u8]) -> (Vec<u8>, Vec<u8>) {
     (first, behind)
 }
 
-/// How far a slice of work came.
+/// State of the jobs after a slice of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Destroyed {
-    /// There is more to do at once.
+    /// More work can be done at once.
     Some,
     Waiting(ReadId),
-    /// Nothing is left to do.
+    /// No work is left.
     All,
 }
 
 impl State {
     /// Removes the objects of `begin .. end`.
     pub fn destroy_objects(&mut self, begin: &[u8], end: &[u8]) {
-        // The overlay must tell all that the objects hold.
+        // The overlay must hold everything about these objects.
         self.settle();
         let (heads, segments) = (range_of(TableId::Objects, begin, end), range_of(TableId::Segments, begin, end));
         let ranges = [(&heads.0[..], &heads.1[..]), (&segments.0, &segments.1)];
@@ -111,7 +112,7 @@ impl State {
             return;
         }
         let changes = self.overlay.take_ranges(&[(&first, &behind)]).expect(FITS);
-        // Nobody follows blocks while a log is replayed.
+        // Holders of blocks are not tracked while a log is replayed.
         if self.shared.is_some() {
             self.destroy(changes, None, Some(Cursor::new(&first, Some(&behind), true)));
         }
@@ -122,20 +123,20 @@ impl State {
         self.destroy_segments(object, 0, SEGMENTS_END);
     }
 
-    /// Whether all of the object's blocks `first .. end` are known, and so few that they can go at once.
+    /// Returns true if the object's blocks `first .. end` are all known, and few enough to go at once.
     fn can_go_at_once(&self, onode: &Onode, first: u32, end: u64) -> bool {
         onode.blocks.first_unknown(first, end).is_none()
             && onode.blocks.segments(first, end).take(self.segments_at_once + 1).count() <= self.segments_at_once
     }
 
-    /// Makes holes of an object's blocks.
+    /// Makes holes of the object's blocks `first .. end`.
     pub fn unmap(&mut self, key: &[u8], first: u32, end: u64, freed: &mut Vec<Run>) {
         let id = self.slot(key);
         let Some(onode) = self.onodes.onode(id) else { return };
         if self.can_go_at_once(onode, first, end) {
             return self.unmap_at_once(key, first, end, freed);
         }
-        // Behind the end there is nothing.
+        // There are no blocks behind the object's end.
         let end = if end >= onode.size().div_ceil(BLOCK) { u64::MAX } else { end };
         let behind = if end == u64::MAX { SEGMENTS_END } else { (end / u64::from(SEGMENT_BLOCKS)) as u32 };
         let whole = (first.div_ceil(SEGMENT_BLOCKS), behind);
@@ -154,7 +155,7 @@ impl State {
         if let Some(onode) = self.onodes.onode_mut(id) {
             onode.blocks.forget(whole.0, whole.1);
         }
-        // Its memory is to be counted anew.
+        // The object's memory must be counted anew.
         self.dirty.push((id, None));
     }
 
@@ -167,7 +168,7 @@ impl State {
         self.drop_blocks(&removed, freed);
     }
 
-    /// Removes an object, if it is there.
+    /// Removes an object, if it exists.
     pub fn remove(&mut self, key: &[u8], freed: &mut Vec<Run>) {
         let id = self.slot(key);
         let Some(onode) = self.onodes.onode(id) else { return };
@@ -188,12 +189,12 @@ impl State {
         } else {
             let (_, end) = segments_of(0, onode.size().div_ceil(BLOCK));
             match self.shared {
-                // Their blocks do not matter.
+                // During a replay the blocks of the segments do not matter.
                 None if end as usize <= SEGMENTS_ONE_BY_ONE => self.delete_segments(key, &Vec::from_iter(0..end)),
                 _ => self.destroy_segments(key, 0, SEGMENTS_END),
             }
         }
-        // Its memory is to be counted anew.
+        // The object's memory must be counted anew.
         self.dirty.push((id, None));
         if let Some(omap) = onode.omap {
             self.drop_omap(omap.id);
@@ -209,7 +210,7 @@ impl State {
         }
     }
 
-    /// Looks at some more of what was destroyed: blocks that nothing holds any longer go to `freed`.
+    /// Looks at some more destroyed content. Blocks without holders go to `freed`.
     pub fn destroy_some(&mut self, freed: &mut Vec<Run>) -> Destroyed {
         let Some(mut job) = self.destroying.pop_front() else { return Destroyed::All };
         let is_heads = job.heads.is_some();
@@ -240,7 +241,8 @@ impl State {
                 }
             }
             Err(damage) => {
-                tracing::warn!(%damage, "metadata of what was destroyed is damaged: some blocks stay unused until the store is opened again");
+                tracing::warn!(%damage, "metadata of what was destroyed is damaged: some blocks stay unused until \
+                    the store is opened again");
                 *cursor = None;
                 self.totals_are_lost |= is_heads;
             }
@@ -278,8 +280,8 @@ impl State {
         Ok(())
     }
 
-    /// A checkpoint is done: the frozen changes are in its tree, `root`. Returns the number of the last job that needs what
-    /// is no longer in it.
+    /// Gives the tree of a durable checkpoint, `root`, to the jobs that need its frozen changes. Returns the number of
+    /// the last job that needs content of the old tree.
     pub fn tree_replaced(&mut self, root: Option<btree::Root>) -> Option<u64> {
         let last = self.destroying.iter().rfind(|job| job.needs_old_tree()).map(|job| job.number);
         for job in self.destroying.iter_mut().filter(|job| !job.needs_old_tree()) {
@@ -288,19 +290,20 @@ impl State {
         last
     }
 
-    /// The number of the first job that is not done; that of the next one if all are.
+    /// Returns the number of the first job that is not done, or of the next job if all are done.
     pub fn first_destroying(&self) -> u64 {
         self.destroying.front().map_or(self.destroyed + 1, |job| job.number)
     }
 }
 
-/// Slices of work per turn; more when the log is so full that commits may soon have to wait for the next checkpoint.
+/// Number of slices per turn, and their number when the log is so full that commits may soon have to wait for the next
+/// checkpoint.
 const SLICES: usize = 2;
 const HURRIED_SLICES: usize = 20;
 
 impl Store {
-    /// Does this turn's part of looking at what was destroyed. What is found free is freed by a record that is not before the
-    /// one which destroyed it.
+    /// Does this turn's part of looking at destroyed content. Blocks found free are freed by a record that is not
+    /// before the one which destroyed them.
     pub(crate) fn look_at_destroyed(&mut self) {
         if self.state.destroying.is_empty() {
             return;
@@ -317,8 +320,8 @@ impl Store {
         self.release_held_pages();
     }
 
-    /// Whether a checkpoint could begin: all objects are counted, and while pages of an older tree are held for those who
-    /// look at them, there must be room for another tree.
+    /// Returns true if a checkpoint may begin: all objects are counted, and there is space for another tree if pages of
+    /// an older one are held for jobs.
     pub(crate) fn can_begin_checkpoint(&self) -> bool {
         let counts = self.state.destroying.iter().any(Destroying::counts_objects);
         !counts && (self.metadata.held_blocks() == 0 || self.metadata.has_aside(self.metadata_blocks_wanted()))

@@ -1,15 +1,15 @@
 //! Answers that need many pages of the tree, gathered while the asker waits for one page after another.
 //!
-//! What was found stays until the question is asked again, so a question needs no more than one page in memory at a time.
-//! Changes made meanwhile are made to it too: an answer is always what is true when it is given.
+//! The entries found so far stay until the question is asked again, so a question needs only one page in memory at a
+//! time. Changes made meanwhile are applied to them too: an answer is always true at the time it is given.
 
 use crate::btree::Cursor;
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// Gatherings that are kept. More questions than that are answered as well, but not all at the same time.
+/// Maximum number of gatherings kept. Further questions are answered as well, but not all at the same time.
 const GATHERINGS_MAX: usize = 32;
-/// A question that was not asked again while so many others were is given up.
+/// A question is given up if it was not asked again while this many other questions were.
 const FORGOTTEN: u64 = 4096;
 
 /// Entries of a table: keys in the tree, and values.
@@ -23,7 +23,7 @@ pub(crate) struct Listing {
     pub max: usize,
     with_values: bool,
     pub cursor: Cursor,
-    /// All that there are before the cursor, in order.
+    /// All entries before the cursor, in order.
     pub entries: Entries,
 }
 
@@ -38,22 +38,22 @@ impl Listing {
             == (&other.first, &other.behind, other.max, other.with_values)
     }
 
-    /// Adds what comes next, in memory of its own: a part of a page would keep the whole page.
+    /// Adds the next entries, in memory of their own: a part of a page would keep the whole page.
     pub fn extend(&mut self, entries: Entries) {
         self.entries.extend(entries.into_iter().map(|(key, value)| (key, Bytes::copy_from_slice(&value))));
     }
 
-    /// Bytes of all that was found.
+    /// Returns the bytes of all entries found.
     pub fn bytes(&self) -> usize {
         self.entries.iter().map(entry_bytes).sum()
     }
 
-    /// Entries that are given however large they are: one, beside that of the first key itself.
+    /// Returns the number of entries that are given however large they are: one, besides that of the first key itself.
     pub fn least(&self) -> usize {
         1 + usize::from(self.entries.first().is_some_and(|(key, _)| key[..] == self.first[..]))
     }
 
-    /// Entries that fit so many bytes.
+    /// Returns the number of entries that fit this many bytes.
     pub fn fitting(&self, bytes_max: usize) -> usize {
         let mut bytes = 0;
         let fits = |entry: &&(Bytes, Bytes)| {
@@ -92,11 +92,11 @@ fn entry_bytes((key, value): &(Bytes, Bytes)) -> usize {
 /// Values of some keys.
 #[derive(Debug)]
 pub(crate) struct Values {
-    /// In the tree, in the order asked.
+    /// Keys in the tree, in the order asked.
     keys: Vec<Vec<u8>>,
-    /// By key: `None` where it is not known yet, `Some(None)` where there is none.
+    /// Value by key: `None` where it is not known yet, `Some(None)` where there is none.
     pub found: Vec<Option<Option<Bytes>>>,
-    /// Places in `keys`, in the order of keys.
+    /// Indices of `keys`, in the order of keys.
     sorted: Vec<usize>,
 }
 
@@ -111,7 +111,7 @@ impl Values {
         &self.keys[at]
     }
 
-    /// Changes what is known of the keys of `begin .. end`.
+    /// Changes the known values of the keys of `begin .. end`.
     fn change(&mut self, begin: &[u8], end: &[u8], value: Option<&[u8]>) {
         let from = self.sorted.partition_point(|at| self.keys[*at][..] < *begin);
         for at in self.sorted[from..].iter().take_while(|at| self.keys[**at][..] < *end) {
@@ -141,21 +141,21 @@ impl Gathering {
 /// Gatherings that wait for pages.
 #[derive(Default, Debug)]
 pub(crate) struct Gatherings {
-    /// Each with the number of the question when it was last asked.
+    /// Gatherings, each with the number of the question when it was last asked.
     waiting: VecDeque<(u64, Gathering)>,
     questions: u64,
 }
 
 impl Gatherings {
-    /// What was gathered for the same question, or `new`.
+    /// Returns the gathering of the same question, or `new`.
     pub fn take(&mut self, new: Gathering) -> Gathering {
         self.questions += 1;
         let found = self.waiting.iter().position(|(_, waiting)| waiting.is_same(&new));
         found.and_then(|at| self.waiting.remove(at)).map_or(new, |(_, gathering)| gathering)
     }
 
-    /// Keeps it until the question is asked again. Those who were first go first: if all others came back as soon as their
-    /// pages were there, and everybody took somebody's place, nobody would ever be done.
+    /// Keeps a gathering until its question is asked again. The first ones are given up last: if questions took each
+    /// other's places whenever their pages arrived, none would ever be done.
     pub fn keep(&mut self, gathering: Gathering) {
         if self.waiting.len() >= GATHERINGS_MAX {
             let questions = self.questions;
@@ -181,7 +181,7 @@ impl Gatherings {
         }
     }
 
-    /// Entries of `begin .. end` are gone.
+    /// Removes the entries of `begin .. end`, which are deleted.
     pub fn delete_range(&mut self, begin: &[u8], end: &[u8]) {
         for (_, gathering) in &mut self.waiting {
             match gathering {
@@ -230,7 +230,7 @@ mod tests {
                         model.retain(|k, _| k[0] < key || k[0] >= key + len);
                     }
                 }
-                // Both get on by one entry.
+                // Both questions advance by one entry.
                 let Gathering::Listing(mut list) = gatherings.take(listing()) else { panic!("a listing") };
                 let page = list.cursor.next_page(&mut View { root: None, overlay: &overlay, cache: &mut cache }, 1, 1).unwrap();
                 let Fetch::Ready(page) = page else { panic!("there is no tree") };
@@ -266,7 +266,7 @@ mod tests {
         for round in 0..3 {
             assert!((0..2 * max).all(|n| is_kept(n) == (round > 0 && n < max)));
         }
-        // The first half no longer asks.
+        // The first half of the questions is not asked again.
         assert!((0..FORGOTTEN).filter(|n| is_kept(max + n % max)).count() > 0);
         assert!((max..2 * max).all(&mut is_kept));
     }

@@ -1,4 +1,4 @@
-//! What steps and lookups need in memory, and how it gets there.
+//! Metadata that steps and lookups need in memory, and its way there.
 
 use crate::btree::{self, Cursor, Damage, DamageKind, Fetch, Overlay, ReadId, View};
 use crate::config::BLOCK;
@@ -14,14 +14,14 @@ use wire::Reader;
 /// Something that must be in memory before a step is applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need<'a> {
-    /// Size, attributes and omap head of an object, or that there is none.
+    /// Size, attributes and omap head of an object, or the knowledge that it is absent.
     Head(&'a [u8]),
-    /// The same, and where the object's blocks `first .. end` lie, if it is there.
+    /// An object's head, and the places of its blocks `first .. end` if it exists.
     Blocks { object: &'a [u8], first: u32, end: u64 },
-    /// Size, attributes and omap head of an object that loses the blocks `first .. end`; and where these lie, if they are not
-    /// too many, or where the first and the last of them do.
+    /// The head of an object that loses the blocks `first .. end`, and the places of these blocks; if they are too
+    /// many, the places of the first and the last of them.
     Cut { object: &'a [u8], first: u32, end: u64 },
-    /// All of an object that is to be copied: the entries of its omap that are in the tree, too.
+    /// Everything of an object that is to be copied, including the omap entries that are in the tree.
     Copy(&'a [u8]),
 }
 
@@ -36,7 +36,7 @@ impl<'a> Need<'a> {
         }
     }
 
-    /// The same of another object.
+    /// Returns this need for another object.
     pub fn of<'b>(&self, object: &'b [u8]) -> Need<'b> {
         match *self {
             Need::Head(_) => Need::Head(object),
@@ -46,7 +46,7 @@ impl<'a> Need<'a> {
         }
     }
 
-    /// The blocks behind an object's new size, and the one that the new end is in.
+    /// Returns the need of a new size: the blocks behind it, and the block that contains it.
     pub fn behind(object: &'a [u8], size: u64) -> Need<'a> {
         match u32::try_from(size / BLOCK) {
             Ok(first) => Need::Cut { object, first, end: u64::MAX },
@@ -54,7 +54,7 @@ impl<'a> Need<'a> {
         }
     }
 
-    /// What a step of the log needs.
+    /// Passes the needs of a step of the log to `each`.
     pub fn of_redo(redo: &'a Redo, each: &mut impl FnMut(Need<'a>)) {
         match redo {
             Redo::Touch { object }
@@ -66,7 +66,7 @@ impl<'a> Need<'a> {
             | Redo::OmapClear { object }
             | Redo::OmapSetHeader { object, .. }
             | Redo::Inline { object, .. }
-            // Which blocks become free does not matter in a log that is replayed.
+            // A replay does not need to know which blocks become free.
             | Redo::Remove { object } => each(Need::Head(object)),
             Redo::Map { object, first, crcs, .. } => {
                 each(Need::Blocks { object, first: *first, end: u64::from(*first) + crcs.len() as u64 });
@@ -105,16 +105,16 @@ impl<'a> Need<'a> {
     }
 }
 
-/// Segments taken in at a time.
+/// Number of segments taken in at a time.
 const SEGMENTS: usize = 1024;
-/// Entries of an omap taken in at a time.
+/// Number of omap entries taken in at a time, and their bytes.
 const OMAP_ENTRIES: usize = 1024;
 const OMAP_BYTES: usize = 1 << 20;
 
-/// The entries of an omap in the tree. They stay in memory until the copy is made.
+/// The entries of an omap in the tree, which stay in memory until the copy is made.
 #[derive(Debug)]
 pub(crate) struct OmapCopy {
-    /// What the entries so far were read from.
+    /// The tree that the entries so far were read from.
     root: Option<btree::Root>,
     cursor: Cursor,
     entries: Vec<(Bytes, Bytes)>,
@@ -129,7 +129,7 @@ impl OmapCopy {
         OmapCopy { root, cursor: Cursor::new(&begin, Some(&end), true), entries: Vec::new(), is_whole: false }
     }
 
-    /// Entries with their keys in the tree.
+    /// Returns the entries with their keys in the tree.
     pub fn entries(&self) -> &[(Bytes, Bytes)] {
         assert!(self.is_whole, "a part of an omap for the whole");
         &self.entries
@@ -141,13 +141,13 @@ impl State {
         View { root: self.root, overlay: &self.overlay, cache: &mut self.cache }
     }
 
-    /// An entry that is none of ours, under a good checksum.
+    /// Returns the damage of a malformed entry under a good checksum.
     pub fn malformed(&self, what: &'static str) -> Damage {
         let run = self.root.map_or(btree::Run { start: 0, count: 0 }, |root| root.page().run());
         Damage { run, kind: DamageKind::Structure(what) }
     }
 
-    /// Brings into memory what is missing, as far as that is possible without waiting.
+    /// Brings a need into memory, as far as that is possible without waiting.
     pub fn load(&mut self, need: Need<'_>) -> Result<Fetch<()>, Damage> {
         match need {
             Need::Head(object) => self.load_head(object),
@@ -187,7 +187,7 @@ impl State {
         let Some(onode) = self.known(object) else { return Ok(Fetch::Ready(())) };
         let end = end.min(onode.size().div_ceil(BLOCK));
         if end <= u64::from(first) {
-            // Steps before it may change that.
+            // Steps before this one may extend the object.
             return self.load_blocks(object, first, u64::from(first) + 1);
         }
         let (begin, behind) = segments_of(first, end);
@@ -195,7 +195,7 @@ impl State {
             return self.load_blocks(object, first, end);
         }
         let at_begin = self.load_blocks(object, first, u64::from(first) + 1)?;
-        // Both are asked for at once.
+        // Both ends are asked for at once.
         match self.load_blocks(object, (end - 1) as u32, end)? {
             Fetch::Ready(()) => Ok(at_begin),
             pending => Ok(pending),
@@ -216,7 +216,7 @@ impl State {
         Ok(Fetch::Ready(()))
     }
 
-    /// Takes in some of the segments `begin .. end`, none of which is known, or says what to wait for.
+    /// Takes in some of the segments `begin .. end`, none of which is known, or returns the read to wait for.
     fn load_segments(&mut self, object: &[u8], begin: u32, end: u32) -> Result<Option<ReadId>, Damage> {
         let mut first = Vec::new();
         segment_key(object, begin, &mut first);
@@ -251,7 +251,7 @@ impl State {
         Ok(None)
     }
 
-    /// Takes in the records of the segments `begin .. end`; those without one are holes.
+    /// Takes in the records of the segments `begin .. end`; segments without a record are holes.
     fn take_segments(
         &mut self,
         object: &[u8],
@@ -269,13 +269,13 @@ impl State {
         sound.map_err(|_| self.malformed("segment of blocks"))
     }
 
-    /// Reads the entries of an object's omap that are in the tree. What is in the overlay is in memory anyway.
+    /// Reads the entries of an object's omap that are in the tree. Those in the overlay are in memory anyway.
     fn load_omap_copy(&mut self, object: &[u8]) -> Result<Fetch<()>, Damage> {
         let Some(omap) = self.known(object).and_then(|onode| onode.omap.as_ref()) else { return Ok(Fetch::Ready(())) };
         let (id, root) = (omap.id, self.root);
         let copy = self.omap_copies.entry(id).or_insert_with(|| OmapCopy::new(id, root));
         if copy.root != root {
-            // Changes that were in memory when it was begun are in the tree now.
+            // Changes that were in memory when the copy was begun are in the tree now.
             *copy = OmapCopy::new(id, root);
         }
         let nothing = Overlay::default();

@@ -14,20 +14,21 @@ use std::ops::Bound;
 use std::sync::Arc;
 use types::{ObjectId, PgId};
 
-/// Who waits for what.
+/// Lookups that wait, and objects kept for them.
 #[derive(Default, Debug)]
 pub(crate) struct Lookups {
     next_id: u64,
     for_page: BTreeMap<ReadId, Vec<LookupId>>,
-    /// By the ticket of a transaction that is to be applied first.
+    /// Lookups by the ticket of the transaction that must be applied first.
     for_ticket: BTreeMap<u64, Vec<LookupId>>,
-    /// Objects that are to stay in memory until they are asked for again, and when they were last: they were not known whole.
+    /// Objects that stay in memory until they are asked for again, because they were not wholly known, with the number
+    /// of the lookup that asked last.
     kept: BTreeMap<Key, u64>,
 }
 
-/// Objects that are kept.
+/// Maximum number of objects kept.
 const KEPT_MAX: usize = 64;
-/// An object that nobody asked for again while so many lookups had to wait is no longer kept.
+/// An object is no longer kept if it was not asked for again while this many lookups had to wait.
 const FORGOTTEN: u64 = 4096;
 
 impl Lookups {
@@ -42,7 +43,7 @@ impl Lookups {
         id
     }
 
-    /// Whether an object is to stay in memory.
+    /// Returns true if an object must stay in memory.
     pub fn keeps(&self, object: &[u8]) -> bool {
         self.kept.contains_key(object)
     }
@@ -64,7 +65,7 @@ impl Lookups {
     }
 }
 
-/// Why a lookup has no value.
+/// Reasons why a lookup has no value.
 pub(crate) enum Unready {
     Pending(LookupId),
     Damaged(Damage),
@@ -80,20 +81,20 @@ impl<T> From<Result<T, Unready>> for Lookup<T> {
     }
 }
 
-/// An entry without what its key has in common with all others of its table, in memory of its own: a part of a page would
+/// Returns an entry without the prefix that all keys of its table share, in memory of its own: a part of a page would
 /// keep the whole page.
 fn own_entry((key, value): &(Bytes, Bytes), prefix_bytes: usize) -> (Bytes, Bytes) {
     (Bytes::copy_from_slice(&key[TABLE_BYTES + prefix_bytes..]), Bytes::copy_from_slice(value))
 }
 
 impl Store {
-    /// Size, attributes and whether there is an omap; `None` for an absent object.
+    /// Returns size, attributes and the omap flag; `None` for an absent object.
     pub fn stat(&mut self, object: &ObjectId) -> Lookup<Option<Arc<ObjectStat>>> {
         self.head(object).map(|onode| onode.map(|onode| onode.stat.clone())).into()
     }
 
-    /// Allocated ranges (offset, length) within `offset .. offset + len`, clipped to the size, in order, adjoining ones
-    /// joined; none for an absent object. Bytes in an object's record count too.
+    /// Returns the allocated ranges (offset, length) within `offset .. offset + len`, clipped to the size, in order,
+    /// adjoining ones joined; none for an absent object. Bytes in an object's record count as allocated.
     pub fn extents(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Vec<(u64, u64)>> {
         let extents = |onode: Option<&Onode>| {
             let mut extents: Vec<(u64, u64)> = Vec::new();
@@ -118,7 +119,7 @@ impl Store {
         self.blocks(object, offset, len).map(extents).into()
     }
 
-    /// Those of `keys` that the object's omap has, with their values, in the order asked. `None`: the values have more than
+    /// Returns the entries of the object's omap under `keys`, in the order asked. `None`: the values have more than
     /// `bytes_max` bytes together, and most of them were not read.
     pub fn omap_get(
         &mut self,
@@ -159,7 +160,7 @@ impl Store {
             if bytes > bytes_max {
                 return Ok(None);
             }
-            // All are asked for at once.
+            // All values are asked for at once.
             match self.state.view().get(values.key(at)) {
                 Ok(Fetch::Ready(value)) => values.found[at] = Some(value.map(|value| Bytes::copy_from_slice(&value))),
                 Ok(Fetch::Pending(id)) => wait = wait.or(Some(id)),
@@ -177,8 +178,8 @@ impl Store {
         Ok(Some(found.filter_map(|(key, value)| value.flatten().map(|value| (key.clone(), value))).collect()))
     }
 
-    /// At most `max` entries with keys behind `start_after` (empty: from the first, the empty key included) that begin
-    /// with `prefix`, in order; and whether there are more.
+    /// Returns at most `max` entries with keys behind `start_after` (empty: from the first, the empty key included)
+    /// that begin with `prefix`, in order; and true if there are more.
     pub fn omap_list(
         &mut self,
         object: &ObjectId,
@@ -189,7 +190,8 @@ impl Store {
         self.omap_page(object, start_after, prefix, (max, usize::MAX))
     }
 
-    /// The same, with at most so many bytes of keys and values; but at least one entry, beside that of the empty key.
+    /// Returns entries like [`Store::omap_list`], with at most `most` = (entries, bytes of keys and values); but at
+    /// least one entry, besides that of the empty key.
     pub fn omap_page(
         &mut self,
         object: &ObjectId,
@@ -220,7 +222,7 @@ impl Store {
         Ok((entries.iter().map(|entry| own_entry(entry, key::OMAP_PREFIX_BYTES)).collect(), more))
     }
 
-    /// The omap's header; empty if there is none.
+    /// Returns the omap's header; empty if there is none.
     pub fn omap_header(&mut self, object: &ObjectId) -> Lookup<Bytes> {
         let header = |onode: Option<&Onode>| {
             onode.and_then(|onode| onode.omap.as_ref()).map(|omap| omap.header.clone()).unwrap_or_default()
@@ -228,8 +230,8 @@ impl Store {
         self.head(object).map(header).into()
     }
 
-    /// At most `max` objects in `from .. until`, in order. Those whose last changes could not be replayed are among them,
-    /// though they may be gone.
+    /// Returns at most `max` objects in `from .. until`, in order. Objects whose last changes could not be replayed are
+    /// among them, though they may be gone.
     pub fn list(&mut self, from: &ObjectId, until: &ObjectId, max: usize) -> Lookup<Vec<ObjectId>> {
         self.list_or_wait(&object_key(from), &object_key(until), max).into()
     }
@@ -239,7 +241,7 @@ impl Store {
         let entries = self.entries(TableId::Objects, from, Some(until), max, false)?;
         let mut keys: Vec<&[u8]> = entries.iter().map(|(key, _)| &key[TABLE_BYTES..]).collect();
         if !self.state.damaged.is_empty() && from < until {
-            // Whether these are there cannot be told: whoever asks for one is told that.
+            // The existence of these objects is unknown: a lookup of one reports the damage.
             let range = (Bound::Included(from), Bound::Excluded(until));
             keys.extend(self.state.damaged.range::<[u8], _>(range).map(|(key, _)| &key[..]));
             keys.sort_unstable();
@@ -250,7 +252,7 @@ impl Store {
         objects.map_err(|_| Unready::Damaged(self.state.malformed("object's key")))
     }
 
-    /// A value of the group's table.
+    /// Returns a value of the group's table.
     pub fn pg_get(&mut self, pg: PgId, key: &[u8]) -> Lookup<Option<Bytes>> {
         self.pg_get_or_wait(pg, key).into()
     }
@@ -262,7 +264,7 @@ impl Store {
         Ok(self.ready(found)?.map(|value| Bytes::copy_from_slice(&value)))
     }
 
-    /// At most `max` entries of the group's table in `begin .. end`, in order.
+    /// Returns at most `max` entries of the group's table in `begin .. end`, in order.
     pub fn pg_list(&mut self, pg: PgId, begin: &[u8], end: &[u8], max: usize) -> Lookup<Vec<(Bytes, Bytes)>> {
         self.pg_list_or_wait(pg, begin, end, max).into()
     }
@@ -273,20 +275,20 @@ impl Store {
         Ok(entries.iter().map(|entry| own_entry(entry, key::PG_PREFIX_BYTES)).collect())
     }
 
-    /// Placement groups in whose table something was put since they were destroyed last or, if the store was opened
-    /// since, that had anything in it then; in order.
+    /// Returns the placement groups, in order, whose table was put to since they were last destroyed, or had any entry
+    /// when the store was opened.
     pub fn pgs(&self) -> Vec<PgId> {
         self.groups.iter().copied().collect()
     }
 
-    /// Whether the group is one of [`Store::pgs`].
+    /// Returns true if the group is one of [`Store::pgs`].
     pub fn pgs_contain(&self, pg: PgId) -> bool {
         self.groups.contains(&pg)
     }
 
-    // ---- ----
+    // Steps of lookups:
 
-    /// Waits for a transaction, if there is one to wait for.
+    /// Makes the lookup wait for a transaction, if one is given.
     pub(crate) fn applied_up_to(&mut self, ticket: Option<u64>) -> Result<(), Unready> {
         ticket.map_or(Ok(()), |ticket| Err(Unready::Pending(self.lookups.wait_for_ticket(ticket))))
     }
@@ -299,7 +301,7 @@ impl Store {
         }
     }
 
-    /// The object without regard to its blocks, if it is there.
+    /// Returns the object, if it exists, without regard to its blocks.
     fn head(&mut self, object: &ObjectId) -> Result<Option<&Onode>, Unready> {
         let key = object_key(object);
         self.applied_up_to(self.queue.last_of_object(&key))?;
@@ -308,7 +310,7 @@ impl Store {
         Ok(self.state.known(&key))
     }
 
-    /// The object, if it is there, with the blocks that hold any of a range.
+    /// Returns the object, if it exists, with the blocks of a range.
     pub(crate) fn blocks(&mut self, object: &ObjectId, offset: u64, len: u64) -> Result<Option<&Onode>, Unready> {
         let key = object_key(object);
         self.applied_up_to(self.queue.last_of_object(&key))?;
@@ -321,7 +323,7 @@ impl Store {
             let found = self.state.load(Need::Blocks { object: &key, first, end });
             match found {
                 Ok(Fetch::Pending(_)) => self.lookups.keep(key.clone()),
-                // Known now, or never.
+                // The blocks are known now, or never will be.
                 _ => drop(self.lookups.kept.remove(&key)),
             }
             self.ready(found)?;
@@ -333,7 +335,7 @@ impl Store {
         Ok(self.head(object)?.and_then(|onode| onode.omap.as_ref()).map(|omap| omap.id))
     }
 
-    /// The first `max` entries of a table in `begin .. end`.
+    /// Returns the first `max` entries of a table in `begin .. end`.
     pub(crate) fn entries(
         &mut self,
         table: TableId,
@@ -345,8 +347,8 @@ impl Store {
         self.entries_within(table, begin, end, (max, usize::MAX), with_values).map(|(entries, _)| entries)
     }
 
-    /// The same, with at most so many bytes; but at least one entry beside that of `begin` itself. And whether entries are
-    /// left out, or may be, for their bytes.
+    /// Returns entries like [`Store::entries`], with at most this many bytes, but at least one besides that of `begin`
+    /// itself; and true if entries are, or may be, left out for their bytes.
     fn entries_within(
         &mut self,
         table: TableId,
@@ -384,7 +386,7 @@ impl Store {
                 break;
             }
         }
-        // Entries may have come before those that were found.
+        // Changes may have added entries before those that were found.
         listing.entries.truncate(max);
         let fitting = listing.fitting(bytes_max);
         cut |= fitting < listing.entries.len();
@@ -392,13 +394,13 @@ impl Store {
         Ok((listing.entries, cut))
     }
 
-    /// A page was read, or cannot be.
+    /// Completes the lookups that waited for a page, which was read or cannot be.
     pub(crate) fn page_lookups_done(&mut self, read: ReadId) {
         let ids = self.lookups.for_page.remove(&read).into_iter().flatten();
         self.events.extend(ids.map(StoreEvent::LookupDone));
     }
 
-    /// A transaction that had to wait is applied.
+    /// Completes the lookups that waited for a transaction, which is applied now.
     pub(crate) fn applied(&mut self, ticket: u64) {
         let ids = self.lookups.for_ticket.remove(&ticket).into_iter().flatten();
         self.events.extend(ids.map(StoreEvent::LookupDone));

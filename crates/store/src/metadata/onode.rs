@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use wire::{DecodeError, Reader, Target, Writer};
 
-/// What an object's omap hangs on: its entries are in the omap table under this id.
+/// The id under which an object's omap entries lie in the omap table, and the omap's header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct OmapHead {
     pub id: u64,
@@ -17,9 +17,9 @@ pub(crate) struct OmapHead {
 
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Onode {
-    /// Shared with those who asked for it; changed by copy while they hold it.
+    /// Shared with callers; copied before a change while they hold it.
     pub stat: Arc<ObjectStat>,
-    /// The object's first bytes, behind which all is zeros. If there are any, it has no blocks.
+    /// The object's first bytes, behind which all bytes are zeros. An object with inline bytes has no blocks.
     pub inline: Bytes,
     pub blocks: BlockMap,
     pub omap: Option<Box<OmapHead>>,
@@ -30,8 +30,8 @@ impl Onode {
         self.stat.size_bytes
     }
 
-    /// Makes `out` an object's record: size (8), attributes (count 4; name, value), omap flag (1) and if set id (8) and
-    /// header, inline bytes if there are any.
+    /// Sets `out` to an object's record: size (8), attributes (count 4; name, value), omap flag (1) and, if set, id (8)
+    /// and header; inline bytes if there are any.
     pub fn encode_head(&self, out: &mut Vec<u8>) {
         out.clear();
         let mut w = Writer::onto(std::mem::take(out), Target::default());
@@ -52,7 +52,7 @@ impl Onode {
         *out = w.into_vec();
     }
 
-    /// An object none of whose segments is known.
+    /// Decodes an object's record. None of the object's segments is known.
     pub fn decode_head(r: &mut Reader<'_>) -> Result<Onode, DecodeError> {
         let size_bytes = r.u64()?;
         let mut stat = ObjectStat { size_bytes, ..Default::default() };
@@ -80,7 +80,7 @@ impl Onode {
     }
 }
 
-/// The blocks of a run with their checksums.
+/// Returns the blocks of a run with their checksums.
 pub(crate) fn run_blocks(run: Run, crcs: &[u32]) -> impl ExactSizeIterator<Item = BlockRef> + '_ {
     crcs.iter().enumerate().map(move |(i, crc)| BlockRef { device: run.start + i as u32, crc: *crc })
 }

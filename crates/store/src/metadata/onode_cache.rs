@@ -1,45 +1,45 @@
-//! Objects in memory: heads, and the segments of their block maps that were asked for.
+//! Objects in memory: heads, and the requested segments of their block maps.
 
 use crate::metadata::onode::Onode;
 use std::sync::Arc;
 use types::FastMap;
 
-/// Memory of an entry besides key, attributes and blocks.
+/// Memory of an entry besides key, attributes and blocks, in bytes.
 const ENTRY_BYTES: usize = 320;
-/// Memory of a segment, mostly less.
+/// Memory of a segment, in bytes; mostly less.
 const SEGMENT_BYTES: usize = 240;
-/// Memory of an attribute besides name and value.
+/// Memory of an attribute besides name and value, in bytes.
 const ATTR_BYTES: usize = 64;
-/// Turns of the clock that an entry survives without being asked for.
+/// Number of turns of the clock that an entry survives without being asked for.
 const LIVES: u8 = 1;
 
 #[derive(Debug)]
 struct OnodeSlot {
     key: Arc<[u8]>,
-    /// `None`: there is no such object.
+    /// `None`: the object is known to be absent.
     onode: Option<Onode>,
     lives: u8,
     bytes: usize,
 }
 
-/// Names an entry for as long as nothing is let go.
+/// Names an entry, until entries are dropped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct SlotId(u32);
 
-/// Objects by key, up to a budget of bytes, by the clock algorithm. Those that are known to be absent are kept too.
+/// Objects by key, up to a budget of bytes, by the clock algorithm. Objects known to be absent have entries too.
 ///
-/// Nothing here is ever the only copy: when a transaction has been applied, its changes are in the overlay too. So anything
-/// may go between two transactions, but for what the next one waits with.
+/// No entry is ever the only copy: once a transaction has been applied, its changes are in the overlay too. Any entry
+/// may therefore go between two transactions, except those that the next one waits with.
 #[derive(Default, Debug)]
 pub(crate) struct OnodeCache {
     budget_bytes: usize,
     bytes: usize,
     slots: Vec<Option<OnodeSlot>>,
     vacant: Vec<u32>,
-    /// Never iterated, so that its order means nothing.
+    /// Never iterated, so its order has no effect.
     index: FastMap<Arc<[u8]>, u32>,
     hand: usize,
-    /// Objects that were known, and that were not, each time one was needed.
+    /// Number of times that a needed object was in memory, and that it was not.
     hits: u64,
     misses: u64,
 }
@@ -62,12 +62,12 @@ impl OnodeCache {
         self.bytes
     }
 
-    /// Hits and misses.
+    /// Returns hits and misses.
     pub fn counts(&self) -> (u64, u64) {
         (self.hits, self.misses)
     }
 
-    /// Like [`OnodeCache::find`], and counted. What is not there is to be inserted.
+    /// Finds an object like [`OnodeCache::find`], and counts a hit. The caller must insert an object that is not found.
     pub fn find_counted(&mut self, key: &[u8]) -> Option<SlotId> {
         let found = self.find(key);
         self.hits += u64::from(found.is_some());
@@ -82,14 +82,14 @@ impl OnodeCache {
         self.slots[id.0 as usize].as_mut().expect("named slots are occupied")
     }
 
-    /// What is known of an object, for one who wants to use it.
+    /// Finds an object for use, which saves its entry for another turn of the clock.
     pub fn find(&mut self, key: &[u8]) -> Option<SlotId> {
         let id = SlotId(*self.index.get(key)?);
         self.slot_mut(id).lives = LIVES;
         Some(id)
     }
 
-    /// The object, if it is known; `Some(None)` if it is known not to be there.
+    /// Returns the object, if it is known; `Some(None)` if it is known to be absent.
     pub fn get(&self, key: &[u8]) -> Option<Option<&Onode>> {
         self.index.get(key).map(|at| self.slot(SlotId(*at)).onode.as_ref())
     }
@@ -98,7 +98,7 @@ impl OnodeCache {
         self.slot(id).onode.as_ref()
     }
 
-    /// To change. [`OnodeCache::recount`] is to be called behind it.
+    /// Returns the object for a change. The caller must call [`OnodeCache::recount`] afterwards.
     pub fn onode_mut(&mut self, id: SlotId) -> &mut Option<Onode> {
         &mut self.slot_mut(id).onode
     }
@@ -115,7 +115,7 @@ impl OnodeCache {
         slot.bytes = bytes;
     }
 
-    /// Takes in an object that was not known.
+    /// Inserts an object that was not known.
     pub fn insert(&mut self, key: &[u8], onode: Option<Onode>) -> SlotId {
         self.misses += 1;
         let (key, bytes): (Arc<[u8]>, usize) = (key.into(), bytes_of(key, onode.as_ref()));
@@ -143,12 +143,12 @@ impl OnodeCache {
         self.vacant.push(at);
     }
 
-    /// Lets go of everything.
+    /// Drops all entries.
     pub fn forget_all(&mut self) {
         *self = OnodeCache { budget_bytes: self.budget_bytes, ..OnodeCache::default() };
     }
 
-    /// None of the objects of `begin .. end` is there any longer. Takes time by the number of entries.
+    /// Marks the objects of `begin .. end` as absent. Takes time by the number of entries.
     pub fn remove_range(&mut self, begin: &[u8], end: &[u8]) {
         for at in 0..self.slots.len() {
             if let Some(slot) = self.slots[at].as_mut().filter(|slot| *slot.key >= *begin && *slot.key < *end) {
@@ -158,7 +158,7 @@ impl OnodeCache {
         }
     }
 
-    /// Lets go of what is beyond the budget, but not of what `keep` says is needed.
+    /// Drops entries beyond the budget, except those that `keep` names.
     pub fn trim(&mut self, keep: impl Fn(&[u8]) -> bool) {
         let mut steps = self.slots.len() * (usize::from(LIVES) + 1);
         while self.bytes > self.budget_bytes && steps > 0 {

@@ -1,12 +1,12 @@
-//! Which clones were made for a snapshot.
+//! The list of clones by their snapshots.
 //!
-//! A clone's attribute [`SNAPS_ATTR`] names its snapshots; the store lists it under each of them, in the same transaction, whoever
-//! sets or removes the attribute or the object. What the list says is told by the objects alone. Keys begin with pool and
-//! snapshot, and go on like those of objects: of one snapshot, the clones of a placement group are a range, so groups that are
-//! split or merged take theirs with them. A clone without the attribute is listed under [`UNKNOWN_SNAP`]. What erasure-coded
-//! groups keep back is not listed.
+//! A clone's attribute [`SNAPS_ATTR`] names its snapshots. The store lists the clone under each of them, in the
+//! transaction that sets or removes the attribute or the object. The objects alone determine the list. Keys begin with
+//! pool and snapshot, and go on like those of objects: of one snapshot, the clones of a placement group are a range, so
+//! groups that are split or merged take theirs with them. A clone without the attribute is listed under
+//! [`UNKNOWN_SNAP`]. Objects that erasure-coded groups keep back are not listed.
 //!
-//! A store that was made before there was this list has none, and says so.
+//! A store that was made before this list existed has none, and reports that.
 
 use crate::disk::key::{
     POOL_BYTES, SNAP_PREFIX_BYTES, behind_prefix, is_listed_clone, object_key, object_of_snap_key, snap_key,
@@ -22,15 +22,15 @@ use types::{ObjectId, SnapId};
 
 /// The attribute that names the snapshots for which a clone was made: see [`snaps_attr`].
 pub const SNAPS_ATTR: &[u8] = b"snaps";
-/// Clones of which it is not known what they were made for are listed under this one, which is no snapshot.
+/// The snapshot number, of no real snapshot, under which clones without known snapshots are listed.
 pub const UNKNOWN_SNAP: SnapId = SnapId(0);
 
-/// The value of [`SNAPS_ATTR`]: each snapshot's number (8, little-endian).
+/// Returns the value of [`SNAPS_ATTR`]: each snapshot's number (8, little-endian).
 pub fn snaps_attr(snaps: &[SnapId]) -> Bytes {
     snaps.iter().flat_map(|snap| snap.0.to_le_bytes()).collect()
 }
 
-/// The snapshots under which a clone with these attributes is listed, [`UNKNOWN_SNAP`] among them.
+/// Returns the snapshots under which a clone with these attributes is listed, including [`UNKNOWN_SNAP`].
 pub fn snaps_of_clone(attrs: &Attrs) -> BTreeSet<SnapId> {
     let (numbers, _) = attrs.get(SNAPS_ATTR).map_or(&[][..], |value| value).as_chunks();
     let mut snaps: BTreeSet<SnapId> = numbers.iter().map(|number| SnapId(u64::from_le_bytes(*number))).collect();
@@ -40,7 +40,7 @@ pub fn snaps_of_clone(attrs: &Attrs) -> BTreeSet<SnapId> {
     snaps
 }
 
-/// Under which snapshots an object's record has it listed.
+/// Returns the snapshots under which an object with this record is listed.
 fn listed_under(key: &[u8], onode: Option<&Onode>) -> BTreeSet<SnapId> {
     match onode.filter(|_| is_listed_clone(key)) {
         Some(onode) => snaps_of_clone(&onode.stat.attrs),
@@ -49,7 +49,7 @@ fn listed_under(key: &[u8], onode: Option<&Onode>) -> BTreeSet<SnapId> {
 }
 
 impl State {
-    /// To be called right before an object comes or goes, or its snapshots change. It must be in memory.
+    /// Notes an object before it comes, goes, or changes its snapshots. It must be in memory.
     pub fn snaps_change(&mut self, key: &[u8]) {
         if self.lists_clones && is_listed_clone(key) && !self.listed_before.contains_key(key) {
             let snaps = listed_under(key, self.known(key));
@@ -74,15 +74,15 @@ impl State {
         self.delete_entry(TableId::Snaps, &snap_key(key, snap));
     }
 
-    /// Lists an object that is in the tree, whatever was listed.
+    /// Lists an object of the tree, whatever was listed before.
     pub fn list_anew(&mut self, key: &[u8], onode: &Onode) {
         if self.lists_clones {
             listed_under(key, Some(onode)).into_iter().for_each(|snap| self.list_clone(key, snap));
         }
     }
 
-    /// An object is gone, as `onode`, with all of its range. There may be another of its name by now, whose record is a change
-    /// that is in no checkpoint.
+    /// Removes a destroyed object, which was `onode`, from the list. By now another object may have its name, with a
+    /// record that is in no checkpoint.
     pub fn unlist_destroyed(&mut self, key: &[u8], onode: &Onode) {
         let gone = listed_under(key, Some(onode));
         if !self.lists_clones || gone.is_empty() {
@@ -94,7 +94,7 @@ impl State {
         gone.difference(&kept).for_each(|snap| self.unlist_clone(key, *snap));
     }
 
-    /// Has nothing listed, for all to be listed anew.
+    /// Empties the list, so that everything can be listed anew.
     pub fn unlist_all(&mut self) {
         if self.lists_clones {
             self.delete_entries(TableId::Snaps, &[], None);
@@ -103,20 +103,20 @@ impl State {
 }
 
 impl Store {
-    /// Whether [`Store::clones_of`] has answers: not in stores that were made before it was there.
+    /// Returns true if [`Store::clones_of`] has answers: stores that were made before the list existed have none.
     pub fn lists_clones(&self) -> bool {
         self.state.lists_clones
     }
 
-    /// Makes do without lists until the store is opened again, as one that was made before there were any: for tests.
+    /// For tests: ignores the list until the store is opened again, like a store that was made before the list existed.
     #[doc(hidden)]
     pub fn pass_over_clone_lists(&mut self) {
         self.state.lists_clones = false;
     }
 
-    /// At most `max` clones in `from .. until` that were made for a snapshot, in order; none if [`Store::lists_clones`] says
-    /// no. Both cursors are of one pool, or `until` is behind it. For a moment there may be such that were destroyed with
-    /// their group.
+    /// Returns at most `max` clones in `from .. until` that were made for a snapshot, in order; none if
+    /// [`Store::lists_clones`] returns false. Both cursors must be of one pool, or `until` behind it. For a moment the
+    /// answer may include clones that were destroyed with their group.
     pub fn clones_of(&mut self, snap: SnapId, from: &ObjectId, until: &ObjectId, max: usize) -> Lookup<Vec<ObjectId>> {
         self.clones_or_wait(snap, &object_key(from), &object_key(until), max).into()
     }

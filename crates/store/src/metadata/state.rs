@@ -1,5 +1,6 @@
-//! All metadata of a store: tree, changes that are not in it yet, objects in memory; and the application of redo steps.
+//! All metadata of a store: tree, changes over it, objects in memory; and the application of redo steps.
 
+use crate::Tuning;
 use crate::btree::{self, Cursor, Damage, Fetch, Overlay, PAGE_BLOCKS, PAGE_BYTES, PageCache, View};
 use crate::config::BLOCK;
 use crate::data::inline::inline_part;
@@ -11,7 +12,7 @@ use crate::disk::totals::TreeTotals;
 use crate::disk::tree_key::{TABLE_BYTES, TableId, segment_key, tree_key};
 use crate::metadata::block_map::{BlockRef, SEGMENT_BLOCKS, patch_segment};
 use crate::metadata::copying::{CopyRules, Copying};
-use crate::metadata::destroying::{Destroying, SEGMENTS_AT_ONCE};
+use crate::metadata::destroying::Destroying;
 use crate::metadata::gathering::Gatherings;
 use crate::metadata::loading::OmapCopy;
 use crate::metadata::onode::{OmapHead, Onode, run_blocks};
@@ -24,23 +25,23 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use types::SnapId;
 
-/// Upper bound of what an entry takes in a page of the tree besides key and value.
+/// Upper bound of the bytes of an entry in a page of the tree besides key and value.
 pub(crate) const ENTRY_BYTES: u64 = 16;
-/// Upper bound of what a block takes in its segment's record.
+/// Upper bound of the bytes of a block in its segment's record.
 pub(crate) const BLOCK_BYTES_MAX: u64 = (SEGMENT_RUN_BYTES + size_of::<u32>()) as u64;
 
-/// The most blocks a tree takes whose entries take `tree_bytes`: pages are mostly more than two fifths full, and so are
-/// the blocks of large values.
+/// Returns the maximum number of blocks of a tree whose entries take `tree_bytes`: pages are mostly more than two
+/// fifths full, and so are the blocks of large values.
 pub(crate) const fn tree_blocks_max(tree_bytes: u64) -> u64 {
     tree_bytes.div_ceil(PAGE_BYTES as u64 * 2 / 5) * PAGE_BLOCKS as u64 + 4 * PAGE_BLOCKS as u64
 }
 
-/// What there is, summed up. Signed, since sums begin at zero when an opening has not counted yet.
+/// Sums over all objects. They are signed, since they begin at zero when an opening has not counted yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Totals {
     pub objects: i64,
     pub stored_bytes: i64,
-    /// Of the last checkpoint, and all that was put since.
+    /// Bytes as of the last checkpoint, and of all entries put since.
     pub omap_bytes: i64,
 }
 
@@ -51,10 +52,10 @@ impl From<&TreeTotals> for Totals {
     }
 }
 
-/// Objects, omap entries and placement groups' tables: those of the tree, overridden by those of the overlay. Objects in
-/// memory are what the two say of them.
+/// Objects, omap entries and placement groups' tables: those of the tree, overridden by those of the overlay. Objects
+/// in memory agree with the two.
 ///
-/// Applying a step needs some of an object in memory ([`crate::metadata::loading`]).
+/// Applying a step needs parts of an object in memory ([`crate::metadata::loading`]).
 #[derive(Debug)]
 pub(crate) struct State {
     /// The tree of the last durable checkpoint.
@@ -63,47 +64,47 @@ pub(crate) struct State {
     /// All changes that are not in the tree.
     pub overlay: Overlay,
     pub onodes: OnodeCache,
-    /// What lookups that wait have found.
+    /// Entries found for lookups that wait.
     pub gatherings: Gatherings,
     pub next_omap_id: u64,
     pub totals: Totals,
-    /// Objects that left could not be counted.
+    /// True if some removed objects could not be counted.
     pub totals_are_lost: bool,
     /// Bytes of omap entries put since the overlay was frozen.
     pub omap_put_bytes: i64,
-    /// Groups, objects and parts of objects that are gone, but what they held was not looked at yet.
+    /// Jobs of destroyed groups, objects and parts of objects whose content was not looked at yet.
     pub destroying: VecDeque<Destroying>,
-    /// Jobs of these so far.
+    /// Number of jobs so far.
     pub destroyed: u64,
-    /// Objects that lose more segments at a time lose them bit by bit.
+    /// Objects that lose more segments than this at a time lose them bit by bit.
     pub segments_at_once: usize,
-    /// Objects whose changes could not be replayed, for want of what is damaged.
+    /// Objects whose changes could not be replayed because of damage.
     pub damaged: BTreeMap<Key, Damage>,
     pub copy_rules: CopyRules,
     /// The copy that the next step of the log takes, if it has to be made again.
     pub replayed_copy: Option<Copying>,
     /// Objects that, in the log, took copies of segments which were whole in the tree.
     pub copies_taken: BTreeSet<Key>,
-    /// What copies of omaps take from the tree, by omap id.
+    /// Entries of omaps in the tree that clones will copy, by omap id.
     pub omap_copies: BTreeMap<u64, OmapCopy>,
-    /// Objects, and segments of them, whose records in the overlay are older than they are.
+    /// Objects, and segments of them, whose records in the overlay are out of date.
     pub dirty: Vec<(SlotId, Option<u32>)>,
-    /// For keys of the tree, one after another, and records.
+    /// A buffer for keys of the tree.
     pub tree_key: Vec<u8>,
     record: Vec<u8>,
-    /// Whether clones are listed by their snapshots ([`crate::metadata::snap_index`]).
+    /// True if clones are listed by their snapshots ([`crate::metadata::snap_index`]).
     pub lists_clones: bool,
-    /// Clones that the present transaction changes, and under which snapshots they are listed.
+    /// Clones that the present transaction changes, with the snapshots under which they are listed.
     pub listed_before: BTreeMap<Key, BTreeSet<SnapId>>,
-    /// Holders of blocks; not kept while a log is replayed, then counted anew.
+    /// Holders of blocks; `None` while a log is replayed, counted afterwards.
     pub shared: Option<SharedBlocks>,
 }
 
-/// A record of ours fits the tree: keys and values were checked when they came in.
+/// Message of a broken belief: the store's own records fit the tree.
 pub(crate) const FITS: &str = "keys and values were checked when they were submitted";
 
 impl State {
-    /// What the tree holds.
+    /// Creates the state of a tree without changes.
     pub fn new(root: Option<btree::Root>, cache: PageCache, next_omap_id: u64) -> State {
         State {
             root,
@@ -117,7 +118,7 @@ impl State {
             omap_put_bytes: 0,
             destroying: VecDeque::new(),
             destroyed: 0,
-            segments_at_once: SEGMENTS_AT_ONCE,
+            segments_at_once: Tuning::SEGMENTS_AT_ONCE,
             damaged: BTreeMap::new(),
             copy_rules: CopyRules::default(),
             replayed_copy: None,
@@ -132,9 +133,9 @@ impl State {
         }
     }
 
-    /// Applies a step. Blocks that nothing holds any longer go to `freed`, those of a group that is destroyed later.
+    /// Applies a step. Blocks without holders go to `freed`; those of a destroyed group follow later.
     ///
-    /// Panics if something that the step needs is not in memory, or a clone's source is absent.
+    /// Panics if anything that the step needs is not in memory, or a clone's source is absent.
     pub fn apply(&mut self, redo: &Redo, freed: &mut Vec<Run>) {
         match redo {
             Redo::Touch { object } => drop(self.object(object)),
@@ -231,7 +232,7 @@ impl State {
         }
     }
 
-    /// An object that is in memory; `None` if there is no such object. Panics if that is not known.
+    /// Returns an object that is in memory; `None` if the object is absent. Panics if that is not known.
     pub fn known(&self, key: &[u8]) -> Option<&Onode> {
         self.onodes.get(key).unwrap_or_else(|| panic!("object {key:x?} is needed, but was not read"))
     }
@@ -263,7 +264,7 @@ impl State {
         self.gatherings.delete_range(&first, &behind);
     }
 
-    /// Brings the overlay up to date: call when a transaction has been applied.
+    /// Brings the overlay up to date. Must be called when a transaction has been applied.
     pub fn settle(&mut self) {
         if !self.listed_before.is_empty() {
             self.settle_snaps();
@@ -273,7 +274,7 @@ impl State {
         for (id, segment) in self.dirty.drain(..) {
             let (key, tree, record) = (self.onodes.key(id).clone(), &mut self.tree_key, &mut self.record);
             match (segment, self.onodes.onode(id)) {
-                // Its record was deleted there and then.
+                // The record of a removed object was deleted at the removal.
                 (None, None) => {}
                 (None, Some(onode)) => {
                     onode.encode_head(record);
@@ -295,13 +296,13 @@ impl State {
         }
     }
 
-    /// Whether the overlay is up to date.
+    /// Returns true if the overlay is up to date.
     pub fn is_settled(&self) -> bool {
         self.dirty.is_empty()
     }
 
-    /// A block's checksum has become known, which changes the record of an object that still holds it, and the object if it
-    /// is in memory.
+    /// Sets a block's checksum, which has become known, in the record of an object that still holds the block, and in
+    /// the object if it is in memory.
     pub fn patch_crc(&mut self, key: &[u8], block: u32, device: u32, crc: u32) {
         if let Some(id) = self.onodes.find(key)
             && let Some(onode) = self.onodes.onode_mut(id)
@@ -316,7 +317,7 @@ impl State {
         self.onodes.onode_mut(id).as_mut().expect("the object was just made sure of")
     }
 
-    /// The object to change, made if absent.
+    /// Returns the object to change; creates it if absent.
     fn object(&mut self, key: &[u8]) -> SlotId {
         let id = self.slot(key);
         if self.onodes.onode(id).is_none() {
@@ -331,7 +332,7 @@ impl State {
         id
     }
 
-    /// The object, whose record changes.
+    /// Returns the object, whose record changes.
     fn changed(&mut self, key: &[u8]) -> &mut Onode {
         let id = self.object(key);
         self.dirty.push((id, None));
@@ -378,7 +379,7 @@ impl State {
     }
 
     fn map(&mut self, key: &[u8], size: u64, first: u32, runs: &[Run], crcs: &[u32], freed: &mut Vec<Run>) {
-        // These blocks, if they are the first, hold what was inline.
+        // The new blocks, which begin with the first, hold the bytes that were inline.
         let inline = self.known(key).map_or(0, |onode| onode.inline.len());
         assert!(first == 0 || inline == 0, "block {first} beside {inline} bytes inline");
         self.set_inline(key, Bytes::new());
@@ -400,7 +401,7 @@ impl State {
         self.drop_blocks(&replaced, freed);
     }
 
-    /// Whether several objects hold any block of a run.
+    /// Returns true if several objects hold any block of a run.
     pub fn is_shared(&self, run: Run) -> bool {
         self.shared.as_ref().is_none_or(|shared| shared.overlaps(run))
     }
@@ -411,7 +412,7 @@ impl State {
         }
     }
 
-    /// `copied`: what of it was copied already.
+    /// `copied`: the copy made before the clone.
     fn clone_object(&mut self, from: &[u8], to: &[u8], copied: Option<&CopyOf>, freed: &mut Vec<Run>) {
         let mut copy = self.known(from).unwrap_or_else(|| panic!("clone of absent object {from:x?}")).clone();
         if from == to {
@@ -423,7 +424,7 @@ impl State {
                 Vec::new()
             }
             _ => {
-                // Held by the copy before the target lets go of its own: they may share blocks.
+                // The copy takes its share of the blocks before the target drops its own: they may be the same blocks.
                 let runs = copy.blocks.runs(0, u64::MAX);
                 if let Some(shared) = &mut self.shared {
                     runs.into_iter().for_each(|(_, run)| shared.add(run));
@@ -453,7 +454,7 @@ impl State {
         *self.onodes.onode_mut(id) = Some(copy);
     }
 
-    /// Makes `count` blocks of `to` those of `from`, each from a block on.
+    /// Makes `count` blocks of `to` those of `from`; each object's blocks begin at the given number.
     fn clone_range(
         &mut self,
         (from, from_first): (&[u8], u32),
@@ -466,7 +467,7 @@ impl State {
         let mut blocks: Vec<(u32, BlockRef)> = Vec::new();
         let end = u64::from(from_first) + u64::from(count);
         source.blocks.for_each(from_first, end, |at, block| blocks.push((at - from_first + to_first, block)));
-        // Held by the target before it lets go of its own: they may share blocks.
+        // The target takes its share of the blocks before it drops its own: they may be the same blocks.
         let mut runs = Vec::new();
         blocks.iter().for_each(|(_, block)| push_run(&mut runs, Run { start: block.device, count: 1 }));
         if let Some(shared) = &mut self.shared {
@@ -486,8 +487,8 @@ impl State {
         }
     }
 
-    /// Gives the omap `to`, which is new, the entries of `from`: those of the tree have been read, those of the overlay may
-    /// be younger.
+    /// Gives the new omap `to` the entries of `from`. Those of the tree have been read; those of the overlay may be
+    /// newer.
     fn copy_omap(&mut self, from: u64, to: u64) {
         let (mut begin, mut end) = (Vec::new(), Vec::new());
         tree_key(TableId::Omap, &omap_key(from, &[]), &mut begin);

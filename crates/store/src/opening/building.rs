@@ -28,7 +28,7 @@ impl Opening {
         let mut tree_totals = self.root().totals.filter(|_| self.mended.is_none());
         let is_whole = self.mended.is_some() || losses.is_empty() && state.damaged.is_empty();
         if !is_whole {
-            // Any block may belong to something that is lost.
+            // Any block may belong to a lost part.
             allocator = Allocator::with_units(superblock.device_blocks(), allocator.unit_blocks());
             own = own.map(|own| Allocator::new(own.blocks()));
         }

@@ -1,7 +1,8 @@
-//! Opening: everything that is there is looked at once, to learn which blocks are free and which have several holders.
+//! The count at an opening: all metadata is looked at once, to learn which blocks are free and which have several
+//! holders.
 //!
-//! Nothing is kept of what is read. Tables pass by in the order of their keys; of groups' tables only the first entry of each
-//! group.
+//! Nothing that is read is kept. Tables pass by in the order of their keys; of each group's table only the first entry
+//! is read.
 
 use crate::OpenError;
 use crate::btree::{self, Cursor, CursorPage, Fetch};
@@ -21,7 +22,7 @@ use std::collections::BTreeSet;
 use types::PgId;
 use wire::{DecodeError, Reader};
 
-/// Entries looked at a time, and their bytes.
+/// Number of entries looked at a time, and their bytes.
 const ENTRIES: usize = 1000;
 const ENTRY_BYTES: usize = 1 << 20;
 
@@ -39,7 +40,7 @@ impl Counted {
         Totals { objects: self.objects, stored_bytes: self.stored_bytes, omap_bytes: self.omap_bytes }
     }
 
-    /// The same as a root has it.
+    /// Returns the sums in the form that a root has.
     pub fn of_tree(&self, data_blocks: u64) -> TreeTotals {
         TreeTotals {
             objects: self.objects as u64,
@@ -57,18 +58,18 @@ pub(crate) struct Counting {
     /// Free blocks of the tree's own device, if it has one.
     pub own: Option<Allocator>,
     pub shared: SharedBlocks,
-    /// `None`: they are known.
+    /// `None`: the sums are known.
     pub totals: Option<Counted>,
     pub groups: BTreeSet<PgId>,
-    /// What could not be read.
+    /// Parts of the metadata that could not be read.
     pub losses: Vec<Loss>,
     /// Copies that no clone took.
     pub copies: Vec<CopyOf>,
-    /// Blocks that objects hold.
+    /// Number of blocks that objects hold.
     pub data_blocks: u64,
     /// The data area.
     data: Run,
-    /// The table that is being looked at; `None`: all are done.
+    /// The table being looked at; `None`: all are done.
     table: Option<TableId>,
     cursor: Cursor,
 }
@@ -78,8 +79,8 @@ fn table_cursor(table: TableId, with_values: bool) -> Cursor {
 }
 
 impl Counting {
-    /// Nothing looked at yet; in `allocator` all of `data` is free. `sum_up`: whether to look at tables that matter for
-    /// sums only.
+    /// Creates a count at its beginning; in `allocator` all of `data` must be free. `sum_up`: true if tables that
+    /// matter for sums only are looked at too.
     pub fn new(allocator: Allocator, data: Run, sum_up: bool) -> Counting {
         Counting {
             allocator,
@@ -96,8 +97,8 @@ impl Counting {
         }
     }
 
-    /// Takes the blocks of the tree, and says how many. `own`: the room for it on a device of its own, if it has one. Errors:
-    /// blocks that are none, or those of something else.
+    /// Takes the blocks of the tree, and returns their number. `own`: the space for the tree on its own device, if it
+    /// has one. Errors: blocks outside of that space, or in use already.
     pub fn take_tree(&mut self, runs: &[Run], own: Option<Run>) -> Result<u64, OpenError> {
         self.own = own.map(|space| {
             let mut allocator = Allocator::new(space.end());
@@ -119,7 +120,7 @@ impl Counting {
         Ok(blocks)
     }
 
-    /// Goes on as far as what was read allows; whether all is done.
+    /// Goes on as far as the pages in memory allow. Returns true if all is done.
     pub fn advance(&mut self, state: &mut State) -> Result<bool, OpenError> {
         while let Some(table) = self.table {
             let entries = if table == TableId::Pgs { 1 } else { ENTRIES };
@@ -129,7 +130,7 @@ impl Counting {
                 Err(damage) => {
                     let (from, until) = self.cursor.skip_lost();
                     if from.is_empty() && until.is_none() {
-                        // The topmost page, a leaf.
+                        // The damaged page is the topmost page, a leaf.
                         return Err(open_error(damage));
                     }
                     self.losses.push(btree::Lost { damage, from, until }.into());
@@ -165,7 +166,7 @@ impl Counting {
                     let malformed = DecodeError::Value { what: "key of a group's table", value: key.len() as u64 };
                     let pg = key::pg_of(key).ok_or(OpenError::CheckpointEntry(malformed))?;
                     self.groups.insert(pg);
-                    // The first entry tells enough.
+                    // The first entry of a group is enough.
                     let (mut begin, end) = (Vec::new(), [TableId::Pgs as u8 + 1]);
                     let behind = behind_prefix(&pg_key(pg, &[]));
                     let begin = match &behind {

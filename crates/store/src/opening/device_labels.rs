@@ -1,4 +1,4 @@
-//! Whether what is given are the devices of one store, and of this OSD's.
+//! Checks that the given devices belong to one store, and to this OSD's.
 
 use crate::config::BLOCK;
 use crate::disk::superblock::{Superblock, UnknownFormat};
@@ -14,7 +14,7 @@ fn first(copies: &[AlignedBuf]) -> Option<Result<Superblock, UnknownFormat>> {
     copies.iter().find_map(|block| Superblock::decode(block.as_slice()))
 }
 
-/// The superblock of the main device, of which `copies` are, if what it says fits what is given.
+/// Returns the superblock of the main device, given its `copies`, if it fits the given devices.
 pub(crate) fn main_superblock(config: &StoreConfig, copies: &[AlignedBuf]) -> Result<Superblock, OpenError> {
     let superblock = first(copies).ok_or(OpenError::NotAStore)?.map_err(unknown)?;
     if superblock.role != Device::Main {
@@ -36,7 +36,7 @@ pub(crate) fn main_superblock(config: &StoreConfig, copies: &[AlignedBuf]) -> Re
             (None, None) => {}
             (None, Some(_)) => return Err(OpenError::UnexpectedDevice { device }),
             (Some(_), None) => return Err(OpenError::MissingDevice { device }),
-            // Too short for superblocks: it cannot be a part, however long the store's is.
+            // The device is too short for superblocks, so it cannot be a part, however long the store's part is.
             (Some(_), Some(bytes)) if bytes < StoreConfig::LABEL_BYTES => return Err(OpenError::NotAPart { device }),
             (Some(_), Some(_)) => {}
         }
@@ -53,7 +53,7 @@ fn not_truncated(config: &StoreConfig, superblock: &Superblock, device: Device) 
     }
 }
 
-/// Whether `device`, of whose superblock `copies` are, belongs to the store whose main device has `main`.
+/// Checks that `device`, given the `copies` of its superblock, belongs to the store whose main device has `main`.
 pub(crate) fn check_other(
     config: &StoreConfig,
     main: &Superblock,

@@ -7,7 +7,7 @@ use crate::{Device, FormatError, Slice};
 use types::{Errno, Fsid, OsdId};
 use wire::DecodeError;
 
-/// Why a device does not open as this OSD's store. Nothing was written.
+/// Reasons why a device does not open as this OSD's store. Nothing was written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("indirection unit of {unit_bytes} bytes; a power of two from 16 KiB to 256 KiB is possible")]
@@ -15,11 +15,13 @@ pub enum OpenError {
     #[error("not a store: no superblock where one should be")]
     NotAStore,
     #[error(
-        "store of format {version} with blocks of {block_bytes} bytes and features {features:#x}; this software knows format {FORMAT_VERSION} with {BLOCK} and features {FEATURES_KNOWN:#x}"
+        "store of format {version} with blocks of {block_bytes} bytes and features {features:#x}; this software \
+            knows format {FORMAT_VERSION} with {BLOCK} and features {FEATURES_KNOWN:#x}"
     )]
     UnknownFormat { version: u32, block_bytes: u32, features: u64 },
     #[error(
-        "log record at {offset:#x} has layout {version} and flags {flags:#x}; this software knows {RECORD_VERSION} and no flags"
+        "log record at {offset:#x} has layout {version} and flags {flags:#x}; this software knows {RECORD_VERSION} \
+            and no flags"
     )]
     UnknownRecord { version: u8, flags: u8, offset: u64 },
     #[error("store of {found}, not of {expected}")]
@@ -38,11 +40,12 @@ pub enum OpenError {
     NotAPart { device: Device },
     #[error("what is given as the {device} is the {found} of a store")]
     WrongRole { device: Device, found: Device },
-    /// Of another store, or of another life of this one.
+    /// The device belongs to another store, or to an earlier life of this one.
     #[error("the {device} belongs to store {found}, the main device to {expected}")]
     ForeignDevice { device: Device, found: Fsid, expected: Fsid },
     #[error(
-        "the {device} is of this store, but not the one that it has now: another took its place, or it was cut off while the store was made"
+        "the {device} is of this store, but not the one that it has now: another took its place, or it was cut off \
+            while the store was made"
     )]
     StaleDevice { device: Device },
     #[error("superblock with impossible sizes: {0}")]
@@ -56,16 +59,19 @@ pub enum OpenError {
     #[error("checkpoint damaged: {0}")]
     CheckpointEntry(DecodeError),
     #[error(
-        "log record {lsn} is damaged, although records up to {vouched_lsn} were durable; see `nacre store check` and `nacre store repair`"
+        "log record {lsn} is damaged, although records up to {vouched_lsn} were durable; see `nacre store check` \
+            and `nacre store repair`"
     )]
     DamagedLog { lsn: u64, vouched_lsn: u64 },
-    /// Whether there ever was such a record cannot be told.
+    /// The existence of such a record is unknown.
     #[error(
-        "log record {lsn}, if there is one, lies where the device cannot be read, at {offset:#x}: {}; see `nacre store check` and `nacre store repair`", Errno(*errno)
+        "log record {lsn}, if there is one, lies where the device cannot be read, at {offset:#x}: {}; see `nacre \
+            store check` and `nacre store repair`", Errno(*errno)
     )]
     UnreadableLog { lsn: u64, offset: u64, errno: i32 },
     #[error(
-        "log record {lsn} lies at {offset:#x}, where the records around it leave no room: it was written to a wrong place; see `nacre store check` and `nacre store repair`"
+        "log record {lsn} lies at {offset:#x}, where the records around it leave no room: it was written to a wrong \
+            place; see `nacre store check` and `nacre store repair`"
     )]
     MisplacedRecord { lsn: u64, offset: u64 },
     #[error("log record {lsn}: {source}")]

@@ -1,4 +1,4 @@
-//! Making a device, or several, an empty store.
+//! Making one or several devices an empty store.
 
 use crate::config::BLOCK;
 use crate::disk::numbers::{ROOT_OFFSETS, SUPERBLOCK_OFFSETS, WAL_OFFSET};
@@ -8,20 +8,22 @@ use crate::{Device, IoId, IoRequest, Store, StoreConfig};
 use bytes::Bytes;
 use types::AlignedBuf;
 
-/// Why a device cannot be made a store.
+/// Reasons why a device cannot be made a store.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FormatError {
     #[error("device of {bytes} bytes: a store takes {min} to {max}", min = StoreConfig::DEVICE_BYTES_MIN, max = StoreConfig::DEVICE_BYTES_MAX)]
     DeviceSize { bytes: u64 },
-    #[error("log of {bytes} bytes on a device of {device_bytes}: it takes a multiple of 4096, from {min} to half of the device", min = StoreConfig::WAL_BYTES_MIN)]
+    #[error("log of {bytes} bytes on a device of {device_bytes}: it takes a multiple of 4096, from {min} to half of \
+        the device", min = StoreConfig::WAL_BYTES_MIN)]
     WalSize { bytes: u64, device_bytes: u64 },
-    #[error("log of {bytes} bytes on a WAL device of {device_bytes}: it takes a multiple of 4096, from {min} to what is left behind {label} bytes", min = StoreConfig::WAL_BYTES_MIN, label = StoreConfig::LABEL_BYTES)]
+    #[error("log of {bytes} bytes on a WAL device of {device_bytes}: it takes a multiple of 4096, from {min} to \
+        what is left behind {label} bytes", min = StoreConfig::WAL_BYTES_MIN, label = StoreConfig::LABEL_BYTES)]
     WalDeviceSize { bytes: u64, device_bytes: u64 },
     #[error("metadata device of {bytes} bytes: it takes {min} to {max}", min = StoreConfig::METADATA_DEVICE_BYTES_MIN, max = StoreConfig::DEVICE_BYTES_MAX)]
     MetadataDeviceSize { bytes: u64 },
 }
 
-/// Whether these sizes make a store.
+/// Checks that these sizes make a store.
 pub(crate) fn check_sizes(superblock: &Superblock) -> Result<(), FormatError> {
     let Superblock { device_bytes, wal_bytes, wal_device, metadata_device, .. } = *superblock;
     if !(StoreConfig::DEVICE_BYTES_MIN..=StoreConfig::DEVICE_BYTES_MAX).contains(&device_bytes) {
@@ -47,10 +49,10 @@ pub(crate) fn check_sizes(superblock: &Superblock) -> Result<(), FormatError> {
 const PIECE_BYTES: u64 = 1 << 20;
 
 impl Store {
-    /// The requests that make the device, or the devices, an empty store, whatever they held before. **Carry them out one
-    /// after another**; only after the last, a flush, is there a store. Errors: sizes that do not fit.
+    /// Returns the requests that make the device or devices an empty store, whatever they held before. **Carry them out
+    /// one after another**: the store exists only after the last, a flush. Errors: sizes that do not fit.
     ///
-    /// The log is filled with zeros, so that a file system has its blocks in place: otherwise every flush would have to
+    /// The log is filled with zeros, so that a file system allocates its blocks: otherwise every flush would have to
     /// write the file's own metadata too.
     pub fn format(config: &StoreConfig) -> Result<Vec<IoRequest>, FormatError> {
         let superblock = Superblock::new(config);
@@ -67,7 +69,7 @@ impl Store {
         };
         let zeros = AlignedBuf::zeroed(PIECE_BYTES as usize).freeze();
         let block = zeros.slice(..BLOCK as usize);
-        // The main device names the others, so it is the first to be no store and the last to be one.
+        // The main device names the others, so it is the first to stop being a store and the last to become one.
         let others = superblock.devices().filter(|device| *device != Device::Main);
         let devices: Vec<Device> = others.chain([Device::Main]).collect();
         let mut out = Requests::default();

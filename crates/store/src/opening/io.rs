@@ -1,31 +1,31 @@
-//! What an opening asks of the devices, and blocks that they do not give.
+//! Requests of an opening to the devices, and blocks that cannot be read.
 
 use crate::config::BLOCK;
 use crate::{Device, IoDone, IoId, IoRequest, OpenError};
 use std::collections::{BTreeMap, VecDeque};
 use types::AlignedBuf;
 
-/// So many unreadable blocks are told apart; a device with more of them is none to work with.
+/// Maximum number of unreadable blocks that are remembered; a store on a device with more does not open.
 const UNREADABLE_MAX: usize = 4096;
 
-/// What becomes of a read that fails.
+/// Handling of a read that fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OnError {
     /// The store does not open.
     Fail,
-    /// It is tried again block by block; blocks that cannot be read are noted, and zeros in the buffer.
+    /// The read is repeated block by block. Blocks that cannot be read are noted, and are zeros in the buffer.
     Note,
 }
 
 #[derive(Debug)]
 enum ReadContent {
     Waiting,
-    /// Being read block by block: so many are on their way.
+    /// The buffer of a read that is repeated block by block, and the number of blocks on their way.
     Singly(AlignedBuf, usize),
     Full(AlignedBuf),
 }
 
-/// A read of the present step.
+/// A read of the present phase.
 #[derive(Debug)]
 struct PhaseRead {
     id: IoId,
@@ -35,17 +35,17 @@ struct PhaseRead {
     content: ReadContent,
 }
 
-/// Requests of an opening, and the buffers of its present step.
+/// Requests of an opening, and the buffers of its present phase.
 #[derive(Debug, Default)]
 pub(crate) struct OpeningIo {
     out: VecDeque<IoRequest>,
     next_id: u64,
-    /// In the order in which they were asked for.
+    /// Reads in the order of the requests.
     reads: Vec<PhaseRead>,
     waiting: usize,
-    /// Of single blocks: of which read, and the offset.
+    /// Reads of single blocks: index of the read that they belong to, and offset.
     singles: BTreeMap<IoId, (usize, u64)>,
-    /// Blocks that could not be read, with the reason.
+    /// Blocks that could not be read, with the errno.
     unreadable: BTreeMap<(Device, u64), i32>,
 }
 
@@ -63,12 +63,12 @@ impl OpeningIo {
         self.out.pop_front()
     }
 
-    /// Forgets what was not handed out.
+    /// Forgets requests that were not handed out.
     pub fn clear(&mut self) {
         self.out.clear();
     }
 
-    /// Asks for bytes of the present step.
+    /// Asks for bytes that the present phase needs.
     pub fn read(&mut self, device: Device, offset: u64, len: u64) {
         let id = self.next_id();
         self.waiting += 1;
@@ -76,13 +76,13 @@ impl OpeningIo {
         self.out.push_back(IoRequest::Read { id, device, offset, buf: AlignedBuf::zeroed(len as usize) });
     }
 
-    /// Whether the present step waits for nothing.
+    /// Returns true if the present phase waits for nothing.
     pub fn is_phase_done(&self) -> bool {
         self.waiting == 0
     }
 
-    /// Takes the outcome of a read of the present step. Returns all buffers of the step, in the order asked for, if this was
-    /// the last one. Panics for a read that was not asked for.
+    /// Takes the outcome of a read of the present phase. Returns all buffers of the phase, in the order of the
+    /// requests, if this was the last one. Panics for a read that was not asked for.
     pub fn done(&mut self, done: IoDone, on_error: OnError) -> Result<Option<Vec<AlignedBuf>>, OpenError> {
         if let Some((index, offset)) = self.singles.remove(&done.id) {
             self.single_done(index, offset, done.result)?;
@@ -162,12 +162,12 @@ impl OpeningIo {
         Ok(())
     }
 
-    /// Offsets of the blocks of a range that could not be read.
+    /// Returns the offsets of the blocks of a range that could not be read.
     pub fn unreadable(&self, device: Device, offset: u64, len: u64) -> Vec<u64> {
         self.unreadable.range((device, offset)..(device, offset + len)).map(|((_, offset), _)| *offset).collect()
     }
 
-    /// The first block of a range that could not be read: its offset and the reason.
+    /// Returns the first block of a range that could not be read: its offset and the errno.
     pub fn first_unreadable(&self, device: Device, offset: u64, len: u64) -> Option<(u64, i32)> {
         let found = self.unreadable.range((device, offset)..(device, offset + len)).next();
         found.map(|((_, offset), errno)| (*offset, *errno))

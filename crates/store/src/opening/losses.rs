@@ -1,4 +1,4 @@
-//! Parts of the metadata tree that cannot be read, and what they held.
+//! Unreadable parts of the metadata tree, and the entries lost with them.
 
 use crate::btree::{self, Damage};
 use crate::disk::key::{
@@ -9,8 +9,8 @@ use crate::disk::tree_key::{SEGMENT_NUMBER_BYTES, TABLE_BYTES, TableId, tree_key
 use std::fmt;
 use types::{ObjectId, PgId, PoolId};
 
-/// A page or value of the metadata tree that cannot be used, and the range of keys whose entries are lost with it. What
-/// the page above says tells the range, not which keys of it there were.
+/// A page or value of the metadata tree that cannot be used, and the range of keys whose entries are lost with it. The
+/// page above gives the range, but not the keys that were in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Loss {
     pub damage: Damage,
@@ -30,12 +30,12 @@ impl Loss {
         (&self.from, self.until.as_deref())
     }
 
-    /// Whether keys in the tree of `begin .. end` may be lost.
+    /// Returns true if keys of `begin .. end` in the tree may be lost.
     pub(crate) fn meets(&self, begin: &[u8], end: &[u8]) -> bool {
         begin < end && *self.from < *end && self.until.as_deref().is_none_or(|until| begin < until)
     }
 
-    /// What is lost of a table: keys of the table, to its end if there is none.
+    /// Returns the lost range of a table, in keys of the table; without an end it goes to the end of the table.
     pub(crate) fn of_table(&self, table: TableId) -> Option<(Key, Option<Key>)> {
         let (begin, end) = ([table as u8], [table as u8 + 1]);
         if !self.meets(&begin, &end) {
@@ -56,19 +56,19 @@ impl Loss {
         self.meets(&first, &behind)
     }
 
-    /// Whether entries of the group's own table may be lost.
+    /// Returns true if entries of the group's own table may be lost.
     pub fn meets_table_of(&self, pg: PgId) -> bool {
         let prefix = pg_key(pg, &[]);
         self.meets_table(TableId::Pgs, &prefix, behind_prefix(&prefix).as_deref())
     }
 
-    /// Whether objects of the group, in a pool of `pg_num` groups, may be lost without a trace.
+    /// Returns true if objects of the group, in a pool of `pg_num` groups, may be lost without a trace.
     pub fn meets_objects_of(&self, pg: PgId, pg_num: u32) -> bool {
         let (begin, end) = pg_object_range(pg, pg_num);
         begin < end && self.meets_table(TableId::Objects, &begin, Some(&end))
     }
 
-    /// Whether the object's record may be lost.
+    /// Returns true if the object's record may be lost.
     pub fn meets_object(&self, object: &ObjectId) -> bool {
         let key = object_key(object);
         self.meets_table(TableId::Objects, &key, Some(&[&key[..], &[0]].concat()))
@@ -78,13 +78,13 @@ impl Loss {
         self.meets_table(TableId::Omap, &omap_key(id, &[]), Some(&omap_key(id.saturating_add(1), &[])))
     }
 
-    /// Whether any entry of groups' tables may be lost.
+    /// Returns true if any entry of groups' tables may be lost.
     pub fn meets_groups(&self) -> bool {
         self.of_table(TableId::Pgs).is_some()
     }
 }
 
-/// A key of a table, or a part of one, as people read it.
+/// Returns a key of a table, or a part of one, in a form for people.
 fn text(table: TableId, key: &[u8]) -> String {
     let number = |bytes: &[u8]| bytes.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte));
     match table {
@@ -150,7 +150,7 @@ mod tests {
     fn a_loss_says_what_it_may_have_held() {
         let objects = [1, 2, 3].map(|n: u32| ObjectId::head(PoolId(3), n, b"", format!("o{n}").as_bytes()));
         let [_, two, one] = [&objects[2], &objects[1], &objects[0]];
-        // In the order of reversed hashes: 2 comes before 1.
+        // Objects come in the order of reversed hashes, so 2 comes before 1.
         let some =
             loss(&in_table(TableId::Objects, &object_key(two)), Some(&in_table(TableId::Objects, &object_key(one))));
         assert!(some.meets_object(two) && !some.meets_object(one));

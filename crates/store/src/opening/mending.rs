@@ -1,8 +1,8 @@
-//! A store is opened to be mended: what the lost parts of its metadata leave behind is cleared away, in memory.
+//! Mending: remains of the lost parts of a store's metadata are cleared away, in memory.
 //!
-//! The lost parts are hidden: nothing of them is left. Objects of which something may have been there are dropped, as
-//! half of an object is none, and so is what belongs to no object any longer. All of this is said by the overlay, above the
-//! tree as it is on the device. A checkpoint makes it so; until then nothing has changed.
+//! The lost ranges are hidden, so that nothing of them is left. Objects that may have had a part in them are dropped,
+//! since half an object is no object, and so are entries that no longer belong to any object. The overlay holds all of
+//! this, above the unchanged tree on the device. A checkpoint writes it; until then nothing has changed.
 
 use crate::OpenError;
 use crate::btree::{Cursor, Fetch, Overlay, View};
@@ -26,42 +26,43 @@ use wire::Reader;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostObject {
     pub object: ObjectId,
-    /// What its record said; `None` if that is lost too.
+    /// The content of its record; `None` if that is lost too.
     pub stat: Option<Arc<ObjectStat>>,
 }
 
-/// What a store that was opened to be mended has lost. None of these objects is there any longer; besides, objects of
-/// which not even the names are known may have been in the ranges of the losses.
+/// The losses of a store that was opened to be mended. None of these objects exists any longer. The lost ranges may
+/// also have held objects whose names are unknown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mended {
-    /// The end of the log is lost: the store is what it was before that.
+    /// The lost end of the log: the store is in the state before it.
     pub log: Option<LostLog>,
-    /// Why the tree of the last checkpoint but one is used. With a log that is whole behind it nothing is lost by that.
+    /// The reason why the tree of the last checkpoint but one is used. With a whole log behind it, nothing is lost by
+    /// that.
     pub tree: Option<Box<OpenError>>,
     pub losses: Vec<Loss>,
-    /// In order.
+    /// Lost objects, in order.
     pub objects: Vec<LostObject>,
 }
 
-/// Log records that cannot be used, as one of them is missing: all of them may have been acknowledged.
+/// Log records that cannot be used because one of them is missing. All of them may have been acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LostLog {
-    /// The first one.
+    /// LSN of the first record.
     pub lsn: u64,
-    /// The last one of which there is any trace.
+    /// LSN of the last record that left a trace.
     pub last_lsn: u64,
     pub why: OpenError,
 }
 
 impl Store {
-    /// What was lost, if anything, of a store that was opened by [`Store::open_to_mend`]. A checkpoint makes the rest a
-    /// whole store again.
+    /// Returns the losses of a store that was opened by [`Store::open_to_mend`], if there are any. A checkpoint makes
+    /// the rest a whole store again.
     pub fn mended(&self) -> Option<&Mended> {
         self.mended.as_deref()
     }
 }
 
-/// Entries looked at a time, and their bytes.
+/// Number of entries looked at a time, and their bytes.
 const ENTRIES: usize = 1000;
 const ENTRY_BYTES: usize = 1 << 20;
 
@@ -69,11 +70,11 @@ const FITS: &str = "keys that were in the tree";
 
 #[derive(Debug)]
 enum MendingPhase {
-    /// Objects are looked at, one after another: what is lost of each?
+    /// Looks at objects, one after another, for lost parts.
     Objects(Cursor),
-    /// Block maps whose objects' records are lost.
+    /// Looks for block maps whose objects' records are lost.
     Segments(Option<Cursor>),
-    /// Omap entries whose objects' records are lost: those from here on.
+    /// Looks for omap entries whose objects' records are lost, from this key on.
     Omaps(Option<Key>),
     Over,
 }
@@ -81,17 +82,18 @@ enum MendingPhase {
 #[derive(Debug)]
 pub(crate) struct Mending {
     losses: Vec<Loss>,
-    /// Omaps from here on are younger than the tree.
+    /// Omaps from this id on are newer than the tree.
     next_omap_id: u64,
     phase: MendingPhase,
     /// Objects that were read and not looked at yet.
     page: VecDeque<(Bytes, Bytes)>,
     /// Lost ranges of objects' records, for the second phase.
     headless: VecDeque<(Key, Option<Key>)>,
-    /// It may be lost which copies no object has ([`crate::metadata::copying`]), so all segments have to be looked at.
+    /// True if entries of the table of copies may be lost ([`crate::metadata::copying`]), so that all segments have to
+    /// be looked at.
     copies_are_lost: bool,
     looks_for_copies: bool,
-    /// Omaps that objects have.
+    /// Ids of the omaps that objects have.
     omaps: BTreeSet<u64>,
     lost: BTreeMap<Key, Option<Arc<ObjectStat>>>,
 }
@@ -125,13 +127,13 @@ fn drop_object(state: &mut State, key: &[u8], omap: Option<u64>) {
 }
 
 impl Mending {
-    /// `next_omap_id`: as of the tree. Hides what is lost.
+    /// Begins to mend, and hides the lost ranges. `next_omap_id`: as of the tree.
     pub fn new(state: &mut State, losses: Vec<Loss>, next_omap_id: u64) -> Mending {
         for loss in &losses {
             let (from, until) = loss.range();
             state.overlay.hide_tree(from, until).expect(FITS);
         }
-        // Objects whose changes could not be replayed: even what can be read of them is not what they were.
+        // Objects whose changes could not be replayed are lost, even if they can be read: they are out of date.
         let marked = std::mem::take(&mut state.damaged);
         state.onodes.forget_all();
         state.unlist_all();
@@ -160,7 +162,7 @@ impl Mending {
         })
     }
 
-    /// Goes on as far as what was read allows; whether all is done.
+    /// Goes on as far as the pages in memory allow. Returns true if all is done.
     pub fn advance(&mut self, state: &mut State) -> Result<bool, OpenError> {
         loop {
             let waits = match &mut self.phase {
@@ -175,7 +177,7 @@ impl Mending {
         }
     }
 
-    /// Whether something must be waited for.
+    /// Looks at the next objects. Returns true if it must wait for a page.
     fn look_at_objects(&mut self, state: &mut State) -> Result<bool, OpenError> {
         let MendingPhase::Objects(cursor) = &mut self.phase else { panic!("{:?}", self.phase) };
         if self.page.is_empty() {
@@ -205,7 +207,7 @@ impl Mending {
         Ok(false)
     }
 
-    /// Whether a part of an object may be lost; `None`: something must be waited for.
+    /// Returns true if a part of an object may be lost; `None` if it must wait for a page.
     fn is_lost(&self, state: &mut State, key: &Key, onode: Option<&Onode>) -> Option<bool> {
         let Some(onode) = onode else { return Some(true) };
         if self.lost.contains_key(key) {
@@ -226,12 +228,12 @@ impl Mending {
         if !self.losses.iter().any(|loss| loss.meets(&first, &behind)) {
             return Some(false);
         }
-        // One that the tree does not have is younger, and its block map too.
+        // An object that the tree does not have is newer than the tree, and so is its block map.
         let nothing = Overlay::default();
         let view = &mut View { root: state.root, overlay: &nothing, cache: &mut state.cache };
         match view.get(tree_key(TableId::Objects, key, &mut first)) {
             Ok(Fetch::Pending(_)) => None,
-            // But if it took a copy.
+            // Its segments are in the tree, nevertheless, if it took a copy.
             Ok(Fetch::Ready(record)) => Some(record.is_some() || state.copies_taken.contains(key)),
             Err(_) => Some(true),
         }
@@ -270,7 +272,7 @@ impl Mending {
             };
             last = Some(object);
             let mut head = Vec::new();
-            // In a range that is hidden what there is of it is in memory.
+            // Everything that exists in a hidden range is in memory.
             match state.view().get(tree_key(TableId::Objects, object, &mut head)) {
                 Ok(Fetch::Ready(Some(_))) => {}
                 Ok(Fetch::Ready(None)) => {

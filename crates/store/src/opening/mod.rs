@@ -1,6 +1,7 @@
 //! From devices to an open store, and from blank devices to an empty store.
 //!
-//! * Begin with `phases`: the steps of an opening, from the superblocks to the store. `io` makes its requests.
+//! * Begin with `phases`: an opening, from the superblocks to the free blocks. `replay` is its part about the log,
+//!   `building` its end, `io` makes its requests, `error` has the reasons why a store does not open.
 //! * `device_labels` tells whether the devices belong together, `tree_loading` finds the blocks of the metadata tree,
 //!   `counting` learns which blocks are free.
 //! * `losses` says what damaged metadata held; `mending` clears away what the lost parts leave behind.

@@ -1,9 +1,10 @@
-//! Opening: labels, the metadata tree's blocks (`tree_loading`), log, free blocks (`counting`).
+//! Opening a store: labels, the metadata tree's blocks (`tree_loading`), log, free blocks (`counting`).
 //!
-//! The log is replayed from the checkpoint on. Of the records behind the highest LSN that any record vouches for, the
-//! first that is torn (itself, or a data block whose content is not what the record says) ends the log: it was never
-//! acknowledged. Anything wrong at or before that LSN is damage, and the store does not open. Nor does it if a block that
-//! cannot be read may have held the record behind the last one. Opened to be mended, it ends with the last record before.
+//! The log is replayed from the checkpoint on. Among the records behind the highest LSN that any record vouches for,
+//! the first torn one (its own bytes, or a data block whose content does not match the record) ends the log: it was
+//! never acknowledged. Anything wrong at or before that LSN is damage, and the store does not open. It does not open
+//! either if an unreadable block may have held the record behind the last one. A store that is opened to be mended ends
+//! with the last record before the damage.
 
 use crate::btree::{Depth, PageCache, ReadId};
 use crate::config::BLOCK;
@@ -28,73 +29,73 @@ use types::{AlignedBuf, crc32c};
 #[derive(Debug)]
 pub(super) enum OpeningPhase {
     Superblocks,
-    /// The superblocks of the other devices.
+    /// Reads the superblocks of the other devices.
     OtherSuperblocks,
     Roots,
-    /// Pages of the tree are being read.
+    /// Reads pages of the tree.
     Tree,
-    /// Looking for the beginnings of records; this many bytes of the log are done.
+    /// Searches for the beginnings of records; this many bytes of the log are done.
     Scan(u64),
     Record(RecordHeader),
-    /// The data of a record that nothing vouches for is being compared: first block and checksums of each buffer in turn.
+    /// Compares the data of a record that nothing vouches for: first block and checksums of each buffer in turn.
     Verify {
         header: RecordHeader,
         steps: Vec<Redo>,
         crcs: Vec<(u32, Vec<u32>)>,
     },
-    /// The steps of a record are being applied, from the first of these on: pages that they need are being read.
+    /// Applies the steps of a record, of which these are left: pages that they need are being read.
     Apply(VecDeque<Redo>),
-    /// The log has ended; what lost parts of the tree leave behind is cleared away.
+    /// Clears away the remains of lost parts of the tree, after the end of the log.
     Mend(Box<Mending>),
-    /// Everything is looked at once.
+    /// Looks at all metadata once.
     Count(Box<Counting>),
-    /// So many flushes are under way.
+    /// Flushes the devices; this many flushes are under way.
     Flush(Box<Counting>, u32),
     Over,
 }
 
-/// A store being opened: carry out what [`Opening::poll_io`] asks for and hand it to [`Opening::io_done`], until
-/// [`Opening::poll_result`] answers.
+/// A store being opened. Carry out the requests of [`Opening::poll_io`] and hand their outcomes to
+/// [`Opening::io_done`], until [`Opening::poll_result`] answers.
 #[derive(Debug)]
 pub struct Opening {
     pub(super) config: StoreConfig,
     pub(super) io: OpeningIo,
     pub(super) phase: OpeningPhase,
     pub(super) result: Option<Result<Store, OpenError>>,
-    // What is known so far:
+    // The fields from here on are the knowledge so far.
     pub(super) superblock: Option<Superblock>,
     pub(super) root: Option<CheckpointRoot>,
-    /// The one before, for a store that is to be mended.
+    /// The root before, for a store that is to be mended.
     pub(super) older_root: Option<CheckpointRoot>,
-    /// There from the roots on.
+    /// Set from the roots on.
     pub(super) state: Option<State>,
     pub(super) tree: Option<TreeLoading>,
     pub(super) tree_blocks: u64,
     /// Reads of the tree under way.
     pub(super) pages: BTreeMap<IoId, ReadId>,
-    /// Beginnings of records by LSN, with their place in the ring; of several, the one of the latest session.
+    /// Headers of records by LSN, with their place in the ring; among several, the one of the latest session.
     pub(super) headers: BTreeMap<u64, (RecordHeader, u64)>,
-    /// Session and end of the last record that the checkpoint covers, if it is still there.
+    /// Session and end of the last record that the checkpoint covers, if it is still in the ring.
     pub(super) covered: Option<(u64, u64)>,
     pub(super) vouched_lsn: u64,
     pub(super) session: u64,
-    /// Records of the log that were applied.
+    /// Number of log records that were applied.
     pub(super) replayed: u64,
     pub(super) wal: Option<Wal>,
     /// Blocks written by records that nothing vouches for.
     pub(super) unvouched: Vec<Run>,
-    /// Whether lost parts of the metadata are given up.
+    /// True if lost parts of the metadata are given up.
     pub(super) is_to_mend: bool,
     pub(super) mended: Option<Box<Mended>>,
     /// The end of the log that was given up.
     pub(super) lost_log: Option<LostLog>,
-    /// Why the older root is used.
+    /// The reason why the older root is used.
     pub(super) lost_tree: Option<Box<OpenError>>,
 }
 
 impl Store {
-    /// Begins to open the store on a device, or on those whose sizes `config` names: the sizes they have now. `fsid` and
-    /// `osd` are those they must be labelled with. Nothing is written.
+    /// Begins to open the store on a device, or on the devices whose present sizes `config` names. They must be
+    /// labelled with its `fsid` and `osd`. Nothing is written.
     pub fn open(config: StoreConfig) -> Opening {
         let mut opening = Opening {
             config,
@@ -131,10 +132,10 @@ impl Store {
         opening
     }
 
-    /// The same, to mend a store parts of whose metadata cannot be read: reads all of it and gives up what is lost
-    /// ([`Store::mended`] tells what that is). The rest can be used and changed, and a checkpoint makes it whole. Nothing is
-    /// written before. Blocks that only lost parts refer to count as free, so what is written may take the place of data
-    /// that a device which recovers by itself would have given back.
+    /// Begins to open a store for mending, parts of whose metadata cannot be read: reads all metadata and gives up the
+    /// lost parts ([`Store::mended`] lists them). The rest can be used and changed, and a checkpoint makes it a whole
+    /// store. Nothing is written before that. Blocks that only lost parts refer to count as free, so writes may
+    /// overwrite data that would come back if the device recovered by itself.
     pub fn open_to_mend(config: StoreConfig) -> Opening {
         Opening { is_to_mend: true, ..Store::open(config) }
     }
@@ -145,12 +146,12 @@ impl Opening {
         self.io.poll()
     }
 
-    /// The store, or why there is none; `None` as long as requests are under way. Answers once.
+    /// Returns the store, or the reason why there is none; `None` as long as requests are under way. Answers once.
     pub fn poll_result(&mut self) -> Option<Result<Store, OpenError>> {
         self.result.take()
     }
 
-    /// Takes the outcome of a request. Panics for one that was not made.
+    /// Takes the outcome of a request. Panics for a request that was not made.
     pub fn io_done(&mut self, done: IoDone) {
         if matches!(self.phase, OpeningPhase::Over) {
             return;
@@ -176,7 +177,7 @@ impl Opening {
             return self.end(result);
         }
         let on_error = match self.phase {
-            // There is another copy.
+            // There is another copy of each superblock.
             OpeningPhase::Superblocks | OpeningPhase::OtherSuperblocks => OnError::Note,
             OpeningPhase::Scan(_) | OpeningPhase::Record(_) | OpeningPhase::Verify { .. } => OnError::Note,
             _ => OnError::Fail,
@@ -202,7 +203,7 @@ impl Opening {
         self.root.as_ref().expect("the root comes before what it names")
     }
 
-    /// Takes the buffers of a step and begins the next.
+    /// Takes the buffers of a phase and begins the next.
     fn advance(&mut self, buffers: Vec<AlignedBuf>) -> Result<(), OpenError> {
         match std::mem::replace(&mut self.phase, OpeningPhase::Over) {
             OpeningPhase::Superblocks => self.take_superblocks(&buffers),
@@ -214,8 +215,8 @@ impl Opening {
                 let blocks = |buf: &AlignedBuf| {
                     buf.as_slice().chunks_exact(BLOCK as usize).map(crc32c::checksum).collect::<Vec<u32>>()
                 };
-                // A block made of damaged bytes has the inverted checksum: written as it was meant to be.
-                // One that cannot be read is not one that was not written: the record counts, and the block is bad.
+                // A block made of damaged bytes has the inverted checksum: it was written as intended. A block that
+                // cannot be read may have been written all the same: the record counts, and the block is bad.
                 let same = |(block, (found, crc)): (u32, (u32, &u32))| {
                     let offset = u64::from(block) * BLOCK;
                     found == *crc || found == !*crc || self.io.first_unreadable(Device::Main, offset, BLOCK).is_some()
@@ -251,7 +252,7 @@ impl Opening {
         if self.io.is_phase_done() { self.take_other_superblocks(&[]) } else { Ok(()) }
     }
 
-    /// Why there is no superblock: if a device did not give a copy, that.
+    /// Returns the read error of a superblock copy in place of the error that no superblock was found.
     fn or_unreadable(&self, error: OpenError) -> OpenError {
         let of = |device| {
             let found = SUPERBLOCK_OFFSETS.iter().find_map(|at| self.io.first_unreadable(device, *at, BLOCK));
@@ -309,8 +310,8 @@ impl Opening {
         self.advance_pages()
     }
 
-    /// The topmost page of the tree cannot be used. The tree of the checkpoint before may still be there, for what of the
-    /// log behind it is there too: what is known to have been durable stays known.
+    /// Falls back to the tree of the checkpoint before, since the topmost page cannot be used. That tree may still be
+    /// intact if the log behind it is. Records known to have been durable stay known.
     fn fall_back(&mut self, error: OpenError) -> Result<(), OpenError> {
         let Some(older) = self.older_root.take() else { return Err(error) };
         assert!(self.pages.is_empty(), "pages below one that was not read");
@@ -322,7 +323,7 @@ impl Opening {
         self.state.as_mut().expect("the tree comes behind the root")
     }
 
-    /// Goes on with what needs pages of the tree, and asks for those that are missing.
+    /// Goes on with the phase that needs pages of the tree, and asks for missing ones.
     pub(super) fn advance_pages(&mut self) -> Result<(), OpenError> {
         let device = self.superblock().tree_device();
         let state = self.state.as_mut().expect("the tree comes behind the root");
@@ -332,7 +333,7 @@ impl Opening {
             OpeningPhase::Apply(steps) => apply_steps(state, steps),
             OpeningPhase::Mend(mending) => mending.advance(state),
             OpeningPhase::Count(counting) => counting.advance(state),
-            // Pages that were read ahead of need.
+            // The page was read ahead of need.
             _ => return Ok(()),
         };
         let done = match done {
@@ -356,7 +357,7 @@ impl Opening {
             let device = self.superblock().tree_device();
             self.io.push(IoRequest::Read { id, device, offset: read.run.offset_bytes(), buf });
         }
-        // What was read ahead of need comes in first.
+        // Pages read ahead of need come in first.
         if !done || !self.pages.is_empty() {
             return Ok(());
         }
@@ -377,7 +378,8 @@ impl Opening {
                 let runs = std::mem::take(&mut tree.runs);
                 let superblock = self.superblock();
                 let space = superblock.metadata_device.map(|_| superblock.tree_space());
-                // Records that were found may sit in a device's cache. Whoever sees this state may rely on it.
+                // Records that were found may sit in a device's cache, so a flush comes before any caller relies on
+                // this state.
                 let devices: Vec<Device> = superblock.devices().collect();
                 self.tree_blocks = counting.take_tree(&runs, space)?;
                 self.phase = OpeningPhase::Flush(counting, devices.len() as u32);
@@ -407,7 +409,7 @@ impl Opening {
 
     fn count(&mut self) -> Result<(), OpenError> {
         let (begin, device_blocks) = (self.superblock().data_begin(), self.superblock().device_blocks());
-        // Sums are known unless the last checkpoint came upon damage.
+        // The sums are known unless the last checkpoint met damage.
         let is_counted = self.root().totals.is_some() && self.mended.is_none();
         let sum_up = !is_counted || self.config.tuning.counts_anew;
         let mut allocator = Allocator::with_units(device_blocks, self.config.indirection_unit_bytes / BLOCK as u32);

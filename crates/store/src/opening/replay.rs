@@ -16,11 +16,11 @@ use crate::{Device, OpenError};
 use std::collections::VecDeque;
 use types::AlignedBuf;
 
-/// Log bytes read at once while looking for records.
+/// Bytes of the log read at once in the search for records.
 const SCAN_BYTES: u64 = 1 << 20;
-/// The most read at once when data blocks are verified.
+/// Maximum number of data blocks read at once for verification.
 const VERIFY_BLOCKS_MAX: u32 = 256;
-/// Steps whose needs are read ahead.
+/// Number of steps whose needs are read ahead.
 const AHEAD: usize = 256;
 
 impl Opening {
@@ -66,7 +66,7 @@ impl Opening {
         let (root, superblock) = (self.root(), self.superblock());
         let wal =
             Wal::new(uuid, self.session + 1, WAL_OFFSET, superblock.wal_bytes, root.wal_head, root.covered_lsn + 1);
-        // From here on the session is that of the last record replayed.
+        // From here on `session` is that of the last record replayed.
         let root_session = root.session;
         self.wal = Some(wal);
         self.session = root_session;
@@ -136,7 +136,7 @@ impl Opening {
         self.advance_pages()
     }
 
-    /// The log ends before `lsn`.
+    /// Ends the log before `lsn`, or reports damage.
     pub(super) fn end_of_log(&mut self, lsn: u64) -> Result<(), OpenError> {
         if let Some((offset, errno)) = self.unreadable_record(lsn) {
             return self.give_up_log(lsn, OpenError::UnreadableLog { lsn, offset, errno });
@@ -147,20 +147,21 @@ impl Opening {
         self.log_ended()
     }
 
-    /// A block that cannot be read and may have held a part of the record `lsn`, of which no other part is missed.
+    /// Returns an unreadable block that may have held a part of the record `lsn`, whose other parts are not known to be
+    /// missing.
     fn unreadable_record(&self, lsn: u64) -> Option<(u64, i32)> {
         let wal = self.wal.as_ref().expect("made at the end of the scan");
         let unreadable =
             |at: u64, len: u64| self.io.first_unreadable(self.superblock().log_device(), WAL_OFFSET + at, len);
-        // One that is torn may be an earlier start's, behind which a later start wrote another with this number.
+        // A torn record may be of an earlier session, behind which a later session wrote another with this LSN.
         let known = self.headers.get(&lsn).filter(|(header, _)| header.session >= self.session);
         let torn = known.and_then(|(header, place)| unreadable(*place, header.record_bytes()));
-        // It began where the one before ended; or, if it did not fit there, where the ring begins. The first behind a
-        // checkpoint that was written by a later start began where the root says: that lies apart if records were
-        // written beside the checkpoint and then lost.
+        // The record began where the one before ended or, if it did not fit there, at the ring's begin. The first
+        // record behind a checkpoint that a later session wrote began where the root says; that place lies apart if
+        // records were written beside the checkpoint and then lost.
         let end = match (wal.live_records(), self.covered) {
             (0, Some((_, end))) => end % wal.bytes(),
-            // Nothing was ever written.
+            // No record was ever written.
             (0, None) if lsn == 1 => wal.head_in_ring(),
             (0, None) => return torn.or_else(|| unreadable(0, wal.bytes())),
             _ => wal.head_in_ring(),
@@ -168,22 +169,23 @@ impl Opening {
         torn.or_else(|| [end, wal.head_in_ring(), 0].into_iter().find_map(|at| unreadable(at, BLOCK)))
     }
 
-    /// The record `lsn` cannot be had, and may have been durable. Nothing behind it is of use without it.
+    /// Gives up the log from the record `lsn` on, which cannot be read and may have been durable: later records are of
+    /// no use without it.
     fn give_up_log(&mut self, lsn: u64, error: OpenError) -> Result<(), OpenError> {
         if !self.is_to_mend {
             return Err(error);
         }
         let last_lsn = self.headers.keys().next_back().map_or(lsn, |last| lsn.max(*last)).max(self.vouched_lsn);
         self.lost_log = Some(LostLog { lsn, last_lsn, why: error });
-        // What is written from now on comes behind all that ever was.
+        // New records get LSNs behind all that ever existed.
         self.wal.as_mut().expect("made at the end of the scan").close_at(last_lsn + 1);
         self.log_ended()
     }
 }
 
-/// Applies steps of the log, as far as what they need was read; whether all are applied.
+/// Applies steps of the log, as far as the pages in memory allow. Returns true if all are applied.
 pub(super) fn apply_steps(state: &mut State, steps: &mut VecDeque<Redo>) -> Result<bool, OpenError> {
-    // Blocks that become free are not followed: those in use are counted when the log has ended.
+    // Blocks that become free are not tracked: blocks in use are counted at the end of the log.
     let mut freed = Vec::new();
     loop {
         while !state.destroying.is_empty() {
@@ -195,7 +197,7 @@ pub(super) fn apply_steps(state: &mut State, steps: &mut VecDeque<Redo>) -> Resu
         match is_ready(state, redo) {
             Ok(true) => state.apply(redo, &mut freed),
             Ok(false) => {
-                // What the next ones need is read meanwhile.
+                // The needs of the next steps are read meanwhile.
                 for redo in steps.iter().skip(1).take(AHEAD) {
                     let _ = is_loaded(state, redo);
                 }
@@ -214,12 +216,12 @@ pub(super) fn apply_steps(state: &mut State, steps: &mut VecDeque<Redo>) -> Resu
     Ok(true)
 }
 
-/// Whether the next step can be applied: all that it needs is in memory, and what it takes is copied.
+/// Returns true if the next step can be applied: its needs are in memory, and the copy that it takes is whole.
 fn is_ready(state: &mut State, redo: &Redo) -> Result<bool, Damage> {
     Ok(is_loaded(state, redo)? && matches!(state.copy_for(redo)?, Fetch::Ready(())))
 }
 
-/// Whether all that a step needs is in memory; if not, it is being read.
+/// Returns true if a step's needs are in memory; otherwise they are being read.
 fn is_loaded(state: &mut State, redo: &Redo) -> Result<bool, Damage> {
     let (mut loaded, mut failed) = (true, None);
     Need::of_redo(redo, &mut |need| match state.load(need) {

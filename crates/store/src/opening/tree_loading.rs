@@ -1,11 +1,11 @@
-//! Opening: the blocks of the metadata tree are found.
+//! The search for the blocks of the metadata tree at an opening.
 
 use crate::btree::{self, Damage, DamageKind, Depth, Found, PageCache, Walk, WalkProgress};
 use crate::opening::losses::Loss;
 use crate::space::run::{Run, push_run};
 use crate::{Device, OpenError};
 
-/// Pages visited at a time.
+/// Number of pages visited at a time.
 const VISITS: usize = 1000;
 
 #[derive(Debug)]
@@ -13,11 +13,11 @@ pub(crate) struct TreeLoading {
     walk: Walk,
     /// Blocks of the tree.
     pub runs: Vec<Run>,
-    /// What cannot be read of it.
+    /// Parts of the tree that cannot be read.
     pub losses: Vec<Loss>,
 }
 
-/// Why a store does not open whose tree is on its main device.
+/// Returns the error of a store whose tree, taken to be on the main device, has this damage.
 pub(crate) fn open_error(damage: Damage) -> OpenError {
     match damage.kind {
         DamageKind::Device(errno) => {
@@ -32,8 +32,8 @@ impl TreeLoading {
         TreeLoading { walk: Walk::new(root, depth), runs: Vec::new(), losses: Vec::new() }
     }
 
-    /// Goes on as far as what was read allows; whether all is done. Errors: the topmost page cannot be used, so nothing is
-    /// known of the rest.
+    /// Goes on as far as the pages in memory allow. Returns true if all is done. Errors: the topmost page cannot be
+    /// used, so nothing is known of the rest.
     pub fn advance(&mut self, cache: &mut PageCache) -> Result<bool, OpenError> {
         loop {
             let (runs, losses) = (&mut self.runs, &mut self.losses);

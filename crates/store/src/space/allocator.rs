@@ -1,4 +1,4 @@
-//! Which blocks are free, and which of them are taken next.
+//! Free blocks, and the order in which they are taken.
 
 use crate::StoreConfig;
 use crate::config::BLOCK;
@@ -9,73 +9,74 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 const WORD_BITS: u32 = 64;
-/// The unit that small writes fill and large ones begin at, unless told otherwise: 64 KiB.
+/// The default unit, which small writes fill and at which large ones begin: 64 KiB.
 const UNIT_BLOCKS: u32 = 16;
-/// What a run for small requests had better be: 1 MiB.
+/// Preferred minimum length of a run for small requests: 1 MiB.
 const LONG_BLOCKS: u32 = 256;
-/// From here on a request does not use blocks prepared for small ones: 256 KiB.
+/// Requests from this size on do not use blocks prepared for small ones: 256 KiB.
 const LARGE_BLOCKS: u32 = 64;
-/// The most that is set aside for small requests: 64 MiB; on a small device a sixteenth of it, as below.
+/// Maximum number of blocks set aside for small requests: 64 MiB, or a sixteenth of a smaller device.
 const SMALL_OPEN_BLOCKS_MAX: u32 = 16_384;
-/// What is set aside for large requests, unless one takes more: 4 MiB.
+/// Number of blocks set aside for large requests, unless one takes more: 4 MiB.
 const LARGE_OPEN_BLOCKS: u32 = 1024;
-/// Runs of free units that a search for a long one looks at.
+/// Number of runs of free units that a search for a long run looks at.
 const CANDIDATES: u32 = 64;
-/// The same for each piece, where there is none that is long enough.
+/// Number of runs of free units that the search for each piece looks at, where no run is long enough.
 const PIECE_CANDIDATES: u32 = 8;
-/// Partly free units of each class that a search for a run within one looks at.
+/// Number of partly free units of each class that a search for a run within a unit looks at.
 const PARTIAL_CANDIDATES: usize = 32;
-/// How far a search goes for a run of less than a unit that lies across units.
+/// Number of blocks that a search covers for a run of less than a unit that lies across units.
 const RUN_SEARCH_BLOCKS: u32 = 4096;
 
-/// The streams of requests, each with a run of its own that it fills from front to back.
+/// The streams of requests. Each fills a run of its own from front to back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stream {
     /// Requests of less than a unit: those of many turns fill a unit together.
     Small,
     Large,
-    /// Data that was not written for a while, and is moved: it had better not share units with what soon changes.
+    /// Data that was not written for a while and is moved: it should not share units with data that soon changes.
     Cold,
 }
 
 /// A bitmap of free blocks, and one *open run* for each stream of requests, which are served from it one behind
-/// the other: what is asked for in sequence lies in sequence, and goes to the device in one write.
+/// another: blocks asked for in sequence lie in sequence, and go to the device in one write.
 ///
-/// An open run is made of wholly free units if there are any, long runs of them before short ones. If there are none it is
-/// the unit with the most free blocks. Units are looked for in the part of the device that was ever used, and beyond it
-/// only if that has none, so that a sparse file does not grow without need.
+/// An open run consists of wholly free units if there are any, of long runs of them before short ones. Otherwise it is
+/// the unit with the most free blocks. Searches prefer the part of the device that was ever used, and go beyond it only
+/// if that has no free unit, so that a sparse file does not grow without need.
 ///
-/// Every request takes time by the number of units it gets blocks from, however large, full or fragmented the device is.
-/// Memory: about 1.7 bits per block.
+/// Every request takes time by the number of units it gets blocks from, however large, full or fragmented the device
+/// is. Memory: about 1.7 bits per block.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     /// A set bit is a free block.
     words: Vec<u64>,
-    /// All units with free blocks, but those of the open runs and those held.
+    /// All units with free blocks, except those of the open runs and the held ones.
     units: FreeUnits,
-    /// Units that are kept from being used.
+    /// Units held back from use.
     held: BitTree,
-    /// Units that could not be emptied when they were: something lies there that does not move.
+    /// Units that could not be emptied while they were held: they contain something that does not move.
     stuck: BitTree,
     unit_blocks: u32,
     blocks: u32,
     free: u32,
     /// No block from here on was ever used.
     high_water: u32,
-    /// By [`Stream`]: what to use next. Its blocks count as free, and somebody else may have taken them meanwhile. Its units
-    /// are found by no search.
+    /// The open run of each [`Stream`]. Its blocks count as free, and others may have taken some of them. No search
+    /// finds its units.
     open: [Run; 3],
-    /// By [`Stream`]: the unit where the next search begins.
+    /// The unit where the next search of each [`Stream`] begins.
     cursors: [u32; 3],
-    /// The same for [`Allocator::allocate_run`], which comes back to what it used before.
+    /// The block where the next search of [`Allocator::allocate_run`] begins; it comes back to blocks that it used
+    /// before.
     run_cursor: u32,
     /// Runs that were prepared for small requests, in the order in which they become open. They count as free, but no
     /// search finds them.
     ready: VecDeque<Run>,
     ready_blocks: u32,
-    /// Whether the small open run was prepared.
+    /// True if the small open run was prepared.
     open_is_ready: bool,
-    /// Whether a small request found nothing ready since this was last asked.
+    /// True if a small request found no prepared run since [`Allocator::take_ready_missed`].
     missed_ready: bool,
     small_open_blocks_max: u32,
     large_open_blocks: u32,
@@ -84,17 +85,18 @@ pub(crate) struct Allocator {
 // The default unit is that of the configuration.
 const _: () = assert!(UNIT_BLOCKS as u64 * BLOCK == StoreConfig::INDIRECTION_UNIT_BYTES as u64);
 // Large requests and long runs are whole units of the largest size, 64 blocks.
-const _: () = assert!(LARGE_BLOCKS >= WORD_BITS && LONG_BLOCKS % WORD_BITS == 0 && LARGE_OPEN_BLOCKS % WORD_BITS == 0);
+const _: () = assert!(LONG_BLOCKS.is_multiple_of(WORD_BITS) && LARGE_OPEN_BLOCKS.is_multiple_of(WORD_BITS));
+const _: () = assert!(LARGE_BLOCKS >= WORD_BITS);
 
 const CLOSED: Run = Run { start: 0, count: 0 };
 
 impl Allocator {
-    /// An allocator for `blocks` blocks of which none is free.
+    /// Creates an allocator for `blocks` blocks, none of which is free.
     pub fn new(blocks: u32) -> Allocator {
         Allocator::with_units(blocks, UNIT_BLOCKS)
     }
 
-    /// `unit_blocks`: a power of two, 4 to 64.
+    /// Creates an allocator like [`Allocator::new`]. `unit_blocks`: a power of two, 4 to 64.
     pub fn with_units(blocks: u32, unit_blocks: u32) -> Allocator {
         assert!((4..=64).contains(&unit_blocks) && unit_blocks.is_power_of_two(), "units of {unit_blocks} blocks");
         Allocator {
@@ -122,7 +124,7 @@ impl Allocator {
         self.free + self.ready_blocks
     }
 
-    /// Free blocks that small requests will be served from before all others.
+    /// Returns the number of free blocks that small requests get before all others.
     pub fn ready_blocks(&self) -> u32 {
         self.ready_blocks
     }
@@ -135,12 +137,12 @@ impl Allocator {
         self.unit_blocks
     }
 
-    /// Whether a small request found nothing ready since the last call.
+    /// Returns true if a small request found no prepared run since the last call.
     pub fn take_ready_missed(&mut self) -> bool {
         std::mem::take(&mut self.missed_ready)
     }
 
-    /// Sets how much is set aside for small requests at most.
+    /// Sets the maximum number of blocks set aside for small requests.
     pub fn limit_open_runs(&mut self, blocks: u32) {
         self.small_open_blocks_max = blocks.max(self.unit_blocks);
     }
@@ -154,13 +156,13 @@ impl Allocator {
         Some(run)
     }
 
-    /// Makes a run that was taken free, to be used for small requests before others.
+    /// Makes a run that was taken free, for small requests before others.
     pub fn add_ready(&mut self, run: Run) {
         self.ready_blocks += run.count;
         self.ready.push_back(run);
     }
 
-    /// Makes what is ready part of the common free blocks.
+    /// Makes the prepared runs ordinary free blocks.
     fn release_ready(&mut self) {
         while self.next_ready().is_some() {}
     }
@@ -176,12 +178,12 @@ impl Allocator {
         self.words[(block / WORD_BITS) as usize] >> (block % WORD_BITS) & 1 == 1
     }
 
-    /// No block from here on was ever used.
+    /// Returns the first block from which on no block was ever used.
     pub fn high_water(&self) -> u32 {
         self.high_water
     }
 
-    /// Sets the part of the device that counts as never used, after the used blocks were marked.
+    /// Determines the part of the device that was never used, after the used blocks were marked.
     pub fn settle(&mut self) {
         let used_end = (0..self.words.len()).rev().find_map(|at| {
             let first = at as u32 * WORD_BITS;
@@ -191,7 +193,7 @@ impl Allocator {
         self.high_water = used_end.unwrap_or(0);
     }
 
-    /// Makes used blocks free. Panics if one is free already.
+    /// Frees used blocks. Panics if one is free already.
     pub fn release(&mut self, run: Run) {
         self.change(run, true);
         self.free += run.count;
@@ -204,8 +206,8 @@ impl Allocator {
         self.high_water = self.high_water.max(run.end());
     }
 
-    /// Takes `count` blocks, in as few and long runs as bounded searches find. `None`, and nothing taken, if fewer are
-    /// free.
+    /// Takes `count` blocks, in the fewest and longest runs that bounded searches find. Returns `None`, and takes
+    /// nothing, if fewer are free.
     pub fn allocate(&mut self, count: u32) -> Option<Vec<Run>> {
         if count > self.free {
             self.release_ready();
@@ -214,17 +216,17 @@ impl Allocator {
             return None;
         }
         let mut runs = Vec::new();
-        // In a sparse file the small ones' blocks were written before; those of the large ones may not be.
+        // In a sparse file the blocks for small requests were written before; those for large ones may not be.
         let large_min = if self.open_is_ready || !self.ready.is_empty() { LARGE_BLOCKS } else { self.unit_blocks };
         let left = if count >= large_min { self.allocate_large(count, &mut runs) } else { count };
         self.allocate_small(left, &mut runs);
         Some(runs)
     }
 
-    /// Takes blocks in whole units; returns how many remain for want of such.
+    /// Takes blocks in whole units; returns the number of blocks still missing for lack of whole units.
     fn allocate_large(&mut self, count: u32, runs: &mut Vec<Run>) -> u32 {
         let open = self.open[Stream::Large as usize];
-        // Requests of other sizes are packed; whoever asks for whole units gets such.
+        // Requests of whole units get whole units; requests of other sizes are packed.
         let aligned = count.is_multiple_of(self.unit_blocks);
         let start = if aligned { open.start.next_multiple_of(self.unit_blocks) } else { open.start };
         if u64::from(start) + u64::from(count) <= u64::from(open.end()) && self.free_run_len(start, count) >= count {
@@ -246,14 +248,14 @@ impl Allocator {
         left
     }
 
-    /// Takes blocks of whole units for data that is moved, in as few and long runs as bounded searches find. `None`, and
-    /// nothing taken, if there are not so many.
+    /// Takes blocks of whole units for data that is moved, in the fewest and longest runs that bounded searches find.
+    /// Returns `None`, and takes nothing, if there are not enough.
     pub fn allocate_cold(&mut self, count: u32) -> Option<Vec<Run>> {
         let (mut runs, mut left, mut candidates) = (Vec::new(), count, CANDIDATES);
         while left > 0 {
             let open = self.open[Stream::Cold as usize];
             let here = self.free_run_len(open.start, open.count).min(open.count).min(left);
-            // A stretch that fits is not divided for the rest of a run.
+            // A stretch that fits is not divided to use up the rest of a run.
             if here > 0 && (here == left || candidates < CANDIDATES) {
                 self.take_from(Stream::Cold, Run { start: open.start, count: here }, &mut runs);
                 left -= here;
@@ -271,13 +273,13 @@ impl Allocator {
         Some(runs)
     }
 
-    /// Blocks of wholly free units that no stream has set aside.
+    /// Returns the number of blocks of wholly free units that no stream has set aside.
     pub fn whole_unit_blocks(&self) -> u32 {
         self.units.whole() * self.unit_blocks
     }
 
-    /// Takes blocks of units that have few others free, so that none is broken for them. `None`, and nothing taken, if there
-    /// are not so many.
+    /// Takes blocks of units that have few other free blocks, so that no whole unit is broken for them. Returns `None`,
+    /// and takes nothing, if there are not enough.
     pub fn allocate_holes(&mut self, count: u32) -> Option<Vec<Run>> {
         let (mut runs, mut left) = (Vec::new(), count);
         while left > 0 {
@@ -295,8 +297,8 @@ impl Allocator {
         Some(runs)
     }
 
-    /// Keeps units from being used that are partly free, the emptiest first, so that they can be emptied; one that is
-    /// becomes usable at once. Returns how many. They are used all the same if nothing else is left.
+    /// Holds partly free units back from use, the emptiest first, so that they can be emptied. An emptied unit becomes
+    /// usable at once. Returns the number of held units. They are used all the same if nothing else is left.
     pub fn hold_emptiest(&mut self, max: u32) -> u32 {
         let lacking = max.saturating_sub(self.held.len()) as usize;
         let emptiest = self.units.partial(0, usize::MAX).filter(|unit| !self.stuck.contains(*unit));
@@ -307,7 +309,7 @@ impl Allocator {
         self.held.len()
     }
 
-    /// Ends that; returns how many were not emptied.
+    /// Ends the holding of units; returns the number of those that were not emptied.
     pub fn release_held(&mut self) -> u32 {
         let count = self.held.len();
         while let Some(unit) = self.held.next(0) {
@@ -319,7 +321,8 @@ impl Allocator {
         count
     }
 
-    /// The same when all that moves has left: what is not empty now is not held again.
+    /// Ends the holding of units when everything that moves has left: units that are not empty now will not be held
+    /// again.
     pub fn release_stuck(&mut self) -> u32 {
         let mut at = 0;
         while let Some(unit) = self.held.next(at) {
@@ -331,24 +334,24 @@ impl Allocator {
         self.release_held()
     }
 
-    /// Lets units be held again that could not be emptied.
+    /// Allows units to be held again that could not be emptied.
     pub fn forget_stuck(&mut self) {
         while let Some(unit) = self.stuck.next(0) {
             self.stuck.remove(unit);
         }
     }
 
-    /// Whether the block's unit is one of those.
+    /// Returns true if the block's unit is held.
     pub fn is_held(&self, block: u32) -> bool {
         self.held.contains(block / self.unit_blocks)
     }
 
-    /// Whether whole units are less than half of the free space, and less than a sixteenth of the device.
+    /// Returns true if whole units are less than half of the free space and less than a sixteenth of the device.
     pub fn lacks_whole_units(&self) -> bool {
         self.whole_unit_blocks() < (self.free / 2).min(self.blocks / 16)
     }
 
-    /// Takes blocks wherever they are. So many are free.
+    /// Takes blocks wherever they are. At least `count` blocks must be free.
     fn allocate_small(&mut self, count: u32, runs: &mut Vec<Run>) {
         let mut left = count;
         while left > 0 {
@@ -364,7 +367,7 @@ impl Allocator {
         }
     }
 
-    /// Failed searches for a run until all has been searched once.
+    /// Returns the number of failed searches for a run after which everything has been searched once.
     pub fn run_searches(&self) -> u32 {
         self.high_water / RUN_SEARCH_BLOCKS + 2
     }
@@ -380,7 +383,7 @@ impl Allocator {
             false => self.run_in_unit(count, unit),
         };
         let Some(run) = run.or_else(|| self.run_across_units(count)).or_else(|| self.run_of_open(count)) else {
-            // The next search is of what lies behind.
+            // The next search begins behind this one.
             let behind = self.run_cursor.saturating_add(RUN_SEARCH_BLOCKS);
             self.run_cursor = if behind < self.high_water { behind } else { 0 };
             return None;
@@ -390,7 +393,7 @@ impl Allocator {
         Some(run)
     }
 
-    /// A run within a unit, which had better not be wholly free.
+    /// Returns a run within a unit, preferably one that is not wholly free.
     fn run_in_unit(&self, count: u32, from: u32) -> Option<Run> {
         let in_unit = |unit: u32| {
             let first = unit * self.unit_blocks;
@@ -399,11 +402,11 @@ impl Allocator {
         };
         let partial = self.units.partial(from, PARTIAL_CANDIDATES).find_map(in_unit);
         let whole = || self.whole_units(1, 1, from, 1, true).map(|run| Run { start: run.start, count });
-        // One block is there in any unit.
+        // Any unit with free blocks has one block.
         partial.or_else(whole).or_else(|| self.units.find_fullest(from).and_then(in_unit))
     }
 
-    /// A free run in the part ever used, from where the last one was; it may lie in an open run.
+    /// Returns a free run in the part ever used, searched from the end of the last run on; it may lie in an open run.
     fn run_across_units(&self, count: u32) -> Option<Run> {
         let (mut at, mut left) = (self.run_cursor, RUN_SEARCH_BLOCKS.min(self.high_water));
         while left > 0 {
@@ -423,7 +426,7 @@ impl Allocator {
         None
     }
 
-    /// The first free blocks of an open run.
+    /// Returns the first free blocks of an open run.
     fn run_of_open(&self, count: u32) -> Option<Run> {
         self.open.into_iter().find_map(|open| {
             let start = self.first_free(open)?;
@@ -431,7 +434,7 @@ impl Allocator {
         })
     }
 
-    /// Makes the next run for small requests open. Some block is free, and the last open run is used up.
+    /// Opens the next run for small requests. At least one block must be free, and the last open run used up.
     fn open_small(&mut self) {
         let ready = self.next_ready();
         self.open_is_ready = ready.is_some();
@@ -446,7 +449,7 @@ impl Allocator {
         if let Some(unit) = self.units.find_partial(cursor) {
             return self.open(Stream::Small, self.unit_run(unit));
         }
-        // All that is free is set aside for others.
+        // All free blocks are set aside for other streams.
         self.close(Stream::Cold);
         self.close(Stream::Large);
         self.release_held();
@@ -455,9 +458,9 @@ impl Allocator {
         self.open(Stream::Small, self.unit_run(unit));
     }
 
-    /// Wholly free units for `min` blocks, cut to `max` (rounded down to units if it is more than one), from the unit
-    /// `from` on in the part ever used, or else beyond it; or else the longest run found. `long`: what was never used is
-    /// preferred to a shorter run.
+    /// Returns wholly free units for `min` blocks, cut to `max` (rounded down to units if it is more than one), from
+    /// the unit `from` on in the part ever used, or else beyond it; or else the longest run found. `long`: true if
+    /// never used units are preferred to a shorter run.
     fn whole_units(&self, min: u32, max: u32, from: u32, candidates: u32, long: bool) -> Option<Run> {
         let unit = self.unit_blocks;
         let (used_end, end) = (self.high_water.div_ceil(unit), self.blocks.div_ceil(unit));
@@ -478,13 +481,13 @@ impl Allocator {
         Run { start, count: self.unit_blocks.min(self.blocks - start) }
     }
 
-    /// The free blocks of a unit, from bit 0 on.
+    /// Returns the free blocks of a unit, from bit 0 on.
     fn unit_bits(&self, unit: u32) -> u64 {
         let first = unit * self.unit_blocks;
         self.words[(first / WORD_BITS) as usize] >> (first % WORD_BITS) & mask(0, self.unit_blocks)
     }
 
-    /// The units that a run has blocks of.
+    /// Returns the units that a run has blocks of.
     fn units_of(&self, run: Run) -> Range<u32> {
         match run.count {
             0 => 0..0,
@@ -492,7 +495,7 @@ impl Allocator {
         }
     }
 
-    /// Sets a run aside for a stream, which has none.
+    /// Sets a run aside for a stream, which must have none.
     fn open(&mut self, stream: Stream, run: Run) {
         assert!(self.open[stream as usize].count == 0, "{stream:?} requests have a run already");
         for unit in self.units_of(run) {
@@ -512,14 +515,14 @@ impl Allocator {
         }
     }
 
-    /// Takes blocks of an open run, and drops what lies before them from it.
+    /// Takes blocks of an open run, and drops the part before them from it.
     fn take_from(&mut self, stream: Stream, run: Run, runs: &mut Vec<Run>) {
         self.take(run);
         self.advance(stream, run.end());
         push_run(runs, run);
     }
 
-    /// Drops what lies before `to` from an open run.
+    /// Drops the part before `to` from an open run.
     fn advance(&mut self, stream: Stream, to: u32) {
         let before = self.open[stream as usize];
         let after = Run { start: to, count: before.end() - to };
@@ -539,7 +542,7 @@ impl Allocator {
         self.held.contains(unit) || self.open.iter().any(|open| self.units_of(*open).contains(&unit))
     }
 
-    /// The first free block of a run.
+    /// Returns the first free block of a run.
     fn first_free(&self, run: Run) -> Option<u32> {
         let mut at = run.start;
         while at < run.end() {
@@ -552,7 +555,7 @@ impl Allocator {
         None
     }
 
-    /// Length of the free run that begins at `at`, counted up to `max` (rounded up to a word).
+    /// Returns the length of the free run that begins at `at`, counted up to `max` (rounded up to a word).
     fn free_run_len(&self, at: u32, max: u32) -> u32 {
         let mut len = 0;
         while len < max && at + len < self.blocks {
@@ -581,7 +584,7 @@ impl Allocator {
         }
     }
 
-    /// Blocks of one word have changed, which was `before`.
+    /// Updates the units of changed blocks of one word, which was `before`.
     fn units_changed(&mut self, run: Run, before: u64) {
         for unit in self.units_of(run) {
             if !self.is_set_aside(unit) {
@@ -596,9 +599,9 @@ impl Allocator {
         }
     }
 
-    /// The first run in `from .. from + search` of at least `min` blocks that are free and have their bit set in
-    /// `wanted`, cut to `max` blocks; and where to go on looking. Whole words are passed over at a time, since a sweep
-    /// goes over much that is not wanted.
+    /// Returns the first run that begins in `from .. from + search`, of at least `min` blocks that are free and have
+    /// their bit set in `wanted`, cut to `max` blocks; and the block where to go on. Whole words are passed over at a
+    /// time, since a sweep goes over much that is not wanted.
     pub fn find_run(&self, from: u32, search: u32, min: u32, max: u32, wanted: &[u64]) -> (Option<Run>, u32) {
         let end = from.saturating_add(search).min(self.blocks);
         let both = |at: u32| {
@@ -630,7 +633,7 @@ impl Allocator {
     }
 }
 
-/// `count` ones from bit `bit` on; `count` is 1 to 64.
+/// Returns `count` ones from bit `bit` on; `count` is 1 to 64.
 fn mask(bit: u32, count: u32) -> u64 {
     (u64::MAX >> (WORD_BITS - count)) << bit
 }
@@ -672,7 +675,7 @@ mod tests {
                     let found = match action % 5 {
                         3 => match allocator.allocate_run(count.max(1)) {
                             Some(run) => Some(vec![run]),
-                            // One block is always found, if there is one.
+                            // A run of one block is always found if there is one.
                             None => { prop_assert!(count > 1 || free == 0); continue }
                         },
                         4 if which % 4 == 0 => match allocator.allocate_cold(count) {
@@ -728,7 +731,7 @@ mod tests {
         assert_eq!(allocator.allocate(1), None);
     }
 
-    /// A device of units of 16 blocks, each with so many free blocks at its end.
+    /// Returns an allocator with units of 16 blocks, each with the given number of free blocks at its end.
     fn with_free(counts: impl Iterator<Item = u32>) -> Allocator {
         let counts: Vec<u32> = counts.collect();
         let mut allocator = fresh(counts.len() as u32 * 16);
@@ -763,7 +766,7 @@ mod tests {
     fn the_emptiest_units_are_filled_first() {
         let mut allocator = with_free((0..64).map(|unit| unit % 16));
         let runs = allocator.allocate(100).unwrap();
-        // Four units each with 15 and 14 free blocks, and with 13 and 12, are told from all others.
+        // Four units each with 15 and 14 free blocks, and with 13 and 12, are distinguished from all others.
         assert!(runs.iter().all(|run| run.count >= 12 || run.end() == runs[runs.len() - 1].end()), "{runs:?}");
         let page = allocator.allocate_run(2).unwrap();
         assert_eq!(allocator.free_blocks(), (0..64).map(|unit| unit % 16).sum::<u32>() - 102);

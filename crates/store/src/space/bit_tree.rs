@@ -2,17 +2,17 @@
 
 const BITS: u32 = 64;
 
-/// A set of numbers below a limit: a bitmap, above it a bitmap of its words that are not zero, and so on up to one word.
-/// Every operation looks at one word per level, four levels for 16 million numbers. 65 bits for 64 numbers.
+/// A set of numbers below a limit: a bitmap, above it a bitmap of its nonzero words, and so on up to one word. Every
+/// operation looks at one word per level, at four levels for 16 million numbers. Memory: 65 bits for 64 numbers.
 #[derive(Debug)]
 pub(crate) struct BitTree {
-    /// From the numbers themselves upwards; the last one is a single word.
+    /// Bitmaps from the numbers themselves upwards; the last one is a single word.
     levels: Vec<Vec<u64>>,
     len: u32,
 }
 
 impl BitTree {
-    /// An empty set for numbers below `limit`.
+    /// Creates an empty set for numbers below `limit`.
     pub fn new(limit: u32) -> BitTree {
         let mut levels = Vec::new();
         let mut words = limit.div_ceil(BITS).max(1);
@@ -25,7 +25,7 @@ impl BitTree {
         }
     }
 
-    /// Members.
+    /// Returns the number of members.
     pub fn len(&self) -> u32 {
         self.len
     }
@@ -34,7 +34,7 @@ impl BitTree {
         self.levels[0][(number / BITS) as usize] >> (number % BITS) & 1 == 1
     }
 
-    /// Adds a number. Panics if it is there.
+    /// Adds a number. Panics if it is a member.
     pub fn insert(&mut self, number: u32) {
         let mut at = number;
         for (depth, level) in self.levels.iter_mut().enumerate() {
@@ -50,7 +50,7 @@ impl BitTree {
         self.len += 1;
     }
 
-    /// Takes a number out. Panics if it is not there.
+    /// Removes a number. Panics if it is no member.
     pub fn remove(&mut self, number: u32) {
         let mut at = number;
         for level in &mut self.levels {
@@ -66,7 +66,7 @@ impl BitTree {
         self.len -= 1;
     }
 
-    /// The lowest member that is `from` or more.
+    /// Returns the lowest member that is `from` or more.
     pub fn next(&self, from: u32) -> Option<u32> {
         let mut at = from;
         for (depth, level) in self.levels.iter().enumerate() {
@@ -84,7 +84,7 @@ impl BitTree {
         None
     }
 
-    /// How many members follow each other from `from` on, counted up to `max`.
+    /// Returns the number of consecutive members from `from` on, counted up to `max`.
     pub fn run_len(&self, from: u32, max: u32) -> u32 {
         let mut len = 0;
         while len < max {

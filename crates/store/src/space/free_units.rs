@@ -1,15 +1,15 @@
-//! Which units of the device are free, and how far.
+//! Free units of the device, by the number of their free blocks.
 
 use crate::space::bit_tree::BitTree;
 
-/// Units with some but not all blocks free are told apart by eighths.
+/// Number of classes of units with some but not all blocks free: eighths.
 const PARTIAL_CLASSES: usize = 8;
 const CLASSES: usize = PARTIAL_CLASSES + 1;
-/// Class of the units all of whose blocks are free.
+/// Class of the units whose blocks are all free.
 const WHOLE: usize = PARTIAL_CLASSES;
 
-/// Units (aligned groups of blocks: the drive's indirection unit) sorted by how many of their blocks are free, so that
-/// wholly free ones and nearly free ones are found in a few steps on a device of any size and age.
+/// Units (aligned groups of blocks: the drive's indirection unit) sorted by the number of their free blocks, so that
+/// wholly free and nearly free ones are found in a few steps on a device of any size and age.
 #[derive(Debug)]
 pub(crate) struct FreeUnits {
     unit_blocks: u32,
@@ -30,7 +30,7 @@ impl FreeUnits {
         }
     }
 
-    /// The number of free blocks of a unit changes; 0 is also that of a unit that nobody shall find.
+    /// Changes the number of free blocks of a unit; 0 also stands for a unit that no search should find.
     pub fn change(&mut self, unit: u32, before: u32, after: u32) {
         let (before, after) = (self.class(before), self.class(after));
         if before == after {
@@ -44,13 +44,14 @@ impl FreeUnits {
         }
     }
 
-    /// Wholly free units.
+    /// Returns the number of wholly free units.
     pub fn whole(&self) -> u32 {
         self.classes[WHOLE].len()
     }
 
-    /// Looks at the first `candidates` runs of wholly free units in `begin .. end`, from `from` on and around the end:
-    /// first unit and number of units, cut to `max`, of the first run of at least `min` units, or else of the longest.
+    /// Looks at the first `candidates` runs of wholly free units in `begin .. end`, from `from` on and around the end.
+    /// Returns first unit and number of units, cut to `max`, of the first run of at least `min` units, or else of the
+    /// longest.
     pub fn find_whole(
         &self,
         [begin, end]: [u32; 2],
@@ -85,24 +86,25 @@ impl FreeUnits {
         longest
     }
 
-    /// The next unit from `from` on, and around the end, of those with the most free blocks of which some are not.
+    /// Returns the next unit, from `from` on and around the end, among the partly free units with the most free blocks.
     pub fn find_partial(&self, from: u32) -> Option<u32> {
         let next = |class: &BitTree| class.next(from).or_else(|| class.next(0));
         self.classes[..WHOLE].iter().rev().find_map(next)
     }
 
-    /// The next unit from `from` on, and around the end, of those with the fewest free blocks.
+    /// Returns the next unit, from `from` on and around the end, among those with the fewest free blocks.
     pub fn find_fullest(&self, from: u32) -> Option<u32> {
         self.classes.iter().find_map(|class| class.next(from).or_else(|| class.next(0)))
     }
 
-    /// The same, but never a wholly free one.
+    /// Returns the next unit, from `from` on and around the end, among the partly free units with the fewest free
+    /// blocks.
     pub fn find_fullest_partial(&self, from: u32) -> Option<u32> {
         self.classes[..WHOLE].iter().find_map(|class| class.next(from).or_else(|| class.next(0)))
     }
 
-    /// Up to `max` units with some blocks free, those with more free before those with less, from `from` on in each
-    /// class.
+    /// Returns up to `max` units of each class with some blocks free, classes with more free blocks first, from `from`
+    /// on in each class.
     pub fn partial(&self, from: u32, max: usize) -> impl Iterator<Item = u32> + '_ {
         self.classes[..WHOLE].iter().rev().flat_map(move |class| {
             let first = class.next(from).or_else(|| class.next(0));

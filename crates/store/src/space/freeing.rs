@@ -1,4 +1,4 @@
-//! From "nothing holds these blocks" to "they may be written again".
+//! The way of blocks from "without a holder" to "may be written again".
 
 use crate::space::allocator::Allocator;
 use crate::space::run::Run;
@@ -14,7 +14,7 @@ struct Batch {
 
 /// Blocks freed by records that are not proven durable, or that reads are still on.
 ///
-/// A freed block may be written again only once a *durable record says* that the freeing record is durable. One flush
+/// A freed block may be written again only once a *durable record states* that the freeing record is durable. One flush
 /// less is not enough: after a crash the blocks of records that no later record vouches for are compared with their
 /// checksums, and a block that was already overwritten would make a good record look torn.
 #[derive(Default, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Freeing {
 }
 
 impl Freeing {
-    /// Numbers a read that begins now. Blocks freed from now on are kept until it ends.
+    /// Returns the number of a read that begins now. Blocks freed from now on are kept until it ends.
     pub fn begin_read(&mut self) -> u64 {
         self.next_read += 1;
         self.reads.insert(self.next_read);
@@ -37,7 +37,7 @@ impl Freeing {
         assert!(self.reads.remove(&number), "read {number} ended twice");
     }
 
-    /// Takes in what the record `lsn` frees. Call in the order of LSNs.
+    /// Takes in the blocks that the record `lsn` frees. Calls must come in the order of LSNs.
     pub fn push(&mut self, lsn: u64, runs: Vec<Run>) {
         self.blocks += runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
         if !runs.is_empty() {
@@ -49,12 +49,13 @@ impl Freeing {
         self.blocks
     }
 
-    /// Whether blocks wait for a record that vouches for more than `vouched_lsn`.
+    /// Returns true if blocks wait for a record that vouches for more than `vouched_lsn`.
     pub fn waits_for_more_than(&self, vouched_lsn: u64) -> bool {
         self.batches.front().is_some_and(|batch| batch.lsn > vouched_lsn)
     }
 
-    /// Gives to the allocator what records up to `vouched_lsn` freed and no read is on. Calls `released` for each run.
+    /// Releases blocks that records up to `vouched_lsn` freed and no read is on to the allocator. Calls `released` for
+    /// each run.
     pub fn release(&mut self, vouched_lsn: u64, allocator: &mut Allocator, mut released: impl FnMut(Run)) {
         let oldest_read = self.reads.first().copied().unwrap_or(u64::MAX);
         while self.batches.front().is_some_and(|batch| batch.lsn <= vouched_lsn && batch.reads_before <= oldest_read) {
@@ -67,25 +68,26 @@ impl Freeing {
     }
 }
 
-/// Free blocks that the device still keeps content for, and their slow return to it.
+/// Free blocks whose content the device still keeps, and their slow return to the device.
 #[derive(Debug)]
 pub(crate) struct Discards {
     /// A set bit is a block that was written since it was last discarded.
     kept: Vec<u64>,
-    /// Where the present sweep is; `None` between sweeps.
+    /// The place of the present sweep; `None` between sweeps.
     sweep: Option<u32>,
     under_way: Option<Run>,
-    /// Blocks freed since the present or last sweep began.
+    /// Number of blocks freed since the present or last sweep began.
     freed_since: u64,
-    /// False once the device refused one.
+    /// False once the device refused a discard.
     supported: bool,
 }
 
-/// Shorter runs are left to be written again: returning them would only fragment a file. 1 MiB.
+/// Minimum length of a discarded run: 1 MiB. Shorter runs are left to be written again, since returning them would only
+/// fragment a file.
 const DISCARD_BLOCKS_MIN: u32 = 256;
-/// One discard returns at most this much, so that it does not hold up the device: 64 MiB.
+/// Maximum length of one discard, so that it does not hold up the device: 64 MiB.
 const DISCARD_BLOCKS_MAX: u32 = 16_384;
-/// Blocks looked at per step of a sweep.
+/// Number of blocks looked at per step of a sweep.
 const SWEEP_BLOCKS: u32 = 16_384;
 // One step of a sweep finds a run of any length that is discarded.
 const _: () = assert!(DISCARD_BLOCKS_MIN <= DISCARD_BLOCKS_MAX && DISCARD_BLOCKS_MIN <= SWEEP_BLOCKS);
@@ -106,7 +108,7 @@ impl Discards {
         self.mark(run, true);
     }
 
-    /// Whether the device still keeps content for the whole run: all of it was used before.
+    /// Returns true if the device still keeps content for the whole run: all of it was used before.
     pub fn are_kept(&self, run: Run) -> bool {
         (run.start..run.end()).all(|block| self.kept[(block / 64) as usize] >> (block % 64) & 1 == 1)
     }
@@ -129,12 +131,12 @@ impl Discards {
         }
     }
 
-    /// Whether enough was freed since the last sweep for another to be likely to find something.
+    /// Returns true if enough was freed since the last sweep for another one to be likely to find something.
     pub fn is_worth_a_sweep(&self) -> bool {
         self.freed_since >= u64::from(DISCARD_BLOCKS_MIN)
     }
 
-    /// The next run to discard, if the last one is done; it is taken from the allocator meanwhile.
+    /// Returns the next run to discard, if the last one is done. The run is taken from the allocator meanwhile.
     pub fn next(&mut self, allocator: &mut Allocator) -> Option<Run> {
         let from = self.sweep.filter(|_| self.under_way.is_none())?;
         let (run, at) = allocator.find_run(from, SWEEP_BLOCKS, DISCARD_BLOCKS_MIN, DISCARD_BLOCKS_MAX, &self.kept);
@@ -145,7 +147,7 @@ impl Discards {
         Some(run)
     }
 
-    /// The discard of `run` is done, or was refused. The blocks go back to the allocator.
+    /// Ends the discard of `run`, which is done or was refused. The blocks go back to the allocator.
     pub fn done(&mut self, run: Run, accepted: bool, allocator: &mut Allocator) {
         assert_eq!(self.under_way.take(), Some(run), "another discard was under way");
         allocator.release(run);
@@ -160,7 +162,7 @@ impl Discards {
         self.under_way.is_none() && self.sweep.is_none()
     }
 
-    /// Blocks that are neither free nor used while they are being discarded.
+    /// Returns the number of blocks that are neither free nor used while they are being discarded.
     pub fn blocks(&self) -> u64 {
         self.under_way.map_or(0, |run| run.count.into())
     }

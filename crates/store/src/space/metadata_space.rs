@@ -1,8 +1,8 @@
 //! Blocks set aside for the metadata tree.
 //!
-//! A page takes two neighbouring blocks, which a nearly full device may no longer have, although it has single ones. So
-//! as many blocks as a merge may need are set aside in runs while there are such, and never go to data. A merge takes
-//! from elsewhere as long as it can.
+//! A page takes two adjoining blocks, which a nearly full device may no longer have, although it has single ones. As
+//! many blocks as a merge may need are therefore set aside in runs while there are such, and never go to data. A merge
+//! takes other blocks as long as it can.
 //!
 //! Where the tree has a device of its own, all of this happens there, and the main device is left to data.
 
@@ -13,20 +13,20 @@ use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(crate) struct MetadataSpace {
-    /// What is free of the tree's own device, if it has one.
+    /// The allocator of the tree's own device, if it has one.
     own: Option<Allocator>,
     runs: Vec<Run>,
     blocks: u64,
-    /// Pages that are in no tree any longer, with the number of the last of those who may still look at them
+    /// Pages that are in no tree any longer, with the number of the last job that may still look at them
     /// ([`crate::metadata::destroying`]).
     held: VecDeque<(u64, Vec<Run>)>,
     held_blocks: u64,
-    /// What is set aside at once, so that the room for data is not cut into small pieces.
+    /// Number of blocks set aside at once, so that the space for data is not cut into small pieces.
     run_blocks: u32,
 }
 
 impl MetadataSpace {
-    /// Nothing set aside yet, of the main device. It will be in runs of 256 KiB, on a small device in shorter ones.
+    /// Creates an empty space of the main device. It will be in runs of 256 KiB, or shorter ones on a small device.
     pub fn new(device_blocks: u32) -> MetadataSpace {
         MetadataSpace {
             own: None,
@@ -38,39 +38,40 @@ impl MetadataSpace {
         }
     }
 
-    /// The same, of a device of the tree's own, which this manages.
+    /// Creates an empty space of the tree's own device, which it manages.
     pub fn on_its_own(allocator: Allocator) -> MetadataSpace {
         let blocks = allocator.blocks();
         MetadataSpace { own: Some(allocator), ..MetadataSpace::new(blocks) }
     }
 
-    /// Blocks of the main device that are set aside.
+    /// Returns the number of blocks of the main device that are set aside.
     pub fn blocks(&self) -> u64 {
         if self.own.is_some() { 0 } else { self.blocks }
     }
 
-    /// Free blocks of the tree's own device, those set aside included; `None` if the tree is on the main device.
+    /// Returns the number of free blocks of the tree's own device, including those set aside; `None` if the tree is on
+    /// the main device.
     pub fn own_free_blocks(&self) -> Option<u64> {
         self.own.as_ref().map(|own| u64::from(own.free_blocks()) + self.blocks)
     }
 
-    /// Whether so many blocks are set aside, or free on the tree's own device.
+    /// Returns true if this many blocks are set aside, or free on the tree's own device.
     pub fn has_aside(&self, blocks: u64) -> bool {
         self.own_free_blocks().unwrap_or(self.blocks) >= blocks
     }
 
-    /// Keeps what is in no tree any longer until [`MetadataSpace::next_held`] is asked for those behind `last`.
+    /// Holds blocks of replaced pages until all jobs up to `last` are done ([`MetadataSpace::next_held`]).
     pub fn hold(&mut self, last: u64, runs: Vec<Run>) {
         self.held_blocks += runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
         self.held.push_back((last, runs));
     }
 
-    /// Blocks that are held, of the device that the tree is on.
+    /// Returns the number of held blocks, on the device of the tree.
     pub fn held_blocks(&self) -> u64 {
         self.held_blocks
     }
 
-    /// What nobody looks at any longer, if all before `first` are done.
+    /// Returns the next held blocks that no job looks at any longer, if all jobs before `first` are done.
     pub fn next_held(&mut self, first: u64) -> Option<Vec<Run>> {
         self.held.front().filter(|(last, _)| *last < first)?;
         let (_, runs) = self.held.pop_front().expect("just seen");
@@ -78,13 +79,13 @@ impl MetadataSpace {
         Some(runs)
     }
 
-    /// What of the main device is set aside, in no order.
+    /// Returns the runs of the main device that are set aside, in no order.
     pub fn runs(&self) -> &[Run] {
         if self.own.is_some() { &[] } else { &self.runs }
     }
 
-    /// Sets aside or gives back until about `wanted` blocks are set aside, as far as there are runs of a page or more.
-    /// `main`: the main device's.
+    /// Sets blocks aside or gives them back until about `wanted` are set aside, as far as there are runs of a page or
+    /// more. `main`: the main device's allocator.
     pub fn adjust(&mut self, wanted: u64, main: &mut Allocator) {
         // A shrinking need is followed slowly, so that blocks do not go to and fro.
         self.give_back(2 * (wanted + u64::from(self.run_blocks)), main);
@@ -98,8 +99,8 @@ impl MetadataSpace {
         }
     }
 
-    /// Goes on to search for pages all over the device, once, until `wanted` blocks are set aside, by taking `spare` at most;
-    /// whether they are.
+    /// Searches for pages all over the device, once, until `wanted` blocks are set aside; takes at most `spare` blocks.
+    /// Returns true if `wanted` blocks are set aside.
     pub fn search(&mut self, wanted: u64, spare: u64, main: &mut Allocator) -> bool {
         let allocator = self.own.as_mut().unwrap_or(main);
         let (mut left, limit) = (allocator.run_searches(), self.blocks + spare);
@@ -112,7 +113,7 @@ impl MetadataSpace {
         self.blocks >= wanted
     }
 
-    /// Gives back what is more than so many blocks. `main`: the main device's.
+    /// Gives back blocks beyond this many. `main`: the main device's allocator.
     pub fn give_back(&mut self, blocks_max: u64, main: &mut Allocator) {
         let allocator = self.own.as_mut().unwrap_or(main);
         while self.blocks > blocks_max {
@@ -122,8 +123,8 @@ impl MetadataSpace {
         }
     }
 
-    /// Takes in what a tree no longer holds, as far as it is wanted and of use; the rest is free for anything on that
-    /// device. `main`: the main device's.
+    /// Takes in blocks that a tree no longer holds, as far as they are wanted and of use; the rest becomes free on that
+    /// device. `main`: the main device's allocator.
     pub fn take_back(&mut self, run: Run, wanted: u64, main: &mut Allocator) {
         if self.blocks < wanted && run.count >= PAGE_BLOCKS {
             add(&mut self.runs, &mut self.blocks, run);
@@ -132,7 +133,7 @@ impl MetadataSpace {
         }
     }
 
-    /// Takes `min` to `wanted` blocks of what is set aside.
+    /// Takes `min` to `wanted` of the blocks set aside.
     fn take(&mut self, min: u32, wanted: u32) -> Option<Run> {
         let at = self.runs.iter().rposition(|run| run.count >= min)?;
         let run = self.runs.swap_remove(at);
@@ -150,11 +151,11 @@ fn add(runs: &mut Vec<Run>, blocks: &mut u64, run: Run) {
     runs.push(run);
 }
 
-/// Where a merge gets its blocks: from the allocator, and else from what is set aside.
+/// The space of a merge: blocks of the allocator first, then blocks set aside.
 pub(crate) struct MergeSpace<'a> {
-    /// Blocks that are left to the allocator of the main device.
+    /// Number of free blocks of the main device that the merge must leave.
     pub promised: u64,
-    /// The main device's.
+    /// The main device's allocator.
     pub allocator: &'a mut Allocator,
     pub metadata: &'a mut MetadataSpace,
 }
@@ -174,7 +175,7 @@ impl Space for MergeSpace<'_> {
         if let Some(run) = self.metadata.take(min, wanted) {
             return Some(run);
         }
-        // Better than to stop.
+        // Taking promised blocks is better than stopping.
         self.metadata.own.as_mut().unwrap_or(self.allocator).allocate_run(min)
     }
 

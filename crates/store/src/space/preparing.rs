@@ -1,9 +1,9 @@
 //! Blocks written ahead of their use.
 //!
-//! In a sparse file the first write to a block costs far more than later ones: the file system finds a place for it, and
-//! the next flush has to make that place durable too. So runs of free blocks are filled with zeros, in large writes,
-//! before small writes need them; large writes pay little for each block and do without. Block devices, and whatever was
-//! written before, need none of this.
+//! In a sparse file the first write to a block costs far more than later ones: the file system finds a place for it,
+//! and the next flush has to make that place durable too. Runs of free blocks are therefore filled with zeros, in large
+//! writes, before small writes need them. Large writes pay little for each block and do without. Block devices, and
+//! blocks that were written before, need none of this.
 
 use crate::config::BLOCK;
 use crate::engine::io_queue::{IoQueue, Purpose};
@@ -14,26 +14,26 @@ use bytes::Bytes;
 use types::AlignedBuf;
 use wire::Rope;
 
-/// What is prepared at a time: 4 MiB.
+/// Number of blocks prepared at a time: 4 MiB.
 pub(crate) const RUN_BLOCKS: u32 = 1024;
-/// Runs held ready where small writes keep using them up.
+/// Maximum number of runs held ready where small writes keep using them up.
 const READY_RUNS_MAX: u32 = 4;
 const WRITE_BYTES: usize = 1 << 20;
-/// The zeros in memory; a write takes them several times.
+/// Bytes of zeros in memory; a write takes them several times.
 const ZEROS_BYTES: usize = 64 << 10;
-const _: () = assert!(WRITE_BYTES.is_multiple_of(ZEROS_BYTES) && ZEROS_BYTES as u64 % BLOCK == 0);
+const _: () = assert!(WRITE_BYTES.is_multiple_of(ZEROS_BYTES) && (ZEROS_BYTES as u64).is_multiple_of(BLOCK));
 const _: () = assert!(RUN_BLOCKS as u64 * BLOCK >= WRITE_BYTES as u64);
 
-/// What is being prepared, and how much is wanted.
+/// The run being prepared, and the number of blocks wanted.
 #[derive(Debug)]
 pub(crate) struct Preparing {
     enabled: bool,
     zeros: Bytes,
-    /// What is prepared at a time.
+    /// Number of blocks prepared at a time.
     run_blocks: u32,
-    /// The run that zeros are written to, and how many of the writes are not done.
+    /// The run that zeros are written to, and the number of its writes that are not done.
     under_way: Option<(Run, u32)>,
-    /// Blocks to hold ready: grows with the use of small writes.
+    /// Number of blocks to hold ready: grows with the use of small writes.
     wanted: u32,
 }
 
@@ -47,7 +47,7 @@ impl Preparing {
         Preparing { enabled: true, zeros, run_blocks, under_way: None, wanted: run_blocks }
     }
 
-    /// Begins to prepare the next run if less is ready than small writes are likely to use soon.
+    /// Begins to prepare the next run if fewer blocks are ready than small writes are likely to use soon.
     pub fn advance(&mut self, allocator: &mut Allocator, discards: &Discards, io: &mut IoQueue) {
         if !self.enabled || self.under_way.is_some() {
             return;
@@ -68,7 +68,7 @@ impl Preparing {
         }
     }
 
-    /// Returns the number of writes.
+    /// Queues writes of zeros; returns the number of writes.
     fn write_zeros(&self, run: Run, io: &mut IoQueue) -> u32 {
         let (mut offset, mut left, mut writes) = (run.offset_bytes(), run.len_bytes() as usize, 0);
         while left > 0 {
@@ -84,8 +84,8 @@ impl Preparing {
         writes
     }
 
-    /// One write of zeros is done. One that failed ends all preparing: it was only for speed, and if the device is broken,
-    /// the writes that matter will tell.
+    /// Ends one write of zeros. A failed one ends all preparing, which only saves time; a broken device shows in the
+    /// writes that matter.
     pub fn write_done(&mut self, succeeded: bool, allocator: &mut Allocator) {
         self.enabled &= succeeded;
         let (run, writes_left) = self.under_way.take().expect("zeros were being written");
@@ -100,7 +100,7 @@ impl Preparing {
         self.under_way.is_none()
     }
 
-    /// Blocks that are neither free nor used while zeros are written to them.
+    /// Returns the number of blocks that are neither free nor used while zeros are written to them.
     pub fn blocks(&self) -> u64 {
         self.under_way.map_or(0, |(run, _)| run.count.into())
     }

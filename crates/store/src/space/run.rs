@@ -2,7 +2,7 @@
 
 use crate::config::BLOCK;
 
-/// Blocks next to each other on the device, in block numbers.
+/// Adjoining blocks on the device, in block numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub struct Run {
     pub start: u32,
@@ -23,7 +23,7 @@ impl Run {
     }
 }
 
-/// Adds a block or run to a list, joining it with the last run where it continues that.
+/// Adds a run to a list, and joins it with the last run if it continues that.
 pub(crate) fn push_run(runs: &mut Vec<Run>, run: Run) {
     match runs.last_mut() {
         Some(last) if last.end() == run.start => last.count += run.count,

@@ -3,7 +3,7 @@
 use crate::space::run::{Run, push_run};
 use std::collections::BTreeMap;
 
-/// How many holders beyond the first each shared block has, run-length coded. Blocks with one holder are not here.
+/// Number of holders beyond the first of each shared block, run-length coded. Blocks with one holder are not included.
 #[derive(Default, Debug)]
 pub(crate) struct SharedBlocks {
     /// Start to (count, further holders, at least 1). Runs do not overlap.
@@ -11,7 +11,7 @@ pub(crate) struct SharedBlocks {
 }
 
 impl SharedBlocks {
-    /// One more holder of each block of a run.
+    /// Adds a holder to each block of a run.
     pub fn add(&mut self, run: Run) {
         self.cut(run.start);
         self.cut(run.end());
@@ -34,12 +34,12 @@ impl SharedBlocks {
         self.join_around(run);
     }
 
-    /// Whether any block of a run has more than one holder.
+    /// Returns true if any block of a run has more than one holder.
     pub fn overlaps(&self, run: Run) -> bool {
         self.runs.range(..run.end()).next_back().is_some_and(|(start, (count, _))| start + count > run.start)
     }
 
-    /// One holder less of each block of a run; those that had only one go to `freed`.
+    /// Removes a holder from each block of a run; blocks that had only one go to `freed`.
     pub fn drop_run(&mut self, run: Run, freed: &mut Vec<Run>) {
         if self.runs.is_empty() {
             return push_run(freed, run);
@@ -68,7 +68,7 @@ impl SharedBlocks {
         self.join_around(run);
     }
 
-    /// Splits the run that `at` lies within, so that one begins there.
+    /// Splits the run that contains `at`, so that one begins there.
     fn cut(&mut self, at: u32) {
         if let Some((start, (count, holders))) = self.runs.range_mut(..at).next_back() {
             let end = start + *count;
@@ -80,7 +80,7 @@ impl SharedBlocks {
         }
     }
 
-    /// Joins runs in and at the edges of `run` that continue each other with as many holders.
+    /// Joins runs within and at the edges of `run` that continue each other with equal numbers of holders.
     fn join_around(&mut self, run: Run) {
         let first = self.runs.range(..run.start).next_back().map_or(run.start, |(start, _)| *start);
         let mut before: Option<(u32, u32, u32)> = None;
@@ -120,7 +120,7 @@ mod tests {
                 let freed: Vec<u32> = freed.iter().flat_map(|r| r.start..r.end()).collect();
                 let expected: Vec<u32> = (run.start..run.end()).filter(|b| model[*b as usize] == 1).collect();
                 prop_assert_eq!(freed, expected);
-                // A freed block is given out again with one holder.
+                // A freed block is allocated again with one holder.
                 model[blocks].iter_mut().for_each(|holders| *holders = (*holders - 1).max(1));
             }
             let mut flat = [1u32; 80];

@@ -1,4 +1,4 @@
-//! How free space lies: its runs by length, and how much of it is in whole units.
+//! The shape of free space: its runs by length, and its part in whole units.
 
 use crate::Store;
 use crate::config::BLOCK;
@@ -15,17 +15,17 @@ pub struct FreeRuns {
 /// All free space: a histogram of its runs by powers of two, from one block on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FreeSpace {
-    /// Shortest first; lengths of which there is none are left out.
+    /// Histogram, shortest runs first; lengths without runs are left out.
     pub runs: Vec<FreeRuns>,
     pub longest_run_bytes: u64,
-    /// The unit that small writes fill and large ones begin at.
+    /// The unit that small writes fill and at which large ones begin, in bytes.
     pub unit_bytes: u64,
-    /// Free space in aligned units that are wholly free.
+    /// Free space in aligned units that are wholly free, in bytes.
     pub whole_units_bytes: u64,
 }
 
 impl FreeSpace {
-    /// `runs`: device offset and length.
+    /// Makes the histogram. `runs`: device offset and length.
     pub fn of(runs: impl IntoIterator<Item = (u64, u64)>, unit_bytes: u64) -> FreeSpace {
         let mut space = FreeSpace { unit_bytes, ..FreeSpace::default() };
         let mut buckets = BTreeMap::new();
@@ -48,8 +48,8 @@ impl FreeSpace {
 }
 
 impl Store {
-    /// How free space lies now, as [`Store::free_ranges`] tells it. Looks at every block of the device: not for a turn of a
-    /// busy store.
+    /// Returns the present shape of free space, as [`Store::free_ranges`] has it. Looks at every block of the device,
+    /// so it is not for a turn of a busy store.
     pub fn free_space(&self) -> FreeSpace {
         FreeSpace::of(self.free_ranges(), u64::from(self.allocator.unit_blocks()) * BLOCK)
     }
@@ -69,7 +69,7 @@ mod tests {
         let flat: Vec<_> = space.runs.iter().map(|r| (r.min_bytes, r.runs, r.bytes)).collect();
         assert_eq!(flat, [(4096, 2, 8192), (8192, 2, 20_480), (unit, 1, unit), (1 << 20, 1, 1 << 20)]);
         assert_eq!((space.longest_run_bytes, space.bytes()), (1 << 20, 28_672 + unit + (1 << 20)));
-        // The long run begins one block too early: its last unit lacks that.
+        // The long run begins one block too early, so its last unit lacks a block.
         assert_eq!(space.whole_units_bytes, (1 << 20) - unit + unit);
     }
 }

@@ -1,4 +1,4 @@
-//! What tools ask an open store: where things lie, what is free, how long the log is.
+//! Questions of tools to an open store: places of data, free space, length of the log.
 
 use crate::config::BLOCK;
 use crate::metadata::onode::Onode;
@@ -18,25 +18,26 @@ pub struct PlacedExtent {
 /// The log and the checkpoint, as an opening finds them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogState {
-    /// Size of the ring.
+    /// Size of the ring, in bytes.
     pub log_bytes: u64,
-    /// From the oldest record that the next opening replays to the newest.
+    /// Bytes from the oldest record that the next opening replays to the newest.
     pub replay_bytes: u64,
     pub replay_records: u64,
     /// Number of the last durable checkpoint, counted from the store's making.
     pub checkpoint: u64,
-    /// Blocks that it holds.
+    /// Bytes of the blocks that the checkpoint holds.
     pub checkpoint_bytes: u64,
     pub next_lsn: u64,
 }
 
 impl Store {
-    /// Whose store it is and how large.
+    /// Returns the store's owner and sizes.
     pub fn label(&self) -> StoreLabel {
         StoreLabel::from(&self.superblock)
     }
 
-    /// Where the blocks lie that hold any of `offset .. offset + len`, in the object's order; none for an absent object.
+    /// Returns the places of the blocks with any of `offset .. offset + len`, in the object's order; none for an absent
+    /// object.
     pub fn placement(&mut self, object: &ObjectId, offset: u64, len: u64) -> Lookup<Vec<PlacedExtent>> {
         let extents = |onode: Option<&Onode>| {
             let Some(onode) = onode else { return Vec::new() };
@@ -54,8 +55,8 @@ impl Store {
         self.blocks(object, offset, len).map(extents).into()
     }
 
-    /// Free ranges (device offset, length) in order, those set aside for metadata included. Blocks that were freed a
-    /// moment ago and may not be written again yet are not among them.
+    /// Returns the free ranges (device offset, length) in order, including those set aside for metadata. Blocks that
+    /// were just freed and may not be written again yet are left out.
     pub fn free_ranges(&self) -> Vec<(u64, u64)> {
         let blocks = self.superblock.device_blocks();
         let all = vec![u64::MAX; blocks.div_ceil(64) as usize];
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(free + usage.data_bytes + state.checkpoint_bytes + fixed, usage.total_bytes);
         assert_eq!((state.replay_bytes, state.replay_records), (0, 0), "a checkpoint covers all");
         assert!(state.checkpoint > 0 && state.next_lsn > 1);
-        // Part of an object: whole blocks around it.
+        // A part of an object gives the whole blocks around it.
         let part = bench.ask(|store| store.placement(&object(1), 5000, 10));
         assert_eq!(part.iter().map(|e| (e.object_offset, e.len)).collect::<Vec<_>>(), [(4096, 4096)]);
     }

@@ -1,5 +1,5 @@
-//! The fixed places of a device, looked at one by one: for tools that say more of a damaged store than that it does not
-//! open.
+//! The fixed places of a device, looked at one by one: for tools that report more about a damaged store than that it
+//! does not open.
 
 use crate::config::BLOCK;
 use crate::disk::numbers::{ROOT_OFFSETS, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS};
@@ -10,20 +10,20 @@ use types::{Fsid, OsdId};
 /// Byte offsets of the blocks that [`Labels::of`] takes: the copies of the superblock, then the two roots.
 pub const LABEL_OFFSETS: [u64; 4] = [SUPERBLOCK_OFFSETS[0], SUPERBLOCK_OFFSETS[1], ROOT_OFFSETS[0], ROOT_OFFSETS[1]];
 
-/// Whose store it is and how large.
+/// A store's owner and sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreLabel {
     /// The store's own identity.
     pub uuid: Fsid,
-    /// The cluster's.
+    /// The cluster's identity.
     pub fsid: Fsid,
     pub osd: OsdId,
-    /// The part of the device in use.
+    /// Bytes of the main device in use.
     pub device_bytes: u64,
     pub wal_bytes: u64,
-    /// What the device that says so is for.
+    /// The use of the device that carries this label.
     pub role: Device,
-    /// Sizes of devices for log and metadata, where there are such.
+    /// Sizes of the devices for log and metadata, if there are any.
     pub wal_device_bytes: Option<u64>,
     pub metadata_device_bytes: Option<u64>,
     /// The part of the devices that the store is on; sizes are those of the part.
@@ -31,7 +31,7 @@ pub struct StoreLabel {
 }
 
 impl StoreLabel {
-    /// Bytes of one of the devices that the store has, if there is such a one.
+    /// Returns the bytes of one of the store's devices; `None` if it has no such device.
     pub fn bytes_of(&self, device: Device) -> Option<u64> {
         match device {
             Device::Main => Some(self.device_bytes),
@@ -40,7 +40,7 @@ impl StoreLabel {
         }
     }
 
-    /// The device that holds the roots.
+    /// Returns the device that holds the roots.
     pub fn tree_device(&self) -> Device {
         if self.metadata_device_bytes.is_some() { Device::Metadata } else { Device::Main }
     }
@@ -55,19 +55,19 @@ impl From<&Superblock> for StoreLabel {
     }
 }
 
-/// What one of the places holds.
+/// The content of one of the fixed places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LabelBlock<T> {
     Sound(T),
-    /// Of a format that this software does not know.
+    /// A block of a format that this software does not know.
     UnknownFormat {
         version: u32,
         block_bytes: u32,
         features: u64,
     },
-    /// All zeros: never written.
+    /// All zeros: the block was never written.
     Blank,
-    /// Something else, or what once was sound.
+    /// Other bytes, or a block that once was sound.
     Damaged,
     /// The device gave this errno.
     Unreadable(i32),
@@ -83,9 +83,9 @@ impl<T> LabelBlock<T> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Labels {
     pub superblocks: [LabelBlock<StoreLabel>; 2],
-    /// The number of the checkpoint that is rooted there.
+    /// The number of the checkpoint at each place.
     pub roots: [LabelBlock<u64>; 2],
-    /// Whether any superblock, sound or not, begins like one.
+    /// True if any superblock, sound or not, begins like one.
     looks_like_store: bool,
 }
 
@@ -122,12 +122,12 @@ impl Labels {
         }
     }
 
-    /// The first sound copy of the superblock.
+    /// Returns the first sound copy of the superblock.
     pub fn label(&self) -> Option<&StoreLabel> {
         self.superblocks.iter().find_map(LabelBlock::sound)
     }
 
-    /// Whether there is, or once was, a superblock.
+    /// Returns true if there is, or once was, a superblock.
     pub fn looks_like_store(&self) -> bool {
         self.looks_like_store
     }

@@ -14,7 +14,7 @@ pub type BedEntries = Vec<(Vec<u8>, Vec<u8>)>;
 
 pub const TAG: u64 = 0x1122_3344_5566_7788;
 
-/// A small generator: enough to choose among few things.
+/// A small random generator, good enough to choose among few things.
 #[derive(Clone, Debug)]
 pub struct BedRandom(pub u64);
 
@@ -25,7 +25,7 @@ impl BedRandom {
     }
 }
 
-/// Blocks as they are on the device; what was never written reads as zeros.
+/// Blocks as they are on the device; blocks that were never written read as zeros.
 #[derive(Clone, Default, Debug)]
 pub struct Disk(pub BTreeMap<u32, Vec<u8>>);
 
@@ -54,7 +54,7 @@ impl Disk {
 pub struct DeviceBlocks {
     pub allocator: Allocator,
     pub random: BedRandom,
-    /// The longest run of single blocks' requests.
+    /// Length of the longest run that requests for single blocks get.
     pub run_max: u32,
 }
 
@@ -87,19 +87,19 @@ pub struct Bed {
     pub model: BTreeMap<Vec<u8>, Vec<u8>>,
     pub random: BedRandom,
     pub reads: Vec<PageRead>,
-    /// Tables that merges count, and what they hold by that.
+    /// Tables that merges count, and the entries that they hold by that count.
     pub counted: &'static [u8],
     pub amounts: BTreeMap<u8, Amount>,
 }
 
-/// Tables of most tests' keys.
+/// Tables that most tests' keys belong to.
 pub const TABLES: &[u8] = &[0, 2, 3, 5, b'0', b'p'];
 
 fn minus(have: Amount, lost: Amount) -> Amount {
     Amount { entries: have.entries - lost.entries, bytes: have.bytes - lost.bytes }
 }
 
-/// Blocks that nobody may touch, as the superblock's.
+/// Blocks that the tree must not touch, such as the superblock's.
 const FIRST_BLOCK: u32 = 3;
 
 impl Bed {
@@ -138,7 +138,7 @@ impl Bed {
         self.model.retain(|key, _| !(begin <= &key[..] && &key[..] < end));
     }
 
-    /// Carries out one of the reads that are wanted, whichever.
+    /// Carries out one of the wanted reads, chosen at random.
     pub fn read_one(&mut self) {
         while let Some(read) = self.cache.poll_read() {
             self.reads.push(read);
@@ -164,7 +164,7 @@ impl Bed {
         self.ask(|view| view.get(key))
     }
 
-    /// All entries of a range, a few at a time.
+    /// Returns all entries of a range, a few at a time.
     pub fn range(&mut self, begin: &[u8], end: Option<&[u8]>, page: usize) -> Result<BedEntries, Damage> {
         let mut cursor = Cursor::new(begin, end, true);
         let mut all = Vec::new();
@@ -204,7 +204,7 @@ impl Bed {
             }
             match progress {
                 Progress::Working => {}
-                // A lookup may have waited for the same page, and had it read.
+                // A lookup may have waited for the same page and had it read.
                 Progress::Waiting(_) if self.cache.reads_in_flight() == 0 => {}
                 Progress::Waiting(_) => self.read_one(),
                 Progress::Done(merged) => return Ok(merged),
@@ -237,7 +237,7 @@ impl Bed {
         pages
     }
 
-    /// What was counted is what the model has, whose entries must all be in the tree.
+    /// The counted entries are those of the model, which must all be in the tree.
     pub fn amounts_are_the_models(&self) {
         let mut amounts: BTreeMap<u8, Amount> = self.counted.iter().map(|table| (*table, Amount::default())).collect();
         for (key, value) in &self.model {
@@ -249,7 +249,7 @@ impl Bed {
         assert_eq!(self.amounts, amounts);
     }
 
-    /// All changes into the tree, as it is then.
+    /// Merges all changes into the tree.
     pub fn merge_all(&mut self) {
         if self.overlay.is_frozen() {
             let mut merge = self.begin_again();
@@ -259,7 +259,7 @@ impl Bed {
         self.merge();
     }
 
-    /// What a walk over a root finds: blocks, entries, pages, damage. No block may be found twice.
+    /// Returns the findings of a walk over a root: blocks, entries, pages, damage. No block may be found twice.
     pub fn walk(&mut self, root: Option<Root>, depth: Depth) -> (BTreeSet<u32>, u64, u64, Vec<Damage>) {
         let mut walk = Walk::new(root, depth);
         let (mut blocks, mut damaged) = (BTreeSet::new(), Vec::new());
@@ -279,7 +279,8 @@ impl Bed {
         }
     }
 
-    /// Every block is free, or in the tree, or not ours; and walks of any depth agree. Returns pages.
+    /// Checks that every block is free, in the tree, or reserved, and that walks of any depth agree. Returns the number
+    /// of pages.
     pub fn every_block_is_free_or_reachable(&mut self) -> u64 {
         let (blocks, _, pages, damaged) = self.walk(self.root, Depth::Values);
         assert_eq!(damaged, []);
@@ -292,7 +293,7 @@ impl Bed {
         pages
     }
 
-    /// Tree and overlay hold what the model holds.
+    /// Checks that tree and overlay hold the model's entries.
     pub fn content_is_the_models(&mut self) {
         let page = 1 + self.random.below(50) as usize;
         let all = self.range(&[], None, page).unwrap();
@@ -302,7 +303,7 @@ impl Bed {
         }
     }
 
-    /// As [`Bed::content_is_the_models`], for an older root without the overlay.
+    /// Does the check of [`Bed::content_is_the_models`] for an older root without the overlay.
     pub fn content_under(&mut self, root: Option<Root>) -> BedEntries {
         let overlay = std::mem::take(&mut self.overlay);
         let root = std::mem::replace(&mut self.root, root);
@@ -316,7 +317,7 @@ impl Bed {
         self.cache = PageCache::new(TAG, cache_bytes);
     }
 
-    /// Does all reads that are under way.
+    /// Carries out all reads that are under way.
     pub fn settle(&mut self) {
         while self.cache.reads_in_flight() > 0 {
             self.read_one();

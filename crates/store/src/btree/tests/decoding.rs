@@ -30,7 +30,7 @@ fn sample_pages() -> Vec<(PageRef, u8, Vec<u8>)> {
     pages
 }
 
-/// Uses everything of a page that was accepted.
+/// Calls every accessor of a page that was accepted.
 fn look_at(page: &Page) {
     let mut key = Vec::new();
     for index in 0..page.len() {
@@ -69,7 +69,7 @@ fn pages_with_flipped_bits_are_read_safely_or_refused() {
     for round in 0..30_000 {
         let (mut place, level, mut bytes) = pages[random.below(pages.len() as u64) as usize].clone();
         for _ in 0..=random.below(3) {
-            // Mostly where structure is.
+            // Most flipped bytes hit the structure.
             let at = if round % 4 == 0 { random.below(PAGE_BYTES as u64) } else { random.below(400) } as usize;
             bytes[at] = if round % 2 == 0 { bytes[at] ^ 1 << random.below(8) } else { random.below(256) as u8 };
         }
